@@ -1,0 +1,47 @@
+# make run | test | lint | typecheck | models
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 7860
+MINUTES ?= 120
+BIN := .venv/bin
+
+.PHONY: setup setup-dev browser run test lint typecheck format models
+
+setup: .venv/run.stamp
+setup-dev: .venv/dev.stamp
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/run.stamp: requirements.txt constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet torch==2.13.0 -c constraints.txt
+	$(BIN)/pip install --quiet -r requirements.txt -c constraints.txt
+	@touch $@
+
+.venv/dev.stamp: requirements-dev.txt .venv/run.stamp
+	$(BIN)/pip install --quiet -r requirements-dev.txt -c constraints.txt
+	@touch $@
+
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+		{ echo "installing chromium for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium; }
+
+run: setup
+	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
+
+test: setup-dev browser
+	$(BIN)/python -m pytest
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: setup-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+typecheck: setup-dev
+	$(BIN)/mypy
+
+models: setup
+	$(BIN)/python -m specviz.training --corpus "$(CORPUS)" --output assets/models --minutes $(MINUTES)

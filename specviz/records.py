@@ -1,0 +1,372 @@
+"""Frozen values that describe one decoding run: its setting, its rounds, its result.
+
+Knows nothing of tensors, models, files or charts; it imports the standard library only.
+
+Letters: p is the target's law of the next token, q the drafter's. *Processed* laws are what the
+run draws from (temperature, top-k, top-p applied); *raw* laws are the plain softmax, kept beside
+them because at temperature 0 every processed probability is 0 or 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from specviz.errors import InputError
+
+FORMAT_VERSION = 1
+MAX_DRAFT_LENGTH = 32
+MAX_TREE_NODES = 64
+MAX_NEW_TOKENS = 4096
+MAX_TEMPERATURE = 5.0
+MAX_SEED = 2**53 - 1  # the largest integer that a browser holds exactly
+
+
+class ProposalKind(Enum):
+    """How drafted siblings were chosen; the lossless verification rule follows from it."""
+
+    IID = "iid"
+    WITHOUT_REPLACEMENT = "without-replacement"
+    DETERMINISTIC = "deterministic"
+
+
+class Outcome(Enum):
+    """What became of a drafted node."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNREACHED = "unreached"  # drafted but never examined
+
+
+class ExtraKind(Enum):
+    """Where a token that no drafter proposed came from."""
+
+    FIRST = "first"  # drawn from the target after the prompt
+    RECOVERED = "recovered"  # drawn from the residual after a rejection
+    BONUS = "bonus"  # drawn from the target after full acceptance
+
+
+class FinishReason(Enum):
+    """Why a run ended."""
+
+    END_OF_SEQUENCE = "end-of-sequence"
+    LENGTH = "length"
+    STOPPED = "stopped"
+
+
+def _check(name: str, value: object, rule: str, holds: bool) -> None:
+    if not holds:
+        raise InputError(f"{name} must be {rule}, got {value!r}")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingConfig:
+    """The setting of a run.
+
+    `branching` gives the children per node at depth 1, 2, …; deeper levels, down to
+    `draft_length`, have one child each. An empty tuple is a chain. `top_k` 0 and `top_p` 1 are off.
+    `tree_kind` says how siblings are drawn; at temperature 0 every tree is DETERMINISTIC.
+    """
+
+    method: str = "draft-model"
+    draft_length: int = 5
+    branching: tuple[int, ...] = ()
+    tree_kind: ProposalKind = ProposalKind.IID
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    max_new_tokens: int = 128
+
+    def __post_init__(self) -> None:
+        _check("method", self.method, "a name", isinstance(self.method, str) and bool(self.method))
+        for name, low, high in (
+            ("draft_length", 1, MAX_DRAFT_LENGTH),
+            ("max_new_tokens", 1, MAX_NEW_TOKENS),
+            ("seed", 0, MAX_SEED),
+        ):
+            value = getattr(self, name)
+            holds = _is_int(value) and low <= value <= high
+            _check(name, value, f"an integer from {low} to {high}", holds)
+        _check("top_k", self.top_k, "0 (off) or more", _is_int(self.top_k) and self.top_k >= 0)
+        temperature_holds = (
+            _is_number(self.temperature) and 0 <= self.temperature <= MAX_TEMPERATURE
+        )
+        _check("temperature", self.temperature, f"from 0 to {MAX_TEMPERATURE:g}", temperature_holds)
+        top_p_holds = _is_number(self.top_p) and 0 < self.top_p <= 1
+        _check("top_p", self.top_p, "above 0 and at most 1", top_p_holds)
+        _check(
+            "tree_kind", self.tree_kind, "a ProposalKind", isinstance(self.tree_kind, ProposalKind)
+        )
+        self._check_branching()
+
+    def _check_branching(self) -> None:
+        widths_hold = isinstance(self.branching, tuple) and all(
+            _is_int(width) and width >= 1 for width in self.branching
+        )
+        _check("branching", self.branching, "a tuple of integers >= 1", widths_hold)
+        depth_holds = len(self.branching) <= self.draft_length
+        rule = f"at most draft_length = {self.draft_length} levels"
+        _check("branching", self.branching, rule, depth_holds)
+        nodes = self.node_count
+        rule = f"at most {MAX_TREE_NODES} nodes deep and wide together"
+        _check("branching", f"{nodes} nodes from {self.branching}", rule, nodes <= MAX_TREE_NODES)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Children per node at each depth: (3, 2) with draft_length 4 is (3, 2, 1, 1)."""
+        return self.branching + (1,) * (self.draft_length - len(self.branching))
+
+    @property
+    def node_count(self) -> int:
+        """Drafted nodes of the whole tree: widths (3, 2, 1) make 3 + 6 + 6 = 15."""
+        nodes, level = 0, 1
+        for width in self.widths:
+            level *= width
+            nodes += level
+        return nodes
+
+
+def _is_number(value: object) -> bool:
+    return (_is_int(value) or isinstance(value, float)) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftNode:
+    """One proposed token.
+
+    `parent` is an index into the tree's nodes, -1 for the root (the last committed token);
+    `depth` starts at 1. `draft_prob` is the q of the verification rule (1 for a point mass),
+    `draft_score` the drafter's own raw confidence, for display only.
+    """
+
+    token_id: int
+    parent: int
+    depth: int
+    draft_prob: float
+    draft_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTree:
+    """Proposed continuations; every parent stands before its children, siblings in draw order."""
+
+    kind: ProposalKind
+    nodes: tuple[DraftNode, ...]
+
+    def children(self, parent: int) -> tuple[int, ...]:
+        """Indices of the nodes under `parent` (-1: the root), in draw order."""
+        return tuple(i for i, node in enumerate(self.nodes) if node.parent == parent)
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """Indices from depth 1 down to `node`."""
+        above: list[int] = []
+        while node >= 0:
+            above.append(node)
+            node = self.nodes[node].parent
+        return tuple(reversed(above))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the target judged one node. All probabilities are of the node's own token.
+
+    `target_prob` is the processed p before any sibling was examined, `residual_prob` the p that
+    the rule compared (after the earlier siblings failed), `draft_prob` the q that it compared.
+    """
+
+    target_prob: float
+    residual_prob: float
+    draft_prob: float
+    acceptance_prob: float
+    uniform_draw: float
+    outcome: Outcome
+    raw_target_prob: float
+    raw_draft_prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The laws after one examined prefix of the tree, over its most probable tokens.
+
+    `parent` is the node that the prefix ends in (-1: the root). The probabilities run parallel to
+    `token_ids`; what is missing to 1 is the rest of the vocabulary. `residual_probs` is the law
+    left after all children of `parent` failed (empty where it has none); draft laws are empty where
+    the drafter has no model. `entropy` is of the raw p in nats, `overlap` is sum min(p, q) of the
+    processed laws and `raw_overlap` of the raw ones, `margin` the gap of p's two best logits.
+    """
+
+    parent: int
+    token_ids: tuple[int, ...]
+    target_probs: tuple[float, ...]
+    draft_probs: tuple[float, ...]
+    residual_probs: tuple[float, ...]
+    raw_target_probs: tuple[float, ...]
+    raw_draft_probs: tuple[float, ...]
+    entropy: float
+    overlap: float
+    raw_overlap: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraToken:
+    """The token that the target itself adds; `prob` is of the law that it was drawn from."""
+
+    token_id: int
+    kind: ExtraKind
+    parent: int
+    prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Who worked from when to when, in seconds of the lane's own clock."""
+
+    who: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class NgramMatch:
+    """Prompt lookup found the last `length` tokens again, ending before index `position`."""
+
+    length: int
+    position: int
+
+
+Note = NgramMatch
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLengths:
+    """Slots of the target's cache: committed before the round, then added, then dropped again."""
+
+    committed: int
+    speculative: int
+    rolled_back: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """The prompt's forward and the first token, drawn from the target."""
+
+    prompt_length: int
+    extra: ExtraToken
+    position: Position
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft-verify round.
+
+    `context_length` counts the committed tokens before it, the root included. `positions` are the
+    examined ones, from the root down. `extra` is None where the end of the sequence or the
+    token limit cut the accepted path.
+    """
+
+    index: int
+    context_length: int
+    tree: DraftTree
+    verdicts: tuple[Verdict, ...]
+    positions: tuple[Position, ...]
+    extra: ExtraToken | None
+    draft_seconds: float
+    verify_seconds: float
+    host_seconds: float
+    spans: tuple[Span, ...]
+    notes: tuple[Note, ...]
+    cache: CacheLengths
+
+    @property
+    def accepted(self) -> tuple[int, ...]:
+        """Node indices of the accepted path, from depth 1 down."""
+        verdicts = enumerate(self.verdicts)
+        return tuple(i for i, verdict in verdicts if verdict.outcome is Outcome.ACCEPTED)
+
+    @property
+    def emitted_ids(self) -> tuple[int, ...]:
+        """The round's new tokens: the accepted path, then the extra token."""
+        ids = tuple(self.tree.nodes[i].token_id for i in self.accepted)
+        return ids if self.extra is None else (*ids, self.extra.token_id)
+
+    @property
+    def seconds(self) -> float:
+        return self.draft_seconds + self.verify_seconds + self.host_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineStep:
+    """One token of the plain autoregressive loop; `margin` is the gap of its two best logits."""
+
+    index: int
+    token_id: int
+    raw_prob: float
+    margin: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a model is; `bytes` counts its weights as loaded."""
+
+    name: str
+    architecture: str
+    parameters: int
+    bytes: int
+    layers: int
+    hidden_size: int
+    vocab_size: int
+    context_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A whole run, both lanes; `token_texts` pairs every token id that occurs with its text.
+
+    A lane that was not run, or not yet, has no prefill.
+    """
+
+    config: DecodingConfig
+    target: ModelInfo
+    draft: ModelInfo | None
+    device: str
+    dtype: str
+    prompt: str
+    prompt_ids: tuple[int, ...]
+    token_texts: tuple[tuple[int, str], ...]
+    prefill: Prefill | None
+    rounds: tuple[Round, ...]
+    finish: FinishReason | None
+    baseline_prefill: Prefill | None
+    baseline_steps: tuple[BaselineStep, ...]
+    baseline_finish: FinishReason | None
+    drafter_bytes: int
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def emitted_ids(self) -> tuple[int, ...]:
+        """All new tokens of the speculative lane, the first one included."""
+        if self.prefill is None:
+            return ()
+        ids = [self.prefill.extra.token_id]
+        for each in self.rounds:
+            ids.extend(each.emitted_ids)
+        return tuple(ids)
+
+    @property
+    def baseline_ids(self) -> tuple[int, ...]:
+        """All new tokens of the baseline lane, the first one included."""
+        if self.baseline_prefill is None:
+            return ()
+        return (
+            self.baseline_prefill.extra.token_id,
+            *(step.token_id for step in self.baseline_steps),
+        )
