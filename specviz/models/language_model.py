@@ -65,12 +65,14 @@ class LanguageModel(Protocol):
         token_ids: Tensor,  # [B, N] int64
         position_ids: Tensor,  # [B, N] int64
         cache: KeyValueCache,
-        tree_mask: Tensor | None = None,  # [N, N] bool, True = attend
+        tree_mask: Tensor | None = None,  # [N, S] bool, S >= N, True = attend
         last_only: bool = False,
     ) -> ForwardOutput:
-        """Run N tokens behind the cache. Every token sees all L cached ones.
+        """Run N tokens behind the cache.
 
-        Among the N themselves token i sees j where `tree_mask[i, j]`; None means causal order.
+        `tree_mask` covers the last S of the L + N slots, the N new ones last: token i sees the
+        slot where it is True (a drafter grows a tree level by level, so S may exceed N). All
+        slots before those S are seen by every token. None means causal order.
         `last_only` returns the logits of the last token alone, [B, 1, V] (prefill).
         Raises InputError where the cache has no room for N more.
         """
