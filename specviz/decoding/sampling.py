@@ -1,0 +1,87 @@
+"""Logits -> laws of the next token, the residual of two laws, and draws.
+
+Knows nothing of trees, models or rounds. Letters: R laws (rows), V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """The processing that both sides share: temperature, then top-k, then top-p.
+
+    `top_k` 0 and `top_p` 1 are off. Temperature 0 gives one-hot laws, so greedy decoding needs
+    no branch of its own anywhere else.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def laws(self, logits: Tensor) -> Tensor:
+        """Processed probabilities in float32. [R, V] -> [R, V]"""
+        if self.temperature == 0:
+            return one_hot(logits.argmax(-1), logits.shape[-1])
+        scaled = logits.float() / self.temperature
+        if 0 < self.top_k < scaled.shape[-1]:
+            kept = scaled.topk(self.top_k, dim=-1)
+            scaled = torch.full_like(scaled, -torch.inf).scatter(-1, kept.indices, kept.values)
+        probs = scaled.softmax(-1)
+        return probs if self.top_p >= 1 else _nucleus(probs, self.top_p)
+
+
+def _nucleus(probs: Tensor, top_p: float) -> Tensor:
+    """Keep the smallest set of most probable tokens whose mass reaches `top_p`, renormalised."""
+    ordered, order = probs.sort(dim=-1, descending=True)
+    mass_before = ordered.cumsum(-1) - ordered
+    kept = ordered.masked_fill(mass_before >= top_p, 0.0)
+    return normalize(torch.zeros_like(probs).scatter(-1, order, kept))
+
+
+def one_hot(token_ids: Tensor, vocab_size: int) -> Tensor:
+    """Point masses in float32. [R] -> [R, V]"""
+    law = torch.zeros(*token_ids.shape, vocab_size, device=token_ids.device)
+    return law.scatter_(-1, token_ids[..., None], 1.0)
+
+
+def normalize(mass: Tensor) -> Tensor:
+    """Scale non-negative rows to sum 1; a row of no mass stays all zero. [R, V]"""
+    total = mass.sum(-1, keepdim=True)
+    return mass / total.where(total > 0, 1.0)
+
+
+def residual(p: Tensor, q: Tensor) -> Tensor:
+    """normalize(max(0, p - q)), the law of the recovered token (Leviathan 2211.17192).
+
+    Where nothing is left (p == q: a rejection has probability 0) it is p. [R, V] x [R, V]
+
+    >>> residual(torch.tensor([[0.5, 0.5]]), torch.tensor([[0.75, 0.25]])).tolist()
+    [[0.0, 1.0]]
+    """
+    left = (p - q).clamp_(min=0)
+    total = left.sum(-1, keepdim=True)
+    return torch.where(total > 0, left / total, p)
+
+
+def draw(laws: Tensor, uniforms: Tensor) -> Tensor:
+    """One token per law by inverse transform; a token of probability 0 is never drawn.
+
+    The sums run in float64, so that a vocabulary of 150,000 keeps its tail. [R, V] x [R] -> [R]
+    """
+    cumulative = laws.cumsum(-1, dtype=torch.float64)
+    total = cumulative[..., -1:]
+    threshold = uniforms.to(cumulative)[..., None] * total
+    token_ids = torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)
+    last = torch.searchsorted(cumulative, total).squeeze(-1)  # last token that has mass
+    return torch.minimum(token_ids, last)
+
+
+def uniforms_on(device: torch.device, uniforms: Sequence[float]) -> Tensor:
+    """Host draws as a float64 tensor; the copy to the device does not block."""
+    return torch.tensor(uniforms, dtype=torch.float64).to(device, non_blocking=True)

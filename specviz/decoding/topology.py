@@ -1,0 +1,68 @@
+"""The shape of a draft tree as tensors: who is whose child, and who sees whom.
+
+Knows nothing of tokens, laws or models. Letters: N nodes, W widest sibling group. Row 0 of a
+table that runs over parents is the root, row i + 1 is node i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Topology:
+    """A tree whose every parent stands before its children.
+
+    `expanded` counts the leading rows (root included) that may have children.
+    """
+
+    parents: tuple[int, ...]  # node -> parent node, -1 = root
+    depths: tuple[int, ...]  # node -> depth, from 1
+    ranks: tuple[int, ...]  # node -> index among its siblings
+    expanded: int
+    children: Tensor  # [expanded, W] int64, -1 = none
+    offsets: Tensor  # [N + 1] int64, depth of the root and of every node
+    mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (ancestors and itself)
+
+    @property
+    def size(self) -> int:
+        return len(self.parents)
+
+    @property
+    def is_chain(self) -> bool:
+        return all(parent == node - 1 for node, parent in enumerate(self.parents))
+
+
+@lru_cache(maxsize=256)
+def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
+    """Tables of the tree given by each node's parent (-1 = root).
+
+    >>> topology((-1, -1, 0), torch.device("cpu")).children.tolist()
+    [[0, 1], [2, -1]]
+    """
+    groups: list[list[int]] = [[] for _ in range(len(parents) + 1)]
+    depths: list[int] = []
+    ranks: list[int] = []
+    mask = torch.eye(len(parents) + 1, dtype=torch.bool)
+    for node, parent in enumerate(parents):
+        assert -1 <= parent < node, f"parent {parent} of node {node} must stand before it"
+        depths.append(1 + (depths[parent] if parent >= 0 else 0))
+        ranks.append(len(groups[parent + 1]))
+        groups[parent + 1].append(node)
+        mask[node + 1] |= mask[parent + 1]
+    expanded = max((row + 1 for row, group in enumerate(groups) if group), default=0)
+    width = max(map(len, groups))
+    children = [group + [-1] * (width - len(group)) for group in groups[:expanded]]
+    return Topology(
+        parents=parents,
+        depths=tuple(depths),
+        ranks=tuple(ranks),
+        expanded=expanded,
+        children=torch.tensor(children, dtype=torch.int64).reshape(expanded, width).to(device),
+        offsets=torch.tensor([0, *depths]).to(device),
+        mask=mask.to(device),
+    )

@@ -1,0 +1,106 @@
+"""The lossless verification rules, in two pure parts: acceptance of every node, then the walk.
+
+Rules by proposal kind (chain: Leviathan 2211.17192, Chen 2302.01318; trees: SpecInfer 2305.09781).
+Siblings are examined in draw order; x is accepted with probability min(1, p(x) / q(x)), otherwise
+p <- normalize(max(0, p - q)) before the next sibling:
+
+- IID: q never changes, so a repeated token is surely rejected, and still updates p;
+- WITHOUT_REPLACEMENT: x then leaves q, which is renormalised;
+- DETERMINISTIC: q is the point mass at x, so x is accepted with probability p(x).
+
+Knows nothing of models, caches or text. The enumeration tests drive exactly these functions.
+Letters: N nodes, E expanded rows (the root, then nodes), W siblings, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.sampling import normalize, residual
+from specviz.decoding.topology import Topology
+from specviz.records import ProposalKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Acceptance:
+    """Per node, given that its parent was accepted and its earlier siblings failed."""
+
+    acceptance_probs: Tensor  # [N] min(1, residual_probs / draft_probs)
+    target_probs: Tensor  # [N] p(x) before any sibling
+    residual_probs: Tensor  # [N] the p(x) that the rule compares
+    draft_probs: Tensor  # [N] the q(x) that the rule compares
+    last_residuals: Tensor  # [N + 1, V] law of the extra token below each row
+
+
+def acceptance(
+    topology: Topology,
+    token_ids: Tensor,  # [N]
+    kind: ProposalKind,
+    p: Tensor,  # [N + 1, V], row 0 after the root
+    q: Tensor | None,  # [E, V]; None for a point mass
+) -> Acceptance:
+    """Acceptance of every node and the law of the extra token below every row."""
+    expanded = topology.expanded
+    left, law = p[:expanded], q
+    # one spare slot at the end takes the writes of absent children
+    found = p.new_zeros(4, topology.size + 1)
+    for child in topology.children.unbind(1):
+        present = child >= 0
+        x = token_ids[child.clamp(min=0)][:, None]
+        compared = _point_mass(x, left) if law is None else law
+        p_x, q_x = left.gather(1, x), compared.gather(1, x)
+        ratio = torch.where(q_x > 0, p_x / q_x, 0.0).clamp(max=1.0)
+        values = torch.cat([ratio, p[:expanded].gather(1, x), p_x, q_x], 1).T
+        found.index_copy_(1, torch.where(present, child, topology.size), values)
+        left = torch.where(present[:, None], residual(left, compared), left)
+        if law is not None and kind is ProposalKind.WITHOUT_REPLACEMENT:
+            law = normalize(law.scatter(1, x, 0.0))
+    nodes = found[:, : topology.size]
+    return Acceptance(*nodes.unbind(0), torch.cat([left, p[expanded:]]))
+
+
+def _point_mass(x: Tensor, like: Tensor) -> Tensor:
+    return torch.zeros_like(like).scatter_(1, x, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What verification decided: the accepted path from depth 1 down, and who failed on the way."""
+
+    path: tuple[int, ...]
+    rejected: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """The last accepted node, -1 for the root."""
+        return self.path[-1] if self.path else -1
+
+
+def walk(
+    children: Sequence[Sequence[int]],  # row -> its nodes in draw order; row 0 is the root
+    acceptance_probs: Sequence[float],
+    uniforms: Sequence[float],
+) -> Walk:
+    """Follow the tree from the root: node i is accepted iff uniforms[i] < acceptance_probs[i].
+
+    The comparison is strict, so a token of probability 0 fails even at u = 0.
+
+    >>> walk([[0, 1], [], [2], []], [0.5, 1.0, 0.0], [0.9, 0.3, 0.0])
+    Walk(path=(1,), rejected=(0, 2))
+    """
+    path: list[int] = []
+    rejected: list[int] = []
+    node = -1
+    while True:
+        for child in children[node + 1]:
+            if uniforms[child] < acceptance_probs[child]:
+                path.append(child)
+                break
+            rejected.append(child)
+        else:
+            return Walk(tuple(path), tuple(rejected))
+        node = path[-1]

@@ -1,0 +1,211 @@
+"""Exactness proved by enumeration: every draft, every verdict, every extra token, weighted.
+
+The shipped `acceptance` and `walk` are driven; there is no second copy of the rules here.
+"""
+
+import itertools
+
+import pytest
+import torch
+
+from specviz.decoding.topology import Topology, topology
+from specviz.decoding.verification import acceptance, walk
+from specviz.records import ProposalKind
+
+CPU = torch.device("cpu")
+TREES = {
+    "chain of one": (-1,),
+    "chain of three": (-1, 0, 1),
+    "two siblings": (-1, -1),
+    "three siblings": (-1, -1, -1),
+    "two siblings, the first continued": (-1, -1, 0),
+    "two siblings, the second continued": (-1, -1, 1),
+    "two by two": (-1, -1, 0, 0, 1, 1),
+}
+VOCAB = {"three siblings": 5, "two by two": 4}
+
+
+def random_laws(generator, rows, vocab, zeros):
+    """Random float64 laws; with `zeros` about a third of the entries have no mass."""
+    mass = torch.rand(rows, vocab, generator=generator, dtype=torch.float64) ** 2
+    if zeros:
+        mass[torch.rand(rows, vocab, generator=generator) < 0.35] = 0
+        mass[:, 0] += 0.05
+        mass[:, -1] += 0.05
+    return mass / mass.sum(-1, keepdim=True)
+
+
+class World:
+    """Random p and q for every prefix of tokens, as a model would give."""
+
+    def __init__(self, seed, vocab, depth, zeros):
+        generator = torch.Generator().manual_seed(seed)
+        prefixes = [x for n in range(depth + 1) for x in itertools.product(range(vocab), repeat=n)]
+        self.vocab = vocab
+        self.p = dict(zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros)))
+        self.q = dict(zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros)))
+
+
+def prefix_of(tree: Topology, tokens, row):
+    node, reversed_prefix = row - 1, []
+    while node >= 0:
+        reversed_prefix.append(tokens[node])
+        node = tree.parents[node]
+    return tuple(reversed(reversed_prefix))
+
+
+def draft_prob(tree, tokens, kind, world):
+    """Probability that the drafter proposes exactly these tokens."""
+    weight = 1.0
+    for node, parent in enumerate(tree.parents):
+        q = world.q[prefix_of(tree, tokens, parent + 1)].clone()
+        if kind is ProposalKind.WITHOUT_REPLACEMENT:
+            for earlier in range(node):
+                if tree.parents[earlier] == parent:
+                    q[tokens[earlier]] = 0
+            q = q / q.sum() if q.sum() > 0 else q
+        weight *= float(q[tokens[node]])
+    return weight
+
+
+def drafts(tree, kind, world):
+    """Every possible draft with its probability."""
+    if kind is ProposalKind.DETERMINISTIC:
+        generator = torch.Generator().manual_seed(5)  # any fixed choice, repeats included
+        for _ in range(6):
+            yield tuple(torch.randint(world.vocab, (tree.size,), generator=generator).tolist()), 1.0
+        return
+    for tokens in itertools.product(range(world.vocab), repeat=tree.size):
+        weight = draft_prob(tree, tokens, kind, world)
+        if weight > 0:
+            yield tokens, weight
+
+
+def emitted_law(tree, kind, world, tokens, output):
+    """Add to `output` the law of the emitted prefixes for one draft."""
+    p = torch.stack([world.p[prefix_of(tree, tokens, row)] for row in range(tree.size + 1)])
+    q = torch.stack([world.q[prefix_of(tree, tokens, row)] for row in range(tree.expanded)])
+    point_mass = kind is ProposalKind.DETERMINISTIC
+    result = acceptance(tree, torch.tensor(tokens), kind, p, None if point_mass else q)
+    probs = result.acceptance_probs.tolist()
+    groups = [
+        [n for n, parent in enumerate(tree.parents) if parent == row - 1]
+        for row in range(tree.size + 1)
+    ]
+    for accepts in itertools.product((True, False), repeat=tree.size):
+        weight = 1.0
+        for accept, prob in zip(accepts, probs):
+            weight *= prob if accept else 1 - prob
+        if weight == 0:
+            continue
+        # a draw in the middle of the interval that this verdict owns
+        uniforms = [prob / 2 if accept else (1 + prob) / 2 for accept, prob in zip(accepts, probs)]
+        end = walk(groups, probs, uniforms).end
+        prefix = prefix_of(tree, tokens, end + 1)
+        for extra, mass in enumerate(result.last_residuals[end + 1].tolist()):
+            output[(*prefix, extra)] = output.get((*prefix, extra), 0.0) + weight * mass
+
+
+def completed(world, output, length):
+    """Law over sequences of `length`, the target continuing every shorter one."""
+    law = {}
+    for prefix, weight in output.items():
+        for rest in itertools.product(range(world.vocab), repeat=length - len(prefix)):
+            sequence, mass = prefix + rest, weight
+            for end in range(len(prefix), length):
+                mass *= float(world.p[sequence[:end]][sequence[end]])
+            law[sequence] = law.get(sequence, 0.0) + mass
+    return law
+
+
+def worst_error(tree, kind, world):
+    """Largest |emitted - p| over all sequences one longer than the tree is deep."""
+    length = max(tree.depths) + 1
+    total: dict = {}
+    results = []
+    for tokens, weight in drafts(tree, kind, world):
+        output: dict = {}
+        emitted_law(tree, kind, world, tokens, output)
+        law = completed(world, output, length)
+        results.append(law)
+        for sequence, mass in law.items():
+            total[sequence] = total.get(sequence, 0.0) + weight * mass
+    # a deterministic proposal must be exact draft by draft, a drawn one on average over its draws
+    laws = results if kind is ProposalKind.DETERMINISTIC else [total]
+    worst = 0.0
+    for law in laws:
+        for sequence in itertools.product(range(world.vocab), repeat=length):
+            expected = 1.0
+            for end in range(length):
+                expected *= float(world.p[sequence[:end]][sequence[end]])
+            worst = max(worst, abs(law.get(sequence, 0.0) - expected))
+    return worst
+
+
+@pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
+@pytest.mark.parametrize("kind", ProposalKind, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("shape", TREES)
+def test_emitted_law_equals_the_target_law(shape, kind, zeros):
+    tree = topology(TREES[shape], CPU)
+    vocab = VOCAB.get(shape, 4) if tree.size < 6 else 3
+    world = World(len(shape), vocab, max(tree.depths) + 1, zeros)
+    assert worst_error(tree, kind, world) < 1e-9
+
+
+def test_enumeration_notices_a_biased_rule(monkeypatch):
+    """Resampling from p instead of the residual is the classic mistake: the proof must fail."""
+    import specviz.decoding.verification as verification
+
+    monkeypatch.setattr(verification, "residual", lambda p, q: p)
+    tree = topology((-1, -1), CPU)
+    assert worst_error(tree, ProposalKind.IID, World(1, 4, 2, False)) > 0.01
+
+
+def test_enumeration_notices_siblings_sorted_by_probability():
+    """Reordering drawn siblings uses their values: 'most probable first' is biased."""
+    tree = topology((-1, -1), CPU)
+    world = World(2, 4, 2, False)
+    total: dict = {}
+    for tokens, weight in drafts(tree, ProposalKind.IID, world):
+        ordered = tuple(sorted(tokens, key=lambda token: -float(world.q[()][token])))
+        output: dict = {}
+        emitted_law(tree, ProposalKind.IID, world, ordered, output)
+        for sequence, mass in output.items():
+            total[sequence[0]] = total.get(sequence[0], 0.0) + weight * mass
+    errors = [abs(total[token] - float(world.p[()][token])) for token in range(4)]
+    assert max(errors) > 0.005
+
+
+def test_a_token_of_probability_zero_fails_even_at_draw_zero():
+    assert walk([[0], []], [0.0], [0.0]).path == ()
+
+
+def test_sure_acceptance_passes_at_the_largest_draw():
+    assert walk([[0], []], [1.0], [1 - 2.0**-53]).path == (0,)
+
+
+def test_a_repeated_sibling_is_surely_rejected_and_still_updates_the_residual():
+    tree = topology((-1, -1), CPU)
+    p = torch.tensor([[0.2, 0.5, 0.3]] * 3, dtype=torch.float64)
+    q = torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64)
+    result = acceptance(tree, torch.tensor([0, 0]), ProposalKind.IID, p, q)
+    # after the first failure p is (0, .2, .2)/.4 = (0, .5, .5); after the second (0, .2, .4)/.6
+    assert result.acceptance_probs.tolist() == pytest.approx([1 / 3, 0])
+    assert result.last_residuals[0].tolist() == pytest.approx([0, 1 / 3, 2 / 3])
+
+
+def test_point_masses_take_the_rejected_token_out_of_the_target():
+    tree = topology((-1, -1), CPU)
+    p = torch.tensor([[0.2, 0.5, 0.3]] * 3, dtype=torch.float64)
+    result = acceptance(tree, torch.tensor([1, 0]), ProposalKind.DETERMINISTIC, p, None)
+    assert result.acceptance_probs.tolist() == pytest.approx([0.5, 0.4])
+    assert result.last_residuals[0].tolist() == pytest.approx([0, 0, 1])
+
+
+def test_an_empty_tree_leaves_the_target_law_untouched():
+    p = torch.tensor([[0.2, 0.8]])
+    result = acceptance(
+        topology((), CPU), torch.tensor([], dtype=torch.long), ProposalKind.IID, p, None
+    )
+    assert result.last_residuals.tolist() == p.tolist()
+    assert walk([[]], [], []).end == -1
