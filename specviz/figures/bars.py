@@ -1,0 +1,198 @@
+"""Target and draft probabilities after one prefix, and the coin that judged the drafted token.
+
+Pure: records to a Plotly dict. Knows neither the run nor the page. The number, order and roles of
+the traces never change; only their arrays do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.figures.labels import probability, visible_text
+from specviz.figures.law_rows import LawRow, law_rows
+from specviz.figures.theme import (
+    LIGHT,
+    MONOSPACE,
+    Figure,
+    base_layout,
+    hidden_axis,
+    note,
+    quiet_axis,
+)
+from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
+
+ROW_PIXELS = 30
+_RIGHT = 1.16  # room for the numbers behind the bars
+
+
+def bars_figure(
+    position: Position | None,
+    round_: Round,
+    texts: Mapping[int, str],
+    temperature: float,
+    child: int | None = None,
+) -> Figure:
+    """p and q over the tokens at `position`; below, min(1, p/q) and u of node `child`.
+
+    At temperature 0 the raw laws are shown, for the processed ones are 0 or 1. Without a position
+    (a prefix that was never examined) the bars show `child` and its siblings alone.
+    """
+    rows = law_rows(position, round_, child, is_raw=temperature == 0)
+    has_draft = any(row.draft is not None for row in rows)
+    coin = _Coin.of(round_, child, y=len(rows) + 0.9)
+    data = [
+        _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0),
+        _bars(rows, "draft", [row.draft for row in rows], 0.19),
+        *coin.traces(),
+    ]
+    return {"data": data, "layout": _layout(rows, texts, coin, _title(round_, temperature))}
+
+
+def _title(round_: Round, temperature: float) -> str:
+    if temperature == 0:
+        return "Raw p and q: at temperature 0 the processed ones are 0 or 1"
+    if round_.tree.kind is ProposalKind.DETERMINISTIC:
+        return "For the rule the draft is a point mass: it accepts with p"
+    return "p and q as the rule compares them"
+
+
+def _bars(
+    rows: Sequence[LawRow], role: str, values: Sequence[float | None], offset: float
+) -> dict[str, Any]:
+    chosen = [(index, value) for index, value in enumerate(values) if value is not None]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": {"target": "target p", "draft": "draft q"}[role],
+        "x": [value for _, value in chosen],
+        "y": [index + offset for index, _ in chosen],
+        "width": [0.34] * len(chosen),
+        "text": [probability(value) for _, value in chosen],
+        "textposition": "outside",
+        "textangle": 0,
+        "cliponaxis": False,
+        "textfont": {"size": 11, "color": LIGHT["muted"]},
+        "customdata": [rows[index].node for index, _ in chosen],
+        "hoverinfo": "skip",
+        "marker": {"color": LIGHT[role], "line": {"width": 0}},
+        "showlegend": bool(chosen),
+        "meta": {"role": role},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Coin:
+    """The acceptance bar: shaded up to acceptance_prob, a pin at u; empty without a node."""
+
+    verdict: Verdict | None
+    is_point_mass: bool
+    y: float
+
+    @classmethod
+    def of(cls, round_: Round, child: int | None, y: float) -> _Coin:
+        verdict = None if child is None else round_.verdicts[child]
+        return cls(verdict, round_.tree.kind is ProposalKind.DETERMINISTIC, y)
+
+    @property
+    def label(self) -> str:
+        if self.verdict is None:
+            return ""
+        return "p, q = 1" if self.is_point_mass else "min(1, p/q)"
+
+    @property
+    def remark(self) -> str:
+        """What the two bars above do not say: a residual, or that the node was never examined."""
+        if self.verdict is None:
+            return ""
+        if self.verdict.outcome is Outcome.UNREACHED:
+            return "never examined: the walk ended before it"
+        before, now = self.verdict.target_prob, self.verdict.residual_prob
+        if abs(before - now) < 1e-9:
+            return ""
+        return f"p after the rejected sibling: {probability(before)} → {probability(now)}"
+
+    def traces(self) -> list[dict[str, Any]]:
+        shown = [self.verdict] if self.verdict else []
+        tossed = [v for v in shown if v.outcome is not Outcome.UNREACHED]
+        ends = [probability(verdict.acceptance_prob) for verdict in shown]
+        return [
+            self._bar("grid", [1.0 for _ in shown], 1.0, ends),
+            self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, []),
+            self._pin([v.uniform_draw for v in tossed]),
+        ]
+
+    def _bar(self, role: str, x: list[float], opacity: float, text: list[str]) -> dict[str, Any]:
+        return {
+            "type": "bar",
+            "orientation": "h",
+            "x": x,
+            "y": [self.y for _ in x],
+            "width": [0.46 for _ in x],
+            "text": text,
+            "textposition": "outside",
+            "textangle": 0,
+            "cliponaxis": False,
+            "textfont": {"size": 11, "color": LIGHT["muted"]},
+            "hoverinfo": "skip",
+            "marker": {"color": LIGHT[role], "opacity": opacity, "line": {"width": 0}},
+            "showlegend": False,
+            "meta": {"role": role},
+        }
+
+    def _pin(self, draws: list[float]) -> dict[str, Any]:
+        side = "middle left" if draws and draws[0] > 0.8 else "middle right"
+        return {
+            "type": "scatter",
+            "mode": "lines+markers+text",
+            "x": [u for u in draws for _ in range(2)],
+            "y": [y for _ in draws for y in (self.y + 0.36, self.y - 0.52)],
+            "text": [text for u in draws for text in ("", f" u = {u:.2f} ")],
+            "textposition": side,
+            "textfont": {"size": 11, "color": LIGHT["ink"]},
+            "line": {"color": LIGHT["ink"], "width": 1.6},
+            "marker": {"color": LIGHT["ink"], "size": [0, 8], "opacity": 1},
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "meta": {"role": "ink"},
+        }
+
+
+def _layout(
+    rows: Sequence[LawRow], texts: Mapping[int, str], coin: _Coin, title: str
+) -> dict[str, Any]:
+    bottom = len(rows) + 1.9
+    layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
+    layout["margin"] = {"l": 112, "r": 8, "t": 44, "b": 4}
+    layout["barmode"] = "overlay"
+    layout["xaxis"] = hidden_axis(range=[0, _RIGHT])
+    layout["yaxis"] = quiet_axis(
+        range=[bottom, -0.5],
+        showgrid=False,
+        tickvals=[*range(len(rows)), coin.y],
+        ticktext=[*(_tick(row, texts) for row in rows), coin.label],
+        tickfont={"family": MONOSPACE, "size": 12, "color": LIGHT["ink"]},
+    )
+    layout["showlegend"] = True
+    layout["legend"] = {
+        "orientation": "h",
+        "x": 0,
+        "y": 1,
+        "yanchor": "bottom",
+        "itemclick": False,
+        "itemdoubleclick": False,
+        "font": {"size": 11, "color": LIGHT["muted"]},
+    }
+    above = {"xref": "paper", "x": 0, "xanchor": "left"}
+    heading = note(title, **above, yref="paper", y=1, yanchor="bottom", yshift=24, xshift=-104)
+    remark = note(coin.remark, **above, yref="y", y=coin.y + 0.36, yanchor="top")
+    layout["annotations"] = [heading, remark]
+    return layout
+
+
+def _tick(row: LawRow, texts: Mapping[int, str]) -> str:
+    if row.token_id is None:
+        return "other"
+    text = visible_text(texts.get(row.token_id, f"#{row.token_id}"))
+    return f"<b>{text}</b>" if row.is_examined else text

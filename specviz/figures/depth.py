@@ -1,0 +1,71 @@
+"""Acceptance at each depth of the draft, beside the constant rate that theory assumes.
+
+Pure: counts to a Plotly dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
+from specviz.metrics import DepthAcceptance
+
+
+def depth_figure(by_depth: Sequence[DepthAcceptance], rate: float | None) -> Figure:
+    """Conditional acceptance (passed / reached) per depth and the measured rate over all depths.
+
+    `customdata` is [passed, reached]. Works without counts.
+    """
+    deepest = max((each.depth for each in by_depth), default=5)
+    ends = [0.5, deepest + 0.5] if rate is not None else []
+    constant = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": ends,
+        "y": [rate for _ in ends],
+        "line": {"color": LIGHT["theory"], "width": 1.2, "dash": "dash"},
+        "hoverinfo": "skip",
+        "meta": {"role": "theory"},
+    }
+    return {"data": [constant, _measured(by_depth)], "layout": _layout(deepest, rate)}
+
+
+def _measured(by_depth: Sequence[DepthAcceptance]) -> dict[str, Any]:
+    most = max((each.reached for each in by_depth), default=1)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers+text",
+        "x": [each.depth for each in by_depth],
+        "y": [each.rate for each in by_depth],
+        "text": [f"{each.rate:.2f}" for each in by_depth],
+        "textposition": "top center",
+        "textfont": {"size": 11, "color": LIGHT["muted"]},
+        "customdata": [[each.passed, each.reached] for each in by_depth],
+        "hovertemplate": "depth %{x}: %{customdata[0]} of %{customdata[1]} passed<extra></extra>",
+        "line": {"color": LIGHT["accepted"], "width": 2},
+        "marker": {
+            "color": LIGHT["accepted"],
+            "size": [6 + 8 * (each.reached / most) ** 0.5 for each in by_depth],
+        },
+        "cliponaxis": False,
+        "meta": {"role": "accepted"},
+    }
+
+
+def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
+    layout = base_layout(220)
+    layout["margin"] = {"l": 40, "r": 12, "t": 12, "b": 40}
+    font = {"size": 11, "color": LIGHT["muted"]}
+    layout["xaxis"] = quiet_axis(
+        range=[0.5, deepest + 0.5],
+        showgrid=False,
+        dtick=1 if deepest <= 12 else 4,
+        title={"text": "depth", "font": font, "standoff": 6},
+    )
+    layout["yaxis"] = quiet_axis(range=[0, 1.1], tickvals=[0, 0.5, 1])
+    label = "" if rate is None else f"constant rate {rate:.2f}"
+    layout["annotations"] = [
+        note(label, x=deepest + 0.5, y=rate or 0, xanchor="right", yanchor="bottom")
+    ]
+    return layout

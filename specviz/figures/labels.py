@@ -1,0 +1,57 @@
+"""Token texts and numbers as chart labels.
+
+Knows nothing of records. Plotly reads tags and entities in every text of a chart, so model text
+must pass through `visible_text` before it goes into one.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+LABEL_LENGTH = 14
+_WHITESPACE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍"}
+
+
+def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
+    """Token text with whitespace shown, at most `length` characters, `& < >` escaped.
+
+    >>> visible_text(" <b>\\n")
+    '·&lt;b&gt;⏎'
+    >>> visible_text("internationalisation", 8)
+    'interna…'
+    """
+    shown = "".join(_visible(character) for character in text[: 4 * length]) or "∅"
+    return escape(shown if len(shown) <= length else shown[: length - 1] + "…", quote=False)
+
+
+def _visible(character: str) -> str:
+    if character in _WHITESPACE:
+        return _WHITESPACE[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return chr(0x2400 + code) if code < 32 else f"\\u{code:04x}"
+
+
+def probability(value: float) -> str:
+    """Two decimals, but never "0.00" for something and never "1.00" for less than all.
+
+    >>> [probability(p) for p in (0.5, 0.001, 0.999, 0.0, 1.0)]
+    ['0.50', '<0.01', '>0.99', '0', '1']
+    """
+    if value in (0, 1):
+        return f"{value:.0f}"
+    if value < 0.005:
+        return "<0.01"
+    return ">0.99" if value > 0.995 else f"{value:.2f}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Three figures: 0.412 ms, 4.12 ms, 41.2 ms, 412 ms.
+
+    >>> milliseconds(0.0412)
+    '41.2 ms'
+    """
+    value = seconds * 1000
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"{value:.{decimals}f} ms"

@@ -1,0 +1,97 @@
+"""The cumulative speedup of a race, beside what theory expects of its acceptance and costs.
+
+Pure: points to a Plotly dict. Knows no record of a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
+from specviz.metrics import SpeedupPoint, TheoryBand
+
+
+def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | None = None) -> Figure:
+    """Speedup over the speculative lane's tokens; works without points and without a band.
+
+    `customdata` of the line is the moment in seconds of own time.
+    """
+    last = max((point.speculative_tokens for point in points), default=1)
+    line = _line("ink", [p.speculative_tokens for p in points], [p.speedup for p in points], 2.4)
+    line["customdata"] = [point.seconds for point in points]
+    line["hovertemplate"] = "%{y:.2f}× after %{x} tokens<br>%{customdata:.2f} s<extra></extra>"
+    return {
+        "data": [
+            *_theory(theory_band, last),
+            _line("baseline", [0, last], [1, 1], 1.2, "dash"),
+            line,
+            _end_point(points),
+        ],
+        "layout": _layout(points, theory_band, last),
+    }
+
+
+def _line(
+    role: str, x: Sequence[float], y: Sequence[float], width: float, dash: str = "solid"
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": LIGHT[role], "width": width, "dash": dash},
+        "hoverinfo": "skip",
+        "meta": {"role": role},
+    }
+
+
+def _theory(band: TheoryBand | None, last: float) -> list[dict[str, Any]]:
+    """The band's edges, filled between, and the expected value as a thin line."""
+    x = [0.0, last] if band else []
+    low, high, middle = (
+        _line("grid", x, [band.low] * 2 if band else [], 0),
+        _line("grid", x, [band.high] * 2 if band else [], 0),
+        _line("theory", x, [band.expected] * 2 if band else [], 1.2),
+    )
+    high |= {"fill": "tonexty", "fillcolor": LIGHT["grid"]}
+    return [low, high, middle]
+
+
+def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [point.speculative_tokens for point in points[-1:]],
+        "y": [point.speedup for point in points[-1:]],
+        "marker": {"color": LIGHT["ink"], "size": 10},
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "meta": {"role": "ink"},
+    }
+
+
+def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
+    layout = base_layout(240)
+    layout["margin"] = {"l": 44, "r": 16, "t": 12, "b": 40}
+    values = [point.speedup for point in points] + ([band.high, band.low] if band else [])
+    low, high = min([0.8, *values]), max([2.0, *values])
+    layout["xaxis"] = quiet_axis(
+        range=[0, last], showgrid=False, rangemode="tozero", title=_axis_title("tokens")
+    )
+    layout["yaxis"] = quiet_axis(range=[low - 0.1, high * 1.1], ticksuffix="×", nticks=5)
+    layout["annotations"] = [
+        note(
+            "theory from measured α and cost" if band else "",
+            x=last,
+            y=band.high if band else 1,
+            xanchor="right",
+            yanchor="bottom",
+        ),
+        note("baseline", x=last, y=1, xanchor="right", yanchor="top"),
+    ]
+    return layout
+
+
+def _axis_title(text: str) -> dict[str, Any]:
+    return {"text": text, "font": {"size": 11, "color": LIGHT["muted"]}, "standoff": 6}

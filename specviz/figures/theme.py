@@ -1,0 +1,133 @@
+"""Colours, symbols and the layout that every figure shares.
+
+Knows no record. A figure is built in the light palette; `recolour` swaps it to another one, by
+value: two roles with one light colour also share the dark one, so a script in the browser can do
+the same swap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specviz.records import ExtraKind, Outcome
+
+Figure = dict[str, Any]
+
+LIGHT = {
+    "ink": "#1c2430",
+    "muted": "#667080",
+    "grid": "#e4e7eb",
+    "paper": "#f7f8f4",
+    "card": "#ffffff",
+    "accepted": "#0072B2",
+    "rejected": "#D55E00",
+    "recovered": "#E69F00",
+    "bonus": "#009E73",
+    "unreached": "#999999",
+    "root": "#1c2430",
+    "target": "#1c2430",
+    "draft": "#8b95a3",
+    "theory": "#667080",
+    "baseline": "#667080",
+    "draft_time": "#8b95a3",
+    "verify_time": "#1c2430",
+    "host_time": "#c3cad3",
+}
+DARK = {
+    "ink": "#e8ebf0",
+    "muted": "#a0a9b6",
+    "grid": "#2f3843",
+    "paper": "#10141b",
+    "card": "#1a2028",
+    "accepted": "#4AA8E0",
+    "rejected": "#FF8C4A",
+    "recovered": "#F5B942",
+    "bonus": "#35C796",
+    "unreached": "#868d97",
+    "root": "#e8ebf0",
+    "target": "#e8ebf0",
+    "draft": "#7f8a99",
+    "theory": "#a0a9b6",
+    "baseline": "#a0a9b6",
+    "draft_time": "#7f8a99",
+    "verify_time": "#e8ebf0",
+    "host_time": "#69737f",
+}
+PALETTES = {"light": LIGHT, "dark": DARK}
+
+SYMBOLS = {
+    Outcome.ACCEPTED.value: "circle",
+    Outcome.REJECTED.value: "x",
+    Outcome.UNREACHED.value: "circle-open",
+    ExtraKind.RECOVERED.value: "diamond",
+    ExtraKind.BONUS.value: "star",
+    ExtraKind.FIRST.value: "diamond",
+}
+
+FONT = "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"
+MONOSPACE = "ui-monospace, 'JetBrains Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+
+
+def base_layout(height: int) -> dict[str, Any]:
+    """A quiet card: no frame, no legend, no dragging, hover in the page's own colours."""
+    return {
+        "height": height,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 12, "color": LIGHT["muted"]},
+        "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
+        "showlegend": False,
+        "dragmode": False,
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": LIGHT["card"],
+            "bordercolor": LIGHT["grid"],
+            "align": "left",
+            "font": {"family": MONOSPACE, "size": 12, "color": LIGHT["ink"]},
+        },
+        "xaxis": quiet_axis(),
+        "yaxis": quiet_axis(),
+    }
+
+
+def quiet_axis(**options: Any) -> dict[str, Any]:
+    """An axis with a faint grid and nothing else; `options` override."""
+    quiet = {
+        "gridcolor": LIGHT["grid"],
+        "zeroline": False,
+        "fixedrange": True,
+        "ticks": "",
+        "tickfont": {"size": 11, "color": LIGHT["muted"]},
+        "automargin": False,
+    }
+    return quiet | options
+
+
+def hidden_axis(**options: Any) -> dict[str, Any]:
+    """An axis that only gives a range."""
+    return {"visible": False, "fixedrange": True, "zeroline": False, "showgrid": False} | options
+
+
+def note(text: str, **options: Any) -> dict[str, Any]:
+    """A direct label: small muted text without an arrow."""
+    plain = {"text": text, "showarrow": False, "font": {"size": 11, "color": LIGHT["muted"]}}
+    return plain | options
+
+
+def recolour(figure: Figure, palette: str) -> Figure:
+    """The same figure in another palette: every light colour replaced by its counterpart.
+
+    >>> recolour({"data": [{"line": {"color": "#0072B2"}}], "layout": {}}, "dark")["data"]
+    [{'line': {'color': '#4AA8E0'}}]
+    """
+    swap = {LIGHT[role]: colour for role, colour in PALETTES[palette].items()}
+    recoloured: Figure = _replace(figure, swap)
+    return recoloured
+
+
+def _replace(value: Any, swap: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _replace(each, swap) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_replace(each, swap) for each in value]
+    return swap.get(value, value) if isinstance(value, str) else value

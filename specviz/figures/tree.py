@@ -1,0 +1,245 @@
+"""The draft tree of one round and how the target judged it, from left to right.
+
+Pure: records to a Plotly dict. Knows neither the run around the round nor the page. The number,
+order and roles of the traces never change from round to round; only their arrays do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.figures.labels import probability, visible_text
+from specviz.figures.theme import (
+    LIGHT,
+    MONOSPACE,
+    SYMBOLS,
+    Figure,
+    base_layout,
+    hidden_axis,
+)
+from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
+from specviz.records import DraftNode, ExtraKind, ExtraToken, Outcome, ProposalKind, Round
+
+EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
+_SIZES = {"accepted": 13, "rejected": 11, "unreached": 11, "recovered": 13, "bonus": 16}
+_DRAWN = ("unreached", "rejected", "accepted")  # later ones lie on top
+_EXTRAS = ("recovered", "bonus")
+
+
+def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
+    """The tree of `round_`; `root_id` is the last committed token, if it is to have a label.
+
+    `customdata` holds the node's index: -1 the root, -2 the extra token.
+    """
+    view = _TreeView(round_, texts, root_id)
+    edges = [view.edges(role, width) for role in _DRAWN for width in EDGE_WIDTHS]
+    extra_edges = [view.extra_edge(role) for role in _EXTRAS]
+    markers = [view.markers(role) for role in (*_DRAWN, *_EXTRAS, "root")]
+    labels = [view.token_labels(), view.small_labels()]
+    return {"data": [*edges, *extra_edges, *markers, *labels], "layout": view.layout()}
+
+
+def shown_draft_prob(node: DraftNode, kind: ProposalKind) -> float:
+    """The q to show: that of the rule, or for a point mass the drafter's own confidence."""
+    return node.draft_score if kind is ProposalKind.DETERMINISTIC else node.draft_prob
+
+
+class _TreeView:
+    """One round with its places; each method makes one trace."""
+
+    def __init__(self, round_: Round, texts: Mapping[int, str], root_id: int | None) -> None:
+        self.round, self.texts, self.root_id = round_, texts, root_id
+        self.places: Places = tidy_places(round_)
+        self.rows = 1 + max(row for _, row in self.places.values())
+        self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
+        self.row_pixels = max(24.0, min(50.0, 460 / self.rows))
+        self.is_dense = self.row_pixels < 36
+        self.label_length = max(2, min(14, 90 // self.columns))
+
+    # ---- who is who
+
+    def role(self, index: int) -> str:
+        if index == ROOT:
+            return "root"
+        if index == EXTRA:
+            return self._extra_role()
+        return self.round.verdicts[index].outcome.value
+
+    def _extra_role(self) -> str:
+        extra = self.round.extra
+        return "bonus" if extra is not None and extra.kind is ExtraKind.BONUS else "recovered"
+
+    def text(self, index: int, length: int | None = None) -> str:
+        token_id = self._token_id(index)
+        if token_id is None:
+            return ""
+        return visible_text(self.texts.get(token_id, f"#{token_id}"), length or self.label_length)
+
+    def _token_id(self, index: int) -> int | None:
+        if index == ROOT:
+            return self.root_id
+        if index == EXTRA:
+            return self.round.extra.token_id if self.round.extra else None
+        return self.round.tree.nodes[index].token_id
+
+    def shown_q(self, index: int) -> float:
+        return shown_draft_prob(self.round.tree.nodes[index], self.round.tree.kind)
+
+    # ---- edges
+
+    def edges(self, role: str, width: float) -> dict[str, Any]:
+        bucket = EDGE_WIDTHS.index(width)
+        chosen = [
+            (node.parent, index)
+            for index, node in enumerate(self.round.tree.nodes)
+            if self.role(index) == role and min(2, int(self.shown_q(index) * 3)) == bucket
+        ]
+        return self._edge_trace(role, width, chosen)
+
+    def extra_edge(self, role: str) -> dict[str, Any]:
+        extra = self.round.extra
+        exists = extra is not None and role == self._extra_role()
+        return self._edge_trace(role, EDGE_WIDTHS[1], [(extra.parent, EXTRA)] if exists else [])  # type: ignore[union-attr]
+
+    def _edge_trace(self, role: str, width: float, pairs: list[tuple[int, int]]) -> dict[str, Any]:
+        xs: list[float | None] = []
+        ys: list[float | None] = []
+        for parent, child in pairs:
+            x, y = curve(self.places[parent], self.places[child])
+            xs += [*x, None]
+            ys += [*y, None]
+        dash = "dot" if role == "unreached" else "solid"
+        return {
+            "type": "scatter",
+            "mode": "lines",
+            "x": xs,
+            "y": ys,
+            "line": {"color": LIGHT[role], "width": width, "dash": dash},
+            "opacity": 0.55 if role == "unreached" else 1,
+            "hoverinfo": "skip",
+            "meta": {"role": role},
+        }
+
+    # ---- nodes
+
+    def markers(self, role: str) -> dict[str, Any]:
+        chosen = [index for index in self.places if self.role(index) == role]
+        symbol = SYMBOLS.get(role, "circle")
+        line = {"width": 1.6} if symbol.endswith("open") else {"width": 0}
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [self.places[index][0] for index in chosen],
+            "y": [self.places[index][1] for index in chosen],
+            "customdata": chosen,
+            "hovertext": [self.hover(index) for index in chosen],
+            "hovertemplate": "%{hovertext}<extra></extra>",
+            "marker": {
+                "color": LIGHT[role],
+                "symbol": symbol,
+                "size": _SIZES.get(role, 13),
+                "line": line,
+                "opacity": 1,
+            },
+            "cliponaxis": False,
+            "meta": {"role": role},
+        }
+
+    def hover(self, index: int) -> str:
+        text = f"<b>{self.text(index, 40)}</b>"
+        if index == ROOT:
+            return f"{text}<br>root: the last committed token".removeprefix("<b></b><br>")
+        if index == EXTRA:
+            assert self.round.extra is not None
+            return f"{text}<br>{_extra_line(self.round.extra)}"
+        return f"{text}<br>{self._verdict_lines(index)}"
+
+    def _verdict_lines(self, index: int) -> str:
+        verdict, q = self.round.verdicts[index], self.shown_q(index)
+        p = probability(verdict.target_prob)
+        if abs(verdict.residual_prob - verdict.target_prob) > 1e-9:
+            p += f" → {probability(verdict.residual_prob)} (residual)"
+        lines = [f"p {p}", f"q {probability(q)}"]
+        if self.round.tree.kind is ProposalKind.DETERMINISTIC:
+            lines[1] += " (the rule: 1, a point mass)"
+        lines.append(f"acceptance {probability(verdict.acceptance_prob)}")
+        if verdict.outcome is Outcome.UNREACHED:
+            return "<br>".join([*lines, "never examined"])
+        return "<br>".join([*lines, f"u {verdict.uniform_draw:.3f}: {verdict.outcome.value}"])
+
+    # ---- labels
+
+    def token_labels(self) -> dict[str, Any]:
+        nodes = list(self.places)
+        lift = 10 / self.row_pixels
+        beside = {index for index in nodes if self.is_dense and self._is_leaf(index)}
+        points = [
+            (x + 9 / 100, y) if index in beside else (x, y - lift)
+            for index, (x, y) in self.places.items()
+        ]
+        positions = ["middle right" if index in beside else "top center" for index in nodes]
+        texts = [self.text(index) for index in nodes]
+        font = {"family": MONOSPACE, "size": 10 if self.is_dense else 12, "color": LIGHT["ink"]}
+        return _text_trace(points, texts, positions, font, "ink")
+
+    def small_labels(self) -> dict[str, Any]:
+        """q under each node and the kind of the extra token; dense trees keep q for the hover."""
+        shown = [i for i in self.places if i == EXTRA or (i >= 0 and not self.is_dense)]
+        drop = 9 / self.row_pixels
+        points = [(self.places[i][0], self.places[i][1] + drop) for i in shown]
+        font = {"size": 10, "color": LIGHT["muted"]}
+        texts = [self._small_text(i) for i in shown]
+        return _text_trace(points, texts, ["bottom center"] * len(shown), font, "muted")
+
+    def _small_text(self, index: int) -> str:
+        if index == EXTRA:
+            return self._extra_role()
+        q = f"{self.shown_q(index):.2f}"
+        return f"q {q}" if self.columns <= 12 else q if self.columns <= 20 else ""
+
+    def _is_leaf(self, index: int) -> bool:
+        parents = {node.parent for node in self.round.tree.nodes}
+        extra = self.round.extra
+        return index not in parents and (extra is None or extra.parent != index)
+
+    # ---- the whole
+
+    def layout(self) -> dict[str, Any]:
+        rows = max(2.0, self.rows)
+        above = (rows - self.rows) / 2
+        height = round(rows * self.row_pixels) + 24
+        layout = base_layout(height)
+        layout["margin"] = {"l": 8, "r": 8, "t": 12, "b": 12}
+        right = 1.2 if self.is_dense else 0.5
+        layout["xaxis"] = hidden_axis(range=[-0.5, self.columns + right])
+        layout["yaxis"] = hidden_axis(range=[self.rows - 0.4 + above, -0.6 - above])
+        return layout
+
+
+def _text_trace(
+    points: list[tuple[float, float]],
+    texts: list[str],
+    positions: list[str],
+    font: dict[str, Any],
+    role: str,
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": [x for x, _ in points],
+        "y": [y for _, y in points],
+        "text": texts,
+        "textposition": positions,
+        "textfont": font,
+        "hoverinfo": "skip",
+        "cliponaxis": False,
+        "meta": {"role": role},
+    }
+
+
+def _extra_line(extra: ExtraToken) -> str:
+    law = "the target after full acceptance"
+    if extra.kind is ExtraKind.RECOVERED:
+        law = "the residual after a rejection"
+    return f"{extra.kind.value}: drawn from {law}<br>probability {probability(extra.prob)}"

@@ -1,0 +1,185 @@
+"""A meter that both lanes of a run feed, one record at a time; it answers at any moment.
+
+Knows no model and no chart. Adding a record and asking are cheap (far below a millisecond), however
+long the run, so a live page may ask after each event.
+"""
+
+from __future__ import annotations
+
+import math
+
+from specviz import theory
+from specviz.records import BaselineStep, Prefill, Round
+from specviz.round_totals import RoundTotals, ratio
+from specviz.run_summary import (
+    BaselineSummary,
+    Divergence,
+    RunSummary,
+    SpeculativeSummary,
+    TheoryBand,
+)
+from specviz.speedup_curve import SpeedupCurve, SpeedupPoint
+
+
+class RunMeter:
+    """Takes the records of both lanes as they come, in any order between the lanes."""
+
+    def __init__(self, temperature: float = 0.0) -> None:
+        self.totals = RoundTotals()
+        self.curve = SpeedupCurve()
+        self._temperature = temperature
+        self._prefill: Prefill | None = None
+        self._baseline_prefill: Prefill | None = None
+        self._baseline_seconds = 0.0  # of the steps: without the prefill
+        self._ids: list[int] = []
+        self._baseline_ids: list[int] = []
+        self._margins: list[float] = []
+        self._compared = 0
+        self._divergence: Divergence | None = None
+
+    def add_prefill(self, prefill: Prefill) -> None:
+        self._prefill = prefill
+        self._ids.append(prefill.extra.token_id)
+        self.curve.add_speculative(prefill.seconds, 1)
+        self._compare()
+
+    def add_round(self, round_: Round) -> None:
+        ids = round_.emitted_ids
+        self.totals.add(round_)
+        self._ids.extend(ids)
+        self.curve.add_speculative(round_.seconds, len(ids))
+        self._compare()
+
+    def add_baseline_prefill(self, prefill: Prefill) -> None:
+        self._baseline_prefill = prefill
+        self._add_baseline(prefill.extra.token_id, prefill.position.margin, prefill.seconds)
+
+    def add_baseline_step(self, step: BaselineStep) -> None:
+        self._baseline_seconds += step.seconds
+        self._add_baseline(step.token_id, step.margin, step.seconds)
+
+    def _add_baseline(self, token_id: int, margin: float, seconds: float) -> None:
+        self._baseline_ids.append(token_id)
+        self._margins.append(margin)
+        self.curve.add_baseline(seconds)
+        self._compare()
+
+    def _compare(self) -> None:
+        common = min(len(self._ids), len(self._baseline_ids))
+        while self._divergence is None and self._compared < common:
+            index = self._compared
+            if self._ids[index] != self._baseline_ids[index]:
+                self._divergence = Divergence(index, self._margins[index])
+            self._compared += 1
+
+    @property
+    def points(self) -> tuple[SpeedupPoint, ...]:
+        """The cumulative speedup so far."""
+        return tuple(self.curve.points)
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first difference at any temperature (the summary shows it at 0 only)."""
+        return self._divergence
+
+    @property
+    def cost_ratio(self) -> float | None:
+        """c: mean time to draft one level of the tree / mean time of a baseline step."""
+        lengths = self.totals.rounds_by_draft_length.items()
+        levels = sum(length * rounds for length, rounds in lengths)
+        return self._in_forwards(self.totals.draft_seconds / levels if levels else 0.0)
+
+    @property
+    def verify_overhead(self) -> float | None:
+        """v: what a round takes beyond drafting and one baseline step, host time included.
+
+        Noise can make it negative; it is then 0.
+        """
+        beside = self.totals.verify_seconds + self.totals.host_seconds
+        forwards = self._in_forwards(beside / self.totals.rounds if self.totals.rounds else 0.0)
+        return None if forwards is None else max(0.0, forwards - 1)
+
+    def _in_forwards(self, seconds: float) -> float | None:
+        steps = len(self._baseline_ids) - 1
+        if not self.totals.rounds or steps < 1 or self._baseline_seconds <= 0:
+            return None
+        return seconds * steps / self._baseline_seconds
+
+    def theory_speedup(self, acceptance: float) -> float | None:
+        """Theory's speedup at this acceptance rate with the measured costs.
+
+        Rounds propose less than the draft length at times (prompt lookup, the last tokens), so
+        tokens and costs are added over the rounds' own lengths:
+        sum T(a, K_r) / sum (1 + K_r c + v). With equal lengths that is `theory.speedup`.
+        """
+        c, v = self.cost_ratio, self.verify_overhead
+        if c is None or v is None:
+            return None
+        lengths = self.totals.rounds_by_draft_length.items()
+        tokens = sum(n * theory.expected_tokens(acceptance, length) for length, n in lengths)
+        return tokens / sum(n * theory.round_cost(length, c, v) for length, n in lengths)
+
+    @property
+    def theory_band(self) -> TheoryBand | None:
+        rate = self.totals.acceptance_rate or 0.0
+        low, high = _wilson_interval(rate, self.totals.levels_reached)
+        values = [self.theory_speedup(a) for a in (low, rate, high)]
+        if values[0] is None or values[1] is None or values[2] is None:
+            return None
+        return TheoryBand(values[0], values[1], values[2])
+
+    def summary(self) -> RunSummary:
+        baseline, speculative, band = self._baseline(), self._speculative(), self.theory_band
+        rates = (speculative.tokens_per_second, baseline.tokens_per_second)
+        at_zero = self._temperature == 0
+        return RunSummary(
+            baseline=baseline,
+            speculative=speculative,
+            speedup=rates[0] / rates[1] if rates[0] and rates[1] else None,
+            cost_ratio=self.cost_ratio,
+            verify_overhead=self.verify_overhead,
+            theory_speedup=band.expected if band else None,
+            theory_band=band,
+            compared=self._compared,
+            identical=self._divergence is None if at_zero and self._compared else None,
+            first_divergence=self._divergence if at_zero else None,
+        )
+
+    def _baseline(self) -> BaselineSummary:
+        prefill, tokens = self._baseline_prefill, len(self._baseline_ids)
+        ttft = prefill.seconds if prefill else None
+        seconds = self._baseline_seconds + (ttft or 0.0)
+        return BaselineSummary(tokens, seconds, ratio(tokens, seconds), ttft)
+
+    def _speculative(self) -> SpeculativeSummary:
+        totals, prefill, tokens = self.totals, self._prefill, len(self._ids)
+        ttft = prefill.seconds if prefill else None
+        seconds = totals.seconds + (ttft or 0.0)
+        return SpeculativeSummary(
+            tokens=tokens,
+            seconds=seconds,
+            tokens_per_second=ratio(tokens, seconds),
+            ttft_seconds=ttft,
+            target_forwards=totals.rounds + (prefill is not None),
+            acceptance_rate=totals.acceptance_rate,
+            draft_utilization=totals.draft_utilization,
+            block_efficiency=totals.block_efficiency,
+            acceptance_by_depth=totals.acceptance_by_depth,
+            draft_seconds=totals.draft_seconds,
+            verify_seconds=totals.verify_seconds,
+            host_seconds=totals.host_seconds,
+        )
+
+
+def _wilson_interval(rate: float, trials: int) -> tuple[float, float]:
+    """The 95 % interval of a rate seen in `trials` trials (Wilson 1927), within 0 to 1.
+
+    >>> [round(end, 2) for end in _wilson_interval(0.8, 100)]
+    [0.71, 0.87]
+    """
+    if trials == 0:
+        return 0.0, 1.0
+    z2 = 1.96**2 / trials
+    middle = rate + z2 / 2
+    spread = math.sqrt(z2 * (rate * (1 - rate) + z2 / 4))
+    return max(0.0, (middle - spread) / (1 + z2)), min(1.0, (middle + spread) / (1 + z2))
