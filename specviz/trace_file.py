@@ -1,0 +1,113 @@
+"""Traces as files: JSON text, plain or gzip.
+
+Knows nothing of how a run is made or shown. Reading trusts nothing: every broken file is refused
+with one InputError that names the field, the rule and the value. The same encoding of the parts
+goes over the wire to the browser; `trace_encoding` documents its keys.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from pathlib import Path
+
+from specviz.errors import InputError
+from specviz.records import Trace
+from specviz.trace_decoding import decode_prefill, decode_round, decode_step
+from specviz.trace_encoding import encode_prefill, encode_round, encode_step
+from specviz.trace_fields import short
+from specviz.trace_json import decode_trace, encode_trace
+
+__all__ = [
+    "MAX_FILE_BYTES",
+    "decode_prefill",
+    "decode_round",
+    "decode_step",
+    "decode_trace",
+    "dumps",
+    "encode_prefill",
+    "encode_round",
+    "encode_step",
+    "encode_trace",
+    "load",
+    "loads",
+    "save",
+]
+
+MAX_FILE_BYTES = 100_000_000
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def dumps(trace: Trace) -> bytes:
+    """JSON text in UTF-8."""
+    value = encode_trace(trace)
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def loads(data: bytes) -> Trace:
+    """The trace in `data`: JSON text or gzip of it, at most MAX_FILE_BYTES before and after."""
+    _check_size(len(data))
+    if data[:2] == _GZIP_MAGIC:
+        data = _unzip(data)
+    try:
+        value = json.loads(
+            data.decode(),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_without_repeats,
+        )
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"trace must be JSON text or gzip of it, got {_reason(error)}") from None
+    return decode_trace(value)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise InputError(f"trace must be at most {MAX_FILE_BYTES} bytes, got {size} or more")
+
+
+def _unzip(data: bytes) -> bytes:
+    """Reads no more than the limit allows: a small file can unpack to a huge one."""
+    try:
+        with gzip.open(io.BytesIO(data)) as stream:
+            unpacked = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"trace must be a whole gzip file, got {_reason(error)}") from None
+    _check_size(len(unpacked))
+    return unpacked
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {short(str(error))}"
+
+
+def _refuse_constant(name: str) -> object:
+    raise InputError(f"trace must hold finite numbers only, got {name}")
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"trace must name each field once, got {short(repeated)} twice")
+    return made
+
+
+def save(trace: Trace, path: Path | str) -> None:
+    """Write the trace: plain JSON where the name ends in .json, else gzip without a date."""
+    path = Path(path)
+    data = dumps(trace)
+    path.write_bytes(data if path.suffix == ".json" else gzip.compress(data, mtime=0))
+
+
+def load(path: Path | str) -> Trace:
+    """Read what `save` wrote; InputError for a missing, too large or broken file."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"path must be an existing file, got {str(path)!r}")
+    _check_size(path.stat().st_size)
+    return loads(path.read_bytes())

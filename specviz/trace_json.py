@@ -1,0 +1,166 @@
+"""A whole trace <-> one JSON value, with its version; the parts stand in `trace_encoding`.
+
+Knows no file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any
+
+from specviz.errors import InputError
+from specviz.records import (
+    FORMAT_VERSION,
+    MAX_NEW_TOKENS,
+    BaselineStep,
+    DecodingConfig,
+    FinishReason,
+    ModelInfo,
+    ProposalKind,
+    Round,
+    Trace,
+)
+from specviz.trace_decoding import decode_prefill, decode_round, decode_step
+from specviz.trace_encoding import Json, encode_prefill, encode_round, encode_step
+from specviz.trace_fields import MAX_TEXT, Fields, choice, short, text
+
+_FORMAT = "specviz-trace"
+_STEP_KEYS = ("i", "id", "prob", "margin", "seconds")
+_KEYS = (
+    *("format", "version", "config", "target", "draft", "device", "dtype", "prompt"),
+    *("prompt_ids", "tokens", "prefill", "rounds", "finish", "baseline", "drafter_bytes"),
+)
+
+
+def encode_trace(trace: Trace) -> Json:
+    """The whole trace; baseline steps and token texts are columns."""
+    config = asdict(trace.config) | {"tree_kind": trace.config.tree_kind.value}
+    steps = [encode_step(step) for step in trace.baseline_steps]
+    baseline = trace.baseline_prefill
+    return {
+        "format": _FORMAT,
+        "version": trace.format_version,
+        "config": config | {"branching": list(trace.config.branching)},
+        "target": asdict(trace.target),
+        "draft": None if trace.draft is None else asdict(trace.draft),
+        "device": trace.device,
+        "dtype": trace.dtype,
+        "prompt": trace.prompt,
+        "prompt_ids": list(trace.prompt_ids),
+        "tokens": {
+            "id": [token_id for token_id, _ in trace.token_texts],
+            "text": [text for _, text in trace.token_texts],
+        },
+        "prefill": None if trace.prefill is None else encode_prefill(trace.prefill),
+        "rounds": [encode_round(each) for each in trace.rounds],
+        "finish": _encode_finish(trace.finish),
+        "baseline": {
+            "prefill": None if baseline is None else encode_prefill(baseline),
+            "steps": {key: [step[key] for step in steps] for key in _STEP_KEYS},
+            "finish": _encode_finish(trace.baseline_finish),
+        },
+        "drafter_bytes": trace.drafter_bytes,
+    }
+
+
+def _encode_finish(finish: FinishReason | None) -> str | None:
+    return None if finish is None else finish.value
+
+
+def decode_trace(value: object) -> Trace:
+    """The trace of a JSON value; InputError for anything that no run can have left."""
+    _check_version(value)
+    trace = Fields(value, "trace", _KEYS)
+    baseline = Fields(trace["baseline"], trace.at("baseline"), ("prefill", "steps", "finish"))
+    decoded = Trace(
+        config=_decode_config(trace["config"], trace.at("config")),
+        target=_decode_model(trace["target"], trace.at("target")),
+        draft=trace.optional("draft", _decode_model),
+        device=trace.text("device", 200),
+        dtype=trace.text("dtype", 200),
+        prompt=trace.text("prompt"),
+        prompt_ids=trace.integers("prompt_ids"),
+        token_texts=_decode_texts(trace["tokens"], trace.at("tokens")),
+        prefill=trace.optional("prefill", decode_prefill),
+        rounds=trace.each("rounds", decode_round, MAX_NEW_TOKENS),
+        finish=trace.optional("finish", _decode_finish),
+        baseline_prefill=baseline.optional("prefill", decode_prefill),
+        baseline_steps=_decode_steps(baseline["steps"], baseline.at("steps")),
+        baseline_finish=baseline.optional("finish", _decode_finish),
+        drafter_bytes=trace.integer("drafter_bytes"),
+    )
+    _check_order(decoded)
+    return decoded
+
+
+def _check_version(value: object) -> None:
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
+        raise InputError(f'trace must be an object with "format": "{_FORMAT}", got {short(value)}')
+    version = value.get("version")
+    if isinstance(version, bool) or version != FORMAT_VERSION:
+        raise InputError(f"trace.version must be {FORMAT_VERSION}, got {short(version)}")
+
+
+def _decode_config(value: object, path: str) -> DecodingConfig:
+    names = [field.name for field in fields(DecodingConfig)]
+    config = Fields(value, path, names)
+    options: dict[str, Any] = {name: config[name] for name in names}
+    options["method"] = config.text("method", 200)
+    options["tree_kind"] = config.choice("tree_kind", ProposalKind)
+    options["branching"] = config.integers("branching", 1, most=64)
+    return DecodingConfig(**options)
+
+
+_MODEL_TEXTS = ("name", "architecture")
+
+
+def _decode_model(value: object, path: str) -> ModelInfo:
+    names = [field.name for field in fields(ModelInfo)]
+    model = Fields(value, path, names)
+    texts = {name: model.text(name, 1000) for name in _MODEL_TEXTS}
+    counts = {name: model.integer(name) for name in names if name not in _MODEL_TEXTS}
+    return ModelInfo(**texts, **counts)
+
+
+def _decode_texts(value: object, path: str) -> tuple[tuple[int, str], ...]:
+    tokens = Fields(value, path, ("id", "text"))
+    ids = tokens.integers("id")
+    if len(set(ids)) != len(ids):
+        raise InputError(f"{path}.id must name each token once, got a repeat")
+    texts = enumerate(tokens.array("text", count=len(ids)))
+    checked = [text(each, f"{path}.text[{i}]", MAX_TEXT) for i, each in texts]
+    return tuple(zip(ids, checked, strict=True))
+
+
+def _decode_finish(value: object, path: str) -> FinishReason:
+    return choice(value, path, FinishReason)
+
+
+def _decode_steps(value: object, path: str) -> tuple[BaselineStep, ...]:
+    steps = Fields(value, path, _STEP_KEYS)
+    count = len(steps.array("i", MAX_NEW_TOKENS))
+    columns = [steps.array(key, count=count) for key in _STEP_KEYS]
+    rows = (dict(zip(_STEP_KEYS, row, strict=True)) for row in zip(*columns, strict=True))
+    return tuple(decode_step(row, f"{path}[{i}]") for i, row in enumerate(rows))
+
+
+def _check_order(trace: Trace) -> None:
+    """Rounds count from 0, need a prefill, and stand on tokens that exist."""
+    if trace.rounds and trace.prefill is None:
+        raise InputError(f"trace.prefill must exist before {len(trace.rounds)} rounds, got null")
+    if trace.baseline_steps and trace.baseline_prefill is None:
+        steps = len(trace.baseline_steps)
+        raise InputError(f"trace.baseline.prefill must exist before {steps} steps, got null")
+    known = len(trace.prompt_ids) + 1
+    for index, each in enumerate(trace.rounds):
+        _check_place(each, index, known)
+        known += len(each.emitted_ids)
+
+
+def _check_place(round_: Round, index: int, known: int) -> None:
+    path = f"trace.rounds[{index}]"
+    if round_.index != index:
+        raise InputError(f"{path}.i must be {index}, got {round_.index}")
+    if round_.context_length != known:
+        rule = f"{known}, the tokens before the round"
+        raise InputError(f"{path}.context must be {rule}, got {round_.context_length}")
