@@ -138,11 +138,15 @@ def _decode_position(value: object, path: str, nodes: int) -> Position:
     names = ("parent", "id", *_LAWS, "entropy", "overlap", "raw_overlap", "margin")
     fields = Fields(value, path, names)
     ids = fields.integers("id", most=MAX_TOP_TOKENS)
-    laws = [_decode_law(fields, name, len(ids)) for name in _LAWS]
+    p, q, residual, raw_p, raw_q = (_decode_law(fields, name, len(ids)) for name in _LAWS)
     return Position(
-        fields.integer("parent", -1, nodes - 1),
-        ids,
-        *laws,
+        parent=fields.integer("parent", -1, nodes - 1),
+        token_ids=ids,
+        target_probs=p,
+        draft_probs=q,
+        residual_probs=residual,
+        raw_target_probs=raw_p,
+        raw_draft_probs=raw_q,
         entropy=fields.number("entropy"),
         overlap=fields.number("overlap", 0, 1),
         raw_overlap=fields.number("raw_overlap", 0, 1),

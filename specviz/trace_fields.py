@@ -6,9 +6,9 @@ Knows no record: it turns untrusted JSON into plain checked values.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterable
 from enum import Enum
-from reprlib import repr as short
 from typing import TypeVar
 
 from specviz.errors import InputError
@@ -19,6 +19,11 @@ T = TypeVar("T")
 MAX_INTEGER = 2**53 - 1  # the largest that JSON readers hold exactly
 MAX_TEXT = 1_000_000
 MAX_ITEMS = 1 << 20
+
+
+def short(value: object) -> str:
+    """A value as an error may quote it: hostile input can be of any length."""
+    return reprlib.repr(value)
 
 
 class Fields:

@@ -111,15 +111,18 @@ def _decode_config(value: object, path: str) -> DecodingConfig:
     return DecodingConfig(**options)
 
 
-_MODEL_TEXTS = ("name", "architecture")
-
-
 def _decode_model(value: object, path: str) -> ModelInfo:
-    names = [field.name for field in fields(ModelInfo)]
-    model = Fields(value, path, names)
-    texts = {name: model.text(name, 1000) for name in _MODEL_TEXTS}
-    counts = {name: model.integer(name) for name in names if name not in _MODEL_TEXTS}
-    return ModelInfo(**texts, **counts)
+    model = Fields(value, path, [field.name for field in fields(ModelInfo)])
+    return ModelInfo(
+        name=model.text("name", 1000),
+        architecture=model.text("architecture", 1000),
+        parameters=model.integer("parameters"),
+        bytes=model.integer("bytes"),
+        layers=model.integer("layers"),
+        hidden_size=model.integer("hidden_size"),
+        vocab_size=model.integer("vocab_size"),
+        context_length=model.integer("context_length"),
+    )
 
 
 def _decode_texts(value: object, path: str) -> tuple[tuple[int, str], ...]:
