@@ -1,0 +1,200 @@
+"""From a folder or a Hub id to a model that is ready to run, or one sentence that says why not.
+
+Knows nothing of pairs or drafting. Reads safetensors weights only and never runs code that comes
+with a model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+from specviz.errors import InputError
+from specviz.models.language_model import LanguageModel
+from specviz.models.library_model import LibraryModel
+from specviz.models.model_folder import find_model_folder
+from specviz.models.support import check_config, check_tree_forward
+from specviz.models.tokenizer import TextCodec
+from specviz.records import ModelInfo
+from specviz.settings import Settings
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model and the tokenizer that came with it."""
+
+    model: LanguageModel
+    codec: TextCodec
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.model.info
+
+
+def load_model(
+    source: str, device: str = "auto", dtype: str = "float32", name: str | None = None
+) -> LoadedModel:
+    """Load the model of a folder or a Hub id; `name` is what it is called on screen.
+
+    Raises InputError for everything that can be wrong with the source.
+    """
+    where, number = resolve_device(device), resolve_dtype(dtype)
+    _silence_library()
+    folder = find_model_folder(source, Settings.from_environment())
+    config = _read_config(source, folder)
+    check_config(source, config)
+    _check_weights(source, folder)
+    tokenizer = _read_tokenizer(source, folder)
+    module = _read_weights(source, folder, config, number)
+    info = _describe(name or source, module, tokenizer)
+    codec = TextCodec(tokenizer, info.vocab_size, _eos_ids(module, tokenizer))
+    return LoadedModel(_place(source, module, info, where), codec)
+
+
+def resolve_device(device: str) -> torch.device:
+    """`auto` is CUDA where there is one."""
+    if device not in DEVICES:
+        raise InputError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device must be cpu or auto: this machine has no CUDA device, got 'cuda'")
+    return torch.device(device)
+
+
+def resolve_dtype(dtype: str) -> torch.dtype:
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    return DTYPES[dtype]
+
+
+def _silence_library() -> None:
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+
+
+def _read_config(source: str, folder: Path) -> Any:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise InputError(f"model {source!r} has no config.json: it is no model folder")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        kind = content.get("model_type")
+    except (ValueError, AttributeError, OSError):
+        raise InputError(
+            f"model {source!r} has a broken config.json: it is no JSON object"
+        ) from None
+    if kind not in CONFIG_MAPPING_NAMES and "auto_map" in content:
+        raise InputError(f"model {source!r} needs code of its own, which specviz never runs")
+    if kind not in CONFIG_MAPPING_NAMES:
+        raise InputError(
+            f"model {source!r} has model_type {kind!r}, which transformers "
+            f"{transformers.__version__} does not know"
+        )
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # a configuration class may raise anything for odd values
+        raise InputError(f"model {source!r} has a bad config.json: {_line(error)}") from None
+
+
+def _check_weights(source: str, folder: Path) -> None:
+    if any(folder.glob("*.safetensors")):
+        return
+    pickles = [
+        file.name for end in ("bin", "pt", "pth", "ckpt") for file in folder.glob(f"*.{end}")
+    ]
+    found = f"only {pickles[0]}, which can run code" if pickles else "none"
+    raise InputError(f"model {source!r} must have its weights as *.safetensors, found {found}")
+
+
+def _read_tokenizer(source: str, folder: Path) -> Any:
+    missing = InputError(f"model {source!r} has no tokenizer that can be read (tokenizer.json)")
+    if not any(
+        (folder / file).is_file() for file in ("tokenizer.json", "tokenizer.model", "vocab.json")
+    ):
+        raise missing
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except Exception:  # parsers of several libraries, each with errors of its own
+        raise missing from None
+    if not getattr(tokenizer, "is_fast", False):
+        raise missing
+    return tokenizer
+
+
+def _read_weights(source: str, folder: Path, config: Any, dtype: torch.dtype) -> Any:
+    try:
+        module, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            dtype=dtype,
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except Exception as error:  # safetensors, torch and transformers each raise their own
+        raise InputError(
+            f"model {source!r} has weights that cannot be read: {_line(error)}"
+        ) from None
+    wrong = sorted(report["missing_keys"]) or sorted(str(key) for key in report["mismatched_keys"])
+    if wrong:
+        raise InputError(
+            f"model {source!r} has weights that do not fit its config.json: {len(wrong)} tensors "
+            f"are missing or of another shape, the first is {wrong[0]}"
+        )
+    return module
+
+
+def _describe(name: str, module: Any, tokenizer: Any) -> ModelInfo:
+    config, weights = module.config, list(module.parameters())
+    known = max(tokenizer.get_vocab().values()) + 1
+    return ModelInfo(
+        name=name,
+        architecture=str(config.architectures[0] if config.architectures else config.model_type),
+        parameters=sum(weight.numel() for weight in weights),
+        bytes=sum(weight.nbytes for weight in weights),
+        layers=int(config.num_hidden_layers),
+        hidden_size=int(config.hidden_size),
+        vocab_size=min(int(config.vocab_size), known),
+        context_length=int(config.max_position_embeddings),
+    )
+
+
+def _eos_ids(module: Any, tokenizer: Any) -> list[int]:
+    generation = getattr(module, "generation_config", None)
+    listed = getattr(generation, "eos_token_id", None)
+    ids = listed if isinstance(listed, list) else [listed]
+    return [int(token_id) for token_id in (*ids, tokenizer.eos_token_id) if token_id is not None]
+
+
+def _place(source: str, module: Any, info: ModelInfo, device: torch.device) -> LanguageModel:
+    try:
+        module.to(device)
+        model = LibraryModel(module, info)
+        check_tree_forward(model)
+    except torch.OutOfMemoryError:
+        raise InputError(f"model {source!r} does not fit into the memory of {device}") from None
+    return model
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

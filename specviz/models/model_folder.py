@@ -1,0 +1,83 @@
+"""Where a model's files are: a folder as it stands, or a download from the Hugging Face Hub.
+
+Knows nothing of what the files mean. Only configuration, tokenizer and safetensors files are ever
+fetched: no pickles, no code.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import huggingface_hub
+from huggingface_hub import errors
+from huggingface_hub.utils.tqdm import disable_progress_bars
+
+from specviz.errors import InputError
+from specviz.settings import Settings
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_UNWANTED = ["*/*", "consolidated*"]  # subfolders, and second copies of the weights
+
+
+def find_model_folder(source: str, settings: Settings) -> Path:
+    """The local folder of `source`; raises InputError where there is none to be had."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.is_file():
+        raise InputError(f"model must be a folder or a Hub id, got the file {source!r}")
+    if not _HUB_ID.fullmatch(source):
+        raise InputError(f"model folder {source!r} does not exist; check the path")
+    return _download(source, settings)
+
+
+def _download(source: str, settings: Settings) -> Path:
+    disable_progress_bars()
+    try:
+        if not settings.hub_offline:
+            _check_size(source, settings)
+        return Path(
+            huggingface_hub.snapshot_download(
+                source,
+                allow_patterns=_WANTED,
+                ignore_patterns=_UNWANTED,
+                local_files_only=settings.hub_offline,
+            )
+        )
+    except InputError:
+        raise
+    except errors.GatedRepoError:
+        raise InputError(
+            f"model {source!r} is gated: accept its terms on huggingface.co and set HF_TOKEN"
+        ) from None
+    except (errors.RepositoryNotFoundError, errors.HFValidationError):
+        raise InputError(
+            f"model {source!r} is neither a folder here nor a public model on the Hub; "
+            "check the spelling"
+        ) from None
+    except Exception as error:  # the Hub client's failures have no common base class
+        raise InputError(_unreachable(source, settings, error)) from None
+
+
+def _check_size(source: str, settings: Settings) -> None:
+    files = huggingface_hub.HfApi().model_info(source, files_metadata=True).siblings or []
+    weights = [file for file in files if Path(file.rfilename).match("*.safetensors")]
+    size = sum(file.size or 0 for file in weights if "/" not in file.rfilename) / 1e9
+    if size > settings.max_model_gb:
+        raise InputError(
+            f"model {source!r} must be at most {settings.max_model_gb} GB (SPECVIZ_MAX_MODEL_GB), "
+            f"its weights take {size:.1f} GB"
+        )
+
+
+def _unreachable(source: str, settings: Settings, error: Exception) -> str:
+    if settings.hub_offline:
+        reason = "HF_HUB_OFFLINE is set"
+    else:
+        reason = f"the Hub cannot be reached ({type(error).__name__})"
+    return (
+        f"model {source!r} is not on this machine and {reason}; "
+        "choose the bundled pair or a model folder"
+    )

@@ -1,0 +1,119 @@
+"""Text to token ids and back, and the visible text of a single token.
+
+Knows nothing of models. Typed text never becomes a control token: `<|endoftext|>` in a prompt is
+encoded letter by letter.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.errors import InputError
+
+_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The printable characters that byte-level vocabularies write their 256 bytes with.
+
+    Printable bytes stand for themselves; the others take the characters from U+0100 on, in order.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    alphabet = {chr(byte): byte for byte in printable}
+    alphabet.update({chr(0x100 + i): byte for i, byte in enumerate(others)})
+    return alphabet
+
+
+_BYTE_OF = _byte_alphabet()
+
+
+def _show_bytes(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    shown = "".join(f"⟨{byte:02X}⟩" for byte in error.object[error.start : error.end])
+    return shown, error.end
+
+
+codecs.register_error("specviz-show", _show_bytes)
+
+
+class TextCodec:
+    """A tokenizer of transformers (fast kind), reduced to what the app needs."""
+
+    def __init__(self, tokenizer: Any, vocab_size: int, eos_ids: Sequence[int]) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._eos_ids = frozenset(eos_ids)
+        self._special = {
+            int(token_id): str(token.content)
+            for token_id, token in tokenizer.added_tokens_decoder.items()
+        }
+        self._is_byte_level = _has_byte_level(tokenizer)
+
+    @property
+    def vocab_size(self) -> int:
+        return self._vocab_size
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """The ids that end a sequence."""
+        return self._eos_ids
+
+    @property
+    def vocabulary(self) -> tuple[str | None, ...]:
+        """The token string of every id (None where the id has none)."""
+        names: list[str | None] = [None] * self._vocab_size
+        for name, token_id in self._tokenizer.get_vocab().items():
+            if token_id < self._vocab_size:
+                names[token_id] = name
+        return tuple(names)
+
+    def encode(self, text: str, tag: str | None = None) -> list[int]:
+        """Token ids of `text`, after the model's own token for the task `tag` if it has one."""
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"prompt must be valid Unicode text, got half of a surrogate pair at character "
+                f"{error.start + 1}; delete or retype that character"
+            ) from None
+        ids = self._tokenizer(text, split_special_tokens=True, verbose=False).input_ids
+        return [*self._tag_ids(tag), *ids]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of the tokens, control tokens left out."""
+        text: str = self._tokenizer.decode(
+            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def token_text(self, token_id: int) -> str:
+        """One token, visible: bytes that are no whole character are shown as ⟨F0⟩."""
+        if token_id in self._special:
+            return self._special[token_id]
+        data = self.token_bytes(token_id)
+        return f"⟨{token_id}⟩" if data is None else data.decode("utf-8", "specviz-show")
+
+    def token_bytes(self, token_id: int) -> bytes | None:
+        """The bytes that a token stands for; None for control tokens and unused ids."""
+        piece = self._tokenizer.convert_ids_to_tokens(token_id)
+        if piece is None or token_id in self._special:
+            return None
+        if self._is_byte_level:
+            return bytes(_BYTE_OF[character] for character in piece)
+        if match := _BYTE_PIECE.fullmatch(piece):
+            return bytes([int(match[1], 16)])
+        return str(piece).replace("▁", " ").encode("utf-8")
+
+    def _tag_ids(self, tag: str | None) -> list[int]:
+        if tag is None:
+            return []
+        return [token_id for token_id, name in self._special.items() if name == f"<|{tag}|>"]
+
+
+def _has_byte_level(tokenizer: Any) -> bool:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return "ByteLevel" in repr(getattr(backend, "decoder", None))

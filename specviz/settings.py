@@ -1,0 +1,64 @@
+"""The settings that come from the environment; the one place that reads it.
+
+Knows nothing of what the settings are used for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from specviz.errors import InputError
+
+_YES = frozenset({"1", "on", "true", "yes"})
+_NO = frozenset({"", "0", "off", "false", "no"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says.
+
+    HOST, PORT: where the page is served. SPECVIZ_MODELS: folder of the bundled models (holds
+    `target` and `draft`; None: the repository's own). SPECVIZ_THREADS: torch threads (0: torch's
+    choice). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE: never ask
+    the Hub.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 7860
+    models_folder: Path | None = None
+    threads: int = 0
+    max_model_gb: int = 20
+    hub_offline: bool = False
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Read the process's environment (or the mapping given); InputError for a bad value."""
+        source = os.environ if environment is None else environment
+        folder = source.get("SPECVIZ_MODELS", "").strip()
+        return cls(
+            host=source.get("HOST", "").strip() or cls().host,
+            port=_integer(source, "PORT", cls().port, 0, 65535),
+            models_folder=Path(folder).expanduser() if folder else None,
+            threads=_integer(source, "SPECVIZ_THREADS", 0, 0, 1024),
+            max_model_gb=_integer(source, "SPECVIZ_MAX_MODEL_GB", cls().max_model_gb, 1, 10_000),
+            hub_offline=_switch(source, "HF_HUB_OFFLINE"),
+        )
+
+
+def _integer(source: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    text = source.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise InputError(f"{name} must be an integer from {low} to {high}, got {text!r}")
+    return int(text)
+
+
+def _switch(source: Mapping[str, str], name: str) -> bool:
+    text = source.get(name, "").strip().lower()
+    if text not in _YES | _NO:
+        raise InputError(f"{name} must be 0 or 1, got {source[name]!r}")
+    return text in _YES

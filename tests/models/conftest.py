@@ -1,0 +1,106 @@
+"""Random tiny models of every supported family, built in the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import (
+    GPT2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    OPTConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
+)
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
+
+from specviz.records import ModelInfo
+
+VOCAB = 61
+ROTARY_FAMILIES = ("llama", "llama-grouped", "mistral", "qwen2", "qwen3")
+FAMILIES = (*ROTARY_FAMILIES, "gpt2", "opt", "gpt-neox")
+
+_ROTARY = dict(
+    vocab_size=VOCAB,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    max_position_embeddings=128,
+)
+_GROUPED = {**_ROTARY, "num_key_value_heads": 2}
+
+
+def _config(family: str) -> PretrainedConfig:
+    match family:
+        case "llama":
+            return LlamaConfig(**_ROTARY, tie_word_embeddings=True)
+        case "llama-grouped":
+            return LlamaConfig(**_GROUPED)
+        case "mistral":
+            return MistralConfig(**_GROUPED, sliding_window=None, head_dim=16)
+        case "qwen2":
+            return Qwen2Config(**_GROUPED)
+        case "qwen3":
+            return Qwen3Config(**_GROUPED, head_dim=16)
+        case "gpt2":
+            return GPT2Config(vocab_size=VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=128)
+        case "opt":
+            return OPTConfig(
+                vocab_size=VOCAB,
+                hidden_size=32,
+                ffn_dim=48,
+                num_hidden_layers=3,
+                num_attention_heads=4,
+                max_position_embeddings=128,
+                word_embed_proj_dim=32,
+            )
+        case "gpt-neox":
+            return GPTNeoXConfig(**_ROTARY)
+    raise AssertionError(family)
+
+
+def build_module(family: str, config: PretrainedConfig | None = None) -> PreTrainedModel:
+    """A model with random weights, biases and norms too, large enough to tell tokens apart."""
+    torch.manual_seed(0)
+    module = AutoModelForCausalLM.from_config(
+        config or _config(family), attn_implementation="sdpa", dtype=torch.float32
+    )
+    with torch.no_grad():
+        for name, weight in module.named_parameters():
+            if weight.ndim > 1:
+                weight.normal_(std=0.3)
+            elif name.endswith("bias"):
+                weight.normal_(std=0.1)
+            else:
+                weight.uniform_(0.5, 1.5)
+    return module.eval()
+
+
+def describe(module: PreTrainedModel, vocab_size: int = VOCAB) -> ModelInfo:
+    weights = list(module.parameters())
+    return ModelInfo(
+        name="tiny",
+        architecture=type(module).__name__,
+        parameters=sum(weight.numel() for weight in weights),
+        bytes=sum(weight.nbytes for weight in weights),
+        layers=module.config.num_hidden_layers,
+        hidden_size=module.config.hidden_size,
+        vocab_size=vocab_size,
+        context_length=module.config.max_position_embeddings,
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_module() -> Callable[..., PreTrainedModel]:
+    return build_module
+
+
+@pytest.fixture(scope="session")
+def tiny_info() -> Callable[..., ModelInfo]:
+    return describe

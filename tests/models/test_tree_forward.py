@@ -1,0 +1,184 @@
+"""Both ways through a model give every node of a tree the logits of its own path."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.language_model import LanguageModel
+from specviz.models.library_model import LibraryModel
+
+VOCAB = 61
+FAMILIES = (
+    "llama",
+    "llama-grouped",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gpt2",
+    "opt",
+    "gpt-neox",
+)
+DEVICES = (
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.cuda,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+        ],
+    ),
+)
+
+
+@dataclass(frozen=True)
+class RandomTree:
+    """Node 0 is the root; `parents[0]` is -1."""
+
+    token_ids: list[int]
+    parents: list[int]
+
+    def path(self, node: int) -> list[int]:
+        above = []
+        while node >= 0:
+            above.append(node)
+            node = self.parents[node]
+        return above[::-1]
+
+    @property
+    def depths(self) -> list[int]:
+        return [len(self.path(node)) - 1 for node in range(len(self.parents))]
+
+    @property
+    def mask(self) -> Tensor:
+        mask = torch.zeros(len(self.parents), len(self.parents), dtype=torch.bool)
+        for node in range(len(self.parents)):
+            mask[node, self.path(node)] = True
+        return mask
+
+
+def random_tree(seed: int, size: int = 12) -> RandomTree:
+    draw = random.Random(seed)
+    parents = [-1] + [draw.randrange(node) for node in range(1, size)]
+    return RandomTree([draw.randrange(VOCAB) for _ in parents], parents)
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=FAMILIES)
+def model(
+    request: pytest.FixtureRequest, device: str, tiny_module: Callable[..., Any], tiny_info: Any
+) -> LanguageModel:
+    module = tiny_module(request.param).to(device)
+    return LibraryModel(module, tiny_info(module))
+
+
+def plain_logits(model: LanguageModel, token_ids: list[int]) -> Tensor:  # [N, V]
+    ids = torch.tensor([token_ids], device=model.device)
+    positions = torch.arange(len(token_ids), device=model.device)[None]
+    return model.forward(ids, positions, model.new_cache(len(token_ids))).logits[0]
+
+
+def run(model: LanguageModel, cache: Any, ids: list[int], depths: list[int], **options: Any) -> Any:
+    tokens = torch.tensor([ids], device=model.device)
+    positions = torch.tensor([depths], device=model.device)
+    return model.forward(tokens, positions, cache, **options).logits[0]
+
+
+def assert_same(left: Tensor, right: Tensor) -> None:
+    torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4)
+
+
+PROMPT = [7, 3, 11, 42, 5, 19, 28]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_node_of_a_tree_gets_the_logits_of_its_path(model: LanguageModel, seed: int) -> None:
+    tree = random_tree(seed)
+    cache = model.new_cache(64)
+    run(model, cache, PROMPT, list(range(len(PROMPT))))
+    positions = [len(PROMPT) + depth for depth in tree.depths]
+    mask = tree.mask.to(model.device)
+    logits = run(model, cache, tree.token_ids, positions, tree_mask=mask)
+    for node in range(len(tree.parents)):
+        path = [tree.token_ids[i] for i in tree.path(node)]
+        assert_same(logits[node], plain_logits(model, PROMPT + path)[-1])
+
+
+def test_a_tree_grown_level_by_level_equals_the_whole_tree(model: LanguageModel) -> None:
+    tree = RandomTree([4, 9, 2, 33, 50, 8, 21], [-1, 0, 0, 1, 1, 2, 3])
+    levels = [[node for node, depth in enumerate(tree.depths) if depth == d] for d in range(4)]
+    cache = model.new_cache(64)
+    run(model, cache, PROMPT, list(range(len(PROMPT))))
+    for level in levels:
+        seen = level[-1] + 1
+        ids = [tree.token_ids[node] for node in level]
+        positions = [len(PROMPT) + tree.depths[node] for node in level]
+        mask = tree.mask[level, :seen].to(model.device)
+        logits = run(model, cache, ids, positions, tree_mask=mask)
+        for row, node in enumerate(level):
+            path = [tree.token_ids[i] for i in tree.path(node)]
+            assert_same(logits[row], plain_logits(model, PROMPT + path)[-1])
+
+
+def test_accepted_slots_followed_by_more_tokens_equal_a_fresh_run(model: LanguageModel) -> None:
+    tree = RandomTree([4, 9, 2, 33, 50, 8], [-1, 0, 0, 2, 2, 4])
+    accepted = [0, 2, 4, 5]
+    cache = model.new_cache(64)
+    run(model, cache, PROMPT, list(range(len(PROMPT))))
+    start = cache.length
+    positions = [start + depth for depth in tree.depths]
+    run(model, cache, tree.token_ids, positions, tree_mask=tree.mask.to(model.device))
+    cache.keep(start, [start + node for node in accepted])
+    assert cache.length == start + len(accepted)
+    text = PROMPT + [tree.token_ids[node] for node in accepted]
+    more = [13, 14, 15]
+    logits = run(model, cache, more, [len(text) + i for i in range(3)])
+    assert_same(logits, plain_logits(model, text + more)[-3:])
+
+
+def test_last_only_gives_the_last_row_alone(model: LanguageModel) -> None:
+    cache = model.new_cache(16)
+    logits = run(model, cache, PROMPT, list(range(len(PROMPT))), last_only=True)
+    assert logits.shape == (1, VOCAB)
+    assert_same(logits[0], plain_logits(model, PROMPT)[-1])
+
+
+def test_rows_of_a_batch_do_not_see_each_other(model: LanguageModel) -> None:
+    rows = [PROMPT, PROMPT[::-1]]
+    ids = torch.tensor(rows, device=model.device)
+    positions = torch.arange(len(PROMPT), device=model.device).expand(2, -1)
+    logits = model.forward(ids, positions, model.new_cache(16)).logits
+    for row, text in enumerate(rows):
+        assert_same(logits[row], plain_logits(model, text))
+
+
+def test_a_full_cache_is_refused_and_left_as_it_was(model: LanguageModel) -> None:
+    cache = model.new_cache(8)
+    run(model, cache, PROMPT, list(range(len(PROMPT))))
+    with pytest.raises(InputError, match="cache has 8 slots, 7 of them in use: no room for 2"):
+        run(model, cache, [1, 2], [7, 8])
+    assert cache.length == 7
+
+
+def test_a_position_outside_the_context_is_refused(model: LanguageModel) -> None:
+    cache = model.new_cache(200)
+    run(model, cache, [1] * 128, list(range(128)))
+    with pytest.raises(InputError, match="context length of tiny is 128 tokens, got position 128"):
+        run(model, cache, [1], [128])
+
+
+def test_logits_end_with_the_real_vocabulary(tiny_module: Any, tiny_info: Any) -> None:
+    module = tiny_module("llama")
+    model = LibraryModel(module, tiny_info(module, vocab_size=50))
+    assert plain_logits(model, PROMPT).shape == (len(PROMPT), 50)
