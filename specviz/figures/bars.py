@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.figures.labels import probability, visible_text
-from specviz.figures.law_rows import LawRow, law_rows
+from specviz.figures.law_rows import SHOWN_TOKENS, LawRow, law_rows
 from specviz.figures.theme import (
     LIGHT,
     MONOSPACE,
     Figure,
     base_layout,
     hidden_axis,
+    legend_above,
     note,
     quiet_axis,
 )
@@ -41,7 +42,7 @@ def bars_figure(
     """
     rows = law_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
-    coin = _Coin.of(round_, child, y=len(rows) + 0.9)
+    coin = _Coin.of(round_, child, y=max(len(rows), SHOWN_TOKENS + 1) + 0.9)
     data = [
         _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0),
         _bars(rows, "draft", [row.draft for row in rows], 0.19),
@@ -72,6 +73,7 @@ def _bars(
         "text": [probability(value) for _, value in chosen],
         "textposition": "outside",
         "textangle": 0,
+        "constraintext": "none",
         "cliponaxis": False,
         "textfont": {"size": 11, "color": LIGHT["muted"]},
         "customdata": [rows[index].node for index, _ in chosen],
@@ -99,7 +101,7 @@ class _Coin:
     def label(self) -> str:
         if self.verdict is None:
             return ""
-        return "p, q = 1" if self.is_point_mass else "min(1, p/q)"
+        return "min(1, p/1)" if self.is_point_mass else "min(1, p/q)"
 
     @property
     def remark(self) -> str:
@@ -133,6 +135,7 @@ class _Coin:
             "text": text,
             "textposition": "outside",
             "textangle": 0,
+            "constraintext": "none",
             "cliponaxis": False,
             "textfont": {"size": 11, "color": LIGHT["muted"]},
             "hoverinfo": "skip",
@@ -162,30 +165,23 @@ class _Coin:
 def _layout(
     rows: Sequence[LawRow], texts: Mapping[int, str], coin: _Coin, title: str
 ) -> dict[str, Any]:
-    bottom = len(rows) + 1.9
+    bottom = coin.y + 1.0
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
-    layout["margin"] = {"l": 112, "r": 8, "t": 44, "b": 4}
+    layout["margin"] = {"l": 118, "r": 8, "t": 44, "b": 4}
     layout["barmode"] = "overlay"
     layout["xaxis"] = hidden_axis(range=[0, _RIGHT])
     layout["yaxis"] = quiet_axis(
         range=[bottom, -0.5],
         showgrid=False,
+        ticklabelstandoff=6,
         tickvals=[*range(len(rows)), coin.y],
         ticktext=[*(_tick(row, texts) for row in rows), coin.label],
         tickfont={"family": MONOSPACE, "size": 12, "color": LIGHT["ink"]},
     )
     layout["showlegend"] = True
-    layout["legend"] = {
-        "orientation": "h",
-        "x": 0,
-        "y": 1,
-        "yanchor": "bottom",
-        "itemclick": False,
-        "itemdoubleclick": False,
-        "font": {"size": 11, "color": LIGHT["muted"]},
-    }
+    layout["legend"] = legend_above()
     above = {"xref": "paper", "x": 0, "xanchor": "left"}
-    heading = note(title, **above, yref="paper", y=1, yanchor="bottom", yshift=24, xshift=-104)
+    heading = note(title, **above, yref="paper", y=1, yanchor="bottom", yshift=24, xshift=-110)
     remark = note(coin.remark, **above, yref="y", y=coin.y + 0.36, yanchor="top")
     layout["annotations"] = [heading, remark]
     return layout

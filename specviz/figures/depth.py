@@ -46,6 +46,7 @@ def _measured(by_depth: Sequence[DepthAcceptance]) -> dict[str, Any]:
         "line": {"color": LIGHT["accepted"], "width": 2},
         "marker": {
             "color": LIGHT["accepted"],
+            "opacity": 1,
             "size": [6 + 8 * (each.reached / most) ** 0.5 for each in by_depth],
         },
         "cliponaxis": False,
@@ -55,7 +56,7 @@ def _measured(by_depth: Sequence[DepthAcceptance]) -> dict[str, Any]:
 
 def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
     layout = base_layout(220)
-    layout["margin"] = {"l": 40, "r": 12, "t": 12, "b": 40}
+    layout["margin"] = {"l": 40, "r": 52, "t": 12, "b": 40}
     font = {"size": 11, "color": LIGHT["muted"]}
     layout["xaxis"] = quiet_axis(
         range=[0.5, deepest + 0.5],
@@ -64,8 +65,8 @@ def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
         title={"text": "depth", "font": font, "standoff": 6},
     )
     layout["yaxis"] = quiet_axis(range=[0, 1.1], tickvals=[0, 0.5, 1])
-    label = "" if rate is None else f"constant rate {rate:.2f}"
+    label = "" if rate is None else f"α {rate:.2f}"
     layout["annotations"] = [
-        note(label, x=deepest + 0.5, y=rate or 0, xanchor="right", yanchor="bottom")
+        note(label, x=deepest + 0.5, y=rate or 0, xanchor="left", yanchor="middle", xshift=4)
     ]
     return layout

@@ -36,12 +36,13 @@ def law_rows(
     if position is None:
         return tuple(sorted(known.values(), key=_by_target))
     for row in sorted(_top_rows(position, is_raw), key=_by_target):
+        is_nothing = row.target == 0 and not row.draft
         if row.token_id in known:
             drafted = known[row.token_id]
             known[row.token_id] = LawRow(
                 row.token_id, row.target, row.draft, drafted.node, drafted.is_examined
             )
-        elif len(known) < SHOWN_TOKENS:
+        elif len(known) < SHOWN_TOKENS and not is_nothing:
             known[row.token_id] = row
     shown = sorted(known.values(), key=_by_target)
     return (*shown, _others(shown))
@@ -67,7 +68,7 @@ def _drafted_rows(
     parent = _parent(position, round_, child)
     children = [i for i in round_.tree.children(parent) if i != child][:MOST_DRAFTED]
     ordered = children if child is None else [*children, child]
-    has_law = position is None or bool(position.draft_probs)
+    has_law = position is None or bool(position.raw_draft_probs if is_raw else position.draft_probs)
     return tuple(_drafted_row(round_, i, i == child, is_raw, has_law) for i in ordered)
 
 

@@ -108,6 +108,19 @@ def hidden_axis(**options: Any) -> dict[str, Any]:
     return {"visible": False, "fixedrange": True, "zeroline": False, "showgrid": False} | options
 
 
+def legend_above() -> dict[str, Any]:
+    """A legend in one line above the bars, that does not answer clicks."""
+    return {
+        "orientation": "h",
+        "x": 0,
+        "y": 1,
+        "yanchor": "bottom",
+        "itemclick": False,
+        "itemdoubleclick": False,
+        "font": {"size": 11, "color": LIGHT["muted"]},
+    }
+
+
 def note(text: str, **options: Any) -> dict[str, Any]:
     """A direct label: small muted text without an arrow."""
     plain = {"text": text, "showarrow": False, "font": {"size": 11, "color": LIGHT["muted"]}}

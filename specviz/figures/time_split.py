@@ -23,7 +23,9 @@ def time_split_figure(totals: RoundTotals) -> Figure:
     whole = sum(seconds)
     shares = [each / whole for each in seconds] if whole > 0 else []
     means = [each / totals.rounds for each in seconds] if totals.rounds else []
-    data = [
+    empty = _bar("", "grid", [] if shares else [1.0], [])
+    empty["hoverinfo"] = "skip"
+    data = [empty] + [
         _bar(name, role, shares[i : i + 1], means[i : i + 1])
         for i, (name, role) in enumerate(_PARTS)
     ]
@@ -45,7 +47,7 @@ def _bar(name: str, role: str, shares: list[float], means: list[float]) -> dict[
         "y": [0 for _ in shares],
         "width": [0.8 for _ in shares],
         "customdata": means,
-        "hovertemplate": f"{name} %{{x:.0%}}<extra></extra>",
+        "hovertemplate": f"{name} %{{x:.0%}}<extra></extra>" if name else "",
         "marker": {"color": LIGHT[role], "line": {"color": LIGHT["card"], "width": 2}},
         "meta": {"role": role},
     }

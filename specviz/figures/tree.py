@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.figures.labels import probability, visible_text
+from specviz.figures.hover import extra_lines, verdict_lines
+from specviz.figures.labels import visible_text
 from specviz.figures.theme import (
     LIGHT,
     MONOSPACE,
@@ -19,7 +20,7 @@ from specviz.figures.theme import (
     hidden_axis,
 )
 from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
-from specviz.records import DraftNode, ExtraKind, ExtraToken, Outcome, ProposalKind, Round
+from specviz.records import DraftNode, ExtraKind, ProposalKind, Round
 
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
 _SIZES = {"accepted": 13, "rejected": 11, "unreached": 11, "recovered": 13, "bonus": 16}
@@ -53,9 +54,11 @@ class _TreeView:
         self.places: Places = tidy_places(round_)
         self.rows = 1 + max(row for _, row in self.places.values())
         self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
-        self.row_pixels = max(24.0, min(50.0, 460 / self.rows))
-        self.is_dense = self.row_pixels < 36
-        self.label_length = max(2, min(14, 90 // self.columns))
+        self.is_long = self.columns > 10  # labels alternate between two heights
+        self.row_pixels = max(18.0, min(66.0 if self.is_long else 50.0, 460 / self.rows))
+        self.is_dense = self.row_pixels < 36  # labels stand beside the leaves
+        self.is_crowded = self.row_pixels < 22  # and close above the edges
+        self.label_length = max(2, min(14, (150 if self.is_long else 90) // self.columns))
 
     # ---- who is who
 
@@ -138,7 +141,7 @@ class _TreeView:
             "marker": {
                 "color": LIGHT[role],
                 "symbol": symbol,
-                "size": _SIZES.get(role, 13),
+                "size": _SIZES.get(role, 13) * (0.7 if self.is_dense or self.columns > 20 else 1),
                 "line": line,
                 "opacity": 1,
             },
@@ -152,40 +155,39 @@ class _TreeView:
             return f"{text}<br>root: the last committed token".removeprefix("<b></b><br>")
         if index == EXTRA:
             assert self.round.extra is not None
-            return f"{text}<br>{_extra_line(self.round.extra)}"
-        return f"{text}<br>{self._verdict_lines(index)}"
-
-    def _verdict_lines(self, index: int) -> str:
-        verdict, q = self.round.verdicts[index], self.shown_q(index)
-        p = probability(verdict.target_prob)
-        if abs(verdict.residual_prob - verdict.target_prob) > 1e-9:
-            p += f" → {probability(verdict.residual_prob)} (residual)"
-        lines = [f"p {p}", f"q {probability(q)}"]
-        if self.round.tree.kind is ProposalKind.DETERMINISTIC:
-            lines[1] += " (the rule: 1, a point mass)"
-        lines.append(f"acceptance {probability(verdict.acceptance_prob)}")
-        if verdict.outcome is Outcome.UNREACHED:
-            return "<br>".join([*lines, "never examined"])
-        return "<br>".join([*lines, f"u {verdict.uniform_draw:.3f}: {verdict.outcome.value}"])
+            return f"{text}<br>{extra_lines(self.round.extra)}"
+        verdict, kind = self.round.verdicts[index], self.round.tree.kind
+        return f"{text}<br>{verdict_lines(verdict, self.shown_q(index), kind)}"
 
     # ---- labels
 
     def token_labels(self) -> dict[str, Any]:
         nodes = list(self.places)
-        lift = 10 / self.row_pixels
-        beside = {index for index in nodes if self.is_dense and self._is_leaf(index)}
-        points = [
-            (x + 9 / 100, y) if index in beside else (x, y - lift)
-            for index, (x, y) in self.places.items()
-        ]
-        positions = ["middle right" if index in beside else "top center" for index in nodes]
-        texts = [self.text(index) for index in nodes]
-        font = {"family": MONOSPACE, "size": 10 if self.is_dense else 12, "color": LIGHT["ink"]}
-        return _text_trace(points, texts, positions, font, "ink")
+        beside = [self.is_dense and self._is_leaf(index) for index in nodes]
+        above = "top right" if self.is_crowded else "top center"
+        size = 10 if self.is_dense or self.is_long else 12
+        return _text_trace(
+            [self._label_point(*each) for each in zip(nodes, beside, strict=True)],
+            [self._label(*each) for each in zip(nodes, beside, strict=True)],
+            ["middle right" if is_beside else above for is_beside in beside],
+            {"family": MONOSPACE, "size": size, "color": LIGHT["ink"]},
+            "ink",
+        )
+
+    def _label_point(self, index: int, is_beside: bool) -> tuple[float, float]:
+        x, y = self.places[index]
+        if is_beside:
+            return x + 0.09, y
+        lift = 4 if self.is_crowded else 22 if self.is_long and x % 2 else 10
+        return x, y - lift / self.row_pixels
+
+    def _label(self, index: int, is_beside: bool) -> str:
+        kind = f" {self._extra_role()}" if index == EXTRA and is_beside else ""
+        return self.text(index) + kind
 
     def small_labels(self) -> dict[str, Any]:
         """q under each node and the kind of the extra token; dense trees keep q for the hover."""
-        shown = [i for i in self.places if i == EXTRA or (i >= 0 and not self.is_dense)]
+        shown = [i for i in self.places if i != ROOT and not self.is_dense]
         drop = 9 / self.row_pixels
         points = [(self.places[i][0], self.places[i][1] + drop) for i in shown]
         font = {"size": 10, "color": LIGHT["muted"]}
@@ -196,7 +198,7 @@ class _TreeView:
         if index == EXTRA:
             return self._extra_role()
         q = f"{self.shown_q(index):.2f}"
-        return f"q {q}" if self.columns <= 12 else q if self.columns <= 20 else ""
+        return f"q {q}" if self.columns <= 12 else q if self.columns <= 18 else ""
 
     def _is_leaf(self, index: int) -> bool:
         parents = {node.parent for node in self.round.tree.nodes}
@@ -213,7 +215,7 @@ class _TreeView:
         layout["margin"] = {"l": 8, "r": 8, "t": 12, "b": 12}
         right = 1.2 if self.is_dense else 0.5
         layout["xaxis"] = hidden_axis(range=[-0.5, self.columns + right])
-        layout["yaxis"] = hidden_axis(range=[self.rows - 0.4 + above, -0.6 - above])
+        layout["yaxis"] = hidden_axis(range=[self.rows - 0.4 + above, -0.7 - above])
         return layout
 
 
@@ -236,10 +238,3 @@ def _text_trace(
         "cliponaxis": False,
         "meta": {"role": role},
     }
-
-
-def _extra_line(extra: ExtraToken) -> str:
-    law = "the target after full acceptance"
-    if extra.kind is ExtraKind.RECOVERED:
-        law = "the residual after a rejection"
-    return f"{extra.kind.value}: drawn from {law}<br>probability {probability(extra.prob)}"
