@@ -1,0 +1,17 @@
+"""The entry point of the Space and of `make run`: builds the page and serves it.
+
+Knows nothing else.
+"""
+
+import threading
+
+from specviz.settings import Settings
+from specviz.ui.page import build_page, launch_options
+from specviz.ui.preload import preload
+
+demo = build_page()
+
+if __name__ == "__main__":
+    settings = Settings.from_environment()
+    threading.Thread(target=preload, daemon=True).start()
+    demo.launch(server_name=settings.host, server_port=settings.port, **launch_options())

@@ -1,0 +1,81 @@
+// Plotly charts: drawn from plain dicts, at most one react each per frame, recoloured by theme.
+// Knows nothing of what a chart shows. Keeps its own reference to Plotly: another copy may later
+// take the global name.
+
+let plotly = null;
+
+export function loadPlotly(url) {
+  return new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = url;
+    script.onload = () => resolve((plotly = window.Plotly));
+    script.onerror = () => reject(new Error("plotly.min.js could not be loaded"));
+    document.head.append(script);
+  });
+}
+
+const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
+
+export class Chart {
+  constructor(box, theme, onClick = null) {
+    this.box = box;
+    this.theme = theme;
+    this.onClick = onClick;
+    this.figure = null;
+    this.width = 0;
+    new ResizeObserver(() => this.resized()).observe(box.parentElement);
+  }
+
+  // `figure` in light colours; the same object again only recolours.
+  draw(figure) {
+    this.figure = figure;
+    this.react();
+  }
+
+  clear() {
+    if (!this.figure) return;
+    this.figure = null;
+    plotly?.purge(this.box);
+    this.isBound = false;
+    this.box.replaceChildren();
+  }
+
+  react() {
+    if (!plotly || !this.figure) return;
+    const { data, layout } = recolour(this.figure, this.theme.swap);
+    this.width = this.box.parentElement.clientWidth;
+    if (this.theme.isLarge) enlarge(layout, data);
+    plotly.react(this.box, data, { ...layout, datarevision: undefined }, CONFIG);
+    this.bind();
+  }
+
+  bind() {
+    if (this.isBound || !this.onClick) return;
+    this.isBound = true;
+    this.box.on("plotly_click", (event) => this.onClick(event.points[0].customdata));
+  }
+
+  resized() {
+    const width = this.box.parentElement.clientWidth;
+    if (this.figure && width > 0 && Math.abs(width - this.width) > 1) this.react();
+  }
+}
+
+// Every string that is a light colour becomes the colour of the same role.
+export function recolour(value, swap) {
+  if (typeof value === "string") return swap.get(value) ?? value;
+  if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map((each) => recolour(each, swap));
+  if (value === null || typeof value !== "object") return value;
+  const copy = {};
+  for (const key in value) copy[key] = recolour(value[key], swap);
+  return copy;
+}
+
+const ENLARGEMENT = 1.3;
+
+function enlarge(layout, data) {
+  const fonts = [layout.font, layout.xaxis?.tickfont, layout.yaxis?.tickfont, layout.legend?.font];
+  for (const each of layout.annotations ?? []) fonts.push(each.font);
+  for (const trace of data) fonts.push(trace.textfont);
+  for (const font of fonts) if (font?.size) font.size *= ENLARGEMENT;
+}

@@ -1,0 +1,71 @@
+// The one linked cursor: which round, and which stop in it, every view highlights.
+// Knows the order of stops in a trace; knows no view. While following, it stands on the newest stop.
+//
+// A stop is a node that was examined, in the order of examination, or the extra token (EXTRA).
+// A click may also select a node that was never examined; stepping goes on from the round's start.
+
+export const ROOT = -1;
+export const EXTRA = -2;
+
+export class Cursor {
+  constructor(trace, onChange) {
+    this.trace = trace;
+    this.onChange = onChange;
+    this.reset();
+  }
+
+  reset() {
+    this.round = -1;
+    this.node = EXTRA;
+    this.isFollowing = true;
+  }
+
+  get stops() {
+    return this.trace.rounds[this.round]?.stops ?? [];
+  }
+
+  // Called when the trace grew.
+  follow() {
+    if (this.isFollowing) this.place(this.trace.rounds.length - 1, null);
+  }
+
+  setFollowing(isFollowing) {
+    this.isFollowing = isFollowing;
+    this.follow();
+    this.onChange();
+  }
+
+  select(round, node = null) {
+    if (!this.trace.rounds.length) return;
+    this.isFollowing = false;
+    this.place(Math.max(0, Math.min(round, this.trace.rounds.length - 1)), node);
+    this.onChange();
+  }
+
+  // Without a node: the round's most telling stop, its rejection or else its last one.
+  place(round, node) {
+    this.round = round;
+    this.node = node ?? this.trace.rounds[round]?.tellingStop ?? EXTRA;
+  }
+
+  stepRound(step) {
+    this.select(this.round + step);
+  }
+
+  stepStop(step) {
+    const { stops } = this;
+    const at = stops.indexOf(this.node);
+    const next = at < 0 ? (step > 0 ? 0 : -1) : at + step;
+    if (next >= 0 && next < stops.length) return this.select(this.round, stops[next]);
+    const round = this.trace.rounds[this.round + step];
+    if (round) this.select(this.round + step, step > 0 ? round.stops[0] : round.stops.at(-1));
+  }
+
+  toFirst() {
+    this.select(0, this.trace.rounds[0]?.stops[0] ?? null);
+  }
+
+  toLast() {
+    this.select(this.trace.rounds.length - 1);
+  }
+}

@@ -1,0 +1,8 @@
+// Puts a figure together from its template and what differs (specviz/ui/figure_delta.py).
+
+export function compose(template, delta) {
+  return {
+    data: template.data.map((trace, index) => ({ ...trace, ...delta.data[index] })),
+    layout: { ...template.layout, ...delta.layout },
+  };
+}

@@ -1,0 +1,165 @@
+// Mounts the page into the element that Gradio made, and joins its parts.
+// Knows every part by name and no part's inside.
+
+import { Address } from "./address.js";
+import { loadPlotly } from "./charts.js";
+import { references, setText } from "./dom.js";
+import { Form } from "./form.js";
+import { Keyboard, keyRows } from "./keyboard.js";
+import { writeProof } from "./proof.js";
+import { RacePage } from "./race_page.js";
+import { Theme } from "./theme.js";
+import { Transport } from "./transport.js";
+
+const HOME = new URL("../", import.meta.url);
+
+async function fetched(path, read) {
+  const reply = await fetch(new URL(path, HOME));
+  if (!reply.ok) throw new Error(`${path}: ${reply.status}`);
+  return reply[read]();
+}
+
+export async function mount(host, gradio) {
+  const root = host.querySelector("[data-specviz]");
+  const [markup, setup, prompts] = await Promise.all([
+    fetched("player/page.html", "text"),
+    fetched("setup.json", "json"),
+    fetched("prompts.json", "json"),
+    loadPlotly(new URL("plotly.min.js", HOME)),
+  ]);
+  root.innerHTML = markup; // our own file; no text of a model or a person is in it
+  window.specviz = new App(root, setup, prompts, gradio);
+  root.dataset.ready = "yes";
+}
+
+class App {
+  constructor(root, setup, prompts, gradio) {
+    const refs = references(root);
+    Object.assign(this, { root, refs });
+    this.theme = new Theme(root, setup.palettes, () => this.page?.repaint());
+    this.page = new RacePage(root, refs, this.theme, setup.glossary);
+    this.form = new Form(refs, setup, prompts, () => this.settingChanged());
+    this.address = new Address(this.form, setup, prompts);
+    this.transport = new Transport(gradio, {
+      message: (message) => this.take(message),
+      queued: (ahead) => this.queued(ahead),
+      failed: (text) => this.failed(text),
+    });
+    setText(refs.device, setup.device);
+    writeProof(refs.proof);
+    this.wire();
+    this.tellProblems(this.address.read());
+  }
+
+  wire() {
+    const { refs, page } = this;
+    const { cursor, playback } = page;
+    const still = (action) => (...given) => (playback.pause(), action(...given));
+    refs.form.addEventListener("submit", (event) => (event.preventDefault(), this.race()));
+    refs.stop.addEventListener("click", () => this.stop());
+    refs.theme.addEventListener("click", () => this.theme.toggle());
+    refs.large.addEventListener("click", () => this.toggleLarge());
+    refs.openKeys.addEventListener("click", () => refs.keys.showModal());
+    refs.copyLink.addEventListener("click", () => this.copyLink());
+    refs.keyList.append(...keyRows());
+    refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
+    const actions = {
+      stop: still((step) => cursor.stepStop(step)),
+      round: still((step) => cursor.stepRound(step)),
+      first: still(() => cursor.toFirst()),
+      last: still(() => cursor.toLast()),
+      follow: still(() => cursor.setFollowing(true)),
+      play: () => playback.toggle(),
+      race: () => this.race(),
+      halt: () => this.stop(),
+      list: () => refs.keys.showModal(),
+    };
+    new Keyboard(actions, () => this.root.isConnected);
+  }
+
+  // ---- the race
+
+  async race() {
+    if (this.transport.isBusy) return;
+    this.form.clearErrors();
+    this.refs.linkNotice.hidden = true;
+    this.address.write();
+    this.page.clear();
+    this.setBusy(true, "starting …");
+    await this.transport.start(this.form.order);
+  }
+
+  async stop() {
+    if (!this.transport.isBusy) return;
+    setText(this.refs.runState, "stopping …");
+    await this.transport.stop();
+  }
+
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "loading") setText(this.refs.runState, `loading ${message.pair} …`);
+    if (message.kind === "header") setText(this.refs.runState, "racing …");
+    this.page.take(message);
+    if (message.kind === "end") this.setBusy(false, ENDINGS[message.reason] ?? "");
+  }
+
+  queued(ahead) {
+    const races = ahead === 1 ? "1 race is ahead" : `${ahead} races are ahead`;
+    setText(this.refs.runState, ahead ? `waiting: ${races} of yours` : "starting …");
+  }
+
+  failed(text) {
+    this.page.interrupt();
+    this.form.showError(text);
+    this.setBusy(false, "");
+  }
+
+  setBusy(isBusy, text) {
+    this.refs.race.disabled = isBusy;
+    this.refs.stop.disabled = !isBusy;
+    this.root.classList.toggle("is-busy", isBusy);
+    setText(this.refs.runState, text);
+  }
+
+  // ---- the setting
+
+  settingChanged() {
+    this.form.clearErrors();
+    this.address.write();
+  }
+
+  tellProblems(problems) {
+    const { linkNotice } = this.refs;
+    linkNotice.hidden = problems.length === 0;
+    const rest = "The defaults stand in for it.";
+    setText(linkNotice, problems.length ? `The link could not be read in full: ${problems.join("; ")}. ${rest}` : "");
+  }
+
+  async copyLink() {
+    this.address.write();
+    const { copyLink } = this.refs;
+    const isCopied = await copied(this.address.link);
+    setText(copyLink, !this.address.fits ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");
+    window.setTimeout(() => setText(copyLink, "Copy link"), 2000);
+  }
+
+  toggleLarge() {
+    this.theme.toggleLarge();
+    this.refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
+  }
+}
+
+const ENDINGS = {
+  length: "finished",
+  "end-of-sequence": "finished: the text came to its end",
+  stopped: "stopped",
+};
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // pages without https may not write to the clipboard
+  }
+}

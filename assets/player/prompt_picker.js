@@ -1,0 +1,94 @@
+// Task and prompt: one of the held-out prompts, that prompt edited, or free text without a task.
+// Knows nothing of the rest of the form.
+
+import { element, setText } from "./dom.js";
+
+const FREE = ""; // the task of free text
+
+export class PromptPicker {
+  constructor(refs, tasks, prompts, onChange) {
+    this.refs = refs;
+    this.prompts = prompts;
+    this.onChange = onChange;
+    this.task = tasks[0].name;
+    this.place = 0;
+    this.buttons = [...tasks, { name: FREE, title: "free" }].map((task) => this.button(task));
+    refs.tasks.append(...this.buttons);
+    refs.tasks.addEventListener("keydown", (event) => this.walk(event));
+    refs.nextPrompt.addEventListener("click", () => this.show(this.task, this.place + 1, true));
+    refs.anyPrompt.addEventListener("click", () => this.showAny());
+    refs.prompt.addEventListener("input", () => this.edited());
+    this.show(this.task, 0);
+  }
+
+  button({ name, title }) {
+    const made = element("button", "", title);
+    made.type = "button";
+    made.dataset.task = name;
+    made.setAttribute("role", "radio");
+    made.addEventListener("click", () => this.choose(name));
+    return made;
+  }
+
+  get text() {
+    return this.refs.prompt.value;
+  }
+
+  get isHeldOut() {
+    return this.task !== FREE && this.text === this.prompts[this.task][this.place];
+  }
+
+  choose(task) {
+    this.show(task, 0, true);
+    if (task === FREE) this.refs.prompt.focus();
+  }
+
+  // A held-out prompt by place; places wrap around.
+  show(task, place, isNews = false) {
+    this.task = task;
+    const known = this.prompts[task] ?? [];
+    this.place = known.length ? ((place % known.length) + known.length) % known.length : 0;
+    this.refs.prompt.value = known[this.place] ?? "";
+    this.paint();
+    if (isNews) this.onChange();
+  }
+
+  showText(task, text) {
+    this.show(task, 0);
+    this.refs.prompt.value = text;
+    this.paint();
+  }
+
+  showAny() {
+    const count = (this.prompts[this.task] ?? []).length;
+    if (count > 1) this.show(this.task, this.place + 1 + Math.floor(Math.random() * (count - 1)), true);
+  }
+
+  edited() {
+    this.paint();
+    this.onChange();
+  }
+
+  walk(event) {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const at = this.buttons.findIndex((each) => each.dataset.task === this.task);
+    const next = this.buttons[(at + step + this.buttons.length) % this.buttons.length];
+    this.show(next.dataset.task, 0, true);
+    next.focus();
+  }
+
+  paint() {
+    for (const button of this.buttons) {
+      const isChosen = button.dataset.task === this.task;
+      button.setAttribute("aria-checked", String(isChosen));
+      button.tabIndex = isChosen ? 0 : -1;
+    }
+    const isFree = this.task === FREE;
+    this.refs.nextPrompt.hidden = this.refs.anyPrompt.hidden = isFree;
+    this.refs.prompt.placeholder = isFree ? "Type a beginning for the models to continue." : "";
+    const count = (this.prompts[this.task] ?? []).length;
+    setText(this.refs.promptPlace, isFree ? "" : this.isHeldOut ? `${this.place + 1} of ${count}` : "edited");
+  }
+}

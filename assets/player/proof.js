@@ -1,0 +1,59 @@
+// Why drafting changes nothing about the law of the text: the proof behind "same distribution".
+// Static words; knows nothing of the race.
+
+import { element } from "./dom.js";
+
+const TITLE = "Why the text keeps the target’s distribution";
+
+const PARTS = [
+  [
+    "p",
+    "At each position the target wants a law p over the next token, and the draft proposed a token x, drawn from its own law q. " +
+      "The rule: accept x with probability min(1, p(x)/q(x)). If it is rejected, draw a new token from the residual, " +
+      "what p has beyond q, scaled to sum to 1.",
+  ],
+  [
+    "pre",
+    "accept x        with probability  min(1, p(x)/q(x))\n" +
+      "else draw from  r(y) = max(0, p(y) − q(y)) / R,   R = Σ max(0, p − q)",
+  ],
+  [
+    "p",
+    "How often does a token y come out? Either it was proposed and accepted, which happens with probability " +
+      "q(y)·min(1, p(y)/q(y)) = min(p(y), q(y)). Or some proposal was rejected, which happens with probability " +
+      "1 − Σ min(p, q) = R, and then y was drawn from the residual.",
+  ],
+  ["pre", "P(y) = min(p(y), q(y)) + R · max(0, p(y) − q(y)) / R = p(y)"],
+  [
+    "p",
+    "So every position follows p exactly, however bad the draft is. A bad draft costs speed, never quality: the acceptance rate is " +
+      "Σ min(p, q), the overlap of the two laws.",
+  ],
+  [
+    "p",
+    "A chain repeats this. The check of position 2 is used only if position 1 was accepted, so it happens under exactly the prefix " +
+      "that stands in the text; the first rejection throws the rest of the chain away. If everything passes, the target’s forward " +
+      "has already computed p for one more position: that bonus token is drawn from p itself.",
+  ],
+  [
+    "p",
+    "In a tree several children of one node are tried in turn. After a child fails, the residual takes the place of p for the next child " +
+      "(and, where siblings are drawn without replacement, the failed token leaves q as well). Each step keeps the promise " +
+      "“accepted here or drawn later, the outcome follows the p of this step”; unfolding from the last child to the first gives p again. " +
+      "Children that are not drawn but chosen, as the top-k ones are, count as point masses: q = 1 at one token, accepted with p(x); " +
+      "failing removes that token from p.",
+  ],
+  [
+    "p",
+    "At temperature 0, p is 1 for one token and 0 for all others. Then the outcome is not only the same in distribution but the same text, " +
+      "as far as rounding allows: the check runs several tokens in one forward, and where two logits nearly tie, the last bit can decide. " +
+      "The page then shows the position and the margin.",
+  ],
+];
+
+export function writeProof(box) {
+  const title = element("h2", "", TITLE);
+  title.id = "sv-proof-title";
+  const parts = PARTS.map(([tag, text]) => element(tag, tag === "pre" ? "formula" : "", text));
+  box.replaceChildren(title, ...parts);
+}

@@ -1,0 +1,174 @@
+// The race page: gives each view what it shows, once per frame.
+// Knows the trace, the cursor and the replay; the transport feeds it, the form does not concern it.
+
+import { Chart } from "./charts.js";
+import { Cursor, EXTRA } from "./cursor.js";
+import { setParts } from "./dom.js";
+import { Frame } from "./frame.js";
+import { Inspector } from "./inspector.js";
+import { Lanes } from "./lanes.js";
+import { Playback, RATES } from "./playback.js";
+import { Result } from "./result.js";
+import { Strip } from "./strip.js";
+import { Tooltip } from "./tooltip.js";
+import { Trace } from "./trace.js";
+
+const LIVE_CHART_MILLISECONDS = 120; // decoding needs the processor more than the charts do
+
+export class RacePage {
+  constructor(root, refs, theme, glossary) {
+    Object.assign(this, { root, refs, theme });
+    this.trace = new Trace();
+    this.frame = new Frame(() => this.draw());
+    const ask = () => this.frame.ask();
+    this.cursor = new Cursor(this.trace, ask);
+    this.playback = new Playback(this.trace, this.cursor, ask);
+    this.tooltip = new Tooltip(refs.tooltip);
+    this.lanes = new Lanes(refs, this.trace, { onToken: (lane, at) => this.selectToken(at), tooltip: this.tooltip });
+    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), theme });
+    this.inspector = new Inspector(refs, theme, { onSelect: (node) => this.select(this.cursor.round, node) });
+    this.result = new Result(refs, glossary);
+    this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
+    for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
+    new ResizeObserver(ask).observe(refs.strip);
+    this.wireTransport();
+    this.clear();
+  }
+
+  wireTransport() {
+    const { refs, cursor } = this;
+    const on = (ref, action) => ref.addEventListener("click", () => (this.playback.pause(), action()));
+    on(refs.first, () => cursor.toFirst());
+    on(refs.last, () => cursor.toLast());
+    on(refs.back, () => cursor.stepRound(-1));
+    on(refs.forward, () => cursor.stepRound(1));
+    on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
+    refs.play.addEventListener("click", () => this.playback.toggle());
+    refs.rate.append(...RATES.map((rate) => new Option(`${rate}×`, rate, rate === this.playback.rate, rate === this.playback.rate)));
+    refs.rate.addEventListener("change", () => (this.playback.rate = Number(refs.rate.value)));
+  }
+
+  // ---- what happens
+
+  clear() {
+    this.playback.isPlaying = false;
+    this.playback.moment = null;
+    this.trace.clear();
+    this.cursor.reset();
+    this.lanes.clear();
+    this.inspector.clear();
+    this.result.clear();
+    for (const chart of Object.values(this.charts)) chart.clear();
+    this.shownFigures = null;
+    this.lastCharts = 0;
+    this.frame.ask();
+  }
+
+  take(message) {
+    this.trace.take(message);
+    if (message.kind === "header") {
+      this.cursor.reset();
+      this.lanes.start();
+    }
+    this.cursor.follow();
+    if (message.kind === "end") this.lastCharts = 0;
+    this.frame.ask();
+  }
+
+  interrupt() {
+    this.trace.end("stopped");
+    this.frame.ask();
+  }
+
+  select(round, node = null) {
+    this.playback.pause();
+    this.cursor.select(round, node);
+  }
+
+  selectToken(at) {
+    const token = this.trace.tokens.speculative[at];
+    if (token && token.round >= 0) this.select(token.round, token.node);
+  }
+
+  // ---- drawing
+
+  get moment() {
+    const { cursor, playback, trace } = this;
+    if (playback.moment !== null) return playback.moment;
+    const isWhole = cursor.isFollowing || cursor.round >= trace.rounds.length - 1;
+    return isWhole || cursor.round < 0 ? Infinity : trace.rounds[cursor.round].clock;
+  }
+
+  draw() {
+    const { trace, cursor, refs } = this;
+    this.root.classList.toggle("is-empty", !trace.rounds.length);
+    this.root.classList.toggle("has-trace", trace.header !== null);
+    this.strip.draw(trace.rounds, cursor.round);
+    this.strip.describe(cursor.round, this.momentText());
+    refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
+    refs.play.textContent = this.playback.isPlaying ? "❚❚" : "▶";
+    refs.play.setAttribute("aria-label", this.playback.isPlaying ? "Pause" : "Play");
+    this.drawMoment();
+    if (!trace.header) return;
+    this.drawLanes();
+    this.drawNumbers();
+    this.drawCharts();
+  }
+
+  drawLanes() {
+    const { trace, cursor } = this;
+    const round = trace.rounds[cursor.round];
+    const selected = cursor.isFollowing && trace.isLive ? -1 : trace.tokenOf(cursor.round, cursor.node);
+    this.lanes.draw(selected, round?.firstToken ?? 0, round?.endToken ?? 0, this.moment, cursor.isFollowing);
+  }
+
+  drawNumbers() {
+    const { trace } = this;
+    if (!trace.summary || trace.summary === this.shownSummary) return;
+    this.shownSummary = trace.summary;
+    this.result.draw(trace.summary, trace.header, trace.ending);
+  }
+
+  drawCharts() {
+    const now = performance.now();
+    const isSoon = this.trace.isLive && this.cursor.isFollowing && now - this.lastCharts < LIVE_CHART_MILLISECONDS;
+    if (isSoon) return;
+    this.lastCharts = now;
+    this.inspector.draw(this.trace, this.cursor.round, this.cursor.node);
+    const { figures } = this.trace;
+    if (!figures || figures === this.shownFigures) return;
+    this.shownFigures = figures;
+    for (const [name, chart] of Object.entries(this.charts)) chart.draw(figures[name]);
+  }
+
+  drawMoment() {
+    const { trace, cursor, refs } = this;
+    if (!trace.rounds.length) return void (refs.moment.textContent = "no rounds yet");
+    const round = trace.rounds[cursor.round];
+    const seconds = (this.playback.moment ?? round.clock).toFixed(2);
+    setParts(refs.moment, "round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · ${seconds} s`);
+  }
+
+  momentText() {
+    const { trace, cursor } = this;
+    const round = trace.rounds[cursor.round];
+    if (!round) return "no rounds yet";
+    const counts = `${round.accepted.length} of ${round.outcomes.length} accepted`;
+    return `round ${cursor.round + 1} of ${trace.rounds.length}: ${counts}, ${round.extraKind ?? "no extra token"}`;
+  }
+
+  repaint() {
+    this.inspector.shown = null;
+    this.shownFigures = null;
+    this.lastCharts = 0;
+    this.frame.ask();
+  }
+
+  // For measurements: draws a stop now and returns the milliseconds it took.
+  timeDraw(round, node = EXTRA) {
+    this.cursor.select(round, node);
+    const start = performance.now();
+    this.draw();
+    return performance.now() - start;
+  }
+}

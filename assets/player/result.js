@@ -1,0 +1,109 @@
+// The numbers of a race in words: speedup, statistics, the verdict on the text.
+// Knows the server's summary (specviz/run_summary.py); computes nothing but formats.
+
+import { element, setText } from "./dom.js";
+
+const NOTHING = "–";
+
+export class Result {
+  constructor(refs, glossary) {
+    this.refs = refs;
+    this.glossary = glossary;
+    this.clear();
+  }
+
+  clear() {
+    setText(this.refs.speedup, NOTHING);
+    this.refs.speedupWord.textContent = "press Race to measure";
+    this.refs.stats.replaceChildren(...statistics(null, null).map((each) => this.row(each)));
+  }
+
+  draw(summary, header, ending) {
+    const { speedup } = summary;
+    setText(this.refs.speedup, speedup === null ? NOTHING : `${speedup.toFixed(2)}×`);
+    setText(this.refs.speedupWord, speedupWord(speedup, ending));
+    this.refs.stats.replaceChildren(...statistics(summary, header, ending).map((each) => this.row(each)));
+  }
+
+  row({ label, term, value, tone = "", wide = false, link = null }) {
+    const row = element("div", wide ? "wide" : "");
+    const meaning = this.glossary[term];
+    if (meaning) row.title = meaning;
+    const shown = element("dd", tone, link ? "" : value);
+    if (link) {
+      const anchor = element("a", "", value);
+      anchor.href = link;
+      shown.append(anchor);
+    }
+    row.append(element("dt", "", label), shown);
+    return row;
+  }
+}
+
+function speedupWord(speedup, ending) {
+  if (speedup === null) return "measuring …";
+  const word = speedup >= 1.005 ? "faster" : speedup <= 0.995 ? "slower: drafting cost more than it saved" : "no gain";
+  return ending === "stopped" ? `${word}, up to where it was stopped` : word;
+}
+
+function statistics(summary, header, ending) {
+  const baseline = summary?.baseline;
+  const speculative = summary?.speculative;
+  return [
+    { label: "acceptance rate α", term: "acceptance_rate", value: ratio(speculative?.acceptance_rate) },
+    { label: "tokens per target forward τ", term: "block_efficiency", value: ratio(speculative?.block_efficiency) },
+    {
+      label: "target forwards / tokens",
+      term: "target_forward",
+      value: speculative ? `${speculative.target_forwards} / ${speculative.tokens}` : NOTHING,
+    },
+    { label: firstTokenLabel(baseline, speculative), term: "ttft", value: milliseconds(speculative?.ttft_seconds) },
+    { label: "memory for the draft", term: "drafter_memory", value: header ? `+${bytes(header.drafter_bytes)}` : NOTHING },
+    textVerdict(summary, header, ending),
+  ];
+}
+
+function firstTokenLabel(baseline, speculative) {
+  const [plain, drafted] = [baseline?.ttft_seconds, speculative?.ttft_seconds];
+  if (plain == null || drafted == null) return "time to first token";
+  const more = (drafted - plain) * 1000;
+  return `first token (${more < 0 ? "−" : "+"}${Math.abs(more).toFixed(1)} ms)`;
+}
+
+// Above temperature 0 the texts differ by chance: never "identical".
+export function textVerdict(summary, header, ending) {
+  if (!summary || !header) return { label: "same text?", value: NOTHING };
+  if (header.config.temperature > 0) {
+    return { label: "the texts differ by chance: proof", value: "same distribution", link: "#why-exact" };
+  }
+  const { first_divergence: difference, identical, compared } = summary;
+  if (difference) {
+    const margin = difference.margin;
+    const tie = margin < 1e-3 ? ", a numerical tie" : "";
+    const label = `first difference at token ${difference.index + 1}, margin ${margin.toPrecision(2)}${tie}`;
+    return { label, value: "differs", tone: "bad", term: "margin" };
+  }
+  const isOver = ending && ending !== "stopped";
+  const lengths = summary.baseline.tokens === summary.speculative.tokens;
+  const all = isOver && lengths ? summary.baseline.tokens : compared;
+  return identical
+    ? { label: isOver ? `${compared} of ${all} tokens` : `${compared} tokens compared so far`, value: "identical", tone: "good" }
+    : { label: "same text?", value: NOTHING };
+}
+
+function ratio(value) {
+  return value == null ? NOTHING : value.toFixed(2);
+}
+
+export function milliseconds(seconds) {
+  if (seconds == null) return NOTHING;
+  const value = seconds * 1000;
+  return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ms`;
+}
+
+export function bytes(count) {
+  if (!count) return "0 MB";
+  const megabytes = count / 1e6;
+  if (megabytes >= 1000) return `${(megabytes / 1000).toFixed(1)} GB`;
+  return megabytes >= 0.1 ? `${megabytes.toFixed(1)} MB` : `${(count / 1000).toFixed(1)} kB`;
+}

@@ -1,0 +1,99 @@
+// One lane's text as a row of tokens; each carries where it came from as colour and line.
+// Knows tokens {text, origin, round, node, clock}, nothing of rounds. Only grows while a race runs.
+
+import { element } from "./dom.js";
+
+export class Ribbon {
+  constructor(box, { onSelect, onHover }) {
+    this.box = box;
+    this.empty = [...box.childNodes];
+    this.spans = [];
+    this.selected = null;
+    this.marked = [];
+    this.later = 0; // tokens from here on lie behind the moment shown
+    const tokenOf = (event) => event.target.closest?.(".token");
+    box.addEventListener("click", (event) => {
+      const span = tokenOf(event);
+      if (span) onSelect(this.spans.indexOf(span));
+    });
+    box.addEventListener("mouseover", (event) => {
+      const span = tokenOf(event);
+      onHover(span ? this.spans.indexOf(span) : -1, span);
+    });
+    box.addEventListener("mouseleave", () => onHover(-1, null));
+  }
+
+  clear() {
+    this.box.replaceChildren(...this.empty);
+    this.spans = [];
+    this.marked = [];
+    this.selected = null;
+    this.later = 0;
+  }
+
+  start(prompt) {
+    this.clear();
+    const span = element("span", "prompt");
+    span.append(...visible(prompt));
+    this.box.replaceChildren(span);
+  }
+
+  // Add what is new of `tokens`; stay at the end of the text if the reader is there.
+  grow(tokens) {
+    if (tokens.length === this.spans.length) return;
+    const isAtEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
+    const fresh = tokens.slice(this.spans.length).map((token) => tokenSpan(token));
+    this.spans.push(...fresh);
+    this.later = this.spans.length;
+    this.box.append(...fresh);
+    if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
+  }
+
+  // Highlight a token and its round [from, to); fade what lies behind the moment shown.
+  mark(selected, from, to, shown) {
+    for (const span of this.marked) span.classList.remove("is-round");
+    this.marked = this.spans.slice(from, to);
+    for (const span of this.marked) span.classList.add("is-round");
+    const next = this.spans[selected] ?? null;
+    if (next !== this.selected) {
+      this.selected?.classList.remove("is-selected");
+      next?.classList.add("is-selected");
+      this.selected = next;
+    }
+    this.fade(Math.min(shown, this.spans.length));
+  }
+
+  fade(shown) {
+    const [from, to] = shown < this.later ? [shown, this.later] : [this.later, shown];
+    for (const span of this.spans.slice(from, to)) span.classList.toggle("is-later", shown < this.later);
+    this.later = shown;
+  }
+
+  reveal() {
+    if (!this.selected) return;
+    const { offsetTop, offsetHeight } = this.selected;
+    const top = offsetTop - this.box.offsetTop;
+    const { scrollTop, clientHeight } = this.box;
+    if (top < scrollTop || top + offsetHeight > scrollTop + clientHeight) {
+      this.box.scrollTop = top - clientHeight / 2;
+    }
+  }
+
+  differ(index) {
+    this.spans[index]?.classList.add("differs");
+  }
+}
+
+function tokenSpan({ text, origin }) {
+  const span = element("span", `token ${origin}`);
+  span.append(...visible(text === "" ? "∅" : text));
+  return span;
+}
+
+// Text nodes, with an empty mark before each line break: the mark is drawn by CSS alone, so the
+// text stays the model's own.
+function visible(text) {
+  return text
+    .split("\n")
+    .flatMap((line, index) => (index ? [element("i", "break"), `\n${line}`] : [line]));
+}

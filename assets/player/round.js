@@ -1,0 +1,85 @@
+// One round as the views need it, from its record on the wire (specviz/trace_codec.py).
+// Knows nothing of other rounds.
+
+import { EXTRA } from "./cursor.js";
+import { compose } from "./figure_delta.js";
+
+const OUTCOMES = { a: "accepted", r: "rejected", u: "unreached" };
+
+export class Round {
+  // `figures` are differences from `templates`: the tree, and the bars per node and extra token.
+  constructor(record, clock, figures, templates) {
+    this.record = record;
+    this.clock = clock; // own seconds of the lane after this round
+    this.figures = figures;
+    this.templates = templates;
+    this.outcomes = [...record.verdicts.outcome].map((letter) => OUTCOMES[letter]);
+    this.indices = this.outcomes.map((_, index) => index);
+    this.accepted = this.indices.filter((index) => this.outcomes[index] === "accepted");
+    this.stops = this.walk();
+    this.levels = this.judgedLevels();
+  }
+
+  get extra() {
+    return this.record.extra;
+  }
+
+  get extraKind() {
+    return this.extra?.kind ?? null;
+  }
+
+  // Examined nodes in the order of examination, then the extra token.
+  walk() {
+    const { depth } = this.record.nodes;
+    const examined = this.indices.filter((index) => this.outcomes[index] !== "unreached");
+    examined.sort((a, b) => depth[a] - depth[b] || a - b);
+    return this.extra ? [...examined, EXTRA] : examined;
+  }
+
+  get tellingStop() {
+    const { stops } = this;
+    const rejected = stops.filter((index) => this.outcomes[index] === "rejected");
+    return rejected.at(-1) ?? this.accepted.at(-1) ?? stops.at(-1) ?? EXTRA;
+  }
+
+  // From depth 1 down: what became of each level.
+  judgedLevels() {
+    const { depth } = this.record.nodes;
+    const levels = [];
+    const weight = { accepted: 2, rejected: 1, unreached: 0 };
+    this.outcomes.forEach((outcome, index) => {
+      const level = depth[index] - 1;
+      if (!(weight[levels[level]] >= weight[outcome])) levels[level] = outcome;
+    });
+    return levels;
+  }
+
+  // The tokens that the round added: the accepted path, then the extra token.
+  get emitted() {
+    const { id } = this.record.nodes;
+    const path = this.accepted.map((node) => ({ id: id[node], origin: "accepted", node }));
+    if (!this.extra) return path;
+    return [...path, { id: this.extra.id, origin: this.extra.kind, node: EXTRA }];
+  }
+
+  tokenId(node) {
+    return node === EXTRA ? this.extra?.id : this.record.nodes.id[node];
+  }
+
+  get treeFigure() {
+    return compose(this.templates.tree, this.figures.tree);
+  }
+
+  barsFigure(node) {
+    const delta = this.figures.bars[node === EXTRA ? this.outcomes.length : node];
+    return delta ? compose(this.templates.bars, delta) : null;
+  }
+
+  // p, q, u … of a node as the rule used them, and unprocessed.
+  verdict(node) {
+    const { verdicts } = this.record;
+    const names = ["p", "residual", "q", "accept", "u", "raw_p", "raw_q"];
+    const values = Object.fromEntries(names.map((name) => [name, verdicts[name][node]]));
+    return { ...values, outcome: this.outcomes[node] };
+  }
+}

@@ -1,0 +1,38 @@
+// A number one can type exactly or drag roughly: a text field and a range that follow each other.
+// Knows nothing of what the number means. The range covers the useful part; the text may go beyond.
+
+import { element } from "./dom.js";
+
+export class Slider {
+  constructor(input, bounds) {
+    this.input = input;
+    this.range = element("input");
+    this.range.type = "range";
+    this.range.min = input.dataset.low ?? String(bounds[0]);
+    this.range.max = String(Math.min(Number(input.dataset.slider), bounds[1]));
+    this.range.step = input.dataset.step ?? "1";
+    this.range.tabIndex = 0;
+    this.range.setAttribute("aria-label", `${input.labels[0].textContent}, slider`);
+    input.after(this.range);
+    this.range.addEventListener("input", () => this.drag());
+    input.addEventListener("input", () => this.follow());
+  }
+
+  drag() {
+    this.input.value = this.range.value;
+    this.paint();
+    this.input.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  follow() {
+    const number = Number(this.input.value);
+    if (this.input.value.trim() !== "" && Number.isFinite(number)) this.range.value = String(number);
+    this.paint();
+  }
+
+  paint() {
+    const { min, max, value } = this.range;
+    const share = (100 * (value - min)) / (max - min);
+    this.range.style.setProperty("--fill", `${share}%`);
+  }
+}

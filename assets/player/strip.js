@@ -1,0 +1,111 @@
+// The timeline: one column per round, one cell per drafted level, coloured by its verdict.
+// Knows rounds {levels, extraKind}; it is also the scrubber. Drawn on a canvas: a thousand rounds
+// are a thousand columns and no elements.
+
+const GAP = 2;
+const LANE = 0.24; // share of the height kept for the mark of the extra token
+
+export class Strip {
+  constructor(canvas, { onSelect, theme }) {
+    this.canvas = canvas;
+    this.theme = theme;
+    this.rounds = [];
+    this.isDragging = false;
+    const select = (event) => onSelect(this.roundAt(event.offsetX));
+    canvas.addEventListener("pointerdown", (event) => {
+      this.isDragging = true;
+      canvas.setPointerCapture(event.pointerId);
+      select(event);
+    });
+    canvas.addEventListener("pointermove", (event) => this.isDragging && select(event));
+    canvas.addEventListener("pointerup", () => (this.isDragging = false));
+    canvas.addEventListener("pointercancel", () => (this.isDragging = false));
+  }
+
+  get pitch() {
+    return Math.min(26, this.canvas.clientWidth / Math.max(1, this.rounds.length));
+  }
+
+  roundAt(x) {
+    return Math.max(0, Math.min(this.rounds.length - 1, Math.floor(x / this.pitch)));
+  }
+
+  draw(rounds, selected) {
+    this.rounds = rounds;
+    const { canvas } = this;
+    const scale = window.devicePixelRatio || 1;
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
+    if (canvas.height !== Math.round(height * scale)) canvas.height = Math.round(height * scale);
+    const pen = canvas.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    const deepest = Math.max(1, ...rounds.map((round) => round.levels.length));
+    rounds.forEach((round, index) => this.column(pen, round, index, height, deepest));
+    if (rounds[selected]) this.frame(pen, selected, height);
+  }
+
+  column(pen, round, index, height, deepest) {
+    const { pitch } = this;
+    const gap = pitch > 6 ? GAP : 0.5;
+    const top = height * LANE;
+    const cell = (height - top - 3) / deepest;
+    const [x, width] = [index * pitch + gap / 2, Math.max(0.8, pitch - gap)];
+    round.levels.forEach((outcome, level) => {
+      const y = height - 3 - (level + 1) * cell;
+      this.cell(pen, outcome, x, y + 0.5, width, Math.max(1, cell - 1.5));
+    });
+    const y = height - 3 - round.levels.length * cell - 7;
+    if (pitch >= 7) this.mark(pen, round.extraKind, x + width / 2, Math.max(6, y));
+  }
+
+  cell(pen, outcome, x, y, width, height) {
+    const radius = Math.min(3, width / 3, height / 3);
+    pen.beginPath();
+    pen.roundRect(x, y, width, height, radius);
+    pen.fillStyle = pen.strokeStyle = this.theme.palette[outcome];
+    if (outcome === "unreached") {
+      pen.globalAlpha = 0.28;
+      pen.fill();
+      pen.globalAlpha = 1;
+      return;
+    }
+    pen.fill();
+    if (outcome === "rejected" && width >= 7 && height >= 7) this.cross(pen, x + width / 2, y + height / 2);
+  }
+
+  cross(pen, x, y) {
+    pen.strokeStyle = this.theme.palette.card;
+    pen.lineWidth = 1.5;
+    pen.beginPath();
+    for (const side of [-1, 1]) {
+      pen.moveTo(x - 2.5, y - 2.5 * side);
+      pen.lineTo(x + 2.5, y + 2.5 * side);
+    }
+    pen.stroke();
+  }
+
+  mark(pen, kind, x, y) {
+    if (!kind) return;
+    pen.fillStyle = this.theme.palette[kind];
+    pen.font = "700 10px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.fillText(kind === "bonus" ? "★" : "◆", x, y);
+  }
+
+  frame(pen, index, height) {
+    pen.strokeStyle = this.theme.selectColour;
+    pen.lineWidth = 2;
+    pen.beginPath();
+    pen.roundRect(index * this.pitch - 0.5, 1, Math.max(4, this.pitch + 1), height - 2, 4);
+    pen.stroke();
+  }
+
+  describe(selected, text) {
+    this.canvas.setAttribute("aria-valuemin", "1");
+    this.canvas.setAttribute("aria-valuemax", String(Math.max(1, this.rounds.length)));
+    this.canvas.setAttribute("aria-valuenow", String(selected + 1));
+    this.canvas.setAttribute("aria-valuetext", text);
+  }
+}

@@ -1,0 +1,60 @@
+// What the pointer rests on, in a small card: text, origin, p, q, u, round.
+// Knows tokens and their rounds; text goes in as text only.
+
+import { element } from "./dom.js";
+
+const ORIGINS = {
+  accepted: "accepted draft",
+  recovered: "recovered from the residual",
+  bonus: "bonus token",
+  first: "first token, from the prompt’s forward",
+  plain: "one target forward",
+};
+
+export class Tooltip {
+  constructor(card) {
+    this.card = card;
+  }
+
+  hide() {
+    this.card.hidden = true;
+  }
+
+  show(trace, token, anchor) {
+    this.card.replaceChildren(element("b", "", tokenLabel(token.text)), ...lines(trace, token));
+    this.card.hidden = false;
+    const box = anchor.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = this.card;
+    const left = Math.max(8, Math.min(box.left, window.innerWidth - width - 8));
+    const isBelow = box.bottom + height + 12 < window.innerHeight;
+    this.card.style.left = `${left}px`;
+    this.card.style.top = `${isBelow ? box.bottom + 8 : Math.max(8, box.top - height - 8)}px`;
+  }
+}
+
+function lines(trace, token) {
+  const rows = [ORIGINS[token.origin]];
+  const round = trace.rounds[token.round];
+  if (token.record) rows.push(`p ${probability(token.record.prob)}`);
+  if (round && token.node >= 0) rows.push(verdictLine(round.verdict(token.node), trace.isGreedy));
+  if (round && token.node < 0) rows.push(`probability ${probability(round.extra.prob)}`);
+  const place = token.round >= 0 ? `round ${token.round + 1}, ` : "";
+  rows.push(`${place}${token.clock.toFixed(2)} s`);
+  return rows.map((row) => element("p", "", row));
+}
+
+function verdictLine({ p, q, u, raw_p, raw_q }, isGreedy) {
+  const [shownP, shownQ] = isGreedy ? [raw_p, raw_q] : [p, q];
+  return `p ${probability(shownP)} · q ${probability(shownQ)} · u ${u.toFixed(2)}`;
+}
+
+function probability(value) {
+  if (value > 0 && value < 0.005) return "<0.01";
+  return value.toFixed(2);
+}
+
+// A token's text on one line, its spaces and breaks visible.
+export function tokenLabel(text) {
+  const marks = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
+  return [...(text || "∅")].map((character) => marks[character] ?? character).join("");
+}

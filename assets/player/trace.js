@@ -1,0 +1,119 @@
+// The race as far as it is known in this browser: both lanes' tokens, every round, the numbers.
+// Fed by messages (specviz/ui/race_messages.py); knows nothing of how they came or who draws.
+
+import { Round } from "./round.js";
+
+export class Trace {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.header = null;
+    this.texts = new Map();
+    this.templates = {};
+    this.rounds = [];
+    this.tokens = { baseline: [], speculative: [] };
+    this.clocks = { baseline: 0, speculative: 0 };
+    this.forwards = { baseline: 0, speculative: 0 };
+    this.summary = null;
+    this.figures = null;
+    this.ending = null;
+    this.isLive = false;
+  }
+
+  take(message) {
+    if (message.kind === "header") {
+      this.clear();
+      this.header = message.trace;
+      this.isLive = true;
+    } else if (message.kind === "event") {
+      this.event(message);
+    } else if (message.kind === "summary" || message.kind === "end") {
+      this.numbers(message);
+    }
+  }
+
+  numbers({ kind, summary, figures, reason }) {
+    this.summary = summary ?? this.summary;
+    this.figures = figures ?? this.figures;
+    if (kind === "end") this.end(reason);
+  }
+
+  end(reason) {
+    this.ending = reason;
+    this.isLive = false;
+  }
+
+  event(message) {
+    for (const [id, text] of Object.entries(message.texts)) this.texts.set(Number(id), text);
+    Object.assign(this.templates, message.templates);
+    this.clocks[message.lane] = message.clock;
+    if (message.type === "finish") return;
+    this.forwards[message.lane] += 1;
+    if (message.type === "round") this.addRound(message);
+    else if (message.type === "prefill") this.addToken(message, message.record.extra.id, "first");
+    else this.addToken(message, message.record.id, "plain", message.record);
+  }
+
+  addToken({ lane, clock }, id, origin, record = null) {
+    this.tokens[lane].push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
+  }
+
+  addRound({ record, clock, tree, bars }) {
+    const round = new Round(record, clock, { tree, bars }, this.templates);
+    round.firstToken = this.tokens.speculative.length;
+    const index = this.rounds.push(round) - 1;
+    for (const { id, origin, node } of round.emitted) {
+      this.tokens.speculative.push({ id, text: this.text(id), origin, round: index, node, clock });
+    }
+    round.endToken = this.tokens.speculative.length;
+  }
+
+  text(id) {
+    return this.texts.get(id) ?? `#${id}`;
+  }
+
+  get isGreedy() {
+    return this.header?.config.temperature === 0;
+  }
+
+  get lastClock() {
+    return this.rounds.at(-1)?.clock ?? 0;
+  }
+
+  // The round at work at this moment of the lane's own time.
+  roundAt(moment) {
+    const at = this.rounds.findIndex((round) => round.clock >= moment);
+    return at < 0 ? this.rounds.length - 1 : at;
+  }
+
+  // How many tokens a lane had at this moment of its own time.
+  countAt(lane, moment) {
+    const tokens = this.tokens[lane];
+    let [low, high] = [0, tokens.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (tokens[middle].clock <= moment + 1e-9) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  // The speculative token that a stop became, or -1.
+  tokenOf(round, node) {
+    const { firstToken, endToken } = this.rounds[round] ?? { firstToken: 0, endToken: 0 };
+    for (let at = firstToken; at < endToken; at += 1) {
+      if (this.tokens.speculative[at].node === node) return at;
+    }
+    return -1;
+  }
+
+  // Where both texts first differ, or -1.
+  get difference() {
+    const { baseline, speculative } = this.tokens;
+    const length = Math.min(baseline.length, speculative.length);
+    for (let at = 0; at < length; at += 1) if (baseline[at].id !== speculative[at].id) return at;
+    return -1;
+  }
+}

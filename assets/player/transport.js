@@ -1,0 +1,105 @@
+// One race at a time between this page and the server: order, place in the queue, messages, stop.
+// Knows nothing of what a message says, but for the two kinds that end a race.
+//
+// Messages are numbered. They arrive in batches pushed by Gradio; where a number is missing, or
+// nothing came for a while, the page looks for the rest itself.
+
+const LOOK_MILLISECONDS = 500;
+const LAST_KINDS = new Set(["end", "error"]);
+const PATIENCE = 20; // failed looks before the race is given up
+
+export class Transport {
+  constructor(gradio, on) {
+    this.gradio = gradio;
+    this.on = on; // { message(message), queued(ahead), failed(text) }
+    this.ticket = null;
+    gradio.onBatch((batch) => this.take(batch));
+  }
+
+  get isBusy() {
+    return this.ticket !== null;
+  }
+
+  async start(form) {
+    if (this.isBusy) return;
+    const ticket = newTicket();
+    Object.assign(this, { ticket, next: 0, misses: 0, lastHeard: performance.now(), isLooking: false });
+    const reply = await this.ask("join", { ticket, form });
+    if (this.ticket !== ticket) return;
+    if (reply === null) return this.fail("The server cannot be reached.");
+    if (reply.error) return this.fail(reply.error);
+    this.gradio.race({ ticket });
+    this.timer = window.setInterval(() => this.watch(), LOOK_MILLISECONDS);
+    this.look();
+  }
+
+  async stop() {
+    if (this.isBusy) await this.ask("stop", { ticket: this.ticket });
+  }
+
+  take(batch) {
+    if (!batch || !this.isBusy) return;
+    const { ticket, messages } = JSON.parse(batch);
+    if (ticket === this.ticket) this.deliver(messages);
+  }
+
+  // Messages in order of their numbers; those that came before are skipped, a gap is looked up.
+  deliver(messages) {
+    this.lastHeard = performance.now();
+    for (const message of messages) {
+      if (!this.isBusy || message.seq < this.next) continue;
+      if (message.seq > this.next) return void this.look();
+      this.next += 1;
+      if (LAST_KINDS.has(message.kind)) this.finish();
+      this.on.message(message);
+    }
+  }
+
+  watch() {
+    if (performance.now() - this.lastHeard >= LOOK_MILLISECONDS * 0.8) this.look();
+  }
+
+  async look() {
+    if (this.isLooking || !this.isBusy) return;
+    const ticket = this.ticket;
+    this.isLooking = true;
+    const reply = await this.ask("look", { ticket, after: this.next });
+    this.isLooking = false;
+    if (this.ticket !== ticket) return;
+    if (reply === null) return this.missed();
+    this.misses = 0;
+    if (reply.state === "waiting") this.on.queued(reply.ahead);
+    this.deliver(reply.messages.map((text) => JSON.parse(text)));
+    if (!this.isBusy) return;
+    if (reply.state === "unknown") this.fail("The server no longer knows this race: it was restarted.");
+    else if (reply.state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
+  }
+
+  missed() {
+    this.misses += 1;
+    if (this.misses >= PATIENCE) this.fail("The connection to the server is lost.");
+  }
+
+  async ask(name, question) {
+    try {
+      return await this.gradio.server[name](question);
+    } catch {
+      return null;
+    }
+  }
+
+  fail(text) {
+    this.finish();
+    this.on.failed(text);
+  }
+
+  finish() {
+    window.clearInterval(this.timer);
+    this.ticket = null;
+  }
+}
+
+function newTicket() {
+  const words = crypto.getRandomValues(new Uint32Array(5));
+  return Array.from(words, (word) => word.toString(16).padStart(8, "0")).join("");
+}

@@ -1,0 +1,62 @@
+"""The page as one Gradio component: an empty element that the player's own modules fill.
+
+Gradio carries the events; everything that is seen is built by `assets/player/main.js`. The
+template holds no model text: Gradio runs templates as JavaScript.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import gradio as gr
+
+ServerFunction = Callable[[dict[str, Any]], Any]
+
+# Gradio finds the custom event 'race' by its quoted name in this text.
+MOUNT = """
+const page = new URL("specviz/player/main.js", document.baseURI).href;
+import(page).then((module) => module.mount(element, {
+    race: (order) => trigger('race', order),
+    server,
+    onBatch: (take) => watch('value', () => take(props.value)),
+}));
+"""
+
+
+class Player(gr.HTML):
+    """Sends batches of messages (JSON text) to the page, receives the event `race`."""
+
+    def __init__(self, server_functions: Sequence[ServerFunction], **kwargs: Any) -> None:
+        super().__init__(
+            value="",
+            html_template='<div class="specviz" data-specviz></div>',
+            css_template="",
+            js_on_load=MOUNT,
+            apply_default_css=False,
+            server_functions=[_plain(each) for each in server_functions],
+            **kwargs,
+        )
+
+    def preprocess(self, payload: object) -> None:
+        """The page's state is the browser's; nothing of it comes back."""
+
+    def postprocess(self, value: str | None) -> str:
+        return value or ""
+
+    def api_info(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def get_block_name(self) -> str:
+        return "html"
+
+
+def _plain(method: ServerFunction) -> ServerFunction:
+    """Gradio marks a server function by an attribute, which a bound method cannot take."""
+
+    @wraps(method)
+    def function(question: dict[str, Any]) -> Any:
+        return method(question)
+
+    return function

@@ -1,0 +1,92 @@
+"""The whole page: one component, its events, and the files that it loads.
+
+Knows Gradio and nothing of races; `handlers` does the work. Nothing is asked of other servers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from specviz.ui.component import Player
+from specviz.ui.handlers import Handlers
+from specviz.ui.setup import page_setup
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+STYLES = ("base", "form", "race")
+QUEUE = "decoding"
+MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
+
+_SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
+THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
+HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
+    f'<link rel="stylesheet" href="specviz/player/{name}.css">' for name in STYLES
+)
+
+
+def build_page() -> gr.Blocks:
+    """The page with its queue: all decoding, of all sessions, runs one race at a time."""
+    handlers = Handlers()
+    with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
+        player = Player(server_functions=[handlers.join, handlers.look, handlers.stop])
+        player.race(
+            handlers.race,
+            inputs=None,
+            outputs=player,
+            show_progress="hidden",
+            trigger_mode="multiple",
+            concurrency_id=QUEUE,
+            concurrency_limit=1,
+            api_visibility="private",
+        )
+    page.queue(max_size=MAX_QUEUE)
+    return page
+
+
+def launch_options() -> dict[str, Any]:
+    """What `launch` needs to serve this page as it is meant."""
+    return {
+        "theme": THEME,
+        "head": HEAD,
+        "footer_links": [],
+        "ssr_mode": False,
+        "show_error": False,
+        "app_kwargs": {"routes": routes()},
+    }
+
+
+def routes() -> list[BaseRoute]:
+    """The page's own files, under /specviz; relative addresses reach them behind any proxy."""
+    setup = json.dumps(page_setup())
+    return [
+        Mount("/specviz/player", _FreshFiles(directory=ASSETS / "player")),
+        Route("/specviz/prompts.json", _file(ASSETS / "prompts.json")),
+        Route("/specviz/plotly.min.js", _file(PLOTLY)),
+        Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
+    ]
+
+
+def _file(path: Path) -> Any:
+    async def send(_: Request) -> FileResponse:
+        return FileResponse(path, headers={"Cache-Control": "no-cache"})
+
+    return send
+
+
+class _FreshFiles(StaticFiles):
+    """Files that the browser keeps but asks about: an update is seen at once."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        return response

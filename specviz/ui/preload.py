@@ -1,0 +1,21 @@
+"""Loads the bundled pair before anyone asks, so that the first race starts at once.
+
+Knows nothing of the page. A failure is only logged: the race that needs the pair tells it better.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from specviz.errors import InputError
+from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pairs import load_pair
+
+log = logging.getLogger("specviz")
+
+
+def preload() -> None:
+    try:
+        load_pair(pair_named(BUNDLED))
+    except InputError as error:
+        log.warning("the bundled pair is not ready: %s", error)

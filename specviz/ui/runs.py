@@ -1,0 +1,108 @@
+"""The races that people asked for: who waits, who runs, what each has sent so far.
+
+Knows nothing of Gradio, models or the content of a message. A ticket is a random word that the
+browser made up; whoever does not know it can neither see nor stop the run behind it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from specviz.errors import InputError
+from specviz.experiments.racing import RaceRequest
+
+MAX_WAITING = 24
+AWAY_SECONDS = 5.0  # a waiting browser that has not asked for so long no longer counts
+KEEP_SECONDS = 120.0  # how long a finished run can still be refilled from
+TICKET_LENGTHS = range(16, 65)
+
+
+class State(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class Run:
+    """One race from the press of the button to its last message."""
+
+    ticket: str
+    request: RaceRequest
+    seen: float
+    state: State = State.WAITING
+    stop: threading.Event = field(default_factory=threading.Event)
+    messages: list[str] = field(default_factory=list)
+
+
+class Runs:
+    """All runs of this server, oldest first."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._runs: dict[str, Run] = {}
+
+    def join(self, ticket: str, request: RaceRequest) -> None:
+        """Take a place in the queue; raises InputError where the ticket or the queue is full."""
+        with self._lock:
+            self._forget_old()
+            if len(ticket) not in TICKET_LENGTHS or ticket in self._runs:
+                raise InputError("ticket must be a new random word")
+            if len(self._waiting()) >= MAX_WAITING:
+                raise InputError(f"{MAX_WAITING} races are waiting already: try again in a minute")
+            self._runs[ticket] = Run(ticket, request, self._clock())
+
+    def enter(self, ticket: str) -> Run | None:
+        """The queue reached this ticket: run it, unless it was stopped or is unknown."""
+        with self._lock:
+            run = self._runs.get(ticket)
+            if run is None or run.state is not State.WAITING:
+                return None
+            run.state = State.RUNNING
+            return run
+
+    def leave(self, run: Run) -> None:
+        """The race ended, for whatever reason."""
+        with self._lock:
+            run.state = State.DONE
+            run.seen = self._clock()
+
+    def stop(self, ticket: str) -> None:
+        """Ask a run to end; one that still waits ends at once."""
+        with self._lock:
+            run = self._runs.get(ticket)
+            if run is not None:
+                run.stop.set()
+                run.state = State.DONE if run.state is State.WAITING else run.state
+
+    def look(self, ticket: str, after: int) -> dict[str, object]:
+        """Where the run stands: its state, how many are ahead, its messages from `after` on."""
+        with self._lock:
+            run = self._runs.get(ticket)
+            if run is None:
+                return {"state": "unknown", "ahead": 0, "messages": []}
+            run.seen = self._clock()
+            messages = run.messages[max(0, after) :]
+            return {"state": run.state.value, "ahead": self._ahead(run), "messages": messages}
+
+    def _ahead(self, run: Run) -> int:
+        if run.state is not State.WAITING:
+            return 0
+        running = sum(each.state is State.RUNNING for each in self._runs.values())
+        return running + self._waiting().index(run)
+
+    def _waiting(self) -> list[Run]:
+        limit = self._clock() - AWAY_SECONDS
+        runs = self._runs.values()
+        return [run for run in runs if run.state is State.WAITING and run.seen >= limit]
+
+    def _forget_old(self) -> None:
+        limit = self._clock() - KEEP_SECONDS
+        for ticket, run in tuple(self._runs.items()):
+            if run.state is not State.RUNNING and run.seen < limit:
+                del self._runs[ticket]
