@@ -42,4 +42,6 @@ def batch(ticket: str, encoded: list[str]) -> str:
 
 
 def encode(message: Message) -> str:
-    return json.dumps(message, separators=(",", ":"), allow_nan=False)
+    """JSON without any `<`: whatever a model wrote, no one can take it for markup on the way."""
+    text = json.dumps(message, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")

@@ -1,7 +1,8 @@
 """The page as one Gradio component: an empty element that the player's own modules fill.
 
 Gradio carries the events; everything that is seen is built by `assets/player/main.js`. The
-template holds no model text: Gradio runs templates as JavaScript.
+template holds no model text: Gradio runs templates as JavaScript. A function and not a subclass
+of `gr.HTML`: for a subclass Gradio writes a `.pyi` file beside the source at every start.
 """
 
 from __future__ import annotations
@@ -25,31 +26,15 @@ import(page).then((module) => module.mount(element, {
 """
 
 
-class Player(gr.HTML):
-    """Sends batches of messages (JSON text) to the page, receives the event `race`."""
-
-    def __init__(self, server_functions: Sequence[ServerFunction], **kwargs: Any) -> None:
-        super().__init__(
-            value="",
-            html_template='<div class="specviz" data-specviz></div>',
-            css_template="",
-            js_on_load=MOUNT,
-            apply_default_css=False,
-            server_functions=[_plain(each) for each in server_functions],
-            **kwargs,
-        )
-
-    def preprocess(self, payload: object) -> None:
-        """The page's state is the browser's; nothing of it comes back."""
-
-    def postprocess(self, value: str | None) -> str:
-        return value or ""
-
-    def api_info(self) -> dict[str, Any]:
-        return {"type": "object"}
-
-    def get_block_name(self) -> str:
-        return "html"
+def player(server_functions: Sequence[ServerFunction]) -> gr.HTML:
+    """Takes batches of messages (JSON text) as its value; sends the event `race`."""
+    return gr.HTML(
+        value="",
+        html_template='<div class="specviz" data-specviz></div>',
+        js_on_load=MOUNT,
+        apply_default_css=False,
+        server_functions=[_plain(each) for each in server_functions],
+    )
 
 
 def _plain(method: ServerFunction) -> ServerFunction:

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from specviz.ui.component import Player
+from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
 from specviz.ui.setup import page_setup
 
@@ -38,11 +38,11 @@ def build_page() -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
-        player = Player(server_functions=[handlers.join, handlers.look, handlers.stop])
-        player.race(
+        race = player([handlers.join, handlers.look, handlers.stop])
+        race.race(
             handlers.race,
             inputs=None,
-            outputs=player,
+            outputs=race,
             show_progress="hidden",
             trigger_mode="multiple",
             concurrency_id=QUEUE,
