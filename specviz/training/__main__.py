@@ -1,0 +1,62 @@
+"""`python -m specviz.training`: makes the bundled models from a corpus folder.
+
+Knows the command line and nothing else. Progress goes to stderr; bad input ends with one line and
+exit status 2.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+
+from specviz.training.family import FamilyPlan, make_family
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        evaluation = make_family(_plan(options))
+    except ValueError as error:
+        print(f"specviz.training: {error}", file=sys.stderr)
+        return 2
+    print(
+        json.dumps(
+            {task: scores["target_loss"] for task, scores in evaluation.to_dict()["scores"].items()}
+        )
+    )
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _OneLineParser(prog="specviz.training", description="Make the bundled model family.")
+    parser.add_argument("--corpus", type=Path, required=True, help="folder with the source files")
+    parser.add_argument("--output", type=Path, required=True, help="gets target/ and draft/")
+    parser.add_argument(
+        "--minutes", type=float, required=True, help="wall-clock budget of all training"
+    )
+    parser.add_argument(
+        "--work", type=Path, default=Path("build/models"), help="checkpoints; a second run resumes"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    return parser
+
+
+def _plan(options: argparse.Namespace) -> FamilyPlan:
+    if not options.minutes > 0:
+        raise ValueError(f"minutes must be > 0, got {options.minutes}")
+    if options.device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device must be available here, got {options.device!r}")
+    return FamilyPlan(options.corpus, options.output, options.work, options.minutes, options.device)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
