@@ -22,7 +22,11 @@ MAX_ITEMS = 1 << 20
 
 
 def short(value: object) -> str:
-    """A value as an error may quote it: hostile input can be of any length."""
+    """A value as an error may quote it: hostile input can be of any length and depth."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)} fields"
+    if isinstance(value, list):
+        return f"an array of {len(value)} items"
     return reprlib.repr(value)
 
 

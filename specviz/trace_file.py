@@ -81,7 +81,8 @@ def _unzip(data: bytes) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {short(str(error))}"
+    """What the reader said, in one line; it may quote the input, so not at any length."""
+    return " ".join(str(error).split())[:100] or type(error).__name__
 
 
 def _refuse_constant(name: str) -> object:

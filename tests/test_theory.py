@@ -1,0 +1,115 @@
+"""The closed forms agree with their definitions, with simulation and with each other."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz import theory
+from specviz.errors import InputError
+from specviz.theory import (
+    best_draft_length,
+    break_even_acceptance,
+    expected_accepted,
+    expected_tokens,
+    expected_tokens_by_depth,
+    speedup,
+)
+
+ACCEPTANCES = st.floats(0, 1)
+LENGTHS = st.integers(1, 32)
+COSTS = st.floats(0, 2)
+
+
+def test_the_worked_examples_in_the_docstrings_hold() -> None:
+    results = doctest.testmod(theory)
+    assert results.failed == 0 and results.attempted >= 8
+
+
+@given(st.floats(0, 0.99), LENGTHS)
+def test_expected_tokens_is_the_geometric_closed_form(a: float, K: int) -> None:
+    assert expected_tokens(a, K) == pytest.approx((1 - a ** (K + 1)) / (1 - a))
+
+
+def test_expected_tokens_agrees_with_a_simulated_walk() -> None:
+    rng, a, K, rounds = random.Random(1), 0.7, 4, 40_000
+    tokens = 0
+    for _ in range(rounds):
+        accepted = 0
+        while accepted < K and rng.random() < a:
+            accepted += 1
+        tokens += accepted + 1
+    assert tokens / rounds == pytest.approx(expected_tokens(a, K), abs=0.03)
+
+
+def test_perfect_acceptance_emits_all_and_none_emits_one() -> None:
+    assert expected_tokens(1, 5) == 6
+    assert expected_tokens(0, 5) == 1
+    assert expected_accepted(0, 5) == 0
+
+
+def test_a_rejection_drops_the_rest_so_accepted_is_below_a_times_K() -> None:
+    assert round(expected_accepted(0.8, 5), 2) == 2.69  # not 4
+
+
+@given(ACCEPTANCES, LENGTHS)
+def test_equal_rates_at_every_depth_are_the_constant_rate(a: float, K: int) -> None:
+    assert expected_tokens_by_depth([a] * K) == pytest.approx(expected_tokens(a, K))
+
+
+def test_no_depths_are_plain_decoding() -> None:
+    assert expected_tokens_by_depth([]) == 1
+
+
+@given(ACCEPTANCES, COSTS, st.floats(0, 1))
+def test_no_draft_length_beats_the_best_one(a: float, c: float, v: float) -> None:
+    best = speedup(a, best_draft_length(a, c, v), c, v)
+    assert all(speedup(a, K, c, v) <= best for K in range(1, 33))
+
+
+def test_a_free_draft_that_is_always_right_wants_the_longest_draft() -> None:
+    assert best_draft_length(1, 0) == 32
+
+
+@given(LENGTHS, st.floats(0, 0.9), st.floats(0, 0.5))
+def test_speculation_breaks_even_at_the_break_even_acceptance(K: int, c: float, v: float) -> None:
+    a = break_even_acceptance(K, c, v)
+    if a is None:
+        assert speedup(1, K, c, v) < 1
+    else:
+        assert speedup(a, K, c, v) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_draft_as_dear_as_the_target_needs_perfection() -> None:
+    assert break_even_acceptance(4, 1) == pytest.approx(1)
+    assert break_even_acceptance(4, 1.01) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "message"),
+    [
+        (expected_tokens, (1.1, 5), "a must be from 0 to 1, got 1.1"),
+        (expected_tokens, (-0.1, 5), "a must be from 0 to 1, got -0.1"),
+        (expected_tokens, (math.nan, 5), "a must be from 0 to 1, got nan"),
+        (expected_tokens, (True, 5), "a must be from 0 to 1, got True"),
+        (expected_tokens, (0.5, -1), "K must be an integer of at least 0, got -1"),
+        (expected_tokens, (0.5, 2.5), "K must be an integer of at least 0, got 2.5"),
+        (speedup, (0.5, 4, -0.1), "c must be a number of at least 0, got -0.1"),
+        (speedup, (0.5, 4, 0.1, math.inf), "v must be a number of at least 0, got inf"),
+        (break_even_acceptance, (0, 0.1), "K must be an integer of at least 1, got 0"),
+        (expected_tokens_by_depth, ([0.5, 2],), "rates[1] must be from 0 to 1, got 2"),
+    ],
+)
+def test_a_number_out_of_bounds_is_refused(
+    call: Callable[..., Any], arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        call(*arguments)
+    assert str(error.value) == message
