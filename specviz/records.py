@@ -198,7 +198,8 @@ class Position:
     `token_ids`; what is missing to 1 is the rest of the vocabulary. `residual_probs` is the law
     left after all children of `parent` failed (empty where it has none); draft laws are empty where
     the drafter has no model. `entropy` is of the raw p in nats, `overlap` is sum min(p, q) of the
-    processed laws and `raw_overlap` of the raw ones, `margin` the gap of p's two best logits.
+    processed laws (for a point mass p of it, 0 where nothing was drafted), `raw_overlap` of the raw
+    laws (0 without a draft law), `margin` the gap of p's two best logits.
     """
 
     parent: int

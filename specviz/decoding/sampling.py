@@ -75,7 +75,7 @@ def draw(laws: Tensor, uniforms: Tensor) -> Tensor:
     The sums run in float64, so that a vocabulary of 150,000 keeps its tail. [R, V] x [R] -> [R]
     """
     cumulative = laws.cumsum(-1, dtype=torch.float64)
-    total = cumulative[..., -1:]
+    total = cumulative[..., -1:].contiguous()
     threshold = uniforms.to(cumulative)[..., None] * total
     token_ids = torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)
     last = torch.searchsorted(cumulative, total).squeeze(-1)  # last token that has mass

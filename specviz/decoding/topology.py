@@ -23,7 +23,10 @@ class Topology:
     parents: tuple[int, ...]  # node -> parent node, -1 = root
     depths: tuple[int, ...]  # node -> depth, from 1
     ranks: tuple[int, ...]  # node -> index among its siblings
+    groups: tuple[tuple[int, ...], ...]  # row -> its nodes in draw order
     expanded: int
+    is_chain: bool
+    parent_rows: Tensor  # [N] int64, row of each node's parent
     children: Tensor  # [expanded, W] int64, -1 = none
     offsets: Tensor  # [N + 1] int64, depth of the root and of every node
     mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (ancestors and itself)
@@ -33,8 +36,8 @@ class Topology:
         return len(self.parents)
 
     @property
-    def is_chain(self) -> bool:
-        return all(parent == node - 1 for node, parent in enumerate(self.parents))
+    def height(self) -> int:
+        return max(self.depths, default=0)
 
 
 @lru_cache(maxsize=256)
@@ -61,7 +64,10 @@ def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
         parents=parents,
         depths=tuple(depths),
         ranks=tuple(ranks),
+        groups=tuple(map(tuple, groups)),
         expanded=expanded,
+        is_chain=parents == tuple(range(-1, len(parents) - 1)),
+        parent_rows=torch.tensor([parent + 1 for parent in parents], dtype=torch.int64).to(device),
         children=torch.tensor(children, dtype=torch.int64).reshape(expanded, width).to(device),
         offsets=torch.tensor([0, *depths]).to(device),
         mask=mask.to(device),

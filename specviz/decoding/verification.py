@@ -60,7 +60,8 @@ def acceptance(
         if law is not None and kind is ProposalKind.WITHOUT_REPLACEMENT:
             law = normalize(law.scatter(1, x, 0.0))
     nodes = found[:, : topology.size]
-    return Acceptance(*nodes.unbind(0), torch.cat([left, p[expanded:]]))
+    ratio, target, compared_p, compared_q = nodes.unbind(0)
+    return Acceptance(ratio, target, compared_p, compared_q, torch.cat([left, p[expanded:]]))
 
 
 def _point_mass(x: Tensor, like: Tensor) -> Tensor:
@@ -78,6 +79,10 @@ class Walk:
     def end(self) -> int:
         """The last accepted node, -1 for the root."""
         return self.path[-1] if self.path else -1
+
+    def rejected_before(self, length: int, depths: Sequence[int]) -> tuple[int, ...]:
+        """Who failed on the way to the path's first `length` nodes."""
+        return tuple(node for node in self.rejected if depths[node] <= length)
 
 
 def walk(

@@ -42,8 +42,12 @@ class World:
         generator = torch.Generator().manual_seed(seed)
         prefixes = [x for n in range(depth + 1) for x in itertools.product(range(vocab), repeat=n)]
         self.vocab = vocab
-        self.p = dict(zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros)))
-        self.q = dict(zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros)))
+        self.p = dict(
+            zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros), strict=True)
+        )
+        self.q = dict(
+            zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros), strict=True)
+        )
 
 
 def prefix_of(tree: Topology, tokens, row):
@@ -94,12 +98,15 @@ def emitted_law(tree, kind, world, tokens, output):
     ]
     for accepts in itertools.product((True, False), repeat=tree.size):
         weight = 1.0
-        for accept, prob in zip(accepts, probs):
+        for accept, prob in zip(accepts, probs, strict=True):
             weight *= prob if accept else 1 - prob
         if weight == 0:
             continue
         # a draw in the middle of the interval that this verdict owns
-        uniforms = [prob / 2 if accept else (1 + prob) / 2 for accept, prob in zip(accepts, probs)]
+        uniforms = [
+            prob / 2 if accept else (1 + prob) / 2
+            for accept, prob in zip(accepts, probs, strict=True)
+        ]
         end = walk(groups, probs, uniforms).end
         prefix = prefix_of(tree, tokens, end + 1)
         for extra, mass in enumerate(result.last_residuals[end + 1].tolist()):

@@ -1,0 +1,70 @@
+"""Durations of work on a device, read only after the host has waited for it anyway.
+
+Knows nothing of decoding. On CPU a mark is a reading of the host's clock; on CUDA it is an event in
+the stream, so that marking never waits.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import torch
+
+
+class Mark(Protocol):
+    """A moment in a device's stream of work."""
+
+    def seconds_until(self, later: Mark) -> float:
+        """Both moments must have passed on the device."""
+        ...
+
+
+class HostMark:
+    """A moment on the host's clock."""
+
+    def __init__(self) -> None:
+        self.time = time.perf_counter()
+
+    def seconds_until(self, later: Mark) -> float:
+        assert isinstance(later, HostMark)
+        return later.time - self.time
+
+
+class CudaMark:
+    """A moment in the current CUDA stream."""
+
+    def __init__(self) -> None:
+        self.event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        self.event.record()
+
+    def seconds_until(self, later: Mark) -> float:
+        assert isinstance(later, CudaMark)
+        return float(self.event.elapsed_time(later.event)) / 1000
+
+
+def mark(device: torch.device) -> Mark:
+    """This moment in the device's stream."""
+    return CudaMark() if device.type == "cuda" else HostMark()
+
+
+class Stopwatch:
+    """Splits a round into drafting, verifying and the rest, from the moment it is made."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._began = time.perf_counter()
+        self._start = self._drafted = self._verified = mark(device)
+
+    def drafted(self) -> None:
+        self._drafted = mark(self._device)
+
+    def verified(self) -> None:
+        self._verified = mark(self._device)
+
+    def split(self) -> tuple[float, float, float]:
+        """Seconds of drafting, of verifying, and of everything else up to now."""
+        draft = self._start.seconds_until(self._drafted)
+        verify = self._drafted.seconds_until(self._verified)
+        host = time.perf_counter() - self._began - draft - verify
+        return draft, verify, max(0.0, host)

@@ -1,0 +1,113 @@
+"""Static draft trees: a fixed number of children per depth, drawn or taken from a source's laws.
+
+A chain is the tree with one child at every depth. Knows nothing of models or verification.
+Letters: M parents of one level, W children each, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.source import Source
+from specviz.decoding.sampling import Sampler, draw, normalize, uniforms_on
+from specviz.decoding.streams import RandomStream
+from specviz.decoding.topology import topology
+from specviz.records import ProposalKind
+
+
+@lru_cache(maxsize=256)
+def static_parents(widths: tuple[int, ...]) -> tuple[int, ...]:
+    """Parent of every node, level by level.
+
+    >>> static_parents((2, 1))
+    (-1, -1, 0, 1)
+    """
+    parents: list[int] = []
+    level = [-1]
+    for width in widths:
+        start = len(parents)
+        parents.extend(parent for parent in level for _ in range(width))
+        level = list(range(start, len(parents)))
+    return tuple(parents)
+
+
+class StaticTree:
+    """Grows `widths[d]` children under every node of depth d, whatever the tokens are.
+
+    The choice of siblings is the proposal's kind. At temperature 0 the drawn ones would be equal,
+    so there the best W of the raw law are taken: DETERMINISTIC.
+    """
+
+    def __init__(
+        self, widths: tuple[int, ...], kind: ProposalKind, sampler: Sampler, draws: RandomStream
+    ) -> None:
+        self._widths = widths
+        greedy_tree = sampler.temperature == 0 and max(widths) > 1
+        self._kind = ProposalKind.DETERMINISTIC if greedy_tree else kind
+        self._sampler = sampler
+        self._draws = draws
+
+    def grow(
+        self, source: Source, committed: Sequence[int], room: int, round_index: int
+    ) -> Proposal:
+        """A tree of at most `room` levels behind the committed tokens."""
+        widths = self._widths[:room]
+        tree = topology(static_parents(widths), source.device)
+        if not widths:
+            return Proposal(
+                self._kind, tree, torch.empty(0, dtype=torch.int64, device=source.device)
+            )
+        logits = source.begin(committed)
+        chosen: list[Tensor] = []
+        laws: list[Tensor] = []
+        raw_laws: list[Tensor] = []
+        end = 0
+        for depth, width in enumerate(widths, start=1):
+            raw_laws.append(logits.float().softmax(-1))
+            laws.append(self._sampler.laws(logits))
+            level = range(end, end + width * logits.shape[0])
+            keys = [self._draws.uniform(round_index, depth, index) for index in range(len(level))]
+            chosen.append(self._children(laws[-1], raw_laws[-1], width, keys))
+            end = level.stop
+            if depth < len(widths):
+                logits = source.extend(level, tree, chosen[-1])
+        deterministic = self._kind is ProposalKind.DETERMINISTIC
+        return Proposal(
+            self._kind,
+            tree,
+            torch.cat(chosen),
+            None if deterministic else torch.cat(laws),
+            torch.cat(raw_laws),
+        )
+
+    def _children(self, laws: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
+        """`width` tokens for each of M laws, parent by parent. [M, V] -> [M * W]"""
+        if self._kind is ProposalKind.DETERMINISTIC:
+            return raw.topk(width, dim=-1).indices.flatten()
+        uniforms = uniforms_on(laws.device, keys).reshape(-1, width)  # [M, W]
+        if self._kind is ProposalKind.IID:
+            spread = laws.repeat_interleave(width, dim=0) if width > 1 else laws
+            return draw(spread, uniforms.flatten())
+        return _without_replacement(laws, uniforms).flatten()
+
+
+def _without_replacement(laws: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw W tokens from each law, each leaving it. [M, V] x [M, W] -> [M, W]
+
+    Where the support is smaller than W the last token is repeated: its q is 0 by then, so
+    verification surely rejects the repeat.
+    """
+    left = laws
+    tokens: list[Tensor] = []
+    for uniform in uniforms.unbind(1):
+        token = draw(left, uniform)
+        if tokens:
+            token = torch.where(left.sum(-1) > 0, token, tokens[-1])
+        tokens.append(token)
+        left = normalize(left.scatter(1, token[:, None], 0.0))
+    return torch.stack(tokens, 1)

@@ -1,0 +1,107 @@
+"""From a verified tree to the frozen record of its round.
+
+Pure host work on numbers that the round's one copy brought; decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specviz.decoding.clock import Stopwatch
+from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.judgement import Judgement
+from specviz.decoding.verification import Walk
+from specviz.records import (
+    CacheLengths,
+    DraftNode,
+    DraftTree,
+    ExtraToken,
+    Outcome,
+    Position,
+    Round,
+    Span,
+    Verdict,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verified:
+    """A proposal with all that was decided of it; `context_length` counts the tokens before."""
+
+    proposal: Proposal
+    judgement: Judgement
+    uniforms: tuple[float, ...]
+    walk: Walk
+    extra: ExtraToken | None
+    context_length: int
+
+    @property
+    def emitted_ids(self) -> tuple[int, ...]:
+        accepted = tuple(self.judgement.nodes[node].token_id for node in self.walk.path)
+        return accepted if self.extra is None else (*accepted, self.extra.token_id)
+
+
+def record_round(index: int, verified: Verified, stopwatch: Stopwatch, started: float) -> Round:
+    """The round's record; `started` is when it began, in seconds of the lane's own clock."""
+    size, kept = verified.proposal.topology.size, len(verified.walk.path)
+    tree, verdicts = _tree(verified), _verdicts(verified)
+    positions = _positions(verified)
+    draft, verify, host = stopwatch.split()
+    drafted, judged = started + draft, started + draft + verify
+    return Round(
+        index=index,
+        context_length=verified.context_length,
+        tree=tree,
+        verdicts=verdicts,
+        positions=positions,
+        extra=verified.extra,
+        draft_seconds=draft,
+        verify_seconds=verify,
+        host_seconds=host,
+        spans=(
+            Span("draft", started, drafted),
+            Span("verify", drafted, judged),
+            Span("host", judged, judged + host),
+        ),
+        notes=verified.proposal.notes,
+        cache=CacheLengths(verified.context_length - 1, size + 1, size - kept),
+    )
+
+
+def _tree(verified: Verified) -> DraftTree:
+    topology = verified.proposal.topology
+    nodes = zip(verified.judgement.nodes, topology.parents, topology.depths, strict=True)
+    return DraftTree(
+        verified.proposal.kind,
+        tuple(
+            DraftNode(node.token_id, parent, depth, node.draft_prob, node.raw_draft_prob)
+            for node, parent, depth in nodes
+        ),
+    )
+
+
+def _verdicts(verified: Verified) -> tuple[Verdict, ...]:
+    outcomes = dict.fromkeys(verified.walk.rejected, Outcome.REJECTED)
+    outcomes.update(dict.fromkeys(verified.walk.path, Outcome.ACCEPTED))
+    return tuple(
+        Verdict(
+            target_prob=node.target_prob,
+            residual_prob=node.residual_prob,
+            draft_prob=node.draft_prob,
+            acceptance_prob=node.acceptance_prob,
+            uniform_draw=uniform,
+            outcome=outcomes.get(index, Outcome.UNREACHED),
+            raw_target_prob=node.raw_target_prob,
+            raw_draft_prob=node.raw_draft_prob,
+        )
+        for index, (node, uniform) in enumerate(
+            zip(verified.judgement.nodes, verified.uniforms, strict=True)
+        )
+    )
+
+
+def _positions(verified: Verified) -> tuple[Position, ...]:
+    """The examined rows: the root and every accepted node that was looked behind."""
+    path = verified.walk.path
+    examined = (-1, *path) if verified.extra is not None else (-1, *path[:-1])
+    return tuple(verified.judgement.row(node).position for node in examined)

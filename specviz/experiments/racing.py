@@ -1,0 +1,132 @@
+"""A race of a named pair: loads it, encodes the prompt, runs both lanes, collects the trace.
+
+The one door for the page, the command line and the experiments. Knows nothing of how results are
+shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.race import Event, Lane, LaneEvent, race
+from specviz.decoding.target import cache_capacity, check_prompt
+from specviz.errors import InputError
+from specviz.experiments.recorder import Recorder
+from specviz.models.catalog import Pair
+from specviz.models.pairs import LoadedPair, load_pair
+from specviz.records import DecodingConfig, Trace
+
+TASKS = ("code", "story", "maths", "translate", "summarise")
+MAX_PROMPT_CHARACTERS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class RaceRequest:
+    """What to race. `task` puts the pair's own task tag before the prompt where it has one."""
+
+    pair: Pair
+    prompt: str
+    config: DecodingConfig
+    task: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.task is not None and self.task not in TASKS:
+            raise InputError(f"task must be one of {', '.join(TASKS)}, got {self.task!r}")
+        if not self.prompt.strip():
+            raise InputError("prompt must have some text, got an empty one")
+        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
+            raise InputError(
+                f"prompt must have at most {MAX_PROMPT_CHARACTERS} characters, "
+                f"got {len(self.prompt)}"
+            )
+
+
+class Race:
+    """One race. Iterate it once; `trace()` gives everything up to that moment."""
+
+    def __init__(self, request: RaceRequest, loaded: LoadedPair) -> None:
+        config, target = request.config, loaded.target
+        prompt_ids = loaded.codec.encode(request.prompt, request.task)
+        setup = Setup(target, loaded.draft, config, cache_capacity(prompt_ids, config))
+        for model in setup.models:
+            check_prompt(model, prompt_ids, config)
+        drafter = make_drafter(setup)
+        ends = loaded.codec.eos_ids
+        self._codec = loaded.codec
+        self._lanes: dict[Lane, Iterator[Event]] = {
+            Lane.BASELINE: autoregressive.decode(target, prompt_ids, config, ends),
+            Lane.SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
+        }
+        self._recorder = Recorder()
+        self.header = Trace(
+            config=config,
+            target=target.info,
+            draft=loaded.draft.info if setup.uses_draft else None,
+            device=device_name(target.device),
+            dtype=str(target.dtype).removeprefix("torch."),
+            prompt=request.prompt,
+            prompt_ids=tuple(prompt_ids),
+            token_texts=(),
+            prefill=None,
+            rounds=(),
+            finish=None,
+            baseline_prefill=None,
+            baseline_steps=(),
+            baseline_finish=None,
+            drafter_bytes=drafter.memory_bytes,
+        )
+
+    def __iter__(self) -> Iterator[LaneEvent]:
+        """Both lanes on fair clocks."""
+        for event in race(self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]):
+            self._recorder.add(event.lane, event.event)
+            yield event
+
+    def run_lane(self, lane: Lane) -> Iterator[Event]:
+        """One lane alone, for measurements in blocks."""
+        for event in self._lanes[lane]:
+            self._recorder.add(lane, event)
+            yield event
+
+    def trace(self) -> Trace:
+        """The record of all that has happened so far."""
+        trace = self._recorder.fill(self.header)
+        ids = sorted(self._recorder.token_ids.union(trace.prompt_ids))
+        return replace(trace, token_texts=tuple((i, self.token_text(i)) for i in ids))
+
+    def token_text(self, token_id: int) -> str:
+        """One token's visible text."""
+        return self._codec.token_text(token_id)
+
+    def text(self, lane: Lane) -> str:
+        """What a lane has written so far."""
+        trace = self._recorder.fill(self.header)
+        ids = trace.baseline_ids if lane is Lane.BASELINE else trace.emitted_ids
+        return self._codec.decode(ids)
+
+    def close(self) -> None:
+        """Free both runs; a lane that has not ended stays unfinished in the trace."""
+        for lane in self._lanes.values():
+            lane.close()  # type: ignore[attr-defined]
+
+
+def start_race(request: RaceRequest) -> Race:
+    """Load the pair (from memory where it is there) and set both lanes up.
+
+    Raises InputError for anything that the user can mend.
+    """
+    return Race(request, load_pair(request.pair, request.device, request.dtype))
+
+
+def device_name(device: torch.device) -> str:
+    """`cuda (NVIDIA …)`, or `cpu (2 threads)`."""
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    return f"{device.type} ({torch.get_num_threads()} threads)"

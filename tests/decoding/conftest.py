@@ -1,0 +1,54 @@
+"""Tiny random models: a target and a draft over a dozen tokens, peaked enough to disagree."""
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.target import cache_capacity
+from specviz.models.library_model import LibraryModel
+from specviz.records import ModelInfo
+
+VOCAB = 12
+torch.set_num_threads(1)  # operations this small only lose by sharing
+
+
+def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25):
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocab,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        max_position_embeddings=256,
+        initializer_range=sharpness,
+        tie_word_embeddings=False,
+        attn_implementation="sdpa",
+    )
+    module = LlamaForCausalLM(config)
+    weights = sum(weight.numel() for weight in module.parameters())
+    info = ModelInfo(name, "LlamaForCausalLM", weights, 4 * weights, layers, 32, vocab, 256)
+    return LibraryModel(module, info)
+
+
+@pytest.fixture(scope="session")
+def target():
+    return tiny_model(1, 3, "tiny target")
+
+
+@pytest.fixture(scope="session")
+def draft():
+    return tiny_model(2, 1, "tiny draft")
+
+
+@pytest.fixture
+def drafter_for(target, draft):
+    """config, prompt -> the drafter that the registry makes."""
+
+    def make(config, prompt_ids):
+        return make_drafter(Setup(target, draft, config, cache_capacity(prompt_ids, config)))
+
+    return make

@@ -1,0 +1,234 @@
+"""Claims that hold for every drafting method of the registry, in every proposal kind it uses."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
+from specviz.decoding.speculative import SpeculativeRun
+from specviz.errors import InputError
+from specviz.records import (
+    BaselineStep,
+    DecodingConfig,
+    ExtraKind,
+    FinishReason,
+    Outcome,
+    Prefill,
+    ProposalKind,
+    Round,
+)
+
+PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
+VARIANTS = [
+    pytest.param(method, kind, id=f"{method.name} {kind.value}")
+    for method in DRAFTERS.values()
+    for kind in (method.kinds if method.is_tree else method.kinds[:1])
+]
+
+
+def config_of(method, kind, **changes):
+    return DecodingConfig(
+        method=method.name,
+        draft_length=changes.pop("draft_length", 4),
+        branching=method.default_branching,
+        tree_kind=kind,
+        max_new_tokens=changes.pop("max_new_tokens", 40),
+        **changes,
+    )
+
+
+def tokens_of(events):
+    ids = []
+    for event in events:
+        match event:
+            case Prefill():
+                ids.append(event.extra.token_id)
+            case Round():
+                ids.extend(event.emitted_ids)
+            case BaselineStep():
+                ids.append(event.token_id)
+    return ids
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+@pytest.mark.parametrize("prompt", [PROMPT, (4,), (1, 1, 1, 1, 1, 1)], ids=["mixed", "one", "same"])
+def test_greedy_text_is_the_baseline_text(method, kind, prompt, target, drafter_for):
+    config = config_of(method, kind)
+    expected = tokens_of(autoregressive.decode(target, prompt, config))
+    drafter = drafter_for(config, prompt)
+    assert tokens_of(speculative.decode(target, drafter, prompt, config)) == expected
+    assert len(expected) == 40
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_the_same_seed_gives_the_same_rounds(method, kind, target, drafter_for):
+    config = config_of(method, kind, temperature=0.9, seed=11)
+
+    def rounds():
+        drafter = drafter_for(config, PROMPT)
+        for event in speculative.decode(target, drafter, PROMPT, config):
+            if isinstance(event, Round):
+                yield dataclasses.replace(
+                    event, draft_seconds=0, verify_seconds=0, host_seconds=0, spans=()
+                )
+
+    torch.manual_seed(1)
+    first = list(rounds())
+    torch.manual_seed(2)  # the global seed must not matter
+    assert list(rounds()) == first
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_no_run_exceeds_its_token_limit(method, kind, target, drafter_for):
+    for limit in (1, 2, 3, 7):
+        config = config_of(method, kind, max_new_tokens=limit, temperature=0.7)
+        events = list(speculative.decode(target, drafter_for(config, PROMPT), PROMPT, config))
+        assert len(tokens_of(events)) == limit
+        assert events[-1] is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_end_of_sequence_inside_an_accepted_path_cuts_it_there(method, kind, target, drafter_for):
+    config = config_of(method, kind)
+    text = tokens_of(autoregressive.decode(target, PROMPT, config))
+    for end in sorted(set(text)):
+        expected = text[: text.index(end) + 1]
+        baseline = list(autoregressive.decode(target, PROMPT, config, {end}))
+        drafter = drafter_for(config, PROMPT)
+        events = list(speculative.decode(target, drafter, PROMPT, config, {end}))
+        assert tokens_of(events) == expected == tokens_of(baseline)
+        assert events[-1] is FinishReason.END_OF_SEQUENCE
+        for event in events:
+            if isinstance(event, Round) and event.extra is None:
+                assert event.emitted_ids[-1] == end
+                assert end not in event.emitted_ids[:-1]
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_rounds_are_consistent_in_themselves(method, kind, target, drafter_for):
+    config = config_of(method, kind, temperature=0.8, top_p=0.95)
+    context = len(PROMPT) + 1
+    drafter = drafter_for(config, PROMPT)
+    for event in speculative.decode(target, drafter, PROMPT, config):
+        if not isinstance(event, Round):
+            continue
+        assert event.context_length == context
+        context += len(event.emitted_ids)
+        path = event.accepted
+        assert path == (event.tree.path(path[-1]) if path else ())
+        assert event.cache.committed == event.context_length - 1
+        assert event.cache.speculative - event.cache.rolled_back == 1 + len(path)
+        assert [position.parent for position in event.positions] == [-1, *path]
+        for node, verdict in zip(event.tree.nodes, event.verdicts, strict=True):
+            accepted = verdict.uniform_draw < verdict.acceptance_prob
+            if verdict.outcome is not Outcome.UNREACHED:
+                assert accepted == (verdict.outcome is Outcome.ACCEPTED)
+            assert node.draft_prob == verdict.draft_prob
+        children = event.tree.children(path[-1] if path else -1)
+        kind_of_extra = ExtraKind.RECOVERED if children else ExtraKind.BONUS
+        assert event.extra is not None and event.extra.kind is kind_of_extra
+
+
+class CountSynchronisations(TorchDispatchMode):
+    """Counts operations that make the host wait for a device's values."""
+
+    BLOCKING = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "unique")
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        if name in self.BLOCKING:
+            self.seen.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_a_round_waits_for_the_device_exactly_once(method, kind, target, drafter_for):
+    """One counted copy, and no hidden `.item()` or boolean indexing beside it."""
+    config = config_of(method, kind, temperature=0.8, top_k=6)
+    run = SpeculativeRun(target, drafter_for(config, PROMPT), PROMPT, config, ())
+    run.prefill()
+    run.round()  # tables of the tree shape are built once
+    for _ in range(4):
+        before = run.target.transfer.count
+        with CountSynchronisations() as hidden:
+            run.round()
+        assert run.target.transfer.count == before + 1
+        assert hidden.seen == []
+
+
+def joint_law(target, prompt, length, sampler):
+    """The target's exact law over the next `length` tokens, by running every continuation."""
+    law = {(): 1.0}
+    for _ in range(length):
+        longer = {}
+        for prefix, mass in law.items():
+            ids = torch.tensor([[*prompt, *prefix]])
+            cache = target.new_cache(ids.shape[1])
+            positions = torch.arange(ids.shape[1])[None]
+            logits = target.forward(ids, positions, cache, last_only=True).logits[0]
+            for token, prob in enumerate(sampler.laws(logits)[0].tolist()):
+                if prob > 0:
+                    longer[(*prefix, token)] = mass * prob
+        law = longer
+    return law
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_sampled_text_has_the_law_of_the_target(method, kind, target, drafter_for):
+    """Chi-square of three tokens against the exact joint law, at temperature 0.8 and top-p 0.9."""
+    samples = 500
+    config = config_of(method, kind, temperature=0.8, top_p=0.9, max_new_tokens=3, draft_length=2)
+    counts: dict = {}
+    for seed in range(samples):
+        seeded = dataclasses.replace(config, seed=seed)
+        drafter = drafter_for(seeded, PROMPT)
+        ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
+        counts[ids] = counts.get(ids, 0) + 1
+    from specviz.decoding.sampling import Sampler
+
+    law = joint_law(target, PROMPT, 3, Sampler(0.8, 0, 0.9))
+    assert set(counts) <= set(law), "a sequence that the target cannot write"
+    expected = {ids: samples * mass for ids, mass in law.items()}
+    cells = [(counts.get(ids, 0), mass) for ids, mass in expected.items() if mass >= 5]
+    rest = samples - sum(mass for _, mass in cells)
+    cells.append((samples - sum(count for count, _ in cells), rest))
+    chi_square = sum((count - mass) ** 2 / mass for count, mass in cells if mass > 0)
+    freedom = len(cells) - 1
+    # Wilson-Hilferty: the chance of a larger value is below 1e-4 beyond 3.7 deviations
+    deviations = ((chi_square / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / (
+        2 / (9 * freedom)
+    ) ** 0.5
+    assert deviations < 3.7
+
+
+def test_an_unknown_method_is_refused_by_name(target, drafter_for):
+    with pytest.raises(InputError, match="method must be one of draft-model, .*got 'nonsense'"):
+        drafter_for(DecodingConfig(method="nonsense"), PROMPT)
+
+
+@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if not m.is_tree])
+def test_a_chain_method_refuses_branching(method, drafter_for):
+    config = DecodingConfig(method=method.name, branching=(2,))
+    with pytest.raises(InputError, match="branching must be empty for method"):
+        drafter_for(config, PROMPT)
+
+
+@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if m.needs_draft])
+def test_a_method_that_needs_a_draft_says_so(method, target):
+    from specviz.decoding.drafters.registry import Setup
+
+    config = DecodingConfig(method=method.name, branching=method.default_branching)
+    with pytest.raises(InputError, match="must have a draft model"):
+        make_drafter(Setup(target, None, config, 64))
+
+
+def test_tree_kinds_are_those_that_verification_knows():
+    for method in DRAFTERS.values():
+        assert set(method.kinds) <= set(ProposalKind)
