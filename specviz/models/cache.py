@@ -17,7 +17,7 @@ FIRST_SLOTS = 256
 
 
 class SlotCache:
-    """One buffer for all layers: a slot holds a token's keys and values side by side.
+    """One buffer for all layers, in which a slot is a token's keys and values.
 
     The buffer takes its shape from the first write and doubles up to `capacity` as it fills.
     A forward calls `write` once a layer and `advance` once at its end, so a forward that fails
@@ -27,10 +27,12 @@ class SlotCache:
     def __init__(self, layers: int, capacity: int) -> None:
         if capacity < 1:
             raise InputError(f"cache capacity must be >= 1, got {capacity}")
-        self._layers = layers
+        self._layer_count = layers
         self._capacity = capacity
         self._length = 0
-        self._buffer: Tensor | None = None  # [M, B, C, 2, G, D]
+        self._slots = 0  # C
+        self._buffer: Tensor | None = None  # [M, 2, B, G, C, D]
+        self._layers: list[tuple[Tensor, Tensor]] = []  # keys and values of each, [B, G, C, D]
 
     @property
     def length(self) -> int:
@@ -58,11 +60,14 @@ class SlotCache:
 
         In: [B, G, N, D] each. Out: [B, G, L + N, D] each.
         """
-        end = self._length + keys.shape[2]
-        buffer = self._reserve(end, keys, values)[layer]
-        buffer[:, self._length : end, 0].copy_(keys.transpose(1, 2))
-        buffer[:, self._length : end, 1].copy_(values.transpose(1, 2))
-        return buffer[:, :end, 0].transpose(1, 2), buffer[:, :end, 1].transpose(1, 2)
+        count = keys.shape[2]
+        end = self._length + count
+        if end > self._slots:
+            self._grow(end, keys)
+        all_keys, all_values = self._layers[layer]
+        all_keys.narrow(2, self._length, count).copy_(keys)
+        all_values.narrow(2, self._length, count).copy_(values)
+        return all_keys.narrow(2, 0, end), all_values.narrow(2, 0, end)
 
     def advance(self, count: int) -> None:
         """Count the tokens that a whole forward has written."""
@@ -74,23 +79,19 @@ class SlotCache:
         assert 0 <= start <= self._length, f"start {start} of {self._length} slots"
         assert all(a < b for a, b in zip((start - 1, *slots), (*slots, self._length), strict=True))
         in_place = sum(slot == start + i for i, slot in enumerate(slots))
-        moved = list(slots[in_place:])
+        moved = slots[in_place:]
         end = start + len(slots)
         if moved and self._buffer is not None:
             source = torch.tensor(moved, device=self._buffer.device)
-            self._buffer[:, :, start + in_place : end] = self._buffer.index_select(2, source)
+            self._buffer[..., start + in_place : end, :] = self._buffer.index_select(4, source)
         self._length = end
 
-    def _reserve(self, end: int, keys: Tensor, values: Tensor) -> Tensor:
-        buffer = self._buffer
-        if buffer is not None and end <= buffer.shape[2]:
-            return buffer
+    def _grow(self, end: int, keys: Tensor) -> None:
         self.check_room(end - self._length)
-        assert keys.shape == values.shape
-        slots = min(self._capacity, max(FIRST_SLOTS, 1 << (end - 1).bit_length()))
-        rows, heads, _, width = keys.shape
-        grown = keys.new_empty((self._layers, rows, slots, 2, heads, width))
-        if buffer is not None:
-            grown[:, :, : self._length] = buffer[:, :, : self._length]
+        rows, heads, _, size = keys.shape
+        self._slots = min(self._capacity, max(FIRST_SLOTS, 1 << (end - 1).bit_length()))
+        grown = keys.new_empty((self._layer_count, 2, rows, heads, self._slots, size))
+        if self._buffer is not None:
+            grown[..., : self._length, :] = self._buffer[..., : self._length, :]
         self._buffer = grown
-        return grown
+        self._layers = [(layer[0], layer[1]) for layer in grown]

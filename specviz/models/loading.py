@@ -19,6 +19,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
+from specviz.models.llama_model import LlamaModel, is_supported
 from specviz.models.model_folder import find_model_folder
 from specviz.models.support import check_config, check_tree_forward
 from specviz.models.tokenizer import TextCodec
@@ -188,6 +189,8 @@ def _eos_ids(module: Any, tokenizer: Any) -> list[int]:
 def _place(source: str, module: Any, info: ModelInfo, device: torch.device) -> LanguageModel:
     try:
         module.to(device)
+        if is_supported(module.config):
+            return LlamaModel(module, info)
         model = LibraryModel(module, info)
         check_tree_forward(model)
     except torch.OutOfMemoryError:

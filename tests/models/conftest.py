@@ -21,6 +21,8 @@ from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from specviz.records import ModelInfo
 
+torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
+
 VOCAB = 61
 ROTARY_FAMILIES = ("llama", "llama-grouped", "mistral", "qwen2", "qwen3")
 FAMILIES = (*ROTARY_FAMILIES, "gpt2", "opt", "gpt-neox")

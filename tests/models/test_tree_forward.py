@@ -14,18 +14,11 @@ from torch import Tensor
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
+from specviz.models.llama_model import LlamaModel
 
 VOCAB = 61
-FAMILIES = (
-    "llama",
-    "llama-grouped",
-    "mistral",
-    "qwen2",
-    "qwen3",
-    "gpt2",
-    "opt",
-    "gpt-neox",
-)
+ROTARY_FAMILIES = ("llama", "llama-grouped", "mistral", "qwen2", "qwen3")
+OTHER_FAMILIES = ("gpt2", "opt", "gpt-neox")
 DEVICES = (
     "cpu",
     pytest.param(
@@ -75,12 +68,20 @@ def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=FAMILIES)
+PATHS = (
+    *((LibraryModel, family) for family in (*ROTARY_FAMILIES, *OTHER_FAMILIES)),
+    *((LlamaModel, family) for family in ROTARY_FAMILIES),
+)
+
+
+@pytest.fixture(params=PATHS, ids=lambda path: f"{path[0].__name__}-{path[1]}")
 def model(
     request: pytest.FixtureRequest, device: str, tiny_module: Callable[..., Any], tiny_info: Any
 ) -> LanguageModel:
-    module = tiny_module(request.param).to(device)
-    return LibraryModel(module, tiny_info(module))
+    path, family = request.param
+    module = tiny_module(family).to(device)
+    loaded: LanguageModel = path(module, tiny_info(module))
+    return loaded
 
 
 def plain_logits(model: LanguageModel, token_ids: list[int]) -> Tensor:  # [N, V]

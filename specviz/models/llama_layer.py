@@ -1,0 +1,102 @@
+"""One decoder layer of the Llama family, with its projections fused.
+
+Knows nothing of its neighbours, the cache's layout or the device. Letters: T tokens, W hidden
+size, A query heads, G key-value heads, D head size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from specviz.models.attention import Attention, Heads
+from specviz.models.projection import Projection
+from specviz.models.rotary import rotate
+
+
+class RootMeanSquareNorm:
+    """x / sqrt(mean(x^2) + eps) * weight, over the last dimension."""
+
+    def __init__(self, weight: Tensor, eps: float) -> None:  # [..., W]
+        self._weight = weight
+        self._eps = eps
+        self._width = weight.shape[-1]
+        self._eps_tensor = torch.full((1,), eps, dtype=weight.dtype, device=weight.device)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if x.dtype is not torch.float32:
+            return F.rms_norm(x, (self._width,), None, self._eps) * self._weight
+        # three small kernels where F.rms_norm takes six on CPU
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        scale = torch.addcmul(self._eps_tensor, length, length, value=1 / self._width).rsqrt_()
+        return (x * scale).mul_(self._weight)
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaLayer:
+    """Weights and forward of one layer."""
+
+    heads: Heads
+    input_norm: RootMeanSquareNorm
+    qkv: Projection  # queries, keys and values joined
+    head_norm: RootMeanSquareNorm | None  # of queries and keys (Qwen3)
+    out: Projection
+    mlp_norm: RootMeanSquareNorm
+    gate_up: Projection
+    down: Projection
+
+    def __call__(
+        self, hidden: Tensor, angles: tuple[Tensor, Tensor], attend: Attention, index: int
+    ) -> Tensor:  # [T, W] -> [T, W]
+        heads = self.heads
+        joined = self.qkv(self.input_norm(hidden)).view(hidden.shape[0], -1, heads.size)
+        turned, values = joined.split_with_sizes((heads.queries + heads.keys, heads.keys), 1)
+        if self.head_norm is not None:
+            turned = self.head_norm(turned)
+        queries, keys = rotate(turned, angles).split_with_sizes((heads.queries, heads.keys), 1)
+        hidden = self.out.add_to(hidden, attend(index, queries, keys, values))
+        gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, dim=-1)
+        return self.down.add_to(hidden, F.silu(gate) * up)
+
+
+def take_layer(layers: nn.ModuleList, index: int, heads: Heads) -> LlamaLayer:
+    """Move a layer's weights out of the transformers module, so that none is held twice."""
+    layer: Any = layers[index]
+    layers[index] = nn.Identity()
+    attention, mlp = layer.self_attn, layer.mlp
+    return LlamaLayer(
+        heads=heads,
+        input_norm=take_norm(layer.input_layernorm),
+        qkv=_fuse(attention, ("q_proj", "k_proj", "v_proj")),
+        head_norm=_take_head_norm(attention, heads),
+        out=_fuse(attention, ("o_proj",)),
+        mlp_norm=take_norm(layer.post_attention_layernorm),
+        gate_up=_fuse(mlp, ("gate_proj", "up_proj")),
+        down=_fuse(mlp, ("down_proj",)),
+    )
+
+
+def take_norm(norm: Any) -> RootMeanSquareNorm:
+    return RootMeanSquareNorm(norm.weight.detach(), norm.variance_epsilon)
+
+
+def _take_head_norm(attention: Any, heads: Heads) -> RootMeanSquareNorm | None:
+    if not hasattr(attention, "q_norm"):
+        return None
+    query, key = attention.q_norm.weight.detach(), attention.k_norm.weight.detach()
+    weight = torch.cat((query.expand(heads.queries, -1), key.expand(heads.keys, -1)))  # [A + G, D]
+    return RootMeanSquareNorm(weight, attention.q_norm.variance_epsilon)
+
+
+def _fuse(owner: Any, names: tuple[str, ...]) -> Projection:
+    """Join linear layers of one input and drop the originals."""
+    linears = [getattr(owner, name) for name in names]
+    weight = torch.cat([linear.weight.detach() for linear in linears])
+    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+    for name in names:
+        setattr(owner, name, None)
+    return Projection(weight, torch.cat(biases) if biases else None)

@@ -1,0 +1,114 @@
+"""Models of the Llama family, layer by layer, with as few tensor operations as possible.
+
+Llama, SmolLM2, Mistral with full attention, Qwen2 and Qwen3. Knows nothing of loading, text or
+drafting; `library_model` is the reference that it equals. Letters: B rows, N query tokens,
+T = B * N, L cached tokens, S slots that a tree mask covers, A query heads, G key-value heads,
+R = A / G, D head size, W hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specviz.models.attention import Attention, Heads
+from specviz.models.cache import SlotCache
+from specviz.models.language_model import ForwardOutput, KeyValueCache
+from specviz.models.library_model import attention_mask, check_positions
+from specviz.models.llama_layer import take_layer, take_norm
+from specviz.models.projection import Projection
+from specviz.models.rotary import FIXED_KINDS, Rotary
+from specviz.records import ModelInfo
+
+FAMILY = ("llama", "mistral", "qwen2", "qwen3")
+TIED_COPY_BYTES = 64 << 20  # a tied output matrix up to this size is copied to be packed
+
+
+def is_supported(config: Any) -> bool:
+    """Whether this loop computes what the model of that configuration computes."""
+    return (
+        config.model_type in FAMILY
+        and config.hidden_act == "silu"
+        and config.rope_parameters.get("rope_type", "default") in FIXED_KINDS
+    )
+
+
+class LlamaModel:
+    """Takes the weights over from a transformers module, which is empty afterwards."""
+
+    def __init__(self, module: Any, info: ModelInfo) -> None:
+        body = module.model
+        self._info = info
+        self._embedding: Tensor = body.embed_tokens.weight.detach()
+        self._heads = _heads(module.config)
+        self._rotary = Rotary(body.rotary_emb, self.dtype, self.device)
+        self._layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
+        self._norm = take_norm(body.norm)
+        self._head = _take_head(module, info.vocab_size)
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._info
+
+    @property
+    def device(self) -> torch.device:
+        return self._embedding.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._embedding.dtype
+
+    def new_cache(self, capacity: int) -> SlotCache:
+        return SlotCache(self._info.layers, capacity)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        token_ids: Tensor,  # [B, N]
+        position_ids: Tensor,  # [B, N]
+        cache: KeyValueCache,
+        tree_mask: Tensor | None = None,  # [N, S]
+        last_only: bool = False,
+    ) -> ForwardOutput:
+        """See `LanguageModel.forward`."""
+        assert isinstance(cache, SlotCache)
+        rows, count = token_ids.shape
+        cache.check_room(count)
+        check_positions(position_ids, cache.length + count, self._info)
+        angles = self._rotary.angles(position_ids.reshape(-1), cache.length + count)
+        attend = self._attention(cache, rows, count, tree_mask)
+        hidden = F.embedding(token_ids.reshape(-1), self._embedding)  # [T, W]
+        for index, layer in enumerate(self._layers):
+            hidden = layer(hidden, angles, attend, index)
+        cache.advance(count)
+        if last_only:
+            hidden = hidden[count - 1 :: count]
+        return ForwardOutput(self._head(self._norm(hidden)).view(rows, -1, self._info.vocab_size))
+
+    def _attention(
+        self, cache: SlotCache, rows: int, count: int, tree_mask: Tensor | None
+    ) -> Attention:
+        """No mask for a single token, nor for a prompt into an empty cache."""
+        is_prompt = tree_mask is None and cache.length == 0 and count > 1
+        mask = None
+        if tree_mask is not None or (count > 1 and not is_prompt):
+            seen = attention_mask(cache.length, count, tree_mask, self.device)
+            mask = torch.zeros(seen.shape, dtype=self.dtype, device=self.device)
+            mask.masked_fill_(~seen, -torch.inf)
+            mask = mask.repeat(1, 1, self._heads.group, 1)  # [1, 1, R * N, L + N]
+        return Attention(cache, self._heads, rows, count, mask, is_prompt)
+
+
+def _heads(config: Any) -> Heads:
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return Heads(config.num_attention_heads, config.num_key_value_heads, size)
+
+
+def _take_head(module: Any, vocab_size: int) -> Projection:
+    """The output matrix over the real vocabulary."""
+    weight: Tensor = module.lm_head.weight.detach()
+    is_tied = weight.data_ptr() == module.model.embed_tokens.weight.data_ptr()
+    return Projection(weight[:vocab_size], may_copy=not is_tied or weight.nbytes <= TIED_COPY_BYTES)

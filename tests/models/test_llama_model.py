@@ -1,0 +1,78 @@
+"""The own layer loop equals the library's forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.models.library_model import LibraryModel
+from specviz.models.llama_model import LlamaModel, is_supported
+
+ROTARY_FAMILIES = ("llama", "llama-grouped", "mistral", "qwen2", "qwen3")
+
+
+@pytest.fixture(params=ROTARY_FAMILIES)
+def both(request: pytest.FixtureRequest, tiny_module: Any, tiny_info: Any) -> Any:
+    modules = [tiny_module(request.param) for _ in range(2)]
+    return (
+        LibraryModel(modules[0], tiny_info(modules[0])),
+        LlamaModel(modules[1], tiny_info(modules[1])),
+    )
+
+
+def test_prompt_single_token_chain_and_tree_equal_the_library(both: Any) -> None:
+    star = torch.eye(4, dtype=torch.bool)
+    star[:, 0] = True
+    steps = (
+        (list(range(20)), None, None),
+        ([5], None, None),
+        ([6, 7, 8], None, None),
+        ([9, 1, 2, 3], [24, 25, 25, 25], star),
+        ([4], None, None),
+    )
+    caches = [model.new_cache(64) for model in both]
+    for ids, positions, mask in steps:
+        start = caches[0].length
+        places = torch.tensor([positions or list(range(start, start + len(ids)))])
+        logits = [
+            model.forward(torch.tensor([ids]), places, cache, mask).logits
+            for model, cache in zip(both, caches, strict=True)
+        ]
+        torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["linear", "llama3", "yarn"])
+def test_scaled_rotary_positions_equal_the_library(
+    kind: str, tiny_module: Any, tiny_info: Any
+) -> None:
+    from transformers import LlamaConfig
+
+    rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 4.0}
+    if kind == "llama3":
+        rope |= {
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        }
+    if kind == "yarn":
+        rope |= {"original_max_position_embeddings": 32}
+    config = LlamaConfig(
+        vocab_size=61,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=128,
+        rope_parameters=rope,
+    )
+    assert is_supported(config)
+    modules = [tiny_module("llama", config) for _ in range(2)]
+    models = (
+        LibraryModel(modules[0], tiny_info(modules[0])),
+        LlamaModel(modules[1], tiny_info(modules[1])),
+    )
+    ids = torch.arange(50)[None]
+    logits = [model.forward(ids, ids, model.new_cache(64)).logits for model in models]
+    torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
