@@ -18,8 +18,8 @@ from specviz.records import MAX_DRAFT_LENGTH
 
 
 def _is_finite(value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)  # type: ignore[arg-type]
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    return is_int or (isinstance(value, float) and math.isfinite(value))
 
 
 def _check_probability(name: str, value: float) -> None:

@@ -27,7 +27,7 @@ from specviz.records import (
     Verdict,
 )
 from specviz.trace_encoding import LETTERS
-from specviz.trace_fields import Fields, array, number, text
+from specviz.trace_fields import MAX_NUMBER, Fields, array, number, text
 
 MAX_TOP_TOKENS = 256
 MAX_SPANS = 256
@@ -101,7 +101,7 @@ def _decode_nodes(value: object, path: str) -> tuple[DraftNode, ...]:
             rule = f"{expected}, one more than its parent's"
             raise InputError(f"{path}.depth[{index}] must be {rule}, got {depths[index]}")
     columns = (ids, parents, depths, fields.numbers("q", 0, 1, count))
-    scores = fields.numbers("score", float("-inf"), count=count)
+    scores = fields.numbers("score", -MAX_NUMBER, count=count)
     return tuple(DraftNode(*row) for row in zip(*columns, scores, strict=True))
 
 

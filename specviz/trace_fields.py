@@ -17,6 +17,7 @@ E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
 
 MAX_INTEGER = 2**53 - 1  # the largest that JSON readers hold exactly
+MAX_NUMBER = 1e300  # beyond it lies infinity
 MAX_TEXT = 1_000_000
 MAX_ITEMS = 1 << 20
 
@@ -100,7 +101,7 @@ def integer(value: object, path: str, low: int, high: int) -> int:
 
 def number(value: object, path: str, low: float, high: float) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type,operator]
+    if not is_number or not low <= value <= min(high, MAX_NUMBER):  # type: ignore[operator]
         raise InputError(f"{path} must be a number {_span(low, high)}, got {short(value)}")
     return float(value)  # type: ignore[arg-type]
 

@@ -6,7 +6,6 @@ Knows no file.
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Any
 
 from specviz.errors import InputError
 from specviz.records import (
@@ -102,13 +101,19 @@ def _check_version(value: object) -> None:
 
 
 def _decode_config(value: object, path: str) -> DecodingConfig:
-    names = [field.name for field in fields(DecodingConfig)]
-    config = Fields(value, path, names)
-    options: dict[str, Any] = {name: config[name] for name in names}
-    options["method"] = config.text("method", 200)
-    options["tree_kind"] = config.choice("tree_kind", ProposalKind)
-    options["branching"] = config.integers("branching", 1, most=64)
-    return DecodingConfig(**options)
+    """Types are checked here, bounds by the config itself."""
+    config = Fields(value, path, [field.name for field in fields(DecodingConfig)])
+    return DecodingConfig(
+        method=config.text("method", 200),
+        draft_length=config.integer("draft_length"),
+        branching=config.integers("branching", 1, most=64),
+        tree_kind=config.choice("tree_kind", ProposalKind),
+        temperature=config.number("temperature"),
+        top_k=config.integer("top_k"),
+        top_p=config.number("top_p"),
+        seed=config.integer("seed"),
+        max_new_tokens=config.integer("max_new_tokens"),
+    )
 
 
 def _decode_model(value: object, path: str) -> ModelInfo:

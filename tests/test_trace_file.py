@@ -161,6 +161,8 @@ NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
         (set_at("prompt_ids.0", 1.5), "trace.prompt_ids[0] must be an integer from 0"),
         (set_at("prompt_ids", "abc"), "trace.prompt_ids must be an array, got 'abc'"),
         (set_at("config.draft_length", 99), "draft_length must be an integer from 1 to 32, got 99"),
+        (set_at("config.temperature", 10**400), "trace.config.temperature must be a number of"),
+        (set_at("config.temperature", 9), "temperature must be from 0 to 5, got 9"),
         (set_at("config.tree_kind", "x"), "trace.config.tree_kind must be one of iid, without"),
         (set_at("target.bytes", "big"), "trace.target.bytes must be an integer from 0"),
         (set_at("finish", "tired"), "trace.finish must be one of end-of-sequence, length"),
