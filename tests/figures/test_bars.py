@@ -1,0 +1,133 @@
+"""The bars show the laws that the rule compared, the drafted tokens, and the coin."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from specviz.figures.bars import bars_figure
+from specviz.figures.law_rows import law_rows
+from specviz.figures.residual import residual_figure
+from specviz.figures.theme import Figure
+from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
+from tests.random_traces import TEXTS, random_round
+
+NAMES = dict(enumerate(TEXTS))
+TARGET, DRAFT, TRACK, SHADE, PIN = range(5)
+
+
+def position_of(each: Round, child: int) -> Position | None:
+    parent = each.tree.nodes[child].parent
+    return next((p for p in each.positions if p.parent == parent), None)
+
+
+def figure_of(each: Round, child: int | None, temperature: float = 0.7) -> Figure:
+    position = each.positions[0] if child is None else position_of(each, child)
+    return bars_figure(position, each, NAMES, temperature, child)
+
+
+def find(outcome: Outcome, widths: tuple[int, ...] = (1, 1, 1)) -> tuple[Round, int]:
+    for seed in range(200):
+        each = random_round(seed, widths)
+        for child, verdict in enumerate(each.verdicts):
+            if verdict.outcome is outcome:
+                return each, child
+    raise AssertionError(outcome)
+
+
+def test_rows_fall_by_p_and_end_with_all_others() -> None:
+    each, child = find(Outcome.ACCEPTED)
+    rows = law_rows(position_of(each, child), each, child, is_raw=False)
+    targets = [row.target for row in rows[:-1]]
+    assert targets == sorted(targets, reverse=True)
+    assert rows[-1].token_id is None
+    assert sum(row.target for row in rows) == pytest.approx(1)
+    assert sum(row.draft or 0 for row in rows) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_drafted_tokens_are_always_among_the_rows(seed: int) -> None:
+    each = random_round(seed, (4,))
+    rows = law_rows(each.positions[0], each, 0, is_raw=False)
+    assert {node.token_id for node in each.tree.nodes} <= {row.token_id for row in rows}
+    examined = [row.token_id for row in rows if row.is_examined]
+    assert examined == [each.tree.nodes[0].token_id]
+
+
+def test_the_shade_ends_at_the_acceptance_probability_and_the_pin_stands_at_u() -> None:
+    each, child = find(Outcome.REJECTED)
+    data = figure_of(each, child)["data"]
+    verdict = each.verdicts[child]
+    assert data[TRACK]["x"] == [1.0]
+    assert data[SHADE]["x"] == [verdict.acceptance_prob]
+    assert data[PIN]["x"] == [verdict.uniform_draw] * 2
+    assert data[PIN]["text"][1].strip() == f"u = {verdict.uniform_draw:.2f}"
+    assert verdict.uniform_draw >= verdict.acceptance_prob  # rejected: right of the shade
+
+
+def test_a_node_that_was_never_examined_has_no_pin() -> None:
+    each, child = find(Outcome.UNREACHED)
+    figure = figure_of(each, child)
+    assert figure["data"][PIN]["x"] == []
+    assert "never examined" in figure["layout"]["annotations"][1]["text"]
+
+
+def test_without_a_position_the_siblings_stand_alone() -> None:
+    each, child = find(Outcome.UNREACHED, widths=(1, 3))
+    rows = law_rows(None, each, child, is_raw=False)
+    siblings = each.tree.children(each.tree.nodes[child].parent)
+    assert {row.token_id for row in rows} == {each.tree.nodes[i].token_id for i in siblings}
+
+
+def test_without_a_node_there_is_no_coin() -> None:
+    data = figure_of(random_round(0), None)["data"]
+    assert data[TRACK]["x"] == data[SHADE]["x"] == data[PIN]["x"] == []
+
+
+def test_a_drafter_without_a_law_has_no_q_bars() -> None:
+    each = random_round(0, kind=ProposalKind.DETERMINISTIC, has_laws=False)
+    figure = figure_of(each, 0)
+    assert figure["data"][DRAFT]["x"] == []
+    assert "min(1, p/1)" in figure["layout"]["yaxis"]["ticktext"]
+
+
+def processed_to_one_hot(verdict: Verdict) -> Verdict:
+    return dataclasses.replace(verdict, target_prob=1.0, residual_prob=1.0)
+
+
+def test_at_temperature_zero_the_raw_laws_are_shown_and_the_title_says_so() -> None:
+    each = random_round(4)
+    greedy = dataclasses.replace(each, verdicts=tuple(map(processed_to_one_hot, each.verdicts)))
+    figure = figure_of(greedy, 0, temperature=0)
+    raw = greedy.verdicts[0].raw_target_prob
+    assert any(value == pytest.approx(raw) for value in figure["data"][TARGET]["x"])
+    assert figure["layout"]["annotations"][0]["text"].startswith("Raw p and q")
+
+
+def test_a_later_sibling_says_how_p_has_changed() -> None:
+    rounds = (random_round(seed, (3,)) for seed in range(200))
+    each = next(r for r in rounds if r.accepted and r.accepted[0] > 0)
+    remark = figure_of(each, each.accepted[0])["layout"]["annotations"][1]["text"]
+    assert remark.startswith("p after the rejected sibling:") and "→" in remark
+
+
+def test_the_height_does_not_change_from_position_to_position() -> None:
+    figures = [figure_of(random_round(seed), child) for seed in range(9) for child in range(5)]
+    assert len({figure["layout"]["height"] for figure in figures}) == 1
+
+
+def test_token_text_is_never_markup() -> None:
+    each = random_round(0)
+    evil = dict.fromkeys(NAMES, "<a href='javascript:1'>")
+    figure = bars_figure(each.positions[0], each, evil, 0.7, 0)
+    assert "<a" not in str(figure["layout"]["yaxis"]["ticktext"])
+
+
+def test_the_residual_falls_and_exists_only_after_a_rejection() -> None:
+    each, child = find(Outcome.REJECTED)
+    position = position_of(each, child)
+    residual = residual_figure(position, NAMES)["data"][1]["x"]
+    assert residual and residual == sorted(residual, reverse=True)
+    accepted, node = find(Outcome.ACCEPTED)
+    assert residual_figure(position_of(accepted, node), NAMES)["data"][1]["x"] == []

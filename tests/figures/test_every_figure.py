@@ -1,0 +1,151 @@
+"""What holds of every figure: valid, plain, on palette, of one shape, and cheap."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+
+from specviz.figures.accepted import accepted_figure
+from specviz.figures.bars import bars_figure
+from specviz.figures.depth import depth_figure
+from specviz.figures.residual import residual_figure
+from specviz.figures.speedup import speedup_figure
+from specviz.figures.theme import LIGHT, Figure
+from specviz.figures.time_split import time_split_figure
+from specviz.figures.tree import tree_figure
+from specviz.metrics import RoundTotals, meter
+from specviz.records import ProposalKind, Trace
+from tests.random_traces import TEXTS, random_round, random_trace
+
+NAMES = dict(enumerate(TEXTS))
+SHAPES = {
+    "chain": random_trace(1, rounds=6),
+    "sampled tree": random_trace(2, rounds=6, branching=(3, 2)),
+    "top-k tree": random_trace(3, rounds=4, branching=(3, 3), kind=ProposalKind.DETERMINISTIC),
+    "wide tree": random_trace(4, rounds=2, branching=(8, 7), draft_length=2),
+    "long chain": random_trace(5, rounds=3, draft_length=32),
+    "lookup": random_trace(6, rounds=8, has_laws=False, temperature=0.0),
+    "cut": random_trace(8, rounds=5, cut=True),
+}
+
+
+def trees(trace: Trace) -> Iterator[Figure]:
+    for each in trace.rounds:
+        yield tree_figure(each, NAMES, root_id=3)
+
+
+def bars(trace: Trace) -> Iterator[Figure]:
+    for each in trace.rounds:
+        positions = {position.parent: position for position in each.positions}
+        for child, node in enumerate(each.tree.nodes):
+            position = positions.get(node.parent)
+            yield bars_figure(position, each, NAMES, trace.config.temperature, child)
+        yield bars_figure(each.positions[-1], each, NAMES, trace.config.temperature)
+
+
+def residuals(trace: Trace) -> Iterator[Figure]:
+    yield from (residual_figure(p, NAMES) for each in trace.rounds for p in each.positions)
+    yield residual_figure(None, NAMES)
+
+
+def totals(trace: Trace) -> Iterator[Figure]:
+    measured = meter(trace)
+    yield speedup_figure(measured.points, measured.theory_band)
+    yield accepted_figure(trace.rounds)
+    yield time_split_figure(measured.totals)
+    yield depth_figure(measured.totals.acceptance_by_depth, measured.totals.acceptance_rate)
+
+
+def skeletons(_: Trace) -> Iterator[Figure]:
+    yield speedup_figure(())
+    yield accepted_figure(())
+    yield time_split_figure(RoundTotals())
+    yield depth_figure((), None)
+    yield residual_figure(None, NAMES)
+    yield tree_figure(random_round(0, widths=()), {})
+
+
+BUILDERS = (trees, bars, residuals, totals, skeletons)
+every_figure = pytest.mark.parametrize("build", BUILDERS, ids=lambda build: build.__name__)
+every_shape = pytest.mark.parametrize("shape", SHAPES)
+Build = Callable[[Trace], Iterator[Figure]]
+
+
+@every_figure
+@every_shape
+def test_plotly_accepts_every_figure(build: Build, shape: str) -> None:
+    figures = list(build(SHAPES[shape]))
+    for figure in figures[:3] + figures[-3:]:
+        assert set(figure) == {"data", "layout"}
+        go.Figure(figure)
+
+
+@every_figure
+@every_shape
+def test_every_figure_is_plain_finite_json(build: Build, shape: str) -> None:
+    for figure in build(SHAPES[shape]):
+        json.dumps(figure, allow_nan=False)
+
+
+@every_figure
+@every_shape
+def test_every_trace_has_a_role_of_the_palette(build: Build, shape: str) -> None:
+    for figure in build(SHAPES[shape]):
+        assert {trace["meta"]["role"] for trace in figure["data"]} <= LIGHT.keys()
+
+
+@every_figure
+@every_shape
+def test_every_colour_is_of_the_palette(build: Build, shape: str) -> None:
+    known = {*LIGHT.values(), "rgba(0,0,0,0)"}
+    for figure in build(SHAPES[shape]):
+        assert set(_colours(figure)) <= known
+
+
+def _colours(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if "color" in key and isinstance(each, str):
+                yield each
+            yield from _colours(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _colours(each)
+
+
+@pytest.mark.parametrize("build", (trees, bars, residuals), ids=lambda build: build.__name__)
+def test_traces_keep_number_order_and_type_from_round_to_round(build: Build) -> None:
+    shapes = {
+        tuple((trace["type"], trace["meta"]["role"]) for trace in figure["data"])
+        for trace_ in SHAPES.values()
+        for figure in build(trace_)
+    }
+    assert len(shapes) == 1
+
+
+@every_figure
+@every_shape
+def test_the_columns_of_a_trace_have_one_length(build: Build, shape: str) -> None:
+    for figure in build(SHAPES[shape]):
+        for trace in figure["data"]:
+            columns = [trace[key] for key in ("x", "y", "text", "customdata") if trace.get(key)]
+            assert len({len(column) for column in columns}) <= 1
+
+
+def test_figures_are_built_in_well_under_a_frame() -> None:
+    each = SHAPES["wide tree"].rounds[0]
+    for build in (
+        lambda: tree_figure(each, NAMES),
+        lambda: bars_figure(each.positions[0], each, NAMES, 0.7, 0),
+    ):
+        seconds = []
+        for _ in range(5):
+            started = time.perf_counter()
+            build()
+            seconds.append(time.perf_counter() - started)
+        assert min(seconds) < 0.010

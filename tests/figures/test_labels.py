@@ -1,0 +1,62 @@
+"""Model text is shown as it is and never read as markup."""
+
+from __future__ import annotations
+
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz.figures.labels import milliseconds, probability, visible_text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (" the", "·the"),
+        ("\n", "⏎"),
+        ("\t\t", "⇥⇥"),
+        ("\r\n", "␍⏎"),
+        ("    ", "····"),
+        ("", "∅"),
+        ("\x00\x1b", "␀␛"),
+        ("\u202e", "\\u202e"),
+        ("<img src=x>", "&lt;img·src=x&gt;"),
+        ("&lt;", "&amp;lt;"),
+        ("${pwned()}", "${pwned()}"),
+        ("internationalisation", "international…"),
+    ],
+)
+def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
+    assert visible_text(text) == shown
+
+
+@given(st.text(max_size=60), st.integers(2, 20))
+def test_no_text_makes_a_tag_or_grows_too_long(text: str, length: int) -> None:
+    shown = visible_text(text, length)
+    assert "<" not in shown and ">" not in shown
+    assert 1 <= len(unescape(shown)) <= length or "&" in text
+
+
+@given(st.text(max_size=60))
+def test_every_character_of_a_label_can_be_seen(text: str) -> None:
+    assert visible_text(text).isprintable()
+
+
+def test_shortening_never_cuts_an_entity() -> None:
+    assert visible_text("<" * 20, 4) == "&lt;&lt;&lt;…"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0, "0"), (1.0, "1"), (0.0049, "<0.01"), (0.9951, ">0.99"), (0.34, "0.34")],
+)
+def test_something_never_reads_as_nothing(value: float, shown: str) -> None:
+    assert probability(value) == shown
+
+
+def test_durations_have_three_figures() -> None:
+    assert [milliseconds(s) for s in (0.000412, 0.00412, 0.0412, 0.412)] == [
+        *("0.41 ms", "4.12 ms", "41.2 ms", "412 ms"),
+    ]

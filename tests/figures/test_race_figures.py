@@ -1,0 +1,66 @@
+"""The figures of a whole race show its totals."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.figures.accepted import accepted_figure
+from specviz.figures.depth import depth_figure
+from specviz.figures.plotly_script import plotly_script
+from specviz.figures.speedup import speedup_figure
+from specviz.figures.time_split import time_split_figure
+from specviz.metrics import TheoryBand, meter
+from tests.random_traces import random_trace
+from tests.tiny_trace import tiny_trace
+
+TRACE = tiny_trace()
+METER = meter(TRACE)
+
+
+def test_the_speedup_line_ends_at_its_last_point() -> None:
+    data = speedup_figure(METER.points, METER.theory_band)["data"]
+    line, end = data[-2], data[-1]
+    assert line["x"] == [1, 3, 7] and line["y"] == pytest.approx([1, 1.25, 1.75])
+    assert end["x"] == [7] and end["y"] == pytest.approx([1.75])
+    assert line["customdata"] == pytest.approx([0.1, 0.24, 0.4])
+
+
+def test_the_theory_band_spans_its_low_and_high() -> None:
+    low, high, middle = speedup_figure(METER.points, TheoryBand(1.5, 2.0, 2.5))["data"][:3]
+    assert low["y"] == [1.5, 1.5] and high["y"] == [2.5, 2.5] and middle["y"] == [2.0, 2.0]
+    assert high["fill"] == "tonexty"
+
+
+def test_everything_drawn_lies_within_the_axes() -> None:
+    band = TheoryBand(0.3, 3.0, 6.0)
+    layout = speedup_figure(METER.points, band)["layout"]
+    low, high = layout["yaxis"]["range"]
+    assert low < 0.3 and high > 6
+
+
+def test_accepted_rejected_and_unreached_add_up_to_the_drafted() -> None:
+    trace = random_trace(3, rounds=9, branching=(2, 2))
+    data = accepted_figure(trace.rounds)["data"]
+    sums = [sum(counts) for counts in zip(*(each["y"] for each in data), strict=True)]
+    assert sums == [len(each.tree.nodes) for each in trace.rounds]
+    assert [each["meta"]["role"] for each in data] == ["accepted", "rejected", "unreached"]
+
+
+def test_the_shares_of_time_add_up_and_carry_milliseconds() -> None:
+    figure = time_split_figure(METER.totals)
+    shares = [share for bar in figure["data"] for share in bar["x"]]
+    assert shares == pytest.approx([0.06 / 0.3, 0.22 / 0.3, 0.02 / 0.3])
+    texts = [label["text"] for label in figure["layout"]["annotations"]]
+    assert texts == ["draft 20%<br>30.0 ms", "verify 73%<br>110 ms", "host 7%<br>10.0 ms"]
+
+
+def test_acceptance_by_depth_stands_beside_the_constant_rate() -> None:
+    totals = METER.totals
+    constant, measured = depth_figure(totals.acceptance_by_depth, totals.acceptance_rate)["data"]
+    assert constant["y"] == [0.8, 0.8]
+    assert measured["y"] == [1.0, 0.5, 1.0]
+    assert measured["customdata"][1] == [1, 2]
+
+
+def test_plotly_js_comes_with_the_package() -> None:
+    assert plotly_script().stat().st_size > 1_000_000

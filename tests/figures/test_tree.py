@@ -1,0 +1,167 @@
+"""The tree figure shows each node once, where it belongs, as what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from specviz.figures.theme import Figure
+from specviz.figures.tree import tree_figure
+from specviz.figures.tree_layout import EXTRA, ROOT, curve, tidy_places, to_networkx
+from specviz.records import DraftNode, DraftTree, Outcome, ProposalKind, Round
+from tests.random_traces import TEXTS, random_round
+
+NAMES = dict(enumerate(TEXTS))
+WIDTHS = ((1, 1, 1), (3, 2), (2, 2, 2), (8, 7), ())
+
+
+def find(accepted: int, widths: tuple[int, ...]) -> Round:
+    rounds = (random_round(seed, widths) for seed in range(400))
+    return next(each for each in rounds if len(each.accepted) == accepted)
+
+
+def markers(figure: Figure) -> dict[int, dict[str, Any]]:
+    """Node index -> its role, symbol, place and hover text."""
+    found = {}
+    for trace in figure["data"]:
+        if trace["mode"] == "markers":
+            rows = zip(trace["customdata"], trace["x"], trace["y"], trace["hovertext"], strict=True)
+            for index, x, y, hover in rows:
+                symbol = trace["marker"]["symbol"]
+                role = trace["meta"]["role"]
+                found[index] = {"role": role, "symbol": symbol, "x": x, "y": y, "hover": hover}
+    return found
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_every_node_the_root_and_the_extra_token_appear_once(widths: tuple[int, ...]) -> None:
+    each = random_round(3, widths)
+    figure = tree_figure(each, NAMES)
+    shown = [i for t in figure["data"] if t["mode"] == "markers" for i in t["customdata"]]
+    assert sorted(shown) == [EXTRA, ROOT, *range(len(each.tree.nodes))]
+
+
+def test_shape_and_role_tell_the_outcome() -> None:
+    each = find(1, (1, 1, 1))
+    shown = markers(tree_figure(each, NAMES))
+    assert [(shown[i]["role"], shown[i]["symbol"]) for i in range(3)] == [
+        ("accepted", "circle"),
+        ("rejected", "x"),
+        ("unreached", "circle-open"),
+    ]
+    assert (shown[EXTRA]["role"], shown[EXTRA]["symbol"]) == ("recovered", "diamond")
+
+
+def test_a_bonus_stands_at_the_end_of_the_accepted_path() -> None:
+    each = find(3, (1, 1, 1))
+    shown = markers(tree_figure(each, NAMES))
+    assert (shown[EXTRA]["role"], shown[EXTRA]["symbol"]) == ("bonus", "star")
+    assert shown[EXTRA]["x"] == 4 and shown[EXTRA]["y"] == shown[2]["y"]
+
+
+def test_a_cut_round_has_no_extra_token() -> None:
+    each = dataclasses.replace(find(2, (1, 1, 1)), extra=None)
+    assert EXTRA not in markers(tree_figure(each, NAMES))
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_x_is_depth_leaves_are_evenly_spaced_and_parents_centred(widths: tuple[int, ...]) -> None:
+    each = random_round(5, widths)
+    places = tidy_places(each)
+    parents = {node.parent for node in each.tree.nodes}
+    parents |= {each.extra.parent} if each.extra else set()
+    leaves = sorted(places[index][1] for index in places if index not in parents)
+    assert leaves == list(range(len(leaves)))
+    for index, node in enumerate(each.tree.nodes):
+        assert places[index][0] == node.depth
+    for parent in parents:
+        rows = [places[child][1] for child in each.tree.children(parent)]
+        if each.extra and each.extra.parent == parent:
+            rows.append(places[EXTRA][1])
+        assert places[parent][1] == (min(rows) + max(rows)) / 2
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_no_two_nodes_share_a_place(widths: tuple[int, ...]) -> None:
+    places = list(tidy_places(random_round(7, widths)).values())
+    assert len(set(places)) == len(places)
+
+
+def test_a_chain_that_passes_whole_lies_on_one_row() -> None:
+    places = tidy_places(find(3, (1, 1, 1)))
+    assert {row for _, row in places.values()} == {0.0}
+
+
+def test_the_graph_is_a_tree_from_the_root_with_the_drafters_numbers() -> None:
+    tree = random_round(1, (3, 2)).tree
+    graph = to_networkx(tree)
+    assert nx.is_arborescence(graph)
+    assert graph.nodes[0]["token_id"] == tree.nodes[0].token_id
+    assert list(graph.successors(ROOT)) == [0, 1, 2]  # draw order
+
+
+def test_edges_grow_with_q() -> None:
+    nodes = [DraftNode(i, -1, 1, q, q) for i, q in enumerate((0.1, 0.5, 1.0))]
+    each = random_round(2, (3,))
+    figure = tree_figure(
+        dataclasses.replace(each, tree=DraftTree(each.tree.kind, tuple(nodes))), NAMES
+    )
+    drawn = [t for t in figure["data"] if t["mode"] == "lines" and t["x"]]
+    places = tidy_places(each)
+    widths = {t["y"][-2]: t["line"]["width"] for t in drawn if t["meta"]["role"] != "recovered"}
+    found = [widths[places[index][1]] for index in range(3) if places[index][1] in widths]
+    assert found == sorted(found) and len(set(found)) == 3
+
+
+def test_an_edge_leaves_and_arrives_level() -> None:
+    _, ys = curve((0, 0), (1, 1))
+    steps = [later - earlier for earlier, later in zip(ys, ys[1:], strict=False)]
+    assert ys[0] == 0 and ys[-1] == 1
+    assert steps[0] < max(steps) / 2 and steps[-1] < max(steps) / 2
+
+
+def test_hovering_tells_p_q_u_and_the_verdict() -> None:
+    each = find(1, (1, 1, 1))
+    hover = markers(tree_figure(each, NAMES))[1]["hover"]
+    assert "<br>p " in hover and "<br>q " in hover
+    assert f"u {each.verdicts[1].uniform_draw:.3f}: rejected" in hover
+    assert "never examined" in markers(tree_figure(each, NAMES))[2]["hover"]
+
+
+def test_a_residual_shows_before_and_after() -> None:
+    rounds = (random_round(seed, (3,)) for seed in range(200))
+    each = next(r for r in rounds if len(r.accepted) == 1 and r.accepted[0] > 0)
+    assert "→" in markers(tree_figure(each, NAMES))[each.accepted[0]]["hover"]
+
+
+def test_a_point_mass_says_that_the_rules_q_is_one() -> None:
+    each = random_round(2, (3,), kind=ProposalKind.DETERMINISTIC)
+    assert "the rule: 1, a point mass" in markers(tree_figure(each, NAMES))[0]["hover"]
+
+
+def test_token_text_is_never_markup() -> None:
+    evil = dict.fromkeys(NAMES, "<img src=x onerror=alert(1)>")
+    figure = tree_figure(random_round(0, (3, 2)), evil, root_id=0)
+    for trace in figure["data"]:
+        assert "<img" not in str(trace.get("text")) + str(trace.get("hovertext"))
+
+
+def test_a_token_without_a_text_shows_its_id() -> None:
+    each = random_round(0)
+    texts = [t for trace in tree_figure(each, {})["data"] for t in trace.get("text", [])]
+    assert f"#{each.tree.nodes[0].token_id}" in texts
+
+
+def test_sixty_four_nodes_keep_a_readable_distance() -> None:
+    each = random_round(0, (8, 7), kind=ProposalKind.DETERMINISTIC)
+    layout = tree_figure(each, NAMES)["layout"]
+    rows = 1 + max(row for _, row in tidy_places(each).values())
+    assert 18 <= layout["height"] / rows <= 26
+
+
+def test_accepted_edges_are_drawn_over_the_others() -> None:
+    roles = [t["meta"]["role"] for t in tree_figure(random_round(0), NAMES)["data"]]
+    assert roles.index(Outcome.ACCEPTED.value) > roles.index(Outcome.REJECTED.value)
