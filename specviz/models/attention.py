@@ -27,6 +27,11 @@ class Heads:
         """Query heads that share one key-value head."""
         return self.queries // self.keys
 
+    @property
+    def parts(self) -> tuple[int, int]:
+        """How many of the joined heads are queries, and how many keys and values."""
+        return self.queries, 2 * self.keys
+
 
 @dataclass(frozen=True, slots=True)
 class Attention:
@@ -40,24 +45,22 @@ class Attention:
     heads: Heads
     rows: int
     count: int
-    mask: Tensor | None  # [1, 1, R * N, L + N]
+    mask: Tensor | None  # [R * N, L + N]
     is_causal: bool
 
-    def __call__(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """[T, A, D], [T, G, D], [T, G, D] -> [T, A * D]."""
-        all_keys, all_values = self.cache.write(layer, self._split(keys), self._split(values))
-        if self.is_causal:
-            return self._causal(queries, all_keys, all_values)
-        return self._masked(queries, all_keys, all_values)
-
-    def _split(self, tokens: Tensor) -> Tensor:  # [T, G, D] -> [B, G, N, D]
-        return tokens.view(self.rows, self.count, -1, self.heads.size).transpose(1, 2)
+    def __call__(self, layer: int, joined: Tensor) -> Tensor:
+        """[T, A + 2 G, D], queries before keys before values -> [T, A * D]."""
+        heads, split = self.heads, (self.rows, self.count, -1, self.heads.size)
+        queries, keys_values = joined.view(split).split_with_sizes(heads.parts, 2)
+        keys, values = self.cache.write(layer, keys_values.transpose(1, 2))
+        mixed = (self._causal if self.is_causal else self._masked)(queries, keys, values)
+        return mixed.reshape(-1, heads.queries * heads.size)
 
     def _causal(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         mixed = F.scaled_dot_product_attention(
-            self._split(queries), keys, values, is_causal=True, enable_gqa=self.heads.group > 1
+            queries.transpose(1, 2), keys, values, is_causal=True, enable_gqa=self.heads.group > 1
         )
-        return mixed.transpose(1, 2).reshape(-1, self.heads.queries * self.heads.size)
+        return mixed.transpose(1, 2)  # [B, N, A, D]
 
     def _masked(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """The R query heads of a group become R * N queries of one head: nothing is repeated."""
@@ -67,5 +70,4 @@ class Attention:
         packed = packed.reshape(self.rows, heads.keys, -1, heads.size)
         mixed = F.scaled_dot_product_attention(packed, keys, values, self.mask)
         unpacked = (self.rows, heads.keys, heads.group, self.count, heads.size)
-        mixed = mixed.view(unpacked).permute(0, 3, 1, 2, 4)
-        return mixed.reshape(-1, heads.queries * heads.size)
+        return mixed.view(unpacked).permute(0, 3, 1, 2, 4)  # [B, N, G, R, D]

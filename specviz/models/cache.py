@@ -31,8 +31,8 @@ class SlotCache:
         self._capacity = capacity
         self._length = 0
         self._slots = 0  # C
-        self._buffer: Tensor | None = None  # [M, 2, B, G, C, D]
-        self._layers: list[tuple[Tensor, Tensor]] = []  # keys and values of each, [B, G, C, D]
+        self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
+        self._layers: list[Tensor] = []  # views of it, [B, 2 G, C, D]
 
     @property
     def length(self) -> int:
@@ -55,19 +55,20 @@ class SlotCache:
                 f"no room for {count} more tokens; shorten the prompt or the output"
             )
 
-    def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def write(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
         """Put N tokens behind the slots in use; return all keys and values as views.
 
-        In: [B, G, N, D] each. Out: [B, G, L + N, D] each.
+        In: [B, 2 G, N, D], key heads before value heads. Out: [B, G, L + N, D] each.
         """
-        count = keys.shape[2]
+        count = keys_values.shape[2]
         end = self._length + count
         if end > self._slots:
-            self._grow(end, keys)
-        all_keys, all_values = self._layers[layer]
-        all_keys.narrow(2, self._length, count).copy_(keys)
-        all_values.narrow(2, self._length, count).copy_(values)
-        return all_keys.narrow(2, 0, end), all_values.narrow(2, 0, end)
+            self._grow(end, keys_values)
+        slots = self._layers[layer]
+        slots.narrow(2, self._length, count).copy_(keys_values)
+        heads = slots.shape[1] // 2
+        keys, values = slots.narrow(2, 0, end).split_with_sizes((heads, heads), 1)
+        return keys, values
 
     def advance(self, count: int) -> None:
         """Count the tokens that a whole forward has written."""
@@ -83,15 +84,15 @@ class SlotCache:
         end = start + len(slots)
         if moved and self._buffer is not None:
             source = torch.tensor(moved, device=self._buffer.device)
-            self._buffer[..., start + in_place : end, :] = self._buffer.index_select(4, source)
+            self._buffer[..., start + in_place : end, :] = self._buffer.index_select(3, source)
         self._length = end
 
-    def _grow(self, end: int, keys: Tensor) -> None:
+    def _grow(self, end: int, like: Tensor) -> None:
         self.check_room(end - self._length)
-        rows, heads, _, size = keys.shape
+        rows, heads, _, size = like.shape
         self._slots = min(self._capacity, max(FIRST_SLOTS, 1 << (end - 1).bit_length()))
-        grown = keys.new_empty((self._layer_count, 2, rows, heads, self._slots, size))
+        grown = like.new_empty((self._layer_count, rows, heads, self._slots, size))
         if self._buffer is not None:
             grown[..., : self._length, :] = self._buffer[..., : self._length, :]
         self._buffer = grown
-        self._layers = [(layer[0], layer[1]) for layer in grown]
+        self._layers = list(grown)

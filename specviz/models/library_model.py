@@ -80,7 +80,7 @@ class _LibraryCache(Cache):  # type: ignore[misc]
     def update(
         self, keys: Tensor, values: Tensor, layer: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        return self._slots.write(layer, keys, values)
+        return self._slots.write(layer, torch.cat((keys, values), dim=1))
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self._slots.length

@@ -54,11 +54,9 @@ class LlamaLayer:
     ) -> Tensor:  # [T, W] -> [T, W]
         heads = self.heads
         joined = self.qkv(self.input_norm(hidden)).view(hidden.shape[0], -1, heads.size)
-        turned, values = joined.split_with_sizes((heads.queries + heads.keys, heads.keys), 1)
-        if self.head_norm is not None:
-            turned = self.head_norm(turned)
-        queries, keys = rotate(turned, angles).split_with_sizes((heads.queries, heads.keys), 1)
-        hidden = self.out.add_to(hidden, attend(index, queries, keys, values))
+        turned = joined.narrow(1, 0, heads.queries + heads.keys)
+        rotate(turned if self.head_norm is None else self.head_norm(turned), angles, out=turned)
+        hidden = self.out.add_to(hidden, attend(index, joined))
         gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, dim=-1)
         return self.down.add_to(hidden, F.silu(gate) * up)
 

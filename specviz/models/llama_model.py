@@ -17,7 +17,7 @@ from torch import Tensor
 from specviz.models.attention import Attention, Heads
 from specviz.models.cache import SlotCache
 from specviz.models.language_model import ForwardOutput, KeyValueCache
-from specviz.models.library_model import attention_mask, check_positions
+from specviz.models.library_model import check_positions
 from specviz.models.llama_layer import take_layer, take_norm
 from specviz.models.projection import Projection
 from specviz.models.rotary import FIXED_KINDS, Rotary
@@ -92,14 +92,17 @@ class LlamaModel:
         self, cache: SlotCache, rows: int, count: int, tree_mask: Tensor | None
     ) -> Attention:
         """No mask for a single token, nor for a prompt into an empty cache."""
-        is_prompt = tree_mask is None and cache.length == 0 and count > 1
-        mask = None
-        if tree_mask is not None or (count > 1 and not is_prompt):
-            seen = attention_mask(cache.length, count, tree_mask, self.device)
-            mask = torch.zeros(seen.shape, dtype=self.dtype, device=self.device)
-            mask.masked_fill_(~seen, -torch.inf)
-            mask = mask.repeat(1, 1, self._heads.group, 1)  # [1, 1, R * N, L + N]
-        return Attention(cache, self._heads, rows, count, mask, is_prompt)
+        is_free = tree_mask is None and (count == 1 or cache.length == 0)
+        mask = None if is_free else self._mask(cache.length + count, count, tree_mask)
+        return Attention(cache, self._heads, rows, count, mask, is_causal=is_free and count > 1)
+
+    def _mask(self, end: int, count: int, tree_mask: Tensor | None) -> Tensor:  # [R * N, L + N]
+        """0 where a token sees a slot, minus infinity elsewhere."""
+        if tree_mask is None:
+            tree_mask = torch.ones((count, count), dtype=torch.bool, device=self.device).tril()
+        mask = torch.zeros((count, end), dtype=self.dtype, device=self.device)
+        mask[:, end - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
+        return mask.repeat(self._heads.group, 1) if self._heads.group > 1 else mask
 
 
 def _heads(config: Any) -> Heads:

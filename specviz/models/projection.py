@@ -8,7 +8,6 @@ not. Letters: T rows, I inputs, O outputs.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 PACKING_ROWS = 16  # the row count that the packed layout is chosen for
@@ -25,18 +24,24 @@ class Projection:
     def __init__(self, weight: Tensor, bias: Tensor | None = None, may_copy: bool = True) -> None:
         self._bias = bias
         self._packed = _pack(weight) if may_copy else None
-        self._plain = weight if self._packed is None or weight.nbytes < SMALL_BYTES else None
+        self._plain: Tensor | None = None  # [I, O]
+        if self._packed is None:
+            self._plain = weight.t()
+        elif weight.nbytes < SMALL_BYTES:
+            self._plain = weight.t().contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:  # [T, I] -> [T, O]
         if self._plain is not None and (self._packed is None or x.shape[0] == 1):
-            return F.linear(x, self._plain, self._bias)
+            if self._bias is None:
+                return torch.mm(x, self._plain)
+            return torch.addmm(self._bias, x, self._plain)
         product: Tensor = _multiply(x, self._packed, self._bias, "none", [], "")
         return product
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:  # [T, O], [T, I] -> [T, O]
         """residual + x W^T (+ b)."""
         if self._plain is not None and self._bias is None and x.shape[0] == 1:
-            return torch.addmm(residual, x, self._plain.t())
+            return torch.addmm(residual, x, self._plain)
         return self(x).add_(residual)
 
 

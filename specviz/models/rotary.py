@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 FIRST_POSITIONS = 1024
@@ -26,18 +27,19 @@ class Rotary:
         """Cosines and sines [T, 1, D] of the positions [T], all of them below `reach`."""
         if reach > self._table.shape[0]:
             self._table = self._build(1 << (reach - 1).bit_length())
-        cosines, sines = self._table[position_ids].unsqueeze(2).unbind(1)
+        cosines, sines = F.embedding(position_ids, self._table).unsqueeze(1).chunk(2, -1)
         return cosines, sines
 
-    def _build(self, count: int) -> Tensor:  # [P, 2, D]
+    def _build(self, count: int) -> Tensor:  # [P, 2 D]
         positions = torch.arange(count, device=self._like.device)[None]
         cosines, sines = self._embedding(self._like, positions)
         half = sines.shape[-1] // 2
         signed = torch.cat((-sines[..., :half], sines[..., half:]), dim=-1)
-        return torch.stack((cosines[0], signed[0]), dim=1)
+        return torch.cat((cosines[0], signed[0]), dim=-1)
 
 
-def rotate(heads: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:  # [T, A, D] -> [T, A, D]
-    """Turn each pair (j, j + D/2) by its angle; the first half's sign is in the table."""
-    cosines, sines = angles
-    return torch.addcmul(heads * cosines, heads.roll(heads.shape[-1] // 2, -1), sines)
+def rotate(heads: Tensor, angles: tuple[Tensor, Tensor], out: Tensor) -> None:
+    """Turn each pair (j, j + D/2) of `heads` [T, A, D] by its angle, into `out` (or in place)."""
+    cosines, sines = angles  # the sign of the first half is in the table
+    swapped = heads.roll(heads.shape[-1] // 2, -1)
+    torch.addcmul(heads * cosines, swapped, sines, out=out)
