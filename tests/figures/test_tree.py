@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 
 from specviz.figures.theme import Figure
-from specviz.figures.tree import tree_figure
+from specviz.figures.tree import EDGE_WIDTHS, tree_figure
 from specviz.figures.tree_layout import EXTRA, ROOT, curve, tidy_places, to_networkx
 from specviz.records import DraftNode, DraftTree, Outcome, ProposalKind, Round
 from tests.random_traces import TEXTS, random_round
@@ -109,11 +109,10 @@ def test_edges_grow_with_q() -> None:
     figure = tree_figure(
         dataclasses.replace(each, tree=DraftTree(each.tree.kind, tuple(nodes))), NAMES
     )
-    drawn = [t for t in figure["data"] if t["mode"] == "lines" and t["x"]]
-    places = tidy_places(each)
-    widths = {t["y"][-2]: t["line"]["width"] for t in drawn if t["meta"]["role"] != "recovered"}
-    found = [widths[places[index][1]] for index in range(3) if places[index][1] in widths]
-    assert found == sorted(found) and len(set(found)) == 3
+    roles = {outcome.value for outcome in Outcome}
+    edges = [t for t in figure["data"] if t["mode"] == "lines" and t["meta"]["role"] in roles]
+    widths = {t["y"][-2]: t["line"]["width"] for t in edges if t["y"]}
+    assert [widths[tidy_places(each)[index][1]] for index in range(3)] == list(EDGE_WIDTHS)
 
 
 def test_an_edge_leaves_and_arrives_level() -> None:
