@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import torch
 
+from specviz.training.allocator import keep_freed_memory
 from specviz.training.family import FamilyPlan, make_family
 
 
@@ -24,7 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit status."""
     options = _parser().parse_args(arguments)
     try:
-        evaluation = make_family(_plan(options))
+        plan = _plan(options)
+        keep_freed_memory()
+        evaluation = make_family(plan)
     except ValueError as error:
         print(f"specviz.training: {error}", file=sys.stderr)
         return 2
