@@ -19,9 +19,9 @@ from specviz.errors import InputError
 from specviz.experiments.recorder import Recorder
 from specviz.models.catalog import Pair
 from specviz.models.pairs import LoadedPair, load_pair
+from specviz.prompts import check_task
 from specviz.records import DecodingConfig, Trace
 
-TASKS = ("code", "story", "maths", "translate", "summarise")
 MAX_PROMPT_CHARACTERS = 100_000
 
 
@@ -37,8 +37,8 @@ class RaceRequest:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.task is not None and self.task not in TASKS:
-            raise InputError(f"task must be one of {', '.join(TASKS)}, got {self.task!r}")
+        if self.task is not None:
+            check_task(self.task)
         if not self.prompt.strip():
             raise InputError("prompt must have some text, got an empty one")
         if len(self.prompt) > MAX_PROMPT_CHARACTERS:

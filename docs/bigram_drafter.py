@@ -1,0 +1,44 @@
+"""A whole drafting method in 40 lines: propose what most often followed the last token so far.
+
+To ship a method like this one, put the class into `specviz/decoding/drafters/bigram.py` and add
+`Method("bigram", …, make=lambda setup: BigramDrafter(setup))` to the registry beside it: every
+page, command and test then has it. It needs no model, so its proposals are DETERMINISTIC: any
+token chosen without looking at the target's draws is a point mass, and verification stays exact.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import torch
+
+from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.registry import Setup
+from specviz.decoding.topology import topology
+from specviz.records import ProposalKind
+
+
+class BigramDrafter:
+    memory_bytes = 0
+
+    def __init__(self, setup: Setup) -> None:
+        self._draft_length = setup.config.draft_length
+        self._device = setup.target.device
+        self._followers: dict[int, Counter[int]] = defaultdict(Counter)
+        self._counted = 1
+
+    def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
+        for index in range(self._counted, len(committed)):
+            self._followers[committed[index - 1]][committed[index]] += 1
+        self._counted = len(committed)
+        path = [committed[-1]]
+        while len(path) <= min(self._draft_length, room) and self._followers[path[-1]]:
+            path.append(self._followers[path[-1]].most_common(1)[0][0])
+        chain = topology(tuple(range(-1, len(path) - 2)), self._device)
+        token_ids = torch.tensor(path[1:], dtype=torch.int64, device=self._device)
+        return Proposal(ProposalKind.DETERMINISTIC, chain, token_ids)
+
+    def observe(self, path: Sequence[int]) -> None:
+        """Committed tokens say all; a drafter with a cache would drop what was rejected here."""
+
+    def close(self) -> None:
+        """A drafter with a worker would end it here."""

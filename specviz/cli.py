@@ -1,0 +1,105 @@
+"""The command line: words to calls, results to text or JSON, errors to one line.
+
+Knows nothing of how a result is made. With `--json` exactly one JSON object stands on stdout;
+progress goes to stderr. Exit status 2 for input that breaks a rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from specviz import commands
+from specviz.errors import InputError
+from specviz.prompts import TASKS
+from specviz.records import DecodingConfig, ProposalKind
+
+Command = Callable[[argparse.Namespace, Callable[[str], None]], Any]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    try:
+        options = _parser().parse_args(arguments)
+        result = options.command(options, _progress)
+    except InputError as error:
+        print(f"specviz: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("specviz: stopped", file=sys.stderr)
+        return 130
+    print(json.dumps(result, ensure_ascii=False, indent=None if options.json else 2))
+    return 0
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m specviz", description="Speculative decoding, made visible.")
+    subparsers = parser.add_subparsers(required=True, parser_class=_Parser, metavar="COMMAND")
+
+    def add(name: str, command: Command, summary: str) -> argparse.ArgumentParser:
+        added = subparsers.add_parser(name, help=summary, description=summary)
+        added.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        added.set_defaults(command=command)
+        return added
+
+    race = add("race", commands.race, "Measure a method against its baseline.")
+    _add_pair(race)
+    _add_prompt(race)
+    _add_config(race)
+    race.add_argument("--repeat", type=int, default=2, help="pairs of blocks (default %(default)s)")
+    race.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
+    add("methods", commands.methods, "List the drafting methods.")
+    add("models", commands.models, "List the models and pairs.")
+    lossless = add("lossless", commands.lossless, "Compare the output's law with the target's.")
+    _add_pair(lossless)
+    _add_config(lossless, temperature=1.0)
+    lossless.add_argument(
+        "--samples", type=int, default=1000, help="rounds in all (default %(default)s)"
+    )
+    return parser
+
+
+def _add_pair(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("models")
+    group.add_argument("--pair", default="bundled", help="a named pair (default %(default)s)")
+    group.add_argument("--target", help="folder or Hub id, instead of --pair")
+    group.add_argument("--draft", help="folder or Hub id; its vocabulary must be the target's")
+    group.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    group.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+
+
+def _add_prompt(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("prompt")
+    group.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with --prompt)")
+    group.add_argument("--prompt-number", type=int, default=1, help="which held-out prompt")
+    group.add_argument("--prompt", help="your own text")
+    group.add_argument("--prompt-file", metavar="FILE", help="your own text, UTF-8")
+
+
+def _add_config(parser: argparse.ArgumentParser, temperature: float = 0.0) -> None:
+    default = DecodingConfig()
+    group = parser.add_argument_group("decoding")
+    group.add_argument("--method", default=default.method, help="see the command `methods`")
+    group.add_argument("--draft-length", type=int, default=default.draft_length, help="K")
+    group.add_argument("--branching", help="children per depth of a tree, such as 3,2")
+    rules = ", ".join(kind.value for kind in ProposalKind)
+    group.add_argument("--rule", help=f"how siblings are drawn and verified: {rules}")
+    group.add_argument("--temperature", type=float, default=temperature)
+    group.add_argument("--top-k", type=int, default=default.top_k, help="0 is off")
+    group.add_argument("--top-p", type=float, default=default.top_p, help="1 is off")
+    group.add_argument("--seed", type=int, default=default.seed)
+    group.add_argument("--max-new-tokens", type=int, default=default.max_new_tokens)

@@ -1,0 +1,179 @@
+"""What each command does: from parsed options to one JSON-able result.
+
+Knows nothing of parsing or printing.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from specviz import trace_file
+from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.errors import InputError
+from specviz.experiments.losslessness import measure_losslessness
+from specviz.experiments.measuring import Measurement, measure
+from specviz.experiments.racing import RaceRequest
+from specviz.models.catalog import BUNDLED, Pair, custom_pair, pair_named, pairs
+from specviz.models.pairs import load_pair
+from specviz.prompts import TASKS, held_out_prompt
+from specviz.records import DecodingConfig, ProposalKind
+
+Progress = Callable[[str], None]
+_CONTEXT_TOKENS = 24
+MAX_REPEATS = 1000
+MAX_SAMPLES = 1_000_000
+
+
+def race(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Both lanes in alternating blocks."""
+    _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
+    task, prompt = _task_and_prompt(options)
+    request = RaceRequest(
+        _pair(options), prompt, _config(options), task, options.device, options.dtype
+    )
+    measured = measure(request, options.repeat, progress)
+    if options.trace:
+        _save_trace(measured, options.trace)
+    return _race_result(measured, request)
+
+
+def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
+    """The registry."""
+    return [
+        {
+            "name": method.name,
+            "title": method.title,
+            "lossless": method.lossless,
+            "proposal": [kind.value for kind in method.kinds],
+            "needs": ["draft"] if method.needs_draft else [],
+        }
+        for method in DRAFTERS.values()
+    ]
+
+
+def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
+    """Every named pair; sizes are known of what lies on this machine."""
+    return [_describe(pair) for pair in pairs()]
+
+
+def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Emitted tokens against the target's exact law, behind the beginnings of held-out prompts."""
+    _check_integer("samples", options.samples, 100, MAX_SAMPLES)
+    config, loaded = _config(options), load_pair(_pair(options), options.device, options.dtype)
+    prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
+    contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
+    found = measure_losslessness(loaded, config, contexts, options.samples, progress)
+    return {**asdict(found), "verdict": found.verdict, "method": config.method}
+
+
+def _describe(pair: Pair) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": pair.name,
+        "title": pair.title,
+        "source": "bundled" if pair.name == BUNDLED else "hub",
+        "target": {"name": pair.target},
+        "draft": {"name": pair.draft},
+        "methods": list(DRAFTERS),
+    }
+    if pair.name == BUNDLED:
+        loaded = load_pair(pair, "cpu")
+        for role, model in (("target", loaded.target), ("draft", loaded.draft)):
+            info = model.info
+            described[role] |= {"parameters": info.parameters, "bytes": info.bytes}
+    return described
+
+
+def _race_result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
+    numbers, trace = asdict(measured.typical), measured.trace
+    low, high = measured.spread
+    return {
+        "baseline": {**numbers["baseline"], "text": measured.baseline_text},
+        "speculative": {**numbers["speculative"], "text": measured.text},
+        "speedup": measured.speedup,
+        "speedup_spread": [low, high],
+        "theory_speedup": numbers["theory_speedup"],
+        "identical": numbers["identical"],
+        "first_divergence": numbers["first_divergence"],
+        "device": trace.device,
+        "dtype": trace.dtype,
+        "pair": request.pair.name,
+        "method": trace.config.method,
+    }
+
+
+def _pair(options: Namespace) -> Pair:
+    if options.target is None and options.draft is None:
+        return pair_named(options.pair)
+    if options.target is None or options.draft is None:
+        raise InputError("target and draft must be given together, got only one of them")
+    return custom_pair(options.target, options.draft)
+
+
+def _config(options: Namespace) -> DecodingConfig:
+    method = method_named(options.method)
+    branching = method.default_branching[: max(1, options.draft_length)]
+    return DecodingConfig(
+        method=method.name,
+        draft_length=options.draft_length,
+        branching=branching if options.branching is None else parse_branching(options.branching),
+        tree_kind=_rule(options.rule, method.kinds),
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        seed=options.seed,
+        max_new_tokens=getattr(options, "max_new_tokens", DecodingConfig().max_new_tokens),
+    )
+
+
+def parse_branching(text: str) -> tuple[int, ...]:
+    """`3,2` -> (3, 2); an empty text is a chain."""
+    widths = [part.strip() for part in text.split(",")] if text.strip() else []
+    if not all(part.isascii() and part.isdigit() for part in widths):
+        raise InputError(f"branching must be integers with commas, such as 3,2, got {text!r}")
+    return tuple(map(int, widths))
+
+
+def _rule(name: str | None, kinds: tuple[ProposalKind, ...]) -> ProposalKind:
+    if name is None:
+        return kinds[0]
+    for kind in kinds:
+        if kind.value == name:
+            return kind
+    allowed = ", ".join(kind.value for kind in kinds)
+    raise InputError(f"rule must be one of {allowed} for this method, got {name!r}")
+
+
+def _task_and_prompt(options: Namespace) -> tuple[str | None, str]:
+    if options.prompt is not None and options.prompt_file is not None:
+        raise InputError("prompt and prompt-file must not be given together")
+    if options.prompt is not None:
+        return options.task, options.prompt
+    if options.prompt_file is not None:
+        return options.task, _read_prompt(options.prompt_file)
+    task = options.task or TASKS[0]
+    return task, held_out_prompt(task, options.prompt_number)
+
+
+def _read_prompt(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"prompt-file {name!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"prompt-file {name!r} must be UTF-8 text") from None
+
+
+def _save_trace(measured: Measurement, name: str) -> None:
+    try:
+        trace_file.save(measured.trace, name)
+    except OSError as error:
+        raise InputError(f"trace file {name!r} cannot be written: {error.strerror}") from None
+
+
+def _check_integer(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InputError(f"{name} must be an integer from {low} to {high}, got {value}")

@@ -1,0 +1,184 @@
+"""Is the output's law the target's? Measured on real models, against the noise of sampling.
+
+Many rounds start from the same contexts, each with a seed of its own. The first and the second
+token that they write are counted and compared with the target's exact laws there. Knows nothing of
+how verification works: it sees emitted tokens only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.speculative import SpeculativeRun
+from specviz.decoding.target import Target, cache_capacity
+from specviz.errors import InputError
+from specviz.models.pairs import LoadedPair
+from specviz.records import DecodingConfig
+
+SIGNIFICANCE = 1e-3
+_BOOTSTRAPS = 1000
+_POOLED_BELOW = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Losslessness:
+    """Total variation between counted and exact laws, averaged over contexts by their samples.
+
+    `noise_floor` is what exact sampling of the same size gives on average, `noise_ceiling` what it
+    exceeds once in a thousand times. Chi-square sums over all contexts, cells expected fewer than
+    5 times pooled.
+    """
+
+    total_variation: float
+    noise_floor: float
+    noise_ceiling: float
+    chi_square: float
+    degrees_of_freedom: int
+    p_value: float
+    samples: int
+
+    @property
+    def verdict(self) -> str:
+        clean = self.p_value >= SIGNIFICANCE and self.total_variation <= self.noise_ceiling
+        return "lossless" if clean else "biased"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cell:
+    """Counts of one context beside its exact law."""
+
+    law: Tensor  # [V] float64
+    counts: Tensor  # [V] float64
+
+
+def measure_losslessness(
+    loaded: LoadedPair,
+    config: DecodingConfig,
+    contexts: Sequence[Sequence[int]],
+    samples: int,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Losslessness:
+    """`samples` rounds, spread over the contexts (token ids, each of at least two tokens)."""
+    if samples < len(contexts):
+        raise InputError(f"samples must be at least {len(contexts)}, got {samples}")
+    each = samples // len(contexts)
+    cells: list[_Cell] = []
+    for number, context in enumerate(contexts, start=1):
+        pairs = [
+            _two_tokens(loaded, replace(config, seed=config.seed + seed), context)
+            for seed in range(each)
+        ]
+        cells.extend(_cells(loaded, config, context, pairs))
+        progress(f"context {number} of {len(contexts)}: {each} rounds")
+    return _compare(cells, each * len(contexts), config.seed)
+
+
+def _two_tokens(
+    loaded: LoadedPair, config: DecodingConfig, context: Sequence[int]
+) -> tuple[int, int]:
+    """The first two tokens that speculative rounds write behind the context."""
+    config = replace(config, max_new_tokens=2 * config.draft_length + 4)
+    setup = Setup(loaded.target, loaded.draft, config, cache_capacity(context, config))
+    run = SpeculativeRun(loaded.target, make_drafter(setup), context, config, ())
+    run.resume()
+    ids: list[int] = []
+    while len(ids) < 2:
+        ids.extend(run.round().emitted_ids)
+    return ids[0], ids[1]
+
+
+def _cells(
+    loaded: LoadedPair,
+    config: DecodingConfig,
+    context: Sequence[int],
+    pairs: Iterable[tuple[int, int]],
+) -> Iterable[_Cell]:
+    """The first token's law, and the second one's behind the most frequent first token."""
+    seen = list(pairs)
+    first = Counter(pair[0] for pair in seen)
+    usual = first.most_common(1)[0][0]
+    second = Counter(pair[1] for pair in seen if pair[0] == usual)
+    for ids, counts in ((context, first), ([*context, usual], second)):
+        law = _exact_law(loaded, config, ids)
+        tally = torch.zeros_like(law)
+        for token_id, count in counts.items():
+            tally[token_id] = count
+        yield _Cell(law, tally)
+
+
+def _exact_law(loaded: LoadedPair, config: DecodingConfig, ids: Sequence[int]) -> Tensor:
+    target = Target.of(loaded.target, ids, replace(config, max_new_tokens=1))
+    with torch.inference_mode():
+        law = target.sampler.laws(target.fill(ids))[0].double().cpu()
+    return law / law.sum()
+
+
+def _compare(cells: Sequence[_Cell], samples: int, seed: int) -> Losslessness:
+    noise = _bootstrap(cells, seed)
+    chi_square, freedom = 0.0, 0
+    for cell in cells:
+        statistic, cell_freedom = _chi_square(cell)
+        chi_square, freedom = chi_square + statistic, freedom + cell_freedom
+    return Losslessness(
+        total_variation=_total_variation(cells, [cell.counts for cell in cells]),
+        noise_floor=float(noise.mean()),
+        noise_ceiling=float(noise.quantile(1 - SIGNIFICANCE)),
+        chi_square=chi_square,
+        degrees_of_freedom=freedom,
+        p_value=_upper_tail(chi_square, freedom),
+        samples=samples,
+    )
+
+
+def _total_variation(cells: Sequence[_Cell], counts: Sequence[Tensor]) -> float:
+    total = sum(float(count.sum()) for count in counts)
+    distances = (
+        0.5 * float((count - cell.law * count.sum()).abs().sum())
+        for cell, count in zip(cells, counts, strict=True)
+    )
+    return sum(distances) / total
+
+
+def _bootstrap(cells: Sequence[_Cell], seed: int) -> Tensor:
+    """Total variations of exact samples of the same sizes."""
+    generator = torch.Generator().manual_seed(seed)
+    distances = torch.zeros(_BOOTSTRAPS, dtype=torch.float64)
+    total = sum(float(cell.counts.sum()) for cell in cells)
+    for cell in cells:
+        size = int(cell.counts.sum())
+        draws = torch.multinomial(
+            cell.law.expand(_BOOTSTRAPS, -1), size, replacement=True, generator=generator
+        )
+        counts = torch.zeros(_BOOTSTRAPS, len(cell.law), dtype=torch.float64)
+        counts.scatter_add_(1, draws, torch.ones_like(draws, dtype=torch.float64))
+        distances += 0.5 * (counts - cell.law * size).abs().sum(1) / total
+    return distances
+
+
+def _chi_square(cell: _Cell) -> tuple[float, int]:
+    """Statistic and degrees of freedom; a token that the law forbids is infinitely unlikely."""
+    expected = cell.law * cell.counts.sum()
+    if bool((cell.counts[cell.law == 0] > 0).any()):
+        return float("inf"), 1
+    common = expected >= _POOLED_BELOW
+    rare_expected, rare = float(expected[~common].sum()), float(cell.counts[~common].sum())
+    statistic = float(((cell.counts - expected)[common] ** 2 / expected[common]).sum())
+    groups = int(common.sum())
+    if rare_expected > 0:
+        statistic += (rare - rare_expected) ** 2 / rare_expected
+        groups += 1
+    return statistic, max(0, groups - 1)
+
+
+def _upper_tail(chi_square: float, freedom: int) -> float:
+    """Probability of a larger chi-square value by chance."""
+    if freedom == 0:
+        return 1.0 if chi_square == 0 else 0.0
+    half = torch.tensor([freedom / 2, chi_square / 2], dtype=torch.float64)
+    return float(torch.special.gammaincc(half[0], half[1]))

@@ -1,0 +1,107 @@
+"""Drafters that no registry would ship: silent, nonsensical, and the example of the docs."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.registry import DRAFTERS, Method, Setup, make_drafter
+from specviz.decoding.topology import topology
+from specviz.records import DecodingConfig, Prefill, ProposalKind, Round
+from tests.decoding.conftest import VOCAB
+
+PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+class OddDrafter:
+    """Base: proposes fixed tokens on a fixed tree, and remembers whether it was closed."""
+
+    memory_bytes = 0
+    parents: tuple[int, ...] = ()
+
+    def __init__(self):
+        self.closed = False
+
+    def propose(self, committed, room, round_index):
+        tree = topology(self.parents if room >= 2 else (), torch.device("cpu"))
+        tokens = torch.tensor([(7 * round_index + 5 * i) % VOCAB for i in range(tree.size)])
+        return Proposal(ProposalKind.DETERMINISTIC, tree, tokens.long())
+
+    def observe(self, path):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+class Silent(OddDrafter):
+    pass
+
+
+class Nonsense(OddDrafter):
+    parents = (-1, -1, 0, 0, 1)
+
+
+def text_of(events):
+    ids = []
+    for event in events:
+        if isinstance(event, Prefill):
+            ids.append(event.extra.token_id)
+        elif isinstance(event, Round):
+            ids.extend(event.emitted_ids)
+    return ids
+
+
+def baseline_text(target, config):
+    first, *rest, _ = autoregressive.decode(target, PROMPT, config)
+    return [first.extra.token_id, *(step.token_id for step in rest)]
+
+
+@pytest.mark.parametrize("drafter", [Silent, Nonsense])
+def test_a_useless_drafter_still_gives_the_baseline_text(drafter, target):
+    config = DecodingConfig(max_new_tokens=40)
+    text = text_of(speculative.decode(target, drafter(), PROMPT, config))
+    assert text == baseline_text(target, config)
+
+
+def test_a_silent_drafter_takes_one_round_per_token_and_draws_what_the_baseline_draws(target):
+    """Extra tokens are keyed by text position, so even the sampled texts are equal."""
+    config = DecodingConfig(max_new_tokens=30, temperature=1.0, seed=4)
+    events = list(speculative.decode(target, Silent(), PROMPT, config))
+    assert sum(isinstance(event, Round) for event in events) == 29
+    assert text_of(events) == baseline_text(target, config)
+
+
+def test_a_run_that_is_dropped_closes_its_drafter(target):
+    drafter = Silent()
+    events = speculative.decode(target, drafter, PROMPT, DecodingConfig())
+    next(events)
+    events.close()
+    assert drafter.closed
+
+
+def load_example():
+    spec = importlib.util.spec_from_file_location("bigram_drafter", DOCS / "bigram_drafter.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.BigramDrafter
+
+
+def test_the_example_of_the_docs_is_a_lossless_method(target, monkeypatch):
+    example = Method("bigram", "Bigrams", "", (ProposalKind.DETERMINISTIC,), load_example())
+    monkeypatch.setitem(DRAFTERS, "bigram", example)
+    config = DecodingConfig(method="bigram", max_new_tokens=60)
+    drafter = make_drafter(Setup(target, None, config, 256))
+    events = list(speculative.decode(target, drafter, PROMPT, config))
+    assert text_of(events) == baseline_text(target, config)
+    assert sum(len(event.accepted) for event in events if isinstance(event, Round)) > 0
+
+
+def test_the_example_of_the_docs_has_at_most_40_lines_of_code():
+    source = (DOCS / "bigram_drafter.py").read_text()
+    body = source.split('"""', 2)[2]
+    assert sum(bool(line.strip()) for line in body.splitlines()) <= 40
