@@ -6,7 +6,7 @@ Knows no chart; lines are joined by Plotly's `<br>` and hold no model text.
 from __future__ import annotations
 
 from specviz.figures.labels import probability
-from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Verdict
+from specviz.records import DraftNode, ExtraKind, ExtraToken, Outcome, ProposalKind, Verdict
 
 _LAWS = {
     ExtraKind.FIRST: "the target after the prompt",
@@ -15,19 +15,35 @@ _LAWS = {
 }
 
 
-def verdict_lines(verdict: Verdict, shown_q: float, kind: ProposalKind) -> str:
-    """p, q, acceptance and u of a drafted node; `shown_q` is the drafter's own confidence."""
-    p = probability(verdict.target_prob)
+def shown_draft_prob(node: DraftNode) -> float:
+    """The q to draw: that of the rule, or where it is 1 (point mass, temperature 0) the raw one."""
+    return node.draft_prob if 0 < node.draft_prob < 1 else node.draft_score
+
+
+def verdict_lines(verdict: Verdict, kind: ProposalKind) -> str:
+    """p, q, acceptance and u of a drafted node; raw values too where the rule saw 0 or 1.
+
+    >>> from specviz.records import Outcome, ProposalKind, Verdict
+    >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
+    >>> verdict_lines(greedy, ProposalKind.IID)
+    'p 1 (raw 0.62)<br>q 1 (raw 0.55)<br>acceptance 1<br>u 0.250: accepted'
+    """
+    p = _with_raw(verdict.target_prob, verdict.raw_target_prob)
     if abs(verdict.residual_prob - verdict.target_prob) > 1e-9:
         p += f" → {probability(verdict.residual_prob)} (residual)"
-    q = probability(shown_q)
+    q = _with_raw(verdict.draft_prob, verdict.raw_draft_prob)
     if kind is ProposalKind.DETERMINISTIC:
-        q += " (the rule: 1, a point mass)"
+        q += ", a point mass"
     judged = "never examined"
     if verdict.outcome is not Outcome.UNREACHED:
         judged = f"u {verdict.uniform_draw:.3f}: {verdict.outcome.value}"
     acceptance = f"acceptance {probability(verdict.acceptance_prob)}"
     return "<br>".join((f"p {p}", f"q {q}", acceptance, judged))
+
+
+def _with_raw(processed: float, raw: float) -> str:
+    is_telling = processed in (0, 1) and raw != processed
+    return probability(processed) + (f" (raw {probability(raw)})" if is_telling else "")
 
 
 def extra_lines(extra: ExtraToken) -> str:

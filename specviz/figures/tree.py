@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.figures.hover import extra_lines, verdict_lines
+from specviz.figures.hover import extra_lines, shown_draft_prob, verdict_lines
 from specviz.figures.labels import visible_text
 from specviz.figures.theme import (
     LIGHT,
@@ -20,7 +20,7 @@ from specviz.figures.theme import (
     hidden_axis,
 )
 from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
-from specviz.records import DraftNode, ExtraKind, ProposalKind, Round
+from specviz.records import ExtraKind, Round
 
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
 _SIZES = {"accepted": 13, "rejected": 11, "unreached": 11, "recovered": 13, "bonus": 16}
@@ -39,11 +39,6 @@ def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = N
     markers = [view.markers(role) for role in (*_DRAWN, *_EXTRAS, "root")]
     labels = [view.token_labels(), view.small_labels()]
     return {"data": [*edges, *extra_edges, *markers, *labels], "layout": view.layout()}
-
-
-def shown_draft_prob(node: DraftNode, kind: ProposalKind) -> float:
-    """The q to show: that of the rule, or for a point mass the drafter's own confidence."""
-    return node.draft_score if kind is ProposalKind.DETERMINISTIC else node.draft_prob
 
 
 class _TreeView:
@@ -87,7 +82,7 @@ class _TreeView:
         return self.round.tree.nodes[index].token_id
 
     def shown_q(self, index: int) -> float:
-        return shown_draft_prob(self.round.tree.nodes[index], self.round.tree.kind)
+        return shown_draft_prob(self.round.tree.nodes[index])
 
     # ---- edges
 
@@ -157,7 +152,7 @@ class _TreeView:
             assert self.round.extra is not None
             return f"{text}<br>{extra_lines(self.round.extra)}"
         verdict, kind = self.round.verdicts[index], self.round.tree.kind
-        return f"{text}<br>{verdict_lines(verdict, self.shown_q(index), kind)}"
+        return f"{text}<br>{verdict_lines(verdict, kind)}"
 
     # ---- labels
 

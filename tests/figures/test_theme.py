@@ -6,7 +6,7 @@ import doctest
 
 import pytest
 
-from specviz.figures import labels, theme
+from specviz.figures import hover, labels, theme
 from specviz.figures.theme import DARK, LIGHT, PALETTES, SYMBOLS, recolour
 from specviz.records import ExtraKind, Outcome
 
@@ -72,7 +72,7 @@ def test_recolouring_reaches_every_depth_and_leaves_the_original() -> None:
     assert figure["data"][0]["marker"]["color"][0] == LIGHT["bonus"]  # type: ignore[index]
 
 
-@pytest.mark.parametrize("module", [labels, theme])
+@pytest.mark.parametrize("module", [hover, labels, theme])
 def test_the_worked_examples_hold(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.failed == 0 and results.attempted > 0

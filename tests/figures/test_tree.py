@@ -138,7 +138,16 @@ def test_a_residual_shows_before_and_after() -> None:
 
 def test_a_point_mass_says_that_the_rules_q_is_one() -> None:
     each = random_round(2, (3,), kind=ProposalKind.DETERMINISTIC)
-    assert "the rule: 1, a point mass" in markers(tree_figure(each, NAMES))[0]["hover"]
+    assert "a point mass" in markers(tree_figure(each, NAMES))[0]["hover"]
+
+
+def test_at_temperature_zero_edges_and_labels_show_the_raw_confidence() -> None:
+    each = random_round(0, (1,))
+    (node,) = each.tree.nodes
+    greedy = dataclasses.replace(node, draft_prob=1.0, draft_score=0.25)
+    tree = dataclasses.replace(each.tree, nodes=(greedy,))
+    figure = tree_figure(dataclasses.replace(each, tree=tree), NAMES)
+    assert "q 0.25" in figure["data"][-1]["text"]
 
 
 def test_token_text_is_never_markup() -> None:
