@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # absent from some builds of torch
 PACKING_ROWS = 16  # the row count that the packed layout is chosen for
 SMALL_BYTES = 1 << 20  # below this a call's own cost outweighs the layout, at one row
 
@@ -23,36 +24,42 @@ class Projection:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, may_copy: bool = True) -> None:
         self._bias = bias
-        self._packed = _pack(weight) if may_copy else None
+        self._packed: Tensor | None = None  # [O, I], in oneDNN's layout if it may be copied
         self._plain: Tensor | None = None  # [I, O]
-        if self._packed is None:
+        if not _has_onednn(weight):
             self._plain = weight.t()
-        elif weight.nbytes < SMALL_BYTES:
+            return
+        self._packed = _pack(weight) if may_copy else weight
+        if weight.nbytes < SMALL_BYTES:
             self._plain = weight.t().contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:  # [T, I] -> [T, O]
-        if self._plain is not None and (self._packed is None or x.shape[0] == 1):
-            if self._bias is None:
-                return torch.mm(x, self._plain)
-            return torch.addmm(self._bias, x, self._plain)
-        product: Tensor = _multiply(x, self._packed, self._bias, "none", [], "")
-        return product
+        plain = self._plain_for(x)
+        if plain is None:
+            assert _ONEDNN is not None
+            product: Tensor = _ONEDNN.default(x, self._packed, self._bias, "none", [], "")
+            return product
+        return torch.mm(x, plain) if self._bias is None else torch.addmm(self._bias, x, plain)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:  # [T, O], [T, I] -> [T, O]
-        """residual + x W^T (+ b)."""
-        if self._plain is not None and self._bias is None and x.shape[0] == 1:
-            return torch.addmm(residual, x, self._plain)
-        return self(x).add_(residual)
+        """residual + x W^T + b."""
+        plain = self._plain_for(x)
+        if plain is None or self._bias is not None:
+            return self(x).add_(residual)
+        return torch.addmm(residual, x, plain)
+
+    def _plain_for(self, x: Tensor) -> Tensor | None:
+        return self._plain if self._packed is None or x.shape[0] == 1 else None
 
 
-_multiply = torch.ops.mkldnn._linear_pointwise.default
-
-
-def _pack(weight: Tensor) -> Tensor | None:
-    """The weight in oneDNN's own layout, where the device and the dtype have one."""
-    if weight.device.type != "cpu" or not torch._C._has_mkldnn:
-        return None
-    if weight.dtype is not torch.float32:
-        return None
+def _pack(weight: Tensor) -> Tensor:
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PACKING_ROWS)
     return packed
+
+
+def _has_onednn(weight: Tensor) -> bool:
+    if weight.device.type != "cpu" or not torch._C._has_mkldnn or _ONEDNN is None:
+        return False
+    if weight.dtype is torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return weight.dtype is torch.float32

@@ -1,0 +1,87 @@
+"""The cache keeps the slots that it is told to, grows as it fills, and refuses overflow."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.cache import FIRST_SLOTS, SlotCache
+
+
+def numbered(first: int, count: int) -> Tensor:  # [1, 2, N, 1]: the key is the slot's number
+    numbers = torch.arange(first, first + count, dtype=torch.float32)
+    return torch.stack((numbers, -numbers))[None, :, :, None]
+
+
+def fill(cache: SlotCache, first: int, count: int) -> None:
+    for layer in range(2):
+        cache.write(layer, numbered(first, count))
+    cache.advance(count)
+
+
+def contents(cache: SlotCache) -> list[list[float]]:
+    """The keys of each layer, read back without a new token."""
+    return [cache.write(layer, numbered(0, 0))[0][0, 0, :, 0].int().tolist() for layer in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("slots", "left"),
+    [
+        ([], [0, 1, 2, 3]),
+        ([4, 5], [0, 1, 2, 3, 4, 5]),
+        ([4, 6, 7], [0, 1, 2, 3, 4, 6, 7]),
+        ([7, 8], [0, 1, 2, 3, 7, 8]),
+        ([5, 6, 7, 8], [0, 1, 2, 3, 5, 6, 7, 8]),
+    ],
+)
+def test_keep_moves_the_accepted_slots_forward(slots: list[int], left: list[int]) -> None:
+    cache = SlotCache(layers=2, capacity=16)
+    fill(cache, 0, 9)
+    cache.keep(4, slots)
+    assert cache.length == len(left)
+    assert contents(cache) == [left, left]
+
+
+def test_keys_and_values_are_told_apart() -> None:
+    cache = SlotCache(layers=2, capacity=4)
+    keys, values = cache.write(0, numbered(1, 3))
+    assert torch.equal(keys, -values)
+    assert keys.shape == (1, 1, 3, 1)
+
+
+def test_a_growing_cache_keeps_what_it_holds() -> None:
+    cache = SlotCache(layers=2, capacity=FIRST_SLOTS * 3)
+    for first in range(0, FIRST_SLOTS * 3, 64):
+        fill(cache, first, 64)
+    expected = list(range(FIRST_SLOTS * 3))
+    assert contents(cache) == [expected, expected]
+
+
+def test_a_long_capacity_takes_no_memory_before_it_is_used() -> None:
+    cache = SlotCache(layers=2, capacity=1 << 30)
+    assert cache.bytes == 0
+    fill(cache, 0, 4)
+    assert cache.bytes == 2 * 2 * FIRST_SLOTS * 4
+
+
+def test_one_token_too_many_is_refused() -> None:
+    cache = SlotCache(layers=2, capacity=4)
+    fill(cache, 0, 3)
+    with pytest.raises(InputError, match="4 slots, 3 of them in use: no room for 2 more tokens"):
+        cache.check_room(2)
+
+
+def test_a_forward_that_fails_halfway_leaves_the_cache_as_it_was() -> None:
+    cache = SlotCache(layers=2, capacity=8)
+    fill(cache, 0, 3)
+    cache.write(0, numbered(90, 2))
+    assert cache.length == 3
+    fill(cache, 3, 1)
+    assert contents(cache) == [[0, 1, 2, 3], [0, 1, 2, 3]]
+
+
+def test_a_capacity_below_one_is_refused() -> None:
+    with pytest.raises(InputError, match="cache capacity must be >= 1, got 0"):
+        SlotCache(layers=1, capacity=0)
