@@ -70,6 +70,15 @@ def _parser() -> argparse.ArgumentParser:
     lossless.add_argument(
         "--samples", type=int, default=1000, help="rounds in all (default %(default)s)"
     )
+    bench = add("bench", commands.bench, "Methods x tasks, beside the library's own decoding.")
+    _add_pair(bench)
+    bench.add_argument("--tasks", default=",".join(TASKS), help="with commas (default all)")
+    bench.add_argument("--methods", help="with commas (default all)")
+    bench.add_argument("--draft-lengths", default="3,5", help="K, with commas")
+    bench.add_argument("--prompts", type=int, default=3, help="held-out prompts per task")
+    bench.add_argument("--temperature", type=float, default=0.0, help="peers run at 0 only")
+    bench.add_argument("--max-new-tokens", type=int, default=128)
+    bench.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
     return parser
 
 

@@ -14,12 +14,13 @@ from typing import Any
 from specviz import trace_file
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError
+from specviz.experiments.benchmark import Plan, benchmark
 from specviz.experiments.losslessness import measure_losslessness
 from specviz.experiments.measuring import Measurement, measure
 from specviz.experiments.racing import RaceRequest
 from specviz.models.catalog import BUNDLED, Pair, custom_pair, pair_named, pairs
 from specviz.models.pairs import load_pair
-from specviz.prompts import TASKS, held_out_prompt
+from specviz.prompts import TASKS, held_out_prompt, held_out_prompts
 from specviz.records import DecodingConfig, ProposalKind
 
 Progress = Callable[[str], None]
@@ -68,6 +69,29 @@ def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
     found = measure_losslessness(loaded, config, contexts, options.samples, progress)
     return {**asdict(found), "verdict": found.verdict, "method": config.method}
+
+
+def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Every method and draft length on every task."""
+    _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
+    _check_integer("prompts", options.prompts, 1, len(held_out_prompts(TASKS[0])))
+    plan = Plan(
+        pair=_pair(options),
+        tasks=_words(options.tasks),
+        methods=_words(options.methods) if options.methods else tuple(DRAFTERS),
+        draft_lengths=parse_integers("draft-lengths", options.draft_lengths),
+        temperature=options.temperature,
+        max_new_tokens=options.max_new_tokens,
+        prompts=options.prompts,
+        repeats=options.repeat,
+        device=options.device,
+        dtype=options.dtype,
+    )
+    return benchmark(plan, progress)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _describe(pair: Pair) -> dict[str, Any]:
@@ -119,7 +143,9 @@ def _config(options: Namespace) -> DecodingConfig:
     return DecodingConfig(
         method=method.name,
         draft_length=options.draft_length,
-        branching=branching if options.branching is None else parse_branching(options.branching),
+        branching=branching
+        if options.branching is None
+        else parse_integers("branching", options.branching),
         tree_kind=_rule(options.rule, method.kinds),
         temperature=options.temperature,
         top_k=options.top_k,
@@ -129,12 +155,12 @@ def _config(options: Namespace) -> DecodingConfig:
     )
 
 
-def parse_branching(text: str) -> tuple[int, ...]:
-    """`3,2` -> (3, 2); an empty text is a chain."""
-    widths = [part.strip() for part in text.split(",")] if text.strip() else []
-    if not all(part.isascii() and part.isdigit() for part in widths):
-        raise InputError(f"branching must be integers with commas, such as 3,2, got {text!r}")
-    return tuple(map(int, widths))
+def parse_integers(name: str, text: str) -> tuple[int, ...]:
+    """`3,2` -> (3, 2); an empty text is an empty tuple."""
+    parts = _words(text)
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise InputError(f"{name} must be integers with commas, such as 3,2, got {text!r}")
+    return tuple(map(int, parts))
 
 
 def _rule(name: str | None, kinds: tuple[ProposalKind, ...]) -> ProposalKind:

@@ -107,9 +107,12 @@ class Race:
 
     def text(self, lane: Lane) -> str:
         """What a lane has written so far."""
+        return self._codec.decode(self.emitted_ids(lane))
+
+    def emitted_ids(self, lane: Lane) -> tuple[int, ...]:
+        """The tokens that a lane has written so far."""
         trace = self._recorder.fill(self.header)
-        ids = trace.baseline_ids if lane is Lane.BASELINE else trace.emitted_ids
-        return self._codec.decode(ids)
+        return trace.baseline_ids if lane is Lane.BASELINE else trace.emitted_ids
 
     def close(self) -> None:
         """Free both runs; a lane that has not ended stays unfinished in the trace."""

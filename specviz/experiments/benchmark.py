@@ -1,0 +1,148 @@
+"""Methods x tasks x draft lengths beside the baseline and the library's own decoding.
+
+Every contender decodes the same prompts in one pass over all contenders, then in the reverse
+order, and so on, so that a drift of the machine hits all alike; speedups compare neighbours in
+time. Seconds are wall clock around whole calls, for all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.race import Lane
+from specviz.experiments.peers import LibraryPeer
+from specviz.experiments.racing import RaceRequest, start_race
+from specviz.metrics import acceptance_rate, block_efficiency
+from specviz.models.catalog import Pair
+from specviz.models.pairs import load_pair
+from specviz.prompts import held_out_prompts
+from specviz.records import DecodingConfig, Round
+
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure; `prompts` counts the held-out prompts per task."""
+
+    pair: Pair
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...]
+    draft_lengths: tuple[int, ...]
+    temperature: float = 0.0
+    max_new_tokens: int = 128
+    prompts: int = 3
+    repeats: int = 2
+    device: str = "auto"
+    dtype: str = "float32"
+
+
+@dataclass(slots=True)
+class Contender:
+    """One way to decode: runs one prompt and returns its token count; collects its passes."""
+
+    name: str
+    draft_length: int | None
+    run: Callable[[str], int]
+    tokens: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+
+    def pass_over(self, prompts: Sequence[str]) -> None:
+        began = time.perf_counter()
+        self.tokens.append(sum(self.run(prompt) for prompt in prompts))
+        self.seconds.append(time.perf_counter() - began)
+
+    @property
+    def rates(self) -> list[float]:
+        """Tokens per second of every pass."""
+        return [count / spent for count, spent in zip(self.tokens, self.seconds, strict=True)]
+
+
+def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+    """One row per task and contender, speedups over the baseline of the same pass."""
+    load_pair(plan.pair, plan.device, plan.dtype)
+    peer = LibraryPeer(plan.pair, plan.device, plan.dtype) if plan.temperature == 0 else None
+    rows: list[dict[str, Any]] = []
+    for task in plan.tasks:
+        contenders = _contenders(plan, task, peer)
+        prompts = held_out_prompts(task)[: plan.prompts]
+        for contender in contenders:  # warm-up, not counted
+            contender.run(prompts[0])
+            contender.rounds.clear()
+        for repeat in range(plan.repeats):
+            for contender in contenders if repeat % 2 == 0 else contenders[::-1]:
+                contender.pass_over(prompts)
+            progress(f"{task}: pass {repeat + 1} of {plan.repeats}")
+        rows.extend(_row(task, contender, contenders[0]) for contender in contenders)
+    return {"rows": rows, "temperature": plan.temperature, "max_new_tokens": plan.max_new_tokens}
+
+
+def _contenders(plan: Plan, task: str, peer: LibraryPeer | None) -> list[Contender]:
+    baseline = Contender(BASELINE, None, lambda prompt: 0)
+    baseline.run = lambda prompt: _decode(_request(plan, task, prompt), Lane.BASELINE, baseline)
+    listed = [baseline]
+    for method in plan.methods:
+        listed += [_method_contender(plan, task, method, k) for k in plan.draft_lengths]
+    return listed if peer is None else listed + _peer_contenders(plan, task, peer)
+
+
+def _method_contender(plan: Plan, task: str, method: str, draft_length: int) -> Contender:
+    contender = Contender(method, draft_length, lambda prompt: 0)
+
+    def run(prompt: str) -> int:
+        request = _request(plan, task, prompt)
+        branching = method_named(method).default_branching[:draft_length]
+        config = replace(
+            request.config, method=method, draft_length=draft_length, branching=branching
+        )
+        return _decode(replace(request, config=config), Lane.SPECULATIVE, contender)
+
+    contender.run = run
+    return contender
+
+
+def _peer_contenders(plan: Plan, task: str, peer: LibraryPeer) -> list[Contender]:
+    codec = load_pair(plan.pair, plan.device, plan.dtype).codec
+    limit = plan.max_new_tokens
+
+    def plain(prompt: str) -> int:
+        return len(peer.generate(codec.encode(prompt, task), limit))
+
+    def assisted(draft_length: int) -> Callable[[str], int]:
+        return lambda prompt: len(peer.assisted(codec.encode(prompt, task), limit, draft_length))
+
+    return [
+        Contender("generate()", None, plain),
+        *(Contender("generate(assistant_model)", k, assisted(k)) for k in plan.draft_lengths),
+    ]
+
+
+def _request(plan: Plan, task: str, prompt: str) -> RaceRequest:
+    config = DecodingConfig(temperature=plan.temperature, max_new_tokens=plan.max_new_tokens)
+    return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
+
+
+def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
+    race = start_race(request)
+    contender.rounds += [each for each in race.run_lane(lane) if isinstance(each, Round)]
+    return len(race.emitted_ids(lane))
+
+
+def _row(task: str, contender: Contender, baseline: Contender) -> dict[str, Any]:
+    ratios = [ours / base for ours, base in zip(contender.rates, baseline.rates, strict=True)]
+    return {
+        "task": task,
+        "method": contender.name,
+        "draft_length": contender.draft_length,
+        "tokens_per_second": median(contender.rates),
+        "speedup": median(ratios),
+        "speedup_spread": [min(ratios), max(ratios)],
+        "acceptance_rate": acceptance_rate(contender.rounds),
+        "block_efficiency": block_efficiency(contender.rounds),
+    }
