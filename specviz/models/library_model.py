@@ -69,6 +69,12 @@ class LibraryModel:
         cache.advance(count)
         return ForwardOutput(logits[..., : self._info.vocab_size])
 
+    @torch.inference_mode()
+    def plain_logits(self, token_ids: Tensor) -> Tensor:  # [B, N] -> [B, N, V]
+        """The module's forward without cache, mask or positions: what all else must equal."""
+        logits: Tensor = self._module(input_ids=token_ids, use_cache=False).logits
+        return logits[..., : self._info.vocab_size]
+
 
 class _LibraryCache(Cache):  # type: ignore[misc]
     """A `SlotCache` in the shape that the library's layers expect."""

@@ -32,6 +32,7 @@ DTYPES = {
     "float16": torch.float16,
 }
 DEVICES = ("auto", "cpu", "cuda")
+DEFAULT_CONTEXT = 2048  # where the configuration names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,11 @@ def _read_weights(source: str, folder: Path, config: Any, dtype: torch.dtype) ->
             output_loading_info=True,
         )
     except Exception as error:  # safetensors, torch and transformers each raise their own
+        if "scaled_dot_product_attention" in str(error):
+            raise InputError(
+                f"model {source!r} ({config.model_type}) takes no mask of a draft tree (no sdpa "
+                "attention): choose another model"
+            ) from None
         raise InputError(
             f"model {source!r} has weights that cannot be read: {_line(error)}"
         ) from None
@@ -175,7 +181,7 @@ def _describe(name: str, module: Any, tokenizer: Any) -> ModelInfo:
         layers=int(config.num_hidden_layers),
         hidden_size=int(config.hidden_size),
         vocab_size=min(int(config.vocab_size), known),
-        context_length=int(config.max_position_embeddings),
+        context_length=int(getattr(config, "max_position_embeddings", None) or DEFAULT_CONTEXT),
     )
 
 

@@ -6,6 +6,7 @@ fetched: no pickles, no code.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -23,10 +24,10 @@ _UNWANTED = ["*/*", "consolidated*"]  # subfolders, and second copies of the wei
 
 def find_model_folder(source: str, settings: Settings) -> Path:
     """The local folder of `source`; raises InputError where there is none to be had."""
-    folder = Path(source).expanduser()
-    if folder.is_dir():
-        return folder
-    if folder.is_file():
+    folder = os.path.expanduser(source)
+    if os.path.isdir(folder):
+        return Path(folder)
+    if os.path.isfile(folder):
         raise InputError(f"model must be a folder or a Hub id, got the file {source!r}")
     if not _HUB_ID.fullmatch(source):
         raise InputError(f"model folder {source!r} does not exist; check the path")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+import tokenizers
 import torch
+from tokenizers import decoders, models, pre_tokenizers
 from transformers import (
     GPT2Config,
     GPTNeoXConfig,
@@ -14,6 +18,7 @@ from transformers import (
     OPTConfig,
     PretrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen3Config,
 )
@@ -106,3 +111,41 @@ def tiny_module() -> Callable[..., PreTrainedModel]:
 @pytest.fixture(scope="session")
 def tiny_info() -> Callable[..., ModelInfo]:
     return describe
+
+
+SPECIAL = ("<|endoftext|>", "<|code|>", "<|story|>")
+
+
+def build_tokenizer(extra: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
+    """Byte-level: control tokens, the 256 bytes, then merged pieces (none but `extra`)."""
+    pieces = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), *extra]
+    backend = tokenizers.Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(list(SPECIAL))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=SPECIAL[0])
+
+
+SAVED_VOCAB = 300  # more than the tokenizer's 259
+
+
+@pytest.fixture
+def save_model(tmp_path: Path) -> Callable[..., Path]:
+    """Write a random model and its tokenizer into a folder of the test."""
+
+    def save(family: str = "llama", name: str = "model", **changes: Any) -> Path:
+        config = _config(family)
+        config.vocab_size = SAVED_VOCAB
+        for key, value in changes.items():
+            setattr(config, key, value)
+        folder = tmp_path / name
+        build_module(family, config).save_pretrained(folder)
+        build_tokenizer().save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> Callable[..., PreTrainedTokenizerFast]:
+    return build_tokenizer
