@@ -1,4 +1,5 @@
-# make run | test | lint | typecheck | models
+# make run | test | lint | typecheck | models CORPUS=DIR
+# TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 7860
@@ -14,7 +15,7 @@ setup-dev: .venv/dev.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/run.stamp: requirements.txt constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet torch==2.13.0 -c constraints.txt
+	$(BIN)/pip install --quiet torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(BIN)/pip install --quiet -r requirements.txt -c constraints.txt
 	@touch $@
 
@@ -23,7 +24,7 @@ setup-dev: .venv/dev.stamp
 	@touch $@
 
 browser:
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	@command -v chromium >/dev/null || \
 		{ echo "installing chromium for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium; }
 
 run: setup

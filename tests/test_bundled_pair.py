@@ -1,0 +1,104 @@
+"""The shipped pair, on its held-out prompts: the same text as the baseline and as transformers.
+
+Float32, because a forward over several tokens rounds otherwise than one over a single token, and
+a near tie may then flip.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.registry import DRAFTERS, Setup, make_drafter
+from specviz.decoding.target import cache_capacity
+from specviz.experiments.losslessness import measure_losslessness
+from specviz.experiments.peers import LibraryPeer
+from specviz.models.catalog import pair_named
+from specviz.models.pairs import load_pair
+from specviz.prompts import TASKS, held_out_prompt
+from specviz.records import BaselineStep, DecodingConfig, Prefill, Round
+
+PROMPTS_PER_TASK = 10
+LENGTH = 48
+PROMPTS = [(task, number) for task in TASKS for number in range(1, PROMPTS_PER_TASK + 1)]
+
+
+@cache
+def loaded():
+    return load_pair(pair_named("bundled"), "cpu", "float32")
+
+
+@cache
+def prompt_ids(task, number):
+    return tuple(loaded().codec.encode(held_out_prompt(task, number), task))
+
+
+def text_of(events):
+    ids = []
+    for event in events:
+        match event:
+            case Prefill():
+                ids.append(event.extra.token_id)
+            case Round():
+                ids.extend(event.emitted_ids)
+            case BaselineStep():
+                ids.append(event.token_id)
+    return ids
+
+
+@cache
+def baseline(task, number):
+    config = DecodingConfig(max_new_tokens=LENGTH)
+    ids = prompt_ids(task, number)
+    return text_of(autoregressive.decode(loaded().target, ids, config, loaded().codec.eos_ids))
+
+
+def differences(decode):
+    return [prompt for prompt in PROMPTS if decode(*prompt) != baseline(*prompt)]
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
+def test_greedy_text_equals_the_baseline_on_50_held_out_prompts(method):
+    config = DecodingConfig(
+        method=method.name, branching=method.default_branching, max_new_tokens=LENGTH
+    )
+
+    def speculate(task, number):
+        ids = prompt_ids(task, number)
+        setup = Setup(loaded().target, loaded().draft, config, cache_capacity(ids, config))
+        ends = loaded().codec.eos_ids
+        return text_of(speculative.decode(setup.target, make_drafter(setup), ids, config, ends))
+
+    assert differences(speculate) == []
+
+
+def test_the_baseline_equals_generate_of_transformers_on_50_held_out_prompts():
+    peer = LibraryPeer(pair_named("bundled"), "cpu", "float32")
+    assert differences(lambda task, number: peer.generate(prompt_ids(task, number), LENGTH)) == []
+
+
+@pytest.mark.parametrize("temperature, top_p", [(0.7, 1.0), (1.0, 1.0), (1.0, 0.9)])
+def test_total_variation_is_at_its_noise_floor(temperature, top_p):
+    method = DRAFTERS["draft-tree"]
+    config = DecodingConfig(
+        method=method.name,
+        draft_length=2,
+        branching=(2,),
+        temperature=temperature,
+        top_p=top_p,
+    )
+    contexts = [prompt_ids(task, 1)[:16] for task in TASKS]
+    for kind in method.kinds:
+        found = measure_losslessness(loaded(), replace(config, tree_kind=kind), contexts, 250)
+        assert found.verdict == "lossless", found
+
+
+def test_the_measurement_notices_a_biased_rule(monkeypatch):
+    """Resampling rejected tokens from p instead of the residual."""
+    import specviz.decoding.verification as verification
+
+    monkeypatch.setattr(verification, "residual", lambda p, q: p)
+    contexts = [prompt_ids(task, 1)[:16] for task in TASKS]
+    config = DecodingConfig(draft_length=2, temperature=1.0)
+    assert measure_losslessness(loaded(), config, contexts, 1500).verdict == "biased"

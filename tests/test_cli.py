@@ -1,0 +1,108 @@
+"""The command line's contract: one JSON value on stdout, one line and status 2 for bad input."""
+
+import json
+
+import pytest
+
+from specviz.cli import main
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.trace_file import load
+
+
+def run(capsys, *arguments):
+    status = main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def run_json(capsys, *arguments):
+    status, out, _ = run(capsys, *arguments, "--json")
+    assert status == 0
+    return json.loads(out)
+
+
+def test_methods_lists_the_registry(capsys):
+    listed = run_json(capsys, "methods")
+    assert [method["name"] for method in listed] == list(DRAFTERS)
+    assert set(listed[0]) == {"name", "title", "lossless", "proposal", "needs"}
+
+
+def test_models_tells_the_size_of_the_bundled_pair(capsys):
+    bundled = run_json(capsys, "models")[0]
+    assert bundled["name"] == "bundled" and bundled["source"] == "bundled"
+    assert bundled["target"]["parameters"] > bundled["draft"]["parameters"] > 100_000
+    assert bundled["methods"] == list(DRAFTERS)
+
+
+def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
+    file = tmp_path / "race.json.gz"
+    result = run_json(
+        capsys, "race", "--max-new-tokens", "12", "--repeat", "2", "--trace", str(file)
+    )
+    assert result["identical"] is True and result["first_divergence"] is None
+    assert result["baseline"]["text"] == result["speculative"]["text"] != ""
+    assert result["baseline"]["tokens"] == result["speculative"]["tokens"] == 12
+    low, high = result["speedup_spread"]
+    assert low <= result["speedup"] <= high
+    trace = load(file)
+    assert len(trace.emitted_ids) == 12 and trace.emitted_ids == trace.baseline_ids
+
+
+@pytest.mark.parametrize("method", DRAFTERS)
+def test_race_runs_every_method_on_free_text(capsys, method):
+    result = run_json(
+        capsys, "race", "--method", method, "--prompt", "one two one two one", "--repeat", "1",
+        "--max-new-tokens", "8", "--temperature", "0.8", "--seed", "3",
+    )  # fmt: skip
+    assert result["method"] == method and result["identical"] is None
+    assert result["speculative"]["target_forwards"] >= 2
+
+
+def test_lossless_gives_a_verdict(capsys):
+    result = run_json(capsys, "lossless", "--samples", "100", "--draft-length", "2")
+    assert result["verdict"] == "lossless"
+    assert 0 < result["total_variation"] <= result["noise_ceiling"]
+
+
+BAD = {
+    "draft_length must be an integer from 1 to 32, got 0": ["--draft-length", "0"],
+    "draft_length must be an integer from 1 to 32, got 1000000": ["--draft-length", "1000000"],
+    "temperature must be from 0 to 5, got -1.0": ["--temperature", "-1"],
+    "temperature must be from 0 to 5, got nan": ["--temperature", "nan"],
+    "top_p must be above 0 and at most 1, got 0.0": ["--top-p", "0"],
+    "top_k must be 0 (off) or more, got -3": ["--top-k", "-3"],
+    "method must be one of": ["--method", "nonsense"],
+    "rule must be one of iid for this method, got 'x'": ["--rule", "x"],
+    "branching must be empty for method draft-model": ["--branching", "2"],
+    "branching must be integers with commas": ["--method", "draft-tree", "--branching", "a"],
+    "at most 64 nodes": ["--method", "draft-tree", "--branching", "9,9"],
+    "task must be one of": ["--task", "poetry"],
+    "prompt-number must be from 1 to 40, got 41": ["--prompt-number", "41"],
+    "prompt must have some text": ["--prompt", "  "],
+    "prompt must have at most": ["--prompt", "word " * 3000],
+    "prompt-file 'absent.txt' cannot be read": ["--prompt-file", "absent.txt"],
+    "prompt and prompt-file must not be given together": ["--prompt", "a", "--prompt-file", "b"],
+    "pair must be one of": ["--pair", "nonsense"],
+    "target and draft must be given together": ["--target", "somewhere"],
+    "dtype must be one of": ["--dtype", "int3"],
+    "device must be one of": ["--device", "abacus"],
+    "repeat must be an integer from 1": ["--repeat", "0"],
+    "max_new_tokens must be an integer from 1": ["--max-new-tokens", "0"],
+    "unrecognized arguments: --bogus": ["--bogus"],
+    "invalid int value: 'many'": ["--draft-length", "many"],
+    "half of a surrogate pair": ["--prompt", "a\ud800b"],
+}
+
+
+@pytest.mark.parametrize("sentence", BAD)
+def test_bad_input_gives_one_line_and_status_2(capsys, sentence):
+    status, out, err = run(capsys, "race", *BAD[sentence])
+    assert status == 2 and out == ""
+    assert sentence in err
+    assert err.startswith("specviz: ") and err.count("\n") == 1
+
+
+def test_a_nul_and_ten_thousand_emoji_are_answered_not_crashed(capsys):
+    assert run(capsys, "race", "--prompt", "a\0b", "--max-new-tokens", "3")[0] == 0
+    status, _, err = run(capsys, "race", "--prompt", "🦄" * 10_000)
+    assert status == 2 and "prompt must have at most" in err
