@@ -26,11 +26,14 @@ class RootMeanSquareNorm:
         self._eps = eps
         self._width = weight.shape[-1]
         self._eps_tensor = torch.full((1,), eps, dtype=weight.dtype, device=weight.device)
+        self._by_hand = weight.device.type == "cpu" and weight.dtype is torch.float32
 
     def __call__(self, x: Tensor) -> Tensor:
-        if x.dtype is not torch.float32:
+        if not self._by_hand and self._weight.ndim == 1:
+            return F.rms_norm(x, (self._width,), self._weight, self._eps)
+        if not self._by_hand:
             return F.rms_norm(x, (self._width,), None, self._eps) * self._weight
-        # three small kernels where F.rms_norm takes six on CPU
+        # on CPU F.rms_norm takes twice the time of these kernels
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = torch.addcmul(self._eps_tensor, length, length, value=1 / self._width).rsqrt_()
         return (x * scale).mul_(self._weight)

@@ -56,9 +56,10 @@ def load_model(
     """
     where, number = resolve_device(device), resolve_dtype(dtype)
     _silence_library()
-    folder = find_model_folder(source, Settings.from_environment())
-    config = _read_config(source, folder)
+    settings = Settings.from_environment()
+    config = _read_config(source, find_model_folder(source, settings, weights=False))
     check_config(source, config)
+    folder = find_model_folder(source, settings)
     _check_weights(source, folder)
     tokenizer = _read_tokenizer(source, folder)
     module = _read_weights(source, folder, config, number)

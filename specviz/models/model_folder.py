@@ -18,12 +18,17 @@ from specviz.errors import InputError
 from specviz.settings import Settings
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_TEXT = ["*.json", "*.txt", "*.model"]  # configuration and tokenizer
+_WEIGHTS = ["*.safetensors"]
 _UNWANTED = ["*/*", "consolidated*"]  # subfolders, and second copies of the weights
 
 
-def find_model_folder(source: str, settings: Settings) -> Path:
-    """The local folder of `source`; raises InputError where there is none to be had."""
+def find_model_folder(source: str, settings: Settings, weights: bool = True) -> Path:
+    """The local folder of `source`; raises InputError where there is none to be had.
+
+    Without `weights` only configuration and tokenizer are sure to be in it, so that a model can be
+    refused before gigabytes are fetched.
+    """
     folder = os.path.expanduser(source)
     if os.path.isdir(folder):
         return Path(folder)
@@ -31,22 +36,9 @@ def find_model_folder(source: str, settings: Settings) -> Path:
         raise InputError(f"model must be a folder or a Hub id, got the file {source!r}")
     if not _HUB_ID.fullmatch(source):
         raise InputError(f"model folder {source!r} does not exist; check the path")
-    return _download(source, settings)
-
-
-def _download(source: str, settings: Settings) -> Path:
     disable_progress_bars()
     try:
-        if not settings.hub_offline:
-            _check_size(source, settings)
-        return Path(
-            huggingface_hub.snapshot_download(
-                source,
-                allow_patterns=_WANTED,
-                ignore_patterns=_UNWANTED,
-                local_files_only=settings.hub_offline,
-            )
-        )
+        return _download(source, settings, weights)
     except InputError:
         raise
     except errors.GatedRepoError:
@@ -62,10 +54,35 @@ def _download(source: str, settings: Settings) -> Path:
         raise InputError(_unreachable(source, settings, error)) from None
 
 
-def _check_size(source: str, settings: Settings) -> None:
-    files = huggingface_hub.HfApi().model_info(source, files_metadata=True).siblings or []
-    weights = [file for file in files if Path(file.rfilename).match("*.safetensors")]
-    size = sum(file.size or 0 for file in weights if "/" not in file.rfilename) / 1e9
+def _download(source: str, settings: Settings, weights: bool) -> Path:
+    if weights and not settings.hub_offline:
+        _check_files(source, settings)
+    folder = huggingface_hub.snapshot_download(
+        source,
+        allow_patterns=_TEXT + _WEIGHTS if weights else _TEXT,
+        ignore_patterns=_UNWANTED,
+        local_files_only=settings.hub_offline,
+    )
+    return Path(folder)
+
+
+def _check_files(source: str, settings: Settings) -> None:
+    try:
+        files = huggingface_hub.HfApi().model_info(source, files_metadata=True).siblings or []
+    except errors.HfHubHTTPError:
+        raise
+    except Exception:  # no answer, whatever the Hub client's transport calls that
+        return  # what was downloaded before still serves
+    weights = [
+        file
+        for file in files
+        if file.rfilename.endswith(".safetensors")
+        and "/" not in file.rfilename
+        and not file.rfilename.startswith("consolidated")
+    ]
+    if not weights:
+        raise InputError(f"model {source!r} must have its weights as *.safetensors, found none")
+    size = sum(file.size or 0 for file in weights) / 1e9
     if size > settings.max_model_gb:
         raise InputError(
             f"model {source!r} must be at most {settings.max_model_gb} GB (SPECVIZ_MAX_MODEL_GB), "

@@ -29,8 +29,6 @@ from specviz.records import ModelInfo
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
 VOCAB = 61
-ROTARY_FAMILIES = ("llama", "llama-grouped", "mistral", "qwen2", "qwen3")
-FAMILIES = (*ROTARY_FAMILIES, "gpt2", "opt", "gpt-neox")
 
 _ROTARY = dict(
     vocab_size=VOCAB,
@@ -49,6 +47,8 @@ def _config(family: str) -> PretrainedConfig:
             return LlamaConfig(**_ROTARY, tie_word_embeddings=True)
         case "llama-grouped":
             return LlamaConfig(**_GROUPED)
+        case "llama-biased":
+            return LlamaConfig(**_GROUPED, attention_bias=True, mlp_bias=True)
         case "mistral":
             return MistralConfig(**_GROUPED, sliding_window=None, head_dim=16)
         case "qwen2":

@@ -10,7 +10,7 @@ import torch
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama_model import LlamaModel, is_supported
 
-ROTARY_FAMILIES = ("llama", "llama-grouped", "mistral", "qwen2", "qwen3")
+ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")
 
 
 @pytest.fixture(params=ROTARY_FAMILIES)

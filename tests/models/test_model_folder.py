@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import huggingface_hub
 import pytest
 from huggingface_hub import errors
@@ -19,13 +18,14 @@ ONLINE, OFFLINE = Settings(), Settings(hub_offline=True)
 
 
 def answer(status: int) -> Any:
-    return httpx.Response(status, request=httpx.Request("GET", "https://huggingface.co"))
+    return SimpleNamespace(status_code=status, headers={}, request=None)
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
     """A Hub client that downloads nothing; `failure` is raised instead of an answer."""
-    state = SimpleNamespace(failure=None, files=[("model.safetensors", 10**9)], calls=[])
+    files = [("model.safetensors", 10**9)]
+    state = SimpleNamespace(failure=None, is_unreachable=False, files=files, calls=[])
 
     def snapshot_download(source: str, **options: Any) -> str:
         state.calls.append(options)
@@ -34,6 +34,8 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
         return str(tmp_path)
 
     def model_info(self: Any, source: str, **options: Any) -> Any:
+        if state.is_unreachable:
+            raise ConnectionError("no route")
         siblings = [SimpleNamespace(rfilename=name, size=size) for name, size in state.files]
         return SimpleNamespace(siblings=siblings)
 
@@ -61,6 +63,24 @@ def test_only_configuration_tokenizer_and_safetensors_are_fetched(
     assert set(wanted) == {"*.json", "*.safetensors", "*.txt", "*.model"}
 
 
+def test_without_a_connection_an_earlier_download_serves(
+    hub: SimpleNamespace, tmp_path: Path
+) -> None:
+    hub.is_unreachable = True
+    assert find_model_folder("owner/model", ONLINE) == tmp_path
+
+
+def test_weights_can_wait(hub: SimpleNamespace) -> None:
+    find_model_folder("owner/model", ONLINE, weights=False)
+    assert "*.safetensors" not in hub.calls[0]["allow_patterns"]
+
+
+def test_a_repository_of_pickles_is_refused_before_the_download(hub: SimpleNamespace) -> None:
+    hub.files = [("pytorch_model.bin", 10**9), ("onnx/model.safetensors", 10**9)]
+    assert "must have its weights as *.safetensors, found none" in refusal("owner/model")
+    assert hub.calls == []
+
+
 def test_offline_only_local_files_are_used(hub: SimpleNamespace) -> None:
     find_model_folder("owner/model", OFFLINE)
     assert hub.calls[0]["local_files_only"] is True
@@ -86,8 +106,8 @@ def test_a_model_that_is_too_large_is_refused_before_the_download(hub: SimpleNam
             "is gated: accept its terms on huggingface.co and set HF_TOKEN",
         ),
         (
-            httpx.ConnectError("no route"),
-            "is not on this machine and the Hub cannot be reached (ConnectError); "
+            ConnectionError("no route"),
+            "is not on this machine and the Hub cannot be reached (ConnectionError); "
             "choose the bundled pair or a model folder",
         ),
         (OSError("disk full"), "the Hub cannot be reached (OSError)"),

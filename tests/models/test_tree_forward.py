@@ -17,7 +17,7 @@ from specviz.models.library_model import LibraryModel
 from specviz.models.llama_model import LlamaModel
 
 VOCAB = 61
-ROTARY_FAMILIES = ("llama", "llama-grouped", "mistral", "qwen2", "qwen3")
+ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")
 OTHER_FAMILIES = ("gpt2", "opt", "gpt-neox")
 DEVICES = (
     "cpu",
