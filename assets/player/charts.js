@@ -23,13 +23,20 @@ export class Chart {
     this.onClick = onClick;
     this.figure = null;
     this.width = 0;
-    new ResizeObserver(() => this.resized()).observe(box.parentElement);
+    new ResizeObserver(() => this.resized()).observe(box);
   }
 
   // `figure` in light colours; the same object again only recolours.
   draw(figure) {
     this.figure = figure;
     this.react();
+  }
+
+  // Only the shapes over the same figure: much cheaper than a whole drawing.
+  drawShapes(shapes) {
+    if (!this.figure) return;
+    this.figure = { ...this.figure, layout: { ...this.figure.layout, shapes } };
+    plotly.relayout(this.box, { shapes });
   }
 
   clear() {
@@ -43,9 +50,10 @@ export class Chart {
   react() {
     if (!plotly || !this.figure) return;
     const { data, layout } = recolour(this.figure, this.theme.swap);
-    this.width = this.box.parentElement.clientWidth;
+    this.width = layout.width = this.box.clientWidth;
+    if (this.width === 0) return; // hidden: drawn when it shows
     if (this.theme.isLarge) enlarge(layout, data);
-    plotly.react(this.box, data, { ...layout, datarevision: undefined }, CONFIG);
+    plotly.react(this.box, data, layout, CONFIG);
     this.bind();
   }
 
@@ -56,8 +64,7 @@ export class Chart {
   }
 
   resized() {
-    const width = this.box.parentElement.clientWidth;
-    if (this.figure && width > 0 && Math.abs(width - this.width) > 1) this.react();
+    if (this.figure && Math.abs(this.box.clientWidth - this.width) > 1) this.react();
   }
 }
 

@@ -3,10 +3,11 @@
 
 import { Chart } from "./charts.js";
 import { EXTRA, ROOT } from "./cursor.js";
-import { element } from "./dom.js";
+import { element, setText } from "./dom.js";
 import { tokenLabel } from "./tooltip.js";
+import { VerdictTable } from "./verdict_table.js";
 
-const RING = { type: "scatter", mode: "markers", hoverinfo: "skip", cliponaxis: false };
+const RING = 12; // pixels
 
 export class Inspector {
   constructor(refs, theme, { onSelect }) {
@@ -15,30 +16,43 @@ export class Inspector {
     const select = (node) => typeof node === "number" && node !== ROOT && onSelect(node);
     this.tree = new Chart(refs.treeChart, theme, select);
     this.bars = new Chart(refs.barsChart, theme, select);
+    this.table = new VerdictTable(refs.verdicts, { onSelect });
     this.clear();
   }
 
   clear() {
-    this.shown = null;
+    this.shown = this.drawn = null;
+    this.isBarsDue = false;
     this.tree.clear();
     this.bars.clear();
+    this.table.clear();
+    this.refs.residualNote.hidden = true;
+    setText(this.refs.barsNote, "");
     this.refs.treeTitle.textContent = "Draft tree, and how the target judged it";
     this.refs.barsTitle.textContent = "Target p against draft q";
   }
 
-  draw(trace, index, node) {
+  // True while something is left for the next frame: the tree comes first, the bars after it, so
+  // that dragging along the timeline stays smooth. `isWhole` draws both at once.
+  draw(trace, index, node, isWhole = false) {
     const round = trace.rounds[index];
-    if (!round) return;
-    const key = `${index} ${node} ${this.theme.name} ${this.theme.isLarge}`;
-    if (this.shown === key) return;
-    this.shown = key;
-    this.drawTree(round, index, node);
-    this.drawBars(trace, round, node);
+    if (!round) return false;
+    const look = `${this.theme.name} ${this.theme.isLarge}`;
+    const isNewRound = this.drawn !== `${index} ${look}`;
+    const isNewStop = this.shown !== `${index} ${node} ${look}`;
+    this.drawn = `${index} ${look}`;
+    this.shown = `${index} ${node} ${look}`;
+    if (isNewRound) this.drawTree(round, index, node);
+    else if (isNewStop) this.tree.drawShapes(this.ring(round.treeFigure, node));
+    if (isNewStop) this.drawTable(trace, round, node);
+    if (isNewStop ? isWhole : this.isBarsDue) this.drawBars(trace, round, node);
+    this.isBarsDue = isNewStop && !isWhole;
+    return this.isBarsDue;
   }
 
   drawTree(round, index, node) {
-    const figure = round.treeFigure;
-    this.tree.draw({ ...figure, data: [...figure.data, this.ring(figure, node)] });
+    const { data, layout } = round.treeFigure;
+    this.tree.draw({ data, layout: { ...layout, shapes: this.ring({ data }, node) } });
     const kept = round.accepted.length;
     const drafted = round.outcomes.length;
     const counts = drafted ? `${kept} of ${drafted} drafted tokens accepted` : "nothing drafted";
@@ -46,33 +60,50 @@ export class Inspector {
   }
 
   // A ring around the selected node, found by the customdata of its marker.
-  ring(figure, node) {
-    for (const { customdata, x, y, mode } of figure.data) {
+  ring({ data }, node) {
+    for (const { customdata, x, y, mode } of data) {
       const at = mode === "markers" ? (customdata ?? []).indexOf(node) : -1;
-      if (at >= 0) return this.ringAt([x[at]], [y[at]]);
+      if (at >= 0) return [this.ringAt(x[at], y[at])];
     }
-    return this.ringAt([], []);
+    return [];
   }
 
   ringAt(x, y) {
+    const size = { xsizemode: "pixel", ysizemode: "pixel", x0: -RING, x1: RING, y0: -RING, y1: RING };
     const line = { width: 2, color: this.theme.selectColour };
-    return { ...RING, x, y, marker: { symbol: "circle-open", size: 24, line, color: line.color } };
+    return { type: "circle", ...size, xanchor: x, yanchor: y, line };
+  }
+
+  drawTable(trace, round, node) {
+    this.table.draw(trace, round, node);
+    this.refs.residualNote.hidden = !this.table.hasResidual;
   }
 
   drawBars(trace, round, node) {
     const figure = round.barsFigure(node);
-    if (figure) this.bars.draw(figure);
+    if (figure) this.bars.draw(withoutHeading(figure));
     else this.bars.clear();
+    setText(this.refs.barsNote, figure ? heading(figure) : "");
     const title = this.refs.barsTitle;
     title.replaceChildren(
       element("b", "", tokenLabel(trace.text(round.tokenId(node)))),
-      ` · ${verdictSentence(round, node)}`,
+      ` · ${verdictSentence(round, node, trace.isGreedy)}`,
     );
   }
 }
 
+// A chart cannot wrap its heading (its first annotation), so the page shows it above the chart.
+function heading({ layout }) {
+  return layout.annotations[0].text;
+}
+
+function withoutHeading({ data, layout }) {
+  const annotations = layout.annotations.slice(1);
+  return { data, layout: { ...layout, annotations, margin: { ...layout.margin, t: 26 } } };
+}
+
 // What happened to this token, in one line.
-export function verdictSentence(round, node) {
+export function verdictSentence(round, node, isGreedy = false) {
   if (node === EXTRA) {
     return {
       recovered: "recovered: drawn from what p has beyond q",
@@ -82,6 +113,9 @@ export function verdictSentence(round, node) {
   }
   const { accept, u, outcome } = round.verdict(node);
   if (outcome === "unreached") return "never examined: the walk ended before it";
+  if (isGreedy) {
+    return outcome === "accepted" ? "accepted: it is the target’s favourite too" : "rejected: the target’s favourite is another";
+  }
   if (accept >= 1) return "accepted: p ≥ q, so any u accepts";
   if (accept <= 0) return "rejected: p is 0 here, no u accepts";
   const relation = outcome === "accepted" ? "≤" : ">";

@@ -61,6 +61,7 @@ class App {
     refs.large.addEventListener("click", () => this.toggleLarge());
     refs.openKeys.addEventListener("click", () => refs.keys.showModal());
     refs.copyLink.addEventListener("click", () => this.copyLink());
+    this.root.addEventListener("click", (event) => this.jump(event));
     refs.keyList.append(...keyRows());
     refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
     const actions = {
@@ -86,7 +87,14 @@ class App {
     this.address.write();
     this.page.clear();
     this.setBusy(true, "starting …");
+    this.showResults();
     await this.transport.start(this.form.order);
+  }
+
+  // On a narrow screen the form fills the view: go to what is about to happen.
+  showResults() {
+    const { results } = this.refs;
+    if (results.getBoundingClientRect().top > window.innerHeight * 0.7) results.scrollIntoView();
   }
 
   async stop() {
@@ -137,10 +145,24 @@ class App {
 
   async copyLink() {
     this.address.write();
-    const { copyLink } = this.refs;
+    const { copyWord } = this.refs;
     const isCopied = await copied(this.address.link);
-    setText(copyLink, !this.address.fits ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");
-    window.setTimeout(() => setText(copyLink, "Copy link"), 2000);
+    setText(copyWord, !this.address.fits ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");
+    window.setTimeout(() => setText(copyWord, "Copy link"), 2000);
+  }
+
+  // A link inside the page: Gradio's <base> would turn it into a journey to another address.
+  jump(event) {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    const goal = this.root.querySelector(link.getAttribute("href"));
+    goal.scrollIntoView({ behavior: this.isStill ? "auto" : "smooth" });
+    goal.focus({ preventScroll: true });
+  }
+
+  get isStill() {
+    return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
   toggleLarge() {

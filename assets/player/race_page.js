@@ -106,7 +106,7 @@ export class RacePage {
     this.strip.draw(trace.rounds, cursor.round);
     this.strip.describe(cursor.round, this.momentText());
     refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
-    refs.play.textContent = this.playback.isPlaying ? "❚❚" : "▶";
+    refs.play.classList.toggle("is-playing", this.playback.isPlaying);
     refs.play.setAttribute("aria-label", this.playback.isPlaying ? "Pause" : "Play");
     this.drawMoment();
     if (!trace.header) return;
@@ -131,14 +131,21 @@ export class RacePage {
 
   drawCharts() {
     const now = performance.now();
-    const isSoon = this.trace.isLive && this.cursor.isFollowing && now - this.lastCharts < LIVE_CHART_MILLISECONDS;
-    if (isSoon) return;
+    const isFollowing = this.trace.isLive && this.cursor.isFollowing;
+    if (isFollowing && now - this.lastCharts < LIVE_CHART_MILLISECONDS) return;
     this.lastCharts = now;
-    this.inspector.draw(this.trace, this.cursor.round, this.cursor.node);
+    const { round, node } = this.cursor;
+    if (this.inspector.draw(this.trace, round, node, isFollowing)) this.askAgain();
     const { figures } = this.trace;
     if (!figures || figures === this.shownFigures) return;
     this.shownFigures = figures;
     for (const [name, chart] of Object.entries(this.charts)) chart.draw(figures[name]);
+  }
+
+  // One frame later, even where live charts are held back.
+  askAgain() {
+    if (!this.trace.isLive) this.lastCharts = 0;
+    this.frame.ask();
   }
 
   drawMoment() {
@@ -158,7 +165,7 @@ export class RacePage {
   }
 
   repaint() {
-    this.inspector.shown = null;
+    this.inspector.shown = this.inspector.drawn = null;
     this.shownFigures = null;
     this.lastCharts = 0;
     this.frame.ask();

@@ -58,7 +58,7 @@ function statistics(summary, header, ending) {
       value: speculative ? `${speculative.target_forwards} / ${speculative.tokens}` : NOTHING,
     },
     { label: firstTokenLabel(baseline, speculative), term: "ttft", value: milliseconds(speculative?.ttft_seconds) },
-    { label: "memory for the draft", term: "drafter_memory", value: header ? `+${bytes(header.drafter_bytes)}` : NOTHING },
+    { label: "memory for the draft", term: "drafter_memory", value: header ? memory(header.drafter_bytes) : NOTHING },
     textVerdict(summary, header, ending),
   ];
 }
@@ -101,8 +101,11 @@ export function milliseconds(seconds) {
   return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ms`;
 }
 
+function memory(count) {
+  return count ? `+${bytes(count)}` : "none";
+}
+
 export function bytes(count) {
-  if (!count) return "0 MB";
   const megabytes = count / 1e6;
   if (megabytes >= 1000) return `${(megabytes / 1000).toFixed(1)} GB`;
   return megabytes >= 0.1 ? `${megabytes.toFixed(1)} MB` : `${(count / 1000).toFixed(1)} kB`;

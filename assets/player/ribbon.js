@@ -6,7 +6,8 @@ import { element } from "./dom.js";
 export class Ribbon {
   constructor(box, { onSelect, onHover }) {
     this.box = box;
-    this.empty = [...box.childNodes];
+    this.empty = [...box.children];
+    box.replaceChildren(...this.empty);
     this.spans = [];
     this.selected = null;
     this.marked = [];

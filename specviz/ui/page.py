@@ -34,9 +34,9 @@ HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
 )
 
 
-def build_page() -> gr.Blocks:
+def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
-    handlers = Handlers()
+    handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
         race = player([handlers.join, handlers.look, handlers.stop])
         race.race(

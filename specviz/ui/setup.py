@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from specviz.decoding.drafters.registry import DRAFTERS, Method
-from specviz.experiments.racing import TASKS, device_name
+from specviz.experiments.racing import device_name
 from specviz.figures.theme import PALETTES
 from specviz.models.catalog import pairs
 from specviz.models.loading import DEVICES, DTYPES, resolve_device
+from specviz.prompts import TASKS
 from specviz.records import (
     MAX_DRAFT_LENGTH,
     MAX_NEW_TOKENS,

@@ -1,0 +1,64 @@
+// The walk of one round as a table: what was examined, in order, and what decided it.
+// Knows a round; a row selects its stop.
+
+import { EXTRA } from "./cursor.js";
+import { element } from "./dom.js";
+import { tokenLabel } from "./tooltip.js";
+
+const MARKS = { accepted: "●", rejected: "✕", recovered: "◆", bonus: "★", first: "◆" };
+
+export class VerdictTable {
+  constructor(table, { onSelect }) {
+    this.table = table;
+    this.rows = new Map();
+    table.addEventListener("click", (event) => {
+      const row = event.target.closest("tr[data-node]");
+      if (row) onSelect(Number(row.dataset.node));
+    });
+  }
+
+  clear() {
+    this.table.replaceChildren();
+    this.rows.clear();
+  }
+
+  // Whether a row compared a residual, which the star explains.
+  get hasResidual() {
+    return [...this.table.querySelectorAll(".number")].some((cell) => cell.textContent.endsWith("*"));
+  }
+
+  draw(trace, round, node) {
+    const raw = trace.isGreedy ? "raw " : "";
+    const head = element("tr");
+    for (const name of ["examined", `${raw}p`, `${raw}q`, "accept if u ≤", "u", "verdict"]) head.append(element("th", "", name));
+    this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
+    this.rows.get(node)?.classList.add("is-selected");
+    const [top, body] = [element("thead"), element("tbody")];
+    top.append(head);
+    body.append(...this.rows.values());
+    this.table.replaceChildren(top, body);
+  }
+}
+
+function row(trace, round, stop) {
+  const made = element("tr");
+  made.dataset.node = String(stop);
+  const outcome = stop === EXTRA ? round.extraKind : round.outcomes[stop];
+  const text = trace.text(round.tokenId(stop));
+  made.append(element("td", "token-text", tokenLabel(text)));
+  for (const value of stop === EXTRA ? ["", "", "", ""] : numbers(round.verdict(stop), trace.isGreedy)) {
+    made.append(element("td", "number", value));
+  }
+  const verdict = element("td", `verdict ${outcome}`);
+  verdict.append(element("i", "", MARKS[outcome]), ` ${outcome}`);
+  made.append(verdict);
+  return made;
+}
+
+function numbers(verdict, isGreedy) {
+  const { p, residual, q, accept, u } = verdict;
+  const compared = isGreedy ? verdict.raw_p : residual;
+  const drafted = isGreedy ? verdict.raw_q : q;
+  const star = !isGreedy && Math.abs(residual - p) > 1e-6 ? "*" : "";
+  return [`${compared.toFixed(3)}${star}`, drafted.toFixed(3), accept.toFixed(2), isGreedy ? "–" : u.toFixed(2)];
+}

@@ -1,0 +1,113 @@
+"""Browser tests: the real app in a process of its own, a real Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from race_driver import RaceDriver
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 90  # a busy machine; a quiet one takes a tenth
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--no-first-run"),
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The app as users start it, on the bundled models (or those of SPECVIZ_MODELS)."""
+    folder = Path(os.environ.get("SPECVIZ_MODELS") or ROOT / "assets" / "models")
+    if not (folder / "target" / "config.json").is_file():
+        pytest.skip(f"no models in {folder}")
+    log = tmp_path_factory.mktemp("app") / "log.txt"
+    yield from serve(["app.py"], log)
+
+
+@pytest.fixture(scope="session")
+def random_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same page over random races: quick, and every shape of tree and text can be had."""
+    log = tmp_path_factory.mktemp("random") / "log.txt"
+    yield from serve(["tests/browser/random_app.py"], log)
+
+
+def serve(command: list[str], log: Path) -> Iterator[str]:
+    port = free_port()
+    environment = os.environ | {"PORT": str(port), "HF_HUB_OFFLINE": "1"}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, *command, str(port)],
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            url = f"http://127.0.0.1:{port}/"
+            wait_until_served(url, process, log)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_until_served(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise RuntimeError(f"the app did not start:\n{log.read_text()}")
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., RaceDriver]]:
+    """Open a page in a context of its own; at the end nothing may have complained.
+
+    Every page is checked for console errors, exceptions and requests to other servers.
+    """
+    drivers: list[RaceDriver] = []
+
+    def open_one(url: str, query: str = "", **options: object) -> RaceDriver:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)  # type: ignore[arg-type]
+        driver = RaceDriver(context, url)
+        drivers.append(driver)
+        driver.go(query)
+        return driver
+
+    yield open_one
+    complaints = [complaint for driver in drivers for complaint in driver.complaints]
+    for driver in drivers:
+        driver.context.close()
+    assert complaints == []

@@ -1,0 +1,104 @@
+"""The race page as a person uses it: press, wait, read."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Response
+
+END_SECONDS = 90
+
+
+class RaceDriver:
+    """One tab; `complaints` collects whatever should not have happened in it."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.context, self.url = context, url
+        self.complaints: list[str] = []
+        self.page = context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
+        self.page.on("request", self._request)
+        self.page.on("response", self._response)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console {message.type}: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.complaints.append(f"outside request: {request.url}")
+
+    def _response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"status {response.status}: {response.url}")
+
+    # ---- doing
+
+    def go(self, query: str = "") -> None:
+        self.page.goto(self.url + query)
+        self.page.wait_for_selector("[data-ready]", timeout=60_000)
+
+    def reload(self) -> None:
+        """Leave in mid-sentence: Gradio complains of its own broken connection, no one else may."""
+        self.page.reload()
+        self.page.wait_for_selector("[data-ready]", timeout=60_000)
+        self.complaints[:] = [each for each in self.complaints if "AbortError" not in each]
+
+    def press_race(self) -> None:
+        self.ref("race").click()
+
+    def race(self) -> None:
+        """Press Race and wait for the end."""
+        self.press_race()
+        self.wait_for_end()
+
+    def wait_for_end(self, seconds: float = END_SECONDS) -> None:
+        self.page.wait_for_selector(".is-busy", state="detached", timeout=seconds * 1000)
+        self.page.wait_for_timeout(150)
+
+    def wait_for_rounds(self, count: int = 1) -> None:
+        self.until(f"specviz.page.trace.rounds.length >= {count}")
+
+    def until(self, condition: str, seconds: float = END_SECONDS) -> None:
+        self.page.wait_for_function(condition, timeout=seconds * 1000)
+
+    def fill(self, ref: str, text: str) -> None:
+        self.ref(ref).fill(text)
+
+    # ---- reading
+
+    def ref(self, name: str) -> Locator:
+        return self.page.locator(f"[data-ref={name}]")
+
+    def text(self, name: str) -> str:
+        return self.ref(name).inner_text().strip()
+
+    def evaluate(self, expression: str) -> Any:
+        return self.page.evaluate(expression)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.page.locator(".is-busy").count() > 0
+
+    @property
+    def errors(self) -> list[str]:
+        return [each.inner_text() for each in self.page.locator(".error:visible").all()]
+
+    @property
+    def query(self) -> str:
+        """The present address after the server's own part."""
+        return str(self.evaluate("location.href")).removeprefix(self.url)
+
+    @property
+    def rounds(self) -> int:
+        return int(self.evaluate("specviz.page.trace.rounds.length"))
+
+    def lane_text(self, lane: str) -> str:
+        """What the lane wrote, as the ribbon's own text."""
+        script = f"[...specviz.page.lanes.ribbons.{lane}.spans].map((s) => s.textContent).join('')"
+        return str(self.evaluate(script))
+
+    def settle(self, seconds: float = 0.1) -> None:
+        time.sleep(seconds)

@@ -1,0 +1,121 @@
+"""Input that breaks a rule: one sentence beside its control, and the page stays usable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+BAD_FIELDS = [
+    ("prompt", "", "prompt"),
+    ("prompt", "   \n ", "prompt"),
+    ("prompt", "word " * 20_000, "prompt"),
+    ("draftLength", "0", "draft_length"),
+    ("draftLength", "1000000", "draft_length"),
+    ("draftLength", "many", "draft_length"),
+    ("temperature", "-1", "temperature"),
+    ("temperature", "NaN", "temperature"),
+    ("temperature", "1e999", "temperature"),
+    ("temperature", "", "temperature"),
+    ("maxNewTokens", "0", "max_new_tokens"),
+    ("maxNewTokens", "5000", "max_new_tokens"),
+]
+
+
+@pytest.fixture(scope="module")
+def _shared() -> dict[str, RaceDriver]:
+    return {}
+
+
+def one_sentence(tab: RaceDriver) -> str:
+    """The one error on the page; checks that it is a sentence and no traceback."""
+    tab.wait_for_end(30)
+    assert len(tab.errors) == 1, tab.errors
+    (error,) = tab.errors
+    assert "\n" not in error and "Traceback" not in error and len(error) < 400
+    return error
+
+
+def assert_usable(tab: RaceDriver) -> None:
+    assert not tab.is_busy
+    assert tab.ref("race").is_enabled()
+
+
+def test_each_bad_field_gives_one_sentence_beside_it(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=8")
+    for ref, value, name in BAD_FIELDS:
+        before = tab.ref(ref).input_value()
+        tab.fill(ref, value)
+        tab.press_race()
+        error = one_sentence(tab)
+        assert re.match(rf"\W*{name}\b", error), (value[:20], error)
+        field = tab.page.locator(".field", has=tab.ref(ref)).first
+        assert field.locator(".error:visible").count() == 1
+        assert_usable(tab)
+        tab.fill(ref, before)
+        assert tab.errors == []
+    tab.race()
+    assert tab.rounds > 0
+
+
+def test_folded_settings_open_for_their_error(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=8")
+    tab.ref("more").locator("summary").click()
+    for ref, value, name in [
+        ("topK", "-1", "top_k"),
+        ("topP", "0", "top_p"),
+        ("seed", "-1", "seed"),
+    ]:
+        before = tab.ref(ref).input_value()
+        tab.fill(ref, value)
+        tab.press_race()
+        assert name in one_sentence(tab)
+        tab.fill(ref, before)
+
+
+def test_bad_trees_are_named(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=8&method=draft-tree&k=3")
+    for branching in ("3;2", "0", "8,8,8", "1,1,1,1,1"):
+        tab.fill("branching", branching)
+        tab.press_race()
+        assert "branching" in one_sentence(tab)
+
+
+def test_models_that_are_none_are_named(app_url: str, open_page: Open, tmp_path: Path) -> None:
+    tab = open_page(app_url, "?task=code&tokens=8&pair=custom")
+    for target in ("", str(tmp_path), "/does/not/exist"):
+        tab.fill("target", target)
+        tab.fill("draft", str(tmp_path))
+        tab.press_race()
+        assert one_sentence(tab)
+        assert_usable(tab)
+
+
+def test_an_unknown_method_is_refused_by_the_server_too(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=8")
+    tab.evaluate("specviz.transport.start({...specviz.form.order, method: 'magic'})")
+    tab.until("document.querySelector('.error:not([hidden])') !== null", 20)
+    assert "method must be one of" in one_sentence(tab)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["'\\u0000 NUL'", "'half a pair: \\ud83d!'", "'\\udc00'", "'🙂'.repeat(10000)"],
+    ids=["NUL", "high-surrogate", "low-surrogate", "emoji"],
+)
+def test_odd_text_runs_or_is_refused_in_one_sentence(
+    app_url: str, open_page: Open, text: str
+) -> None:
+    tab = open_page(app_url, "?tokens=8")
+    tab.evaluate(f"specviz.transport.start({{...specviz.form.order, prompt: {text}}})")
+    tab.until("!specviz.transport.isBusy", 60)
+    tab.settle()
+    assert len(tab.errors) == 1 or tab.rounds > 0
+    if tab.errors:
+        assert "prompt" in one_sentence(tab)
+    assert_usable(tab)

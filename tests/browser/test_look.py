@@ -1,0 +1,70 @@
+"""The page on small and large screens, in light and dark, with large type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 820, 1440])
+def test_nothing_overflows_sideways(
+    random_url: str, open_page: Open, width: int, scheme: str
+) -> None:
+    size = {"width": width, "height": 900}
+    tab = open_page(
+        random_url,
+        "?tokens=8&seed=4&temperature=0.7&method=draft-tree&k=4&branching=3",
+        viewport=size,
+        color_scheme=scheme,
+    )
+    assert tab.evaluate(OVERFLOW) <= 0
+    tab.race()
+    assert tab.evaluate(OVERFLOW) <= 0
+    tab.ref("large").click()
+    tab.settle(0.3)
+    assert tab.evaluate(OVERFLOW) <= 0
+
+
+def test_dark_follows_the_system_and_the_switch_is_remembered(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=4", color_scheme="dark")
+    theme = "document.documentElement.dataset.theme"
+    assert tab.evaluate(theme) == "dark"
+    tab.race()
+    ink = "specviz.page.theme.palette.accepted"
+    colours = "JSON.stringify(specviz.page.inspector.tree.box.data)"
+    assert tab.evaluate(ink) in tab.evaluate(colours)
+    tab.ref("theme").click()
+    tab.settle(0.3)
+    assert tab.evaluate(theme) == "light"
+    assert tab.evaluate(ink) in tab.evaluate(colours)
+    tab.go()
+    assert tab.evaluate(theme) == "light"
+
+
+def test_every_control_has_a_name_and_visible_focus(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url)
+    nameless = tab.evaluate(
+        "[...document.querySelectorAll('.specviz :is(button, input, select, textarea)')]"
+        ".filter((c) => !(c.ariaLabel || c.labels?.length || c.textContent.trim()))"
+        ".map((c) => c.outerHTML)"
+    )
+    assert nameless == []
+    seen = set()
+    for _ in range(45):
+        tab.page.keyboard.press("Tab")
+        name, outline = tab.evaluate(
+            "[document.activeElement.dataset.ref ?? document.activeElement.tagName,"
+            "getComputedStyle(document.activeElement).outlineStyle]"
+        )
+        seen.add(name)
+        assert outline != "none" or name == "BODY", name
+    assert {"prompt", "pair", "method", "draftLength", "temperature", "race"} <= seen

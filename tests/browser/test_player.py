@@ -1,0 +1,156 @@
+"""The player alone, over random races: nothing lost, quick, linked, inert to hostile text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+from race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+WATCH_END = """
+(() => {
+  const take = specviz.transport.deliver.bind(specviz.transport);
+  specviz.transport.deliver = (messages) => {
+    if (messages.some((each) => each.kind === "end")) window.endHeard = performance.now();
+    take(messages);
+  };
+  const draw = specviz.page.drawCharts.bind(specviz.page);
+  specviz.page.drawCharts = () => {
+    draw();
+    if (!specviz.page.trace.isLive) window.endDrawn ??= performance.now();
+  };
+})()
+"""
+
+
+def test_a_race_of_200_rounds_loses_none_and_is_drawn_at_once(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=200&seed=7&temperature=0.7")
+    tab.evaluate(WATCH_END)
+    tab.race()
+    indices = tab.evaluate("specviz.page.trace.rounds.map((round) => round.record.i)")
+    assert indices == list(range(200))
+    tab.until("window.endDrawn !== undefined", 5)
+    assert tab.evaluate("window.endDrawn - window.endHeard") <= 300
+    assert "round 200 of 200" in tab.text("moment")
+
+
+def test_lost_batches_are_fetched_again(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=60&seed=3&temperature=0.7")
+    tab.evaluate(
+        "(() => { const take = specviz.transport.take.bind(specviz.transport); let n = 0;"
+        "specviz.transport.take = (batch) => { n += 1; if (n % 3) take(batch); };"
+        "})()"
+    )
+    tab.race()
+    assert tab.evaluate("specviz.page.trace.rounds.map((r) => r.record.i)") == list(range(60))
+
+
+def test_scrubbing_a_tree_of_32_nodes_redraws_quickly(random_url: str, open_page: Open) -> None:
+    tab = open_page(
+        random_url, "?tokens=40&seed=5&temperature=0.7&method=draft-tree&k=4&branching=3%2C2%2C2"
+    )
+    tab.race()
+    assert tab.evaluate("specviz.page.trace.rounds[0].outcomes.length") >= 32
+    assert tab.evaluate("document.querySelector('.js-plotly-plot') !== null")
+    times = tab.evaluate("specviz.page.trace.rounds.map((_, at) => specviz.page.timeDraw(at))")
+    assert median(times) <= 50, sorted(times)
+
+
+def test_scrubbing_asks_the_server_nothing(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=30&seed=5&temperature=0.7")
+    tab.race()
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    box = tab.ref("strip").bounding_box()
+    assert box is not None
+    tab.ref("strip").scroll_into_view_if_needed()
+    for share in (0.02, 0.2, 0.4):
+        tab.ref("strip").click(position={"x": share * box["width"], "y": box["height"] / 2})
+        tab.settle()
+    assert tab.evaluate("specviz.page.cursor.round") > 0
+    assert asked == []
+
+
+def test_hostile_token_text_is_inert_and_whole(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=60&seed=2&temperature=0.7")
+    tab.page.get_by_role("radio", name="free").click()
+    tab.fill("prompt", "<img src=x onerror=window.pwned=1> ${window.pwned=1} {{constructor}}")
+    tab.race()
+    texts = tab.lane_text("speculative") + tab.lane_text("baseline")
+    for hostile in ("<img src=x", "</script><script>", "${window.pwned=1}", "\\`${alert(1)}"):
+        assert hostile in texts
+    for _ in range(60):
+        tab.page.keyboard.press("ArrowRight")
+    tab.page.locator(".token").last.hover()
+    assert tab.evaluate("window.pwned === undefined")
+    assert tab.page.locator(".specviz img").count() == 0
+
+
+def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=20&seed=4&temperature=0.7")
+    tab.race()
+    tab.page.locator("[data-ref=speculativeRibbon] .token.accepted").nth(5).click()
+    tab.settle()
+    token = tab.evaluate(
+        "specviz.page.trace.tokens.speculative[specviz.page.trace.tokenOf("
+        "specviz.page.cursor.round, specviz.page.cursor.node)]"
+    )
+    assert token["origin"] == "accepted"
+    selected = tab.page.locator("[data-ref=speculativeRibbon] .token.is-selected")
+    assert selected.count() == 1 and selected.inner_text() == token["text"]
+    assert tab.page.locator("[data-ref=baselineRibbon] .token.is-selected").count() == 1
+    row = tab.page.locator("[data-ref=verdicts] tr.is-selected")
+    assert row.get_attribute("data-node") == str(token["node"])
+    assert tab.ref("strip").get_attribute("aria-valuenow") == str(token["round"] + 1)
+    assert tab.evaluate("specviz.page.inspector.tree.box.layout.shapes.length") == 1
+    tab.page.locator("[data-ref=verdicts] tbody tr").first.click()
+    assert tab.evaluate("specviz.page.cursor.node") == 0
+
+
+def test_keys_walk_the_race(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
+    tab.page.locator("body").click(position={"x": 5, "y": 500})
+    tab.page.keyboard.press("Enter")
+    tab.wait_for_end()
+    keys = tab.page.keyboard
+    at = "[specviz.page.cursor.round, specviz.page.cursor.node]"
+    stops = "specviz.page.trace.rounds[specviz.page.cursor.round].stops"
+    keys.press("Home")
+    assert tab.evaluate(at) == [0, tab.evaluate(stops)[0]]
+    walked = 0
+    while tab.evaluate("specviz.page.cursor.round") == 0:
+        keys.press("ArrowRight")
+        walked += 1
+    assert walked == tab.evaluate("specviz.page.trace.rounds[0].stops.length")
+    keys.press("ArrowLeft")
+    assert tab.evaluate("specviz.page.cursor.round") == 0
+    keys.press("Shift+ArrowRight")
+    assert tab.evaluate("specviz.page.cursor.round") == 1
+    keys.press("End")
+    assert tab.evaluate("specviz.page.cursor.round") == 11
+    keys.press("Space")
+    tab.until("specviz.page.playback.isPlaying", 5)
+    keys.press("Space")
+    assert not tab.evaluate("specviz.page.playback.isPlaying")
+    keys.press("?")
+    assert tab.ref("keys").is_visible()
+    keys.press("Escape")
+    assert not tab.ref("keys").is_visible()
+
+
+def test_typing_in_a_field_moves_no_cursor(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=6&seed=4&temperature=0.7")
+    tab.race()
+    before = tab.evaluate("specviz.page.cursor.round")
+    tab.ref("prompt").focus()
+    tab.page.keyboard.type("a ? f ")
+    tab.page.keyboard.press("Home")
+    assert tab.evaluate("specviz.page.cursor.round") == before
+    assert not tab.ref("keys").is_visible()
+    tab.page.keyboard.press("Control+Enter")
+    tab.until("specviz.transport.isBusy || specviz.page.trace.header.prompt.includes('a ? f')", 10)
+    tab.wait_for_end()

@@ -1,0 +1,131 @@
+"""The race as a user sees it, on real models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+
+def test_both_texts_are_equal_at_temperature_zero(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=40")
+    tab.race()
+    assert tab.lane_text("baseline") == tab.lane_text("speculative") != ""
+    assert tab.text("stats").count("identical") == 1
+    assert "40 of 40 tokens" in tab.text("stats")
+    assert tab.text("speedup").endswith("×")
+
+
+def test_above_zero_the_page_claims_the_distribution_and_links_its_proof(
+    app_url: str, open_page: Open
+) -> None:
+    tab = open_page(app_url, "?task=story&tokens=16&temperature=0.8&seed=5")
+    tab.race()
+    assert "same distribution" in tab.text("stats")
+    assert "identical" not in tab.text("stats")
+    tab.page.get_by_role("link", name="same distribution").click()
+    assert tab.ref("proof").evaluate("(proof) => proof === document.activeElement")
+    assert tab.rounds > 0  # still the same page
+
+
+def test_every_method_of_the_menu_races(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=translate&tokens=12")
+    methods = tab.ref("method").locator("option").evaluate_all("all => all.map((o) => o.value)")
+    for method in methods:
+        tab.ref("method").select_option(method)
+        tab.race()
+        assert tab.errors == []
+        assert tab.lane_text("baseline") == tab.lane_text("speculative") != ""
+
+
+def test_a_link_reproduces_setting_and_race(app_url: str, open_page: Open) -> None:
+    query = (
+        "?task=maths&prompt=3&method=draft-tree&k=4&branching=3%2C2&siblings=without-replacement"
+        "&temperature=0.7&top-k=50&top-p=0.9&seed=11&tokens=16"
+    )
+    first = open_page(app_url, query)
+    first.race()
+    second = open_page(app_url, first.query)
+    assert second.evaluate("specviz.form.order") == first.evaluate("specviz.form.order")
+    assert second.text("promptPlace") == "3 of 40"
+    second.race()
+    assert second.lane_text("speculative") == first.lane_text("speculative")
+
+
+def test_free_text_travels_in_the_link(app_url: str, open_page: Open) -> None:
+    first = open_page(app_url)
+    first.page.get_by_role("radio", name="free").click()
+    first.fill("prompt", "Once upon a time,\nthere was a café & a <b>")
+    second = open_page(app_url, first.query)
+    assert second.evaluate("specviz.form.order") == first.evaluate("specviz.form.order")
+    assert second.evaluate("specviz.form.order.task") is None
+
+
+def test_a_broken_link_says_what_it_could_not_read_and_still_works(
+    app_url: str, open_page: Open
+) -> None:
+    tab = open_page(app_url, "?task=poems&method=magic&k=0&temperature=nan&prompt=41&tokens=8")
+    notice = tab.text("linkNotice")
+    for name in ("task", "method", "k must", "temperature", "prompt"):
+        assert name in notice
+    tab.race()
+    assert tab.errors == []
+    assert tab.rounds > 0
+
+
+ROUNDS_WHEN_STOPPED = """
+(async () => {
+  const { transport } = specviz, ticket = transport.ticket;
+  await transport.stop();
+  const { messages } = await transport.ask("look", { ticket, after: 0 });
+  return messages.filter((text) => JSON.parse(text).type === "round").length;
+})()
+"""
+
+
+def test_stop_takes_effect_within_one_round(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=512")
+    tab.press_race()
+    tab.wait_for_rounds(3)
+    when_stopped = tab.evaluate(ROUNDS_WHEN_STOPPED)
+    tab.wait_for_end(15)
+    assert tab.rounds <= when_stopped + 1
+    assert tab.text("runState") == "stopped"
+
+
+def test_the_stop_button_and_the_escape_key_stop(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=900")
+    for press in (tab.ref("stop").click, lambda: tab.page.keyboard.press("Escape")):
+        tab.press_race()
+        tab.wait_for_rounds(2)
+        press()
+        tab.wait_for_end(15)
+        assert tab.text("runState") == "stopped"
+        assert "up to where it was stopped" in tab.text("speedupWord")
+
+
+def test_start_and_stop_twenty_times(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=64")
+    for _ in range(20):
+        tab.press_race()
+        tab.page.keyboard.press("Escape")
+        tab.wait_for_end(15)
+        assert tab.errors == []
+    tab.fill("maxNewTokens", "8")
+    tab.race()
+    assert tab.lane_text("baseline") == tab.lane_text("speculative") != ""
+
+
+def test_a_double_click_starts_one_race(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=8")
+    tab.evaluate("window.orders = 0")
+    tab.evaluate(
+        "(() => { const ask = specviz.transport.ask.bind(specviz.transport);"
+        "specviz.transport.ask = (n, q) => { window.orders += n === 'join'; return ask(n, q); } })()"
+    )
+    tab.ref("race").dblclick()
+    tab.wait_for_end()
+    assert tab.evaluate("window.orders") == 1
+    assert len(tab.lane_text("baseline")) > 0

@@ -1,0 +1,66 @@
+"""Several people at once: one queue, separate runs, nothing left running behind a closed tab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+
+def test_the_second_tab_waits_sees_its_place_and_gets_its_own_run(
+    app_url: str, open_page: Open
+) -> None:
+    first = open_page(app_url, "?task=code&tokens=200")
+    second = open_page(app_url, "?task=story&prompt=2&tokens=8")
+    first.press_race()
+    first.wait_for_rounds()
+    second.press_race()
+    second.until("document.querySelector('[data-ref=runState]').textContent.includes('ahead')", 10)
+    assert second.text("runState") == "waiting: 1 race is ahead of yours"
+    first.ref("stop").click()
+    first.wait_for_end(20)
+    second.wait_for_end()
+    assert second.lane_text("baseline") == second.lane_text("speculative") != ""
+    assert first.evaluate("specviz.page.trace.header.prompt") == first.ref("prompt").input_value()
+    assert second.evaluate("specviz.page.trace.header.prompt") == second.ref("prompt").input_value()
+
+
+def test_stop_while_waiting_gives_the_place_up(app_url: str, open_page: Open) -> None:
+    first = open_page(app_url, "?task=code&tokens=200")
+    second = open_page(app_url, "?task=story&tokens=8")
+    first.press_race()
+    first.wait_for_rounds()
+    second.press_race()
+    second.until("document.querySelector('[data-ref=runState]').textContent.includes('ahead')", 10)
+    second.ref("stop").click()
+    second.wait_for_end(5)
+    assert first.is_busy
+    assert second.rounds == 0
+    second.press_race()
+    first.ref("stop").click()
+    second.wait_for_end()
+    assert second.rounds > 0
+
+
+def test_reload_in_mid_run_frees_it(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=code&tokens=700")
+    tab.press_race()
+    tab.wait_for_rounds(2)
+    tab.reload()
+    tab.fill("maxNewTokens", "8")
+    tab.press_race()
+    tab.wait_for_end(30)  # 700 tokens would take longer
+    assert tab.lane_text("baseline") == tab.lane_text("speculative") != ""
+
+
+def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
+    first = open_page(app_url, "?task=code&tokens=700")
+    second = open_page(app_url, "?task=code&tokens=8")
+    first.press_race()
+    first.wait_for_rounds(2)
+    first.page.close()
+    second.press_race()
+    second.wait_for_end(30)
+    assert second.rounds > 0
