@@ -131,27 +131,31 @@ def _row_fields(
     raw_p: Tensor,
     extra_uniforms: Tensor,
 ) -> Tensor:
-    """[R, 6 + 6 T] float64: extra token, its probability, entropy, overlaps, margin, top tokens."""
+    """[R, 6 + 6 T] float64: extra token, its probability, then what is shown."""
     residuals = judged.last_residuals
-    extra_ids = draw(residuals, extra_uniforms)
-    q = _padded(_rule_laws(proposal, p), p)
-    raw_q = _padded(proposal.raw_laws, p)
-    best = logits.topk(2, dim=-1).values.float()
-    fields = (
-        extra_ids,
-        residuals.gather(1, extra_ids[:, None])[:, 0],
-        torch.special.entr(raw_p).sum(-1),
+    extra_ids = draw(residuals, extra_uniforms)[:, None]  # [R, 1]
+    drawn = torch.cat([extra_ids.double(), residuals.gather(1, extra_ids).double()], 1)
+    return torch.cat([drawn, _shown(proposal, residuals, logits, p, raw_p)], 1)
+
+
+def _shown(
+    proposal: Proposal, residuals: Tensor, logits: Tensor, p: Tensor, raw_p: Tensor
+) -> Tensor:
+    """What only a person looks at. [R, 4 + 6 T] float64: four numbers, then the top tokens."""
+    q, raw_q = _padded(_rule_laws(proposal, p), p), _padded(proposal.raw_laws, p)
+    best, best_ids = logits.float().topk(2, dim=-1)
+    # log-sum-exp, from one known pair of logit and probability
+    normaliser = best[:, 0] - raw_p.gather(1, best_ids[:, :1])[:, 0].log()
+    numbers = (
+        normaliser - (raw_p * logits.float()).sum(-1),
         torch.minimum(p, q).sum(-1),
         torch.minimum(raw_p, raw_q).sum(-1),
         best[:, 0] - best[:, 1],
     )
     top = (raw_p + raw_q).topk(min(TOP_TOKENS, p.shape[-1]), dim=-1).indices  # [R, T]
-    shown = [
-        top.double(),
-        *(law.gather(1, top).double() for law in (p, q, residuals, raw_p, raw_q)),
-    ]
-    scalars = torch.stack([field.double() for field in fields], 1)
-    return torch.cat([scalars, torch.stack(shown, 2).flatten(1)], 1)
+    laws = torch.stack([law.gather(1, top) for law in (p, q, residuals, raw_p, raw_q)], 2)
+    tokens = torch.cat([top.double()[:, :, None], laws.double()], 2)  # [R, T, 6]
+    return torch.cat([torch.stack(numbers, 1).double(), tokens.flatten(1)], 1)
 
 
 def _rule_laws(proposal: Proposal, like: Tensor) -> Tensor:
