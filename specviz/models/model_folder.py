@@ -94,7 +94,9 @@ def _unreachable(source: str, settings: Settings, error: Exception) -> str:
     if settings.hub_offline:
         reason = "HF_HUB_OFFLINE is set"
     else:
-        reason = f"the Hub cannot be reached ({type(error).__name__})"
+        is_plain = isinstance(error, errors.LocalEntryNotFoundError)
+        detail = "" if is_plain else f" ({type(error).__name__})"
+        reason = f"the Hub cannot be reached{detail}"
     return (
         f"model {source!r} is not on this machine and {reason}; "
         "choose the bundled pair or a model folder"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # absent from some builds of torch
 PACKING_ROWS = 16  # the row count that the packed layout is chosen for
-SMALL_BYTES = 1 << 20  # below this a call's own cost outweighs the layout, at one row
+SMALL_BYTES = 1 << 20  # below this, at one row, oneDNN's cost per call outweighs its layout
 
 
 class Projection:
@@ -30,7 +30,7 @@ class Projection:
             self._plain = weight.t()
             return
         self._packed = _pack(weight) if may_copy else weight
-        if weight.nbytes < SMALL_BYTES:
+        if weight.dtype is torch.float32 and weight.nbytes < SMALL_BYTES:
             self._plain = weight.t().contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:  # [T, I] -> [T, O]
