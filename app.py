@@ -1,6 +1,7 @@
 """The entry point of the Space and of `make run`: builds the page and serves it.
 
-Knows nothing else.
+Knows nothing else. HOST and PORT choose the address; left at their defaults, GRADIO_SERVER_NAME and
+GRADIO_SERVER_PORT (which a Space sets) may still do so.
 """
 
 import threading
@@ -14,4 +15,8 @@ demo = build_page()
 if __name__ == "__main__":
     settings = Settings.from_environment()
     threading.Thread(target=preload, daemon=True).start()
-    demo.launch(server_name=settings.host, server_port=settings.port, **launch_options())
+    demo.launch(
+        server_name=settings.host if settings.host != Settings.host else None,
+        server_port=settings.port if settings.port != Settings.port else None,
+        **launch_options(),
+    )

@@ -23,6 +23,7 @@ export class Chart {
     this.onClick = onClick;
     this.figure = null;
     this.width = 0;
+    // The width is kept, for asking the browser for it in mid-drawing costs a layout of the page.
     new ResizeObserver(() => this.resized()).observe(box);
   }
 
@@ -50,8 +51,8 @@ export class Chart {
   react() {
     if (!plotly || !this.figure) return;
     const { data, layout } = recolour(this.figure, this.theme.swap);
-    this.width = layout.width = this.box.clientWidth;
     if (this.width === 0) return; // hidden: drawn when it shows
+    layout.width = this.width;
     if (this.theme.isLarge) enlarge(layout, data);
     plotly.react(this.box, data, layout, CONFIG);
     this.bind();
@@ -64,7 +65,10 @@ export class Chart {
   }
 
   resized() {
-    if (this.figure && Math.abs(this.box.clientWidth - this.width) > 1) this.react();
+    const width = this.box.clientWidth;
+    if (Math.abs(width - this.width) <= 1) return;
+    this.width = width;
+    this.react();
   }
 }
 

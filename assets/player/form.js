@@ -35,6 +35,7 @@ export class Form {
     );
     this.picker = new PromptPicker(refs, setup.tasks, prompts, () => this.onChange());
     this.fields = { ...setup.defaults };
+    refs.method.addEventListener("change", () => this.suggestTree());
     refs.form.addEventListener("input", (event) => {
       if (event.target !== refs.prompt) this.onChange();
     });
@@ -75,7 +76,7 @@ export class Form {
   get order() {
     const { target, draft, branching, tree_kind, ...order } = this.fields;
     if (order.pair === CUSTOM) Object.assign(order, { target, draft });
-    if (this.method.tree) Object.assign(order, { branching, tree_kind });
+    if (this.method?.tree) Object.assign(order, { branching, tree_kind });
     return { ...order, prompt: this.picker.text, task: this.picker.task || null };
   }
 
@@ -85,7 +86,24 @@ export class Form {
     setText(this.refs.pairNote, pair?.note ?? "Any two models that share a vocabulary.");
     setText(this.refs.methodNote, this.method?.summary ?? "");
     this.refs.treeShape.hidden = !this.method?.tree;
+    this.refreshSiblings();
     setText(this.refs.treeSize, treeSize(this.refs.branching.value, this.refs.draftLength.value));
+  }
+
+  // A method that takes a tree starts with a usual one.
+  suggestTree() {
+    const { branching } = this.refs;
+    if (this.method?.tree && branching.value.trim() === "") branching.value = this.method.branching;
+    this.onChange();
+  }
+
+  // At temperature 0 independent draws would all be the same token: the tree takes the best ones.
+  refreshSiblings() {
+    const { treeKind, treeNote } = this.refs;
+    const isGreedy = Number(this.refs.temperature.value) === 0;
+    for (const each of treeKind.options) each.hidden = !this.method?.kinds.includes(each.value);
+    treeKind.disabled = isGreedy;
+    setText(treeNote, isGreedy ? "At temperature 0: the most probable tokens." : "");
   }
 
   // Each message goes beside the control it names first, or above the button.

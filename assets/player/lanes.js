@@ -46,7 +46,9 @@ export class Lanes {
       ribbon.grow(this.trace.tokens[lane]);
       const shown = moment === Infinity ? Infinity : this.trace.countAt(lane, moment);
       const isOwn = lane === "speculative";
-      ribbon.mark(selected, isOwn ? from : 0, isOwn ? to : 0, shown);
+      // Above temperature 0 the texts differ by chance: the same place is not the same token.
+      const marked = isOwn || this.trace.isGreedy ? selected : -1;
+      ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, shown);
       if (!isFollowing) ribbon.reveal();
       this.numbers(lane, moment);
     }

@@ -107,8 +107,16 @@ class App {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "loading") setText(this.refs.runState, `loading ${message.pair} …`);
     if (message.kind === "header") setText(this.refs.runState, "racing …");
+    if (message.kind === "header") this.tellModels(message.trace);
     this.page.take(message);
     if (message.kind === "end") this.setBusy(false, ENDINGS[message.reason] ?? "");
+  }
+
+  tellModels({ target, draft, device, dtype }) {
+    const sizes = [`target ${millions(target.parameters)}`];
+    if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
+    setText(this.refs.pairNote, `${sizes.join(", ")} parameters`);
+    setText(this.refs.device, `${device.replace(/^[a-z]+/, (kind) => kind.toUpperCase())} · ${dtype}`);
   }
 
   queued(ahead) {
@@ -133,7 +141,8 @@ class App {
 
   settingChanged() {
     this.form.clearErrors();
-    this.address.write();
+    window.clearTimeout(this.writing); // browsers refuse an address that changes too often
+    this.writing = window.setTimeout(() => this.address.write(), 200);
   }
 
   tellProblems(problems) {
@@ -176,6 +185,10 @@ const ENDINGS = {
   "end-of-sequence": "finished: the text came to its end",
   stopped: "stopped",
 };
+
+function millions(count) {
+  return count >= 1e9 ? `${(count / 1e9).toFixed(1)} B` : `${(count / 1e6).toFixed(1)} M`;
+}
 
 async function copied(text) {
   try {

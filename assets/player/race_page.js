@@ -25,12 +25,11 @@ export class RacePage {
     this.playback = new Playback(this.trace, this.cursor, ask);
     this.tooltip = new Tooltip(refs.tooltip);
     this.lanes = new Lanes(refs, this.trace, { onToken: (lane, at) => this.selectToken(at), tooltip: this.tooltip });
-    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), theme });
+    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
     this.inspector = new Inspector(refs, theme, { onSelect: (node) => this.select(this.cursor.round, node) });
     this.result = new Result(refs, glossary);
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
-    new ResizeObserver(ask).observe(refs.strip);
     this.wireTransport();
     this.clear();
   }

@@ -28,7 +28,7 @@ export class Result {
   row({ label, term, value, tone = "", wide = false, link = null }) {
     const row = element("div", wide ? "wide" : "");
     const meaning = this.glossary[term];
-    if (meaning) row.title = meaning;
+    if (meaning) row.title = [meaning.definition, meaning.formula].filter(Boolean).join("\n");
     const shown = element("dd", tone, link ? "" : value);
     if (link) {
       const anchor = element("a", "", value);

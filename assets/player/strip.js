@@ -6,11 +6,13 @@ const GAP = 2;
 const LANE = 0.24; // share of the height kept for the mark of the extra token
 
 export class Strip {
-  constructor(canvas, { onSelect, theme }) {
+  constructor(canvas, { onSelect, onResize, theme }) {
     this.canvas = canvas;
     this.theme = theme;
     this.rounds = [];
     this.isDragging = false;
+    this.width = this.height = 0;
+    new ResizeObserver(() => this.measure(onResize)).observe(canvas);
     const select = (event) => onSelect(this.roundAt(event.offsetX));
     canvas.addEventListener("pointerdown", (event) => {
       this.isDragging = true;
@@ -22,8 +24,14 @@ export class Strip {
     canvas.addEventListener("pointercancel", () => (this.isDragging = false));
   }
 
+  measure(onResize) {
+    this.width = this.canvas.clientWidth;
+    this.height = this.canvas.clientHeight;
+    onResize();
+  }
+
   get pitch() {
-    return Math.min(26, this.canvas.clientWidth / Math.max(1, this.rounds.length));
+    return Math.min(26, this.width / Math.max(1, this.rounds.length));
   }
 
   roundAt(x) {
@@ -32,9 +40,8 @@ export class Strip {
 
   draw(rounds, selected) {
     this.rounds = rounds;
-    const { canvas } = this;
+    const { canvas, width, height } = this;
     const scale = window.devicePixelRatio || 1;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
     if (canvas.height !== Math.round(height * scale)) canvas.height = Math.round(height * scale);
     const pen = canvas.getContext("2d");

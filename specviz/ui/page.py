@@ -6,11 +6,11 @@ Knows Gradio and nothing of races; `handlers` does the work. Nothing is asked of
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import plotly
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -22,7 +22,6 @@ from specviz.ui.handlers import Handlers
 from specviz.ui.setup import page_setup
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 STYLES = ("base", "form", "race")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
@@ -58,6 +57,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "theme": THEME,
         "head": HEAD,
+        "favicon_path": ASSETS / "favicon.svg",
         "footer_links": [],
         "ssr_mode": False,
         "show_error": False,
@@ -71,9 +71,16 @@ def routes() -> list[BaseRoute]:
     return [
         Mount("/specviz/player", _FreshFiles(directory=ASSETS / "player")),
         Route("/specviz/prompts.json", _file(ASSETS / "prompts.json")),
-        Route("/specviz/plotly.min.js", _file(PLOTLY)),
+        Route("/specviz/plotly.min.js", _file(plotly_script())),
         Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
     ]
+
+
+def plotly_script() -> Path:
+    """The plotly.js that comes with the Python package of the same name."""
+    package = find_spec("plotly")
+    assert package is not None and package.origin is not None
+    return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
 def _file(path: Path) -> Any:

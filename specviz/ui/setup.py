@@ -10,6 +10,7 @@ from typing import Any
 from specviz.decoding.drafters.registry import DRAFTERS, Method
 from specviz.experiments.racing import device_name
 from specviz.figures.theme import PALETTES
+from specviz.glossary import tooltips
 from specviz.models.catalog import pairs
 from specviz.models.loading import DEVICES, DTYPES, resolve_device
 from specviz.prompts import TASKS
@@ -47,11 +48,11 @@ def page_setup() -> dict[str, Any]:
         "kinds": [{"name": kind.value, "title": title} for kind, title in KIND_TITLES.items()],
         "devices": _devices(),
         "dtypes": [{"name": name, "title": name} for name in DTYPES],
-        "device": device_name(resolve_device("auto")),
+        "device": _device_title(),
         "bounds": BOUNDS,
         "defaults": _defaults(),
         "palettes": PALETTES,
-        "glossary": _glossary(),
+        "glossary": tooltips(),
     }
 
 
@@ -91,5 +92,7 @@ def _defaults() -> dict[str, Any]:
     }
 
 
-def _glossary() -> dict[str, str]:
-    return {}
+def _device_title() -> str:
+    """Where `auto` runs: "CPU (2 threads)"."""
+    kind, _, rest = device_name(resolve_device("auto")).partition(" ")
+    return f"{kind.upper()} {rest}"

@@ -89,6 +89,7 @@ class RaceDriver:
     @property
     def query(self) -> str:
         """The present address after the server's own part."""
+        self.page.wait_for_timeout(400)  # the address follows the form after a moment
         return str(self.evaluate("location.href")).removeprefix(self.url)
 
     @property

@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 from random_traces import not_started, random_trace  # noqa: E402
 
-from specviz.decoding.race import Event, Lane, LaneEvent, race  # noqa: E402
+from specviz.decoding.race import Event, LaneEvent, race  # noqa: E402
 from specviz.experiments.racing import RaceRequest  # noqa: E402
 from specviz.records import Trace  # noqa: E402
 from specviz.ui.handlers import Handlers  # noqa: E402

@@ -123,7 +123,8 @@ def test_a_double_click_starts_one_race(app_url: str, open_page: Open) -> None:
     tab.evaluate("window.orders = 0")
     tab.evaluate(
         "(() => { const ask = specviz.transport.ask.bind(specviz.transport);"
-        "specviz.transport.ask = (n, q) => { window.orders += n === 'join'; return ask(n, q); } })()"
+        "specviz.transport.ask = (n, q) => {"
+        "window.orders += n === 'join'; return ask(n, q); } })()"
     )
     tab.ref("race").dblclick()
     tab.wait_for_end()
