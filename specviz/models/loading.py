@@ -55,8 +55,8 @@ def load_model(
     Raises InputError for everything that can be wrong with the source.
     """
     where, number = resolve_device(device), resolve_dtype(dtype)
-    _silence_library()
     settings = Settings.from_environment()
+    _prepare_libraries(settings)
     config = _read_config(source, find_model_folder(source, settings, weights=False))
     check_config(source, config)
     folder = find_model_folder(source, settings)
@@ -85,7 +85,9 @@ def resolve_dtype(dtype: str) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def _silence_library() -> None:
+def _prepare_libraries(settings: Settings) -> None:
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
 
