@@ -10,7 +10,6 @@ from specviz.models.library_model import LibraryModel
 from specviz.records import ModelInfo
 
 VOCAB = 12
-torch.set_num_threads(1)  # operations this small only lose by sharing
 
 
 def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25):
