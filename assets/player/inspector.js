@@ -7,7 +7,7 @@ import { element, setText } from "./dom.js";
 import { tokenLabel } from "./tooltip.js";
 import { VerdictTable } from "./verdict_table.js";
 
-const RING = 12; // pixels
+const RING = 11; // pixels
 
 export class Inspector {
   constructor(refs, theme, { onSelect }) {

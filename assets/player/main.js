@@ -41,6 +41,7 @@ class App {
     this.form = new Form(refs, setup, prompts, () => this.settingChanged());
     this.address = new Address(this.form, setup, prompts);
     this.transport = new Transport(gradio, {
+      accepted: () => this.accepted(),
       message: (message) => this.take(message),
       queued: (ahead) => this.queued(ahead),
       failed: (text) => this.failed(text),
@@ -85,10 +86,14 @@ class App {
     this.form.clearErrors();
     this.refs.linkNotice.hidden = true;
     this.address.write();
-    this.page.clear();
     this.setBusy(true, "starting …");
-    this.showResults();
     await this.transport.start(this.form.order);
+  }
+
+  // Only now does the race before it go: a setting that is refused costs nothing.
+  accepted() {
+    this.page.clear();
+    this.showResults();
   }
 
   // On a narrow screen the form fills the view: go to what is about to happen.
@@ -105,14 +110,19 @@ class App {
 
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
-    if (message.kind === "loading") setText(this.refs.runState, `loading ${message.pair} …`);
-    if (message.kind === "header") setText(this.refs.runState, "racing …");
-    if (message.kind === "header") this.tellModels(message.trace);
+    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
+    if (message.kind === "header") this.tellHeader(message.trace);
     this.page.take(message);
-    if (message.kind === "end") this.setBusy(false, ENDINGS[message.reason] ?? "");
+    if (message.kind === "end") this.ended(message.reason);
   }
 
-  tellModels({ target, draft, device, dtype }) {
+  ended(reason) {
+    if (!this.page.trace.summary) this.page.result.clear();
+    this.setBusy(false, ENDINGS[reason] ?? "");
+  }
+
+  tellHeader({ target, draft, device, dtype }) {
+    this.tell("racing …");
     const sizes = [`target ${millions(target.parameters)}`];
     if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
     setText(this.refs.pairNote, `${sizes.join(", ")} parameters`);
@@ -121,11 +131,18 @@ class App {
 
   queued(ahead) {
     const races = ahead === 1 ? "1 race is ahead" : `${ahead} races are ahead`;
-    setText(this.refs.runState, ahead ? `waiting: ${races} of yours` : "starting …");
+    this.tell(ahead ? `waiting: ${races} of yours` : "starting …");
+  }
+
+  // What goes on before there are numbers, beside the button and where the numbers will stand.
+  tell(text) {
+    setText(this.refs.runState, text);
+    setText(this.refs.speedupWord, text);
   }
 
   failed(text) {
-    this.page.interrupt();
+    if (this.page.trace.isLive) this.page.interrupt();
+    if (!this.page.trace.summary) this.page.result.clear();
     this.form.showError(text);
     this.setBusy(false, "");
   }

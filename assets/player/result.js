@@ -87,7 +87,7 @@ export function textVerdict(summary, header, ending) {
   const lengths = summary.baseline.tokens === summary.speculative.tokens;
   const all = isOver && lengths ? summary.baseline.tokens : compared;
   return identical
-    ? { label: isOver ? `${compared} of ${all} tokens` : `${compared} tokens compared so far`, value: "identical", tone: "good" }
+    ? { label: isOver ? `${compared} of ${all} tokens` : `the first ${compared} tokens compared`, value: "identical", tone: "good" }
     : { label: "same text?", value: NOTHING };
 }
 

@@ -37,6 +37,7 @@ export class Ribbon {
     const span = element("span", "prompt");
     span.append(...visible(prompt));
     this.box.replaceChildren(span);
+    this.box.scrollTop = this.box.scrollHeight; // the new tokens come at the end
   }
 
   // Add what is new of `tokens`; stay at the end of the text if the reader is there.

@@ -11,7 +11,7 @@ const PATIENCE = 20; // failed looks before the race is given up
 export class Transport {
   constructor(gradio, on) {
     this.gradio = gradio;
-    this.on = on; // { message(message), queued(ahead), failed(text) }
+    this.on = on; // { accepted(), message(message), queued(ahead), failed(text) }
     this.ticket = null;
     gradio.onBatch((batch) => this.take(batch));
   }
@@ -28,6 +28,7 @@ export class Transport {
     if (this.ticket !== ticket) return;
     if (reply === null) return this.fail("The server cannot be reached.");
     if (reply.error) return this.fail(reply.error);
+    this.on.accepted();
     this.gradio.race({ ticket });
     this.timer = window.setInterval(() => this.watch(), LOOK_MILLISECONDS);
     this.look();

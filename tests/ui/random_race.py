@@ -1,0 +1,53 @@
+"""A race made of a random trace, for tests of the page without models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from random_traces import not_started, random_trace
+
+from specviz.decoding.race import Event, LaneEvent, race
+from specviz.experiments.racing import RaceRequest
+from specviz.records import Trace
+
+
+class RandomRace:
+    """Plays a random trace as if it were decoded now; `max_new_tokens` is its number of rounds."""
+
+    def __init__(self, request: RaceRequest) -> None:
+        config = request.config
+        self.trace_played: Trace = random_trace(
+            seed=config.seed,
+            rounds=config.max_new_tokens,
+            branching=config.branching,
+            kind=config.tree_kind,
+            draft_length=config.draft_length,
+            temperature=config.temperature,
+        )
+        self.texts = dict(self.trace_played.token_texts)
+        self.header = replace(not_started(self.trace_played), prompt=request.prompt)
+        self.is_closed = False
+
+    def __iter__(self) -> Iterator[LaneEvent]:
+        return race(self._baseline(), self._speculative())
+
+    def _baseline(self) -> Iterator[Event]:
+        trace = self.trace_played
+        assert trace.baseline_prefill and trace.baseline_finish
+        yield trace.baseline_prefill
+        yield from trace.baseline_steps
+        yield trace.baseline_finish
+
+    def _speculative(self) -> Iterator[Event]:
+        trace = self.trace_played
+        assert trace.prefill and trace.finish
+        yield trace.prefill
+        yield from trace.rounds
+        yield trace.finish
+
+    def token_text(self, token_id: int) -> str:
+        return self.texts[token_id]
+
+    def close(self) -> None:
+        self.is_closed = True

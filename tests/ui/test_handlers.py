@@ -1,0 +1,104 @@
+"""The server's side: errors become one sentence, a closed generator frees its race."""
+
+import json
+import logging
+from typing import Any
+
+import gradio as gr
+import pytest
+from random_race import RandomRace
+
+from specviz.errors import InputError
+from specviz.experiments.racing import RaceRequest
+from specviz.ui.handlers import UNEXPECTED, Handlers
+
+TICKET = "a-ticket-of-a-test"
+FORM = {"prompt": "hello", "max_new_tokens": "5", "temperature": "0"}
+
+
+def run(handlers: Handlers, ticket: str = TICKET) -> list[dict[str, Any]]:
+    event = gr.EventData(None, {"ticket": ticket})
+    batches = [json.loads(text) for text in handlers.race(event)]
+    return [message for batch in batches for message in batch["messages"]]
+
+
+def test_a_race_goes_from_loading_to_its_end() -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    assert handlers.join({"ticket": TICKET, "form": FORM}) == {"error": None}
+    messages = run(handlers)
+    assert [messages[0]["kind"], messages[1]["kind"]] == ["loading", "header"]
+    assert messages[-1]["kind"] == "end"
+    seen = handlers.look({"ticket": TICKET, "after": 0})
+    assert [json.loads(text) for text in seen["messages"]] == messages
+    assert seen["state"] == "done"
+
+
+def test_a_bad_setting_is_refused_before_the_queue() -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    reply = handlers.join({"ticket": TICKET, "form": FORM | {"draft_length": "0"}})
+    assert reply["error"].startswith("draft_length must be")
+    assert run(handlers) == []
+
+
+def test_a_nonsense_question_is_one_line_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    with caplog.at_level(logging.ERROR):
+        assert handlers.join({"ticket": TICKET}) == {"error": UNEXPECTED}
+    assert "KeyError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(InputError("prompt must fit"), "prompt must fit"), (OSError(5), UNEXPECTED)],
+)
+def test_an_error_while_loading_is_one_sentence(error: Exception, told: str) -> None:
+    def fail(request: RaceRequest) -> Any:
+        raise error
+
+    handlers = Handlers(start=fail)
+    handlers.join({"ticket": TICKET, "form": FORM})
+    messages = run(handlers)
+    assert messages[-1] == {"seq": 1, "kind": "error", "text": told}
+    assert handlers.look({"ticket": TICKET, "after": 9})["state"] == "done"
+
+
+def test_an_error_in_mid_race_frees_it_and_tells_one_line() -> None:
+    races = []
+
+    class Broken(RandomRace):
+        def __init__(self, request: RaceRequest) -> None:
+            super().__init__(request)
+            races.append(self)
+
+        def token_text(self, token_id: int) -> str:
+            raise RuntimeError("secret detail")
+
+    handlers = Handlers(start=Broken)  # type: ignore[arg-type]
+    handlers.join({"ticket": TICKET, "form": FORM})
+    messages = run(handlers)
+    assert messages[-1]["text"] == UNEXPECTED
+    assert "secret" not in json.dumps(messages)
+    assert races[0].is_closed
+
+
+def test_closing_the_generator_frees_the_race() -> None:
+    races = []
+
+    def start(request: RaceRequest) -> RandomRace:
+        races.append(RandomRace(request))
+        return races[-1]
+
+    handlers = Handlers(start=start)  # type: ignore[arg-type]
+    handlers.join({"ticket": TICKET, "form": FORM})
+    batches = handlers.race(gr.EventData(None, {"ticket": TICKET}))
+    next(batches), next(batches)
+    batches.close()  # type: ignore[attr-defined]
+    assert races[0].is_closed
+    assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "done"
+
+
+def test_a_run_stopped_while_it_waited_sends_nothing() -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    handlers.join({"ticket": TICKET, "form": FORM})
+    handlers.stop({"ticket": TICKET})
+    assert run(handlers) == []

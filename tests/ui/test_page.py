@@ -1,0 +1,80 @@
+"""What the page offers and loads: everything from its own server, nothing of a model in markup."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.figures.theme import PALETTES
+from specviz.ui.component import MOUNT
+from specviz.ui.page import ASSETS, HEAD, build_page, plotly_script
+from specviz.ui.settings_form import FIELDS, race_request
+from specviz.ui.setup import page_setup
+
+PLAYER = sorted((ASSETS / "player").iterdir())
+SCRIPTS = [path for path in PLAYER if path.suffix == ".js"]
+
+
+def test_the_menus_are_what_the_server_has() -> None:
+    setup = page_setup()
+    assert [each["name"] for each in setup["methods"]] == list(DRAFTERS)
+    assert setup["palettes"] == PALETTES
+    json.dumps(setup, allow_nan=False)
+
+
+def test_the_defaults_are_a_valid_order() -> None:
+    defaults = page_setup()["defaults"]
+    assert defaults.keys() <= set(FIELDS)
+    form = {name: str(value) for name, value in defaults.items()}
+    assert race_request({"prompt": "x", **form})
+
+
+def test_the_page_builds_with_an_explicit_queue() -> None:
+    page = build_page()
+    (event,) = page.fns.values()
+    assert event.concurrency_limit == 1 and event.concurrency_id == "decoding"
+    assert page._queue.max_size
+
+
+def test_plotly_is_at_hand() -> None:
+    assert plotly_script().stat().st_size > 1_000_000
+
+
+@pytest.mark.parametrize("path", PLAYER, ids=lambda path: path.name)
+def test_no_file_of_the_player_asks_another_server(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    addresses = re.findall(
+        r"(?:https?:)?//[\w.-]+\.\w{2,}", re.sub(r"^\s*//.*$", "", text, flags=re.M)
+    )
+    assert addresses == []
+    assert "//" not in HEAD and "http" not in MOUNT
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_small_and_put_no_text_into_markup(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 250
+    assert text.startswith("//"), "says what it is for"
+    allowed = 1 if path.name == "main.js" else 0  # the page's own file
+    assert (
+        len(re.findall(r"innerHTML|insertAdjacentHTML|outerHTML|document\.write", text)) == allowed
+    )
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_no_script_knows_a_method_by_name(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not [name for name in DRAFTERS if name in text]
+
+
+def test_every_reference_of_the_scripts_is_in_the_page() -> None:
+    page = (ASSETS / "player" / "page.html").read_text(encoding="utf-8")
+    there = set(re.findall(r'data-ref="(\w+)"', page))
+    used = {
+        name
+        for path in SCRIPTS
+        for name in re.findall(r"\brefs\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert used <= there

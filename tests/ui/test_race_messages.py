@@ -1,0 +1,104 @@
+"""A race as messages: every event once, every figure whole again in the browser."""
+
+import threading
+from typing import Any
+
+import pytest
+from random_race import RandomRace
+
+from specviz.figures.tree import tree_figure
+from specviz.metrics import summarise
+from specviz.trace_file import encode_round
+from specviz.ui.figure_delta import delta
+from specviz.ui.race_messages import RaceMessages
+from specviz.ui.settings_form import race_request
+
+FORM = {"prompt": "hello", "temperature": "0.7", "max_new_tokens": "12", "seed": "3"}
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"method": "draft-tree", "branching": "3,2", "tree_kind": "without-replacement"},
+    {"method": "draft-tree", "branching": "2", "tree_kind": "deterministic"},
+    {"temperature": "0"},
+]
+
+
+def played(**options: Any) -> tuple[RandomRace, list[dict[str, Any]]]:
+    race = RandomRace(race_request({**FORM, **options}))
+    return race, list(RaceMessages(race).messages(threading.Event()))  # type: ignore[arg-type]
+
+
+def composed(template: dict[str, Any], difference: dict[str, Any]) -> dict[str, Any]:
+    """What assets/player/figure_delta.js does."""
+    traces = zip(template["data"], difference["data"], strict=True)
+    return {
+        "data": [{**old, **new} for old, new in traces],
+        "layout": {**template["layout"], **difference["layout"]},
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_event_is_told_once_and_in_order(shape: dict[str, Any]) -> None:
+    race, messages = played(**shape)
+    assert messages[0]["kind"] == "header" and messages[-1]["kind"] == "end"
+    rounds = [each["record"] for each in messages if each.get("type") == "round"]
+    assert rounds == [encode_round(each) for each in race.trace_played.rounds]
+    steps = [each["record"]["id"] for each in messages if each.get("type") == "step"]
+    assert steps == [step.token_id for step in race.trace_played.baseline_steps]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_texts_of_an_event_are_known_before_it_is_shown(shape: dict[str, Any]) -> None:
+    race, messages = played(**shape)
+    known: dict[int, str] = {}
+    for message in messages:
+        new = message.get("texts", {})
+        assert not known.keys() & new.keys(), "a text travels once"
+        known |= new
+        if message.get("type") == "round":
+            record = message["record"]
+            mentioned = {*record["nodes"]["id"], *(i for p in record["positions"] for i in p["id"])}
+            assert mentioned <= known.keys()
+
+
+def test_a_figure_put_together_again_is_the_figure() -> None:
+    race, messages = played(method="draft-tree", branching="3,2")
+    templates: dict[str, Any] = {}
+    last = race.trace_played.prefill
+    assert last is not None
+    root = last.extra.token_id
+    rounds = [each for each in messages if each.get("type") == "round"]
+    for message, round_ in zip(rounds, race.trace_played.rounds, strict=True):
+        templates |= message.get("templates", {})
+        whole = tree_figure(round_, race.texts, root)
+        assert composed(templates["tree"], message["tree"]) == whole
+        extra = round_.extra is not None
+        assert len(message["bars"]) == len(round_.tree.nodes) + extra
+        root = round_.emitted_ids[-1]
+
+
+def test_a_key_that_a_figure_lacks_becomes_empty_not_the_templates() -> None:
+    template = {"data": [{"x": [1], "text": ["a"]}], "layout": {"title": "t"}}
+    figure = {"data": [{"x": [1]}], "layout": {}}
+    assert delta(template, figure) == {"data": [{"text": None}], "layout": {"title": None}}
+
+
+def test_the_last_numbers_are_those_of_the_whole_trace() -> None:
+    race, messages = played(temperature="0")
+    end = messages[-1]
+    whole = summarise(race.trace_played)
+    assert end["summary"]["identical"] is True
+    assert end["summary"]["speedup"] == whole.speedup
+    assert end["summary"]["speculative"]["target_forwards"] == whole.speculative.target_forwards
+    assert end["reason"] == "length"
+
+
+def test_stop_ends_after_the_event_at_work() -> None:
+    stop = threading.Event()
+    race = RandomRace(race_request(FORM))
+    kinds = []
+    for message in RaceMessages(race).messages(stop):  # type: ignore[arg-type]
+        kinds.append(message["kind"])
+        if kinds.count("event") == 5:
+            stop.set()
+    assert kinds.count("event") <= 6
+    assert message["kind"] == "end" and message["reason"] == "stopped"
