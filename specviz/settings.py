@@ -62,3 +62,12 @@ def _switch(source: Mapping[str, str], name: str) -> bool:
     if text not in _YES | _NO:
         raise InputError(f"{name} must be 0 or 1, got {source[name]!r}")
     return text in _YES
+
+
+def let_threads_sleep() -> None:
+    """Have OpenMP threads sleep while they wait, unless the environment says otherwise.
+
+    Spinning ones take a busy machine's cores from each other (a race became 13 times slower beside
+    another program). Must run before torch is imported.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
