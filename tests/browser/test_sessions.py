@@ -12,7 +12,7 @@ Open = Callable[..., RaceDriver]
 def test_the_second_tab_waits_sees_its_place_and_gets_its_own_run(
     app_url: str, open_page: Open
 ) -> None:
-    first = open_page(app_url, "?task=code&tokens=200")
+    first = open_page(app_url, "?task=code&tokens=700")
     second = open_page(app_url, "?task=story&prompt=2&tokens=8")
     first.press_race()
     first.wait_for_rounds()
@@ -28,7 +28,7 @@ def test_the_second_tab_waits_sees_its_place_and_gets_its_own_run(
 
 
 def test_stop_while_waiting_gives_the_place_up(app_url: str, open_page: Open) -> None:
-    first = open_page(app_url, "?task=code&tokens=200")
+    first = open_page(app_url, "?task=code&tokens=700")
     second = open_page(app_url, "?task=story&tokens=8")
     first.press_race()
     first.wait_for_rounds()
