@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from specviz import commands
+from specviz import commands, console
 from specviz.errors import InputError
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
 
 Command = Callable[[argparse.Namespace, Callable[[str], None]], Any]
+Show = Callable[[Any], str]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("specviz: stopped", file=sys.stderr)
         return 130
-    print(json.dumps(result, ensure_ascii=False, indent=None if options.json else 2))
+    print(json.dumps(result, ensure_ascii=False) if options.json else options.show(result))
     return 0
 
 
@@ -50,27 +51,34 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m specviz", description="Speculative decoding, made visible.")
     subparsers = parser.add_subparsers(required=True, parser_class=_Parser, metavar="COMMAND")
 
-    def add(name: str, command: Command, summary: str) -> argparse.ArgumentParser:
+    def add(name: str, command: Command, show: Show, summary: str) -> argparse.ArgumentParser:
         added = subparsers.add_parser(name, help=summary, description=summary)
         added.add_argument("--json", action="store_true", help="one JSON object on stdout")
-        added.set_defaults(command=command)
+        added.set_defaults(command=command, show=show)
         return added
 
-    race = add("race", commands.race, "Measure a method against its baseline.")
+    race = add("race", commands.race, console.race, "Measure a method against its baseline.")
     _add_pair(race)
     _add_prompt(race)
     _add_config(race)
     race.add_argument("--repeat", type=int, default=2, help="pairs of blocks (default %(default)s)")
     race.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
-    add("methods", commands.methods, "List the drafting methods.")
-    add("models", commands.models, "List the models and pairs.")
-    lossless = add("lossless", commands.lossless, "Compare the output's law with the target's.")
+    add("methods", commands.methods, console.table, "List the drafting methods.")
+    add("models", commands.models, console.models, "List the models and pairs.")
+    lossless = add(
+        "lossless", commands.lossless, console.facts, "Compare the output's law with the target's."
+    )
     _add_pair(lossless)
     _add_config(lossless, temperature=1.0)
     lossless.add_argument(
         "--samples", type=int, default=1000, help="rounds in all (default %(default)s)"
     )
-    bench = add("bench", commands.bench, "Methods x tasks, beside the library's own decoding.")
+    bench = add(
+        "bench",
+        commands.bench,
+        console.bench,
+        "Methods x tasks, beside the library's own decoding.",
+    )
     _add_pair(bench)
     bench.add_argument("--tasks", default=",".join(TASKS), help="with commas (default all)")
     bench.add_argument("--methods", help="with commas (default all)")

@@ -1,0 +1,111 @@
+"""Results of commands as text for a terminal.
+
+Knows nothing of how they were made; every function takes what `--json` would print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Aligned columns under the keys of the first row.
+
+    >>> print(table([{"name": "a", "speedup": 1.234}, {"name": "long", "speedup": None}]))
+    name  speedup
+    a        1.23
+    long        -
+    """
+    names = list(rows[0])
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    left = [isinstance(rows[0][name], str) for name in names]
+    lines = [
+        "  ".join(
+            text.ljust(width) if is_left else text.rjust(width)
+            for text, width, is_left in zip(line, widths, left, strict=True)
+        ).rstrip()
+        for line in (names, *cells)
+    ]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case float():
+            return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}"
+        case [float() as low, float() as high]:
+            return f"{low:.2f} to {high:.2f}"
+        case list():
+            return ", ".join(map(str, value)) or "-"
+    return str(value)
+
+
+def race(result: dict[str, Any]) -> str:
+    """Both lanes, the verdict and the speculative text."""
+    lanes = [
+        {
+            "lane": name,
+            "tokens": result[name]["tokens"],
+            "target forwards": result[name].get("target_forwards", result[name]["tokens"]),
+            "seconds": result[name]["seconds"],
+            "tokens/s": result[name]["tokens_per_second"],
+            "first token (ms)": 1000 * result[name]["ttft_seconds"],
+        }
+        for name in ("baseline", "speculative")
+    ]
+    numbers = result["speculative"]
+    facts = {
+        "acceptance_rate": numbers["acceptance_rate"],
+        "block_efficiency": numbers["block_efficiency"],
+        "theory_speedup": result["theory_speedup"],
+        "speedup": result["speedup"],
+        "speedup_spread": result["speedup_spread"],
+    }
+    head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
+    text = result["speculative"]["text"].strip("\n")
+    return "\n\n".join([head, text, table(lanes), table([facts]), _verdict(result)])
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    divergence = result["first_divergence"]
+    if result["identical"] is None:
+        return "same distribution (at a temperature above 0 the texts differ by chance)"
+    if divergence is None:
+        return "identical text"
+    return (
+        f"first difference at token {divergence['index'] + 1}, where the target's two best logits "
+        f"are {divergence['margin']:.2g} apart (a numerical tie if that is tiny)"
+    )
+
+
+def models(result: Sequence[dict[str, Any]]) -> str:
+    return table(
+        [
+            {
+                "pair": pair["name"],
+                "source": pair["source"],
+                "target": pair["target"]["name"],
+                "draft": pair["draft"]["name"],
+                "parameters (M)": _millions(pair),
+            }
+            for pair in result
+        ]
+    )
+
+
+def _millions(pair: dict[str, Any]) -> str:
+    sizes = [pair[role].get("parameters") for role in ("target", "draft")]
+    return " and ".join(f"{size / 1e6:.1f}" for size in sizes if size) or "-"
+
+
+def bench(result: dict[str, Any]) -> str:
+    return table(result["rows"])
+
+
+def facts(result: dict[str, Any]) -> str:
+    """One name and value a line."""
+    return table([{"name": name, "value": _cell(value)} for name, value in result.items()])
