@@ -17,14 +17,19 @@ export function loadPlotly(url) {
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
 
 export class Chart {
+  // `box` needs a height of its own while it is empty, or it could never come into sight.
   constructor(box, theme, onClick = null) {
     this.box = box;
     this.theme = theme;
     this.onClick = onClick;
     this.figure = null;
     this.width = 0;
+    this.isSeen = false;
     // The width is kept, for asking the browser for it in mid-drawing costs a layout of the page.
     new ResizeObserver(() => this.resized()).observe(box);
+    // What is out of sight is not drawn: a live race needs the processor more.
+    const seen = ([{ isIntersecting }]) => this.seen(isIntersecting);
+    new IntersectionObserver(seen, { rootMargin: "150px" }).observe(box);
   }
 
   // `figure` in light colours; the same object again only recolours.
@@ -37,7 +42,7 @@ export class Chart {
   drawShapes(shapes) {
     if (!this.figure) return;
     this.figure = { ...this.figure, layout: { ...this.figure.layout, shapes } };
-    plotly.relayout(this.box, { shapes });
+    if (!this.isStale) plotly.relayout(this.box, { shapes });
   }
 
   clear() {
@@ -50,8 +55,9 @@ export class Chart {
 
   react() {
     if (!plotly || !this.figure) return;
+    this.isStale = !this.isSeen || this.width === 0;
+    if (this.isStale) return;
     const { data, layout } = recolour(this.figure, this.theme.swap);
-    if (this.width === 0) return; // hidden: drawn when it shows
     layout.width = this.width;
     if (this.theme.isLarge) enlarge(layout, data);
     plotly.react(this.box, data, layout, CONFIG);
@@ -62,6 +68,11 @@ export class Chart {
     if (this.isBound || !this.onClick) return;
     this.isBound = true;
     this.box.on("plotly_click", (event) => this.onClick(event.points[0].customdata));
+  }
+
+  seen(isSeen) {
+    this.isSeen = isSeen;
+    if (isSeen && this.isStale) this.react();
   }
 
   resized() {

@@ -13,7 +13,7 @@ import { Strip } from "./strip.js";
 import { Tooltip } from "./tooltip.js";
 import { Trace } from "./trace.js";
 
-const LIVE_CHART_MILLISECONDS = 120; // decoding needs the processor more than the charts do
+const LIVE_CHART_MILLISECONDS = 200; // decoding needs the processor more than the charts do
 
 export class RacePage {
   constructor(root, refs, theme, glossary) {
@@ -99,19 +99,26 @@ export class RacePage {
   }
 
   draw() {
-    const { trace, cursor, refs } = this;
+    const { trace, cursor } = this;
     this.root.classList.toggle("is-empty", !trace.rounds.length);
     this.root.classList.toggle("has-trace", trace.header !== null);
     this.strip.draw(trace.rounds, cursor.round);
     this.strip.describe(cursor.round, this.momentText());
-    refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
-    refs.play.classList.toggle("is-playing", this.playback.isPlaying);
-    refs.play.setAttribute("aria-label", this.playback.isPlaying ? "Pause" : "Play");
+    this.drawTransport();
     this.drawMoment();
     if (!trace.header) return;
     this.drawLanes();
     this.drawNumbers();
     this.drawCharts();
+  }
+
+  drawTransport() {
+    const { trace, cursor, refs, playback } = this;
+    refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
+    refs.play.classList.toggle("is-playing", playback.isPlaying);
+    for (const name of ["first", "back", "play", "forward", "last", "rate"]) refs[name].disabled = !trace.rounds.length;
+    refs.barsTitle.setAttribute("aria-live", trace.isLive ? "off" : "polite");
+    refs.play.setAttribute("aria-label", playback.isPlaying ? "Pause" : "Play");
   }
 
   drawLanes() {

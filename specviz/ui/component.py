@@ -22,15 +22,19 @@ import(page).then((module) => module.mount(element, {
     race: (order) => trigger('race', order),
     server,
     onBatch: (take) => watch('value', () => take(props.value)),
-}));
+})).catch((error) => {
+    console.error(error);
+    element.textContent = "The page could not be loaded. Reload it to try again.";
+});
 """
+TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p></div>'
 
 
 def player(server_functions: Sequence[ServerFunction]) -> gr.HTML:
     """Takes batches of messages (JSON text) as its value; sends the event `race`."""
     return gr.HTML(
         value="",
-        html_template='<div class="specviz" data-specviz></div>',
+        html_template=TEMPLATE,
         js_on_load=MOUNT,
         apply_default_css=False,
         server_functions=[_plain(each) for each in server_functions],

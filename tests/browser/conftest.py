@@ -49,10 +49,15 @@ def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def random_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def random_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the app over random races prints, among it the moment when each race ended."""
+    return tmp_path_factory.mktemp("random") / "log.txt"
+
+
+@pytest.fixture(scope="session")
+def random_url(random_log: Path) -> Iterator[str]:
     """The same page over random races: quick, and every shape of tree and text can be had."""
-    log = tmp_path_factory.mktemp("random") / "log.txt"
-    yield from serve(["tests/browser/random_app.py"], log)
+    yield from serve(["tests/browser/random_app.py"], random_log)
 
 
 def serve(command: list[str], log: Path) -> Iterator[str]:

@@ -38,6 +38,7 @@ class HostileRace(RandomRace):
         for event in super().__iter__():
             time.sleep(PAUSE_SECONDS)
             yield event
+        print(f"ended {time.time()}", flush=True)
 
 
 if __name__ == "__main__":
