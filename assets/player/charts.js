@@ -27,14 +27,16 @@ export class Chart {
     this.isSeen = false;
     // The width is kept, for asking the browser for it in mid-drawing costs a layout of the page.
     new ResizeObserver(() => this.resized()).observe(box);
-    // What is out of sight is not drawn: a live race needs the processor more.
+    // A lazy drawing waits until it is in sight: a live race needs the processor more.
     const seen = ([{ isIntersecting }]) => this.seen(isIntersecting);
     new IntersectionObserver(seen, { rootMargin: "150px" }).observe(box);
   }
 
-  // `figure` in light colours; the same object again only recolours.
-  draw(figure) {
+  // `figure` in light colours.
+  draw(figure, isLazy = false) {
     this.figure = figure;
+    this.isLazy = isLazy;
+    this.box.style.minHeight = `${figure.layout.height}px`; // no jump when it comes into sight
     this.react();
   }
 
@@ -48,6 +50,7 @@ export class Chart {
   clear() {
     if (!this.figure) return;
     this.figure = null;
+    this.box.style.minHeight = "";
     plotly?.purge(this.box);
     this.isBound = false;
     this.box.replaceChildren();
@@ -55,7 +58,7 @@ export class Chart {
 
   react() {
     if (!plotly || !this.figure) return;
-    this.isStale = !this.isSeen || this.width === 0;
+    this.isStale = this.width === 0 || (this.isLazy && !this.isSeen);
     if (this.isStale) return;
     const { data, layout } = recolour(this.figure, this.theme.swap);
     layout.width = this.width;

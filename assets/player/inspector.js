@@ -33,8 +33,9 @@ export class Inspector {
   }
 
   // True while something is left for the next frame: the tree comes first, the bars after it, so
-  // that dragging along the timeline stays smooth. `isWhole` draws both at once.
-  draw(trace, index, node, isWhole = false) {
+  // that dragging along the timeline stays smooth. While the race runs both are drawn at once, but
+  // only where they are in sight.
+  draw(trace, index, node, isRunning = false) {
     const round = trace.rounds[index];
     if (!round) return false;
     const look = `${this.theme.name} ${this.theme.isLarge}`;
@@ -42,17 +43,17 @@ export class Inspector {
     const isNewStop = this.shown !== `${index} ${node} ${look}`;
     this.drawn = `${index} ${look}`;
     this.shown = `${index} ${node} ${look}`;
-    if (isNewRound) this.drawTree(round, index, node);
+    if (isNewRound || this.tree.isStale) this.drawTree(round, index, node, isRunning);
     else if (isNewStop) this.tree.drawShapes(this.ring(round.treeFigure, node));
     if (isNewStop) this.drawTable(trace, round, node);
-    if (isNewStop ? isWhole : this.isBarsDue) this.drawBars(trace, round, node);
-    this.isBarsDue = isNewStop && !isWhole;
+    if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale) this.drawBars(trace, round, node, isRunning);
+    this.isBarsDue = isNewStop && !isRunning;
     return this.isBarsDue;
   }
 
-  drawTree(round, index, node) {
+  drawTree(round, index, node, isLazy = false) {
     const { data, layout } = round.treeFigure;
-    this.tree.draw({ data, layout: { ...layout, shapes: this.ring({ data }, node) } });
+    this.tree.draw({ data, layout: { ...layout, shapes: this.ring({ data }, node) } }, isLazy);
     const kept = round.accepted.length;
     const drafted = round.outcomes.length;
     const counts = drafted ? `${kept} of ${drafted} drafted tokens accepted` : "nothing drafted";
@@ -79,9 +80,9 @@ export class Inspector {
     this.refs.residualNote.hidden = !this.table.hasResidual;
   }
 
-  drawBars(trace, round, node) {
+  drawBars(trace, round, node, isLazy = false) {
     const figure = round.barsFigure(node);
-    if (figure) this.bars.draw(withoutHeading(figure));
+    if (figure) this.bars.draw(withoutHeading(figure), isLazy);
     else this.bars.clear();
     setText(this.refs.barsNote, figure ? heading(figure) : "");
     const title = this.refs.barsTitle;

@@ -13,7 +13,7 @@ import { Strip } from "./strip.js";
 import { Tooltip } from "./tooltip.js";
 import { Trace } from "./trace.js";
 
-const LIVE_CHART_MILLISECONDS = 200; // decoding needs the processor more than the charts do
+const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
 
 export class RacePage {
   constructor(root, refs, theme, glossary) {
@@ -137,15 +137,15 @@ export class RacePage {
 
   drawCharts() {
     const now = performance.now();
-    const isFollowing = this.trace.isLive && this.cursor.isFollowing;
-    if (isFollowing && now - this.lastCharts < LIVE_CHART_MILLISECONDS) return;
+    const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);
+    if (isRunning && now - this.lastCharts < LIVE_CHART_MILLISECONDS) return;
     this.lastCharts = now;
     const { round, node } = this.cursor;
-    if (this.inspector.draw(this.trace, round, node, isFollowing)) this.askAgain();
+    if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();
     const { figures } = this.trace;
     if (!figures || figures === this.shownFigures) return;
     this.shownFigures = figures;
-    for (const [name, chart] of Object.entries(this.charts)) chart.draw(figures[name]);
+    for (const [name, chart] of Object.entries(this.charts)) chart.draw(figures[name], isRunning);
   }
 
   // One frame later, even where live charts are held back.
