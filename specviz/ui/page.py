@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from specviz.settings import Settings
 from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
 from specviz.ui.setup import page_setup
@@ -52,9 +53,16 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     return page
 
 
-def launch_options() -> dict[str, Any]:
-    """What `launch` needs to serve this page as it is meant."""
+def launch_options(settings: Settings) -> dict[str, Any]:
+    """What `launch` needs to serve this page as it is meant.
+
+    Host and port left at their defaults are left to Gradio, which then obeys GRADIO_SERVER_NAME and
+    GRADIO_SERVER_PORT (a Space sets them) and takes the next free port after 7860.
+    """
+    default = Settings()
     return {
+        "server_name": None if settings.host == default.host else settings.host,
+        "server_port": None if settings.port == default.port else settings.port,
         "theme": THEME,
         "head": HEAD,
         "favicon_path": ASSETS / "favicon.svg",

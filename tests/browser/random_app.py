@@ -15,6 +15,7 @@ from random_race import RandomRace  # noqa: E402
 
 from specviz.decoding.race import LaneEvent  # noqa: E402
 from specviz.experiments.racing import RaceRequest  # noqa: E402
+from specviz.settings import Settings  # noqa: E402
 from specviz.ui.handlers import Handlers  # noqa: E402
 from specviz.ui.page import build_page, launch_options  # noqa: E402
 
@@ -43,4 +44,4 @@ class HostileRace(RandomRace):
 
 if __name__ == "__main__":
     page = build_page(Handlers(start=HostileRace))  # type: ignore[arg-type]
-    page.launch(server_name="127.0.0.1", server_port=int(sys.argv[1]), **launch_options())
+    page.launch(**launch_options(Settings(port=int(sys.argv[1]))))

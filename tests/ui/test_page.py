@@ -8,8 +8,9 @@ import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.figures.theme import PALETTES
+from specviz.settings import Settings
 from specviz.ui.component import MOUNT
-from specviz.ui.page import ASSETS, HEAD, build_page, plotly_script
+from specviz.ui.page import ASSETS, HEAD, build_page, launch_options, plotly_script
 from specviz.ui.settings_form import FIELDS, race_request
 from specviz.ui.setup import page_setup
 
@@ -36,6 +37,13 @@ def test_the_page_builds_with_an_explicit_queue() -> None:
     (event,) = page.fns.values()
     assert event.concurrency_limit == 1 and event.concurrency_id == "decoding"
     assert page._queue.max_size
+
+
+def test_the_address_is_ours_where_it_was_chosen_and_else_the_spaces() -> None:
+    chosen = launch_options(Settings(host="0.0.0.0", port=8000))
+    assert (chosen["server_name"], chosen["server_port"]) == ("0.0.0.0", 8000)
+    left = launch_options(Settings())
+    assert (left["server_name"], left["server_port"]) == (None, None)
 
 
 def test_plotly_is_at_hand() -> None:
