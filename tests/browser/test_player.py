@@ -111,6 +111,41 @@ def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, open_p
     assert tab.evaluate("specviz.page.cursor.node") == 0
 
 
+def test_a_click_in_the_tree_or_the_bars_selects_that_token(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=8&seed=4&temperature=0.7&method=draft-tree&branching=3,2")
+    tab.race()
+    tab.evaluate("specviz.page.cursor.select(2)")
+    tab.settle(0.3)
+    tree = tab.ref("treeChart")
+    tree.scroll_into_view_if_needed()
+    for marker in tree.locator(".points path").all()[:6]:
+        marker.click(force=True)
+        tab.settle()
+        node = tab.evaluate("specviz.page.cursor.node")
+        place = tab.evaluate("specviz.page.inspector.tree.box.layout.shapes[0]")
+        ring = tab.evaluate(
+            "specviz.page.inspector.tree.box.data.filter((t) => t.mode === 'markers')"
+            f".flatMap((t) => t.customdata.map((n, i) => [n, t.x[i], t.y[i]]))"
+            f".find(([n]) => n === {node})"
+        )
+        assert ring[1:] == [place["xanchor"], place["yanchor"]]
+        assert tab.text("barsTitle")
+    assert tab.evaluate("specviz.page.cursor.round") == 2
+
+
+def test_the_copied_link_is_the_setting(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=7&seed=4&temperature=0.7")
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.ref("more").locator("summary").click()
+    tab.fill("seed", "99")
+    tab.ref("copyLink").click()
+    tab.page.get_by_text("Copied").wait_for()
+    link = tab.evaluate("navigator.clipboard.readText()")
+    assert "seed=99" in link and "tokens=7" in link and "temperature=0.7" in link
+
+
 def test_keys_walk_the_race(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.page.locator("body").click(position={"x": 5, "y": 500})
