@@ -79,7 +79,7 @@ class Judgement:
 
 
 def judge(proposal: Proposal, logits: Tensor, sampler: Sampler, extra_uniforms: Tensor) -> Tensor:
-    """Pack the target's judgement. logits [R, V], extra_uniforms [R] -> [packed] float64"""
+    """Pack the target's judgement. logits [R, V], extra_uniforms [R] -> [packed] float32"""
     raw_p = logits.float().softmax(-1)  # [R, V]
     p = sampler.laws(logits)  # [R, V]
     judged = acceptance(proposal.topology, proposal.token_ids, proposal.kind, p, proposal.laws)
@@ -103,16 +103,13 @@ def unpack(proposal: Proposal, values: list[float]) -> Judgement:
 
 
 def _node_fields(proposal: Proposal, judged: Acceptance, raw_p: Tensor) -> Tensor:
-    """[N, 7] float64, in the order of NodeJudgement."""
-    token_ids = proposal.token_ids
-    parent_rows = proposal.topology.parent_rows  # [N]
-    raw_target = raw_p[parent_rows, token_ids]
-    if proposal.raw_laws is None:
-        raw_draft = torch.ones_like(raw_target)
-    else:
-        raw_draft = proposal.raw_laws[parent_rows, token_ids]
+    """[N, 7], in the order of NodeJudgement."""
+    token_ids, rows = proposal.token_ids, proposal.topology.parent_rows  # [N], [N]
+    raw_target = raw_p[rows, token_ids]
+    raw_q = proposal.raw_laws
+    raw_draft = torch.ones_like(raw_target) if raw_q is None else raw_q[rows, token_ids]
     fields = (
-        token_ids,
+        token_ids.float(),  # exact: no vocabulary has 2**24 tokens
         judged.acceptance_probs,
         judged.target_probs,
         judged.residual_probs,
@@ -120,7 +117,7 @@ def _node_fields(proposal: Proposal, judged: Acceptance, raw_p: Tensor) -> Tenso
         raw_target,
         raw_draft,
     )
-    return torch.stack([field.double() for field in fields], 1)
+    return torch.stack(fields, 1)
 
 
 def _row_fields(
@@ -131,44 +128,69 @@ def _row_fields(
     raw_p: Tensor,
     extra_uniforms: Tensor,
 ) -> Tensor:
-    """[R, 6 + 6 T] float64: extra token, its probability, then what is shown."""
+    """[R, 6 + 6 T]: extra token, its probability, then what is shown."""
     residuals = judged.last_residuals
     extra_ids = draw(residuals, extra_uniforms)[:, None]  # [R, 1]
-    drawn = torch.cat([extra_ids.double(), residuals.gather(1, extra_ids).double()], 1)
-    return torch.cat([drawn, _shown(proposal, residuals, logits, p, raw_p)], 1)
+    shown = _shown(proposal, residuals, logits.float(), p, raw_p)
+    return torch.cat([extra_ids.float(), residuals.gather(1, extra_ids), shown], 1)
 
 
 def _shown(
     proposal: Proposal, residuals: Tensor, logits: Tensor, p: Tensor, raw_p: Tensor
 ) -> Tensor:
-    """What only a person looks at. [R, 4 + 6 T] float64: four numbers, then the top tokens."""
-    q, raw_q = _padded(_rule_laws(proposal, p), p), _padded(proposal.raw_laws, p)
-    best, best_ids = logits.float().topk(2, dim=-1)
+    """What only a person looks at. [R, 4 + 6 T]: four numbers, then the top tokens."""
+    best, best_ids = logits.topk(2, dim=-1)
     # log-sum-exp, from one known pair of logit and probability
     normaliser = best[:, 0] - raw_p.gather(1, best_ids[:, :1])[:, 0].log()
     numbers = (
-        normaliser - (raw_p * logits.float()).sum(-1),
-        torch.minimum(p, q).sum(-1),
-        torch.minimum(raw_p, raw_q).sum(-1),
+        normaliser - (raw_p * logits).sum(-1),
+        _overlap(_rule_laws(proposal, p), p),
+        _overlap(proposal.raw_laws, raw_p),
         best[:, 0] - best[:, 1],
     )
-    top = (raw_p + raw_q).topk(min(TOP_TOKENS, p.shape[-1]), dim=-1).indices  # [R, T]
-    laws = torch.stack([law.gather(1, top) for law in (p, q, residuals, raw_p, raw_q)], 2)
-    tokens = torch.cat([top.double()[:, :, None], laws.double()], 2)  # [R, T, 6]
-    return torch.cat([torch.stack(numbers, 1).double(), tokens.flatten(1)], 1)
+    mixed = raw_p if proposal.raw_laws is None else _added(raw_p, proposal.raw_laws)
+    top = mixed.topk(min(TOP_TOKENS, p.shape[-1]), dim=-1).indices  # [R, T]
+    tokens = (
+        top.float(),
+        p.gather(1, top),
+        _gathered(proposal.laws, top, p),
+        residuals.gather(1, top),
+        raw_p.gather(1, top),
+        _gathered(proposal.raw_laws, top, p),
+    )
+    return torch.cat([torch.stack(numbers, 1), torch.stack(tokens, 2).flatten(1)], 1)
 
 
-def _rule_laws(proposal: Proposal, like: Tensor) -> Tensor:
+def _rule_laws(proposal: Proposal, p: Tensor) -> Tensor | None:
     """The q of the rule for each row's first child: a law, or the point mass. -> [E, V]"""
-    if proposal.laws is not None:
+    if proposal.laws is not None or not proposal.topology.siblings:
         return proposal.laws
-    first = proposal.token_ids[proposal.topology.children[:, :1]]  # [E, 1]
-    return torch.zeros_like(like[: len(first)]).scatter_(1, first, 1.0)
+    rows, nodes = proposal.topology.siblings[0]
+    laws = torch.zeros_like(p[: proposal.topology.expanded])
+    return laws.index_put_((rows, proposal.token_ids[nodes]), laws.new_ones(()))
 
 
-def _padded(laws: Tensor | None, like: Tensor) -> Tensor:
-    """Laws of the expanded rows with zero rows behind them. [E, V] -> [R, V]"""
-    padded = torch.zeros_like(like)
-    if laws is not None:
-        padded[: laws.shape[0]] = laws
-    return padded
+# The drafter's laws cover the first E of R rows; the rows behind them have none.
+
+
+def _overlap(q: Tensor | None, p: Tensor) -> Tensor:
+    """sum min(p, q), 0 without a q. [E, V] x [R, V] -> [R]"""
+    overlap = p.new_zeros(p.shape[0])
+    if q is not None:
+        overlap[: q.shape[0]] = torch.minimum(p[: q.shape[0]], q).sum(-1)
+    return overlap
+
+
+def _added(p: Tensor, q: Tensor) -> Tensor:
+    """p + q where there is a q. [R, V]"""
+    mixed = p.clone()
+    mixed[: q.shape[0]] += q
+    return mixed
+
+
+def _gathered(q: Tensor | None, top: Tensor, p: Tensor) -> Tensor:
+    """q of the top tokens, 0 without a q. -> [R, T]"""
+    gathered = p.new_zeros(top.shape)
+    if q is not None:
+        gathered[: q.shape[0]] = q.gather(1, top[: q.shape[0]])
+    return gathered

@@ -66,7 +66,8 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     """
     left = (p - q).clamp_(min=0)
     total = left.sum(-1, keepdim=True)
-    return torch.where(total > 0, left / total, p)
+    nothing = (total == 0).to(p)
+    return left.addcmul_(p, nothing).div_(total + nothing)
 
 
 def draw(laws: Tensor, uniforms: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ p <- normalize(max(0, p - q)) before the next sibling:
 - DETERMINISTIC: q is the point mass at x, so x is accepted with probability p(x).
 
 Knows nothing of models, caches or text. The enumeration tests drive exactly these functions.
-Letters: N nodes, E expanded rows (the root, then nodes), W siblings, V vocabulary.
+Letters: N nodes, E expanded rows (the root, then nodes), M rows that have a child of
+some rank, V vocabulary.
 """
 
 from __future__ import annotations
@@ -44,28 +45,20 @@ def acceptance(
     q: Tensor | None,  # [E, V]; None for a point mass
 ) -> Acceptance:
     """Acceptance of every node and the law of the extra token below every row."""
-    expanded = topology.expanded
-    left, law = p[:expanded], q
-    # one spare slot at the end takes the writes of absent children
-    found = p.new_zeros(4, topology.size + 1)
-    for child in topology.children.unbind(1):
-        present = child >= 0
-        x = token_ids[child.clamp(min=0)][:, None]
-        compared = _point_mass(x, left) if law is None else law
-        p_x, q_x = left.gather(1, x), compared.gather(1, x)
+    left, law = p, q
+    found = p.new_zeros(4, topology.size)
+    for rows, nodes in topology.siblings:
+        x = token_ids[nodes][:, None]  # [M, 1]
+        before = left[rows]  # [M, V]
+        compared = torch.zeros_like(before).scatter_(1, x, 1.0) if law is None else law[rows]
+        p_x, q_x = before.gather(1, x), compared.gather(1, x)
         ratio = torch.where(q_x > 0, p_x / q_x, 0.0).clamp(max=1.0)
-        values = torch.cat([ratio, p[:expanded].gather(1, x), p_x, q_x], 1).T
-        found.index_copy_(1, torch.where(present, child, topology.size), values)
-        left = torch.where(present[:, None], residual(left, compared), left)
+        found[:, nodes] = torch.cat([ratio, p[rows].gather(1, x), p_x, q_x], 1).T
+        left = left.index_copy(0, rows, residual(before, compared))
         if law is not None and kind is ProposalKind.WITHOUT_REPLACEMENT:
-            law = normalize(law.scatter(1, x, 0.0))
-    nodes = found[:, : topology.size]
-    ratio, target, compared_p, compared_q = nodes.unbind(0)
-    return Acceptance(ratio, target, compared_p, compared_q, torch.cat([left, p[expanded:]]))
-
-
-def _point_mass(x: Tensor, like: Tensor) -> Tensor:
-    return torch.zeros_like(like).scatter_(1, x, 1.0)
+            law = law.index_copy(0, rows, normalize(compared.scatter(1, x, 0.0)))
+    acceptance_probs, target_probs, residual_probs, draft_probs = found.unbind(0)
+    return Acceptance(acceptance_probs, target_probs, residual_probs, draft_probs, left)
 
 
 @dataclass(frozen=True, slots=True)
