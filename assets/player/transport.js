@@ -6,7 +6,7 @@
 
 const LOOK_MILLISECONDS = 500;
 const LAST_KINDS = new Set(["end", "error"]);
-const PATIENCE = 20; // failed looks before the race is given up
+const PATIENCE = 12; // failed looks before the race is given up
 
 export class Transport {
   constructor(gradio, on) {
@@ -67,7 +67,7 @@ export class Transport {
     const reply = await this.ask("look", { ticket, after: this.next });
     this.isLooking = false;
     if (this.ticket !== ticket) return;
-    if (reply === null) return this.missed();
+    if (!reply?.state) return this.missed();
     this.misses = 0;
     if (reply.state === "waiting") this.on.queued(reply.ahead);
     this.deliver(reply.messages.map((text) => JSON.parse(text)));
@@ -81,9 +81,11 @@ export class Transport {
     if (this.misses >= PATIENCE) this.fail("The connection to the server is lost.");
   }
 
+  // The server's answer, an object; null where none came (Gradio then gives undefined, or throws).
   async ask(name, question) {
     try {
-      return await this.gradio.server[name](question);
+      const reply = await this.gradio.server[name](question);
+      return reply && typeof reply === "object" ? reply : null;
     } catch {
       return null;
     }

@@ -49,8 +49,9 @@ class Handlers:
     def look(self, question: dict[str, Any]) -> dict[str, Any]:
         return self._runs.look(str(question["ticket"]), int(question["after"]))
 
-    def stop(self, question: dict[str, Any]) -> None:
+    def stop(self, question: dict[str, Any]) -> dict[str, Any]:
         self._runs.stop(str(question["ticket"]))
+        return {}
 
     def race(self, event: gr.EventData) -> Iterator[str]:
         """Run the race behind a ticket; closing this generator frees it."""

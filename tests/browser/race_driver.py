@@ -16,6 +16,7 @@ class RaceDriver:
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context, self.url = context, url
         self.complaints: list[str] = []
+        self.may_complain = False  # set where the server itself is taken away
         self.page = context.new_page()
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
@@ -86,7 +87,7 @@ class RaceDriver:
 
     @property
     def errors(self) -> list[str]:
-        return [each.inner_text() for each in self.page.locator(".error:visible").all()]
+        return [each.inner_text() for each in self.page.locator(".specviz .error:visible").all()]
 
     @property
     def query(self) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from conftest import serve
 from race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
@@ -64,3 +66,17 @@ def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
     second.press_race()
     second.wait_for_end(30)
     assert second.rounds > 0
+
+
+def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: Path) -> None:
+    server = serve(["tests/browser/random_app.py"], tmp_path / "log.txt")
+    tab = open_page(next(server), "?tokens=2000&seed=1&temperature=0.7")
+    tab.may_complain = True
+    tab.press_race()
+    tab.wait_for_rounds(2)
+    server.close()  # type: ignore[attr-defined]
+    tab.wait_for_end(40)
+    assert tab.errors == ["The connection to the server is lost."]
+    assert tab.rounds >= 2  # what had come stays
+    tab.page.keyboard.press("Home")
+    assert tab.evaluate("specviz.page.cursor.round") == 0

@@ -1,0 +1,57 @@
+"""What the page says about a result: losses are losses, above zero nothing is "identical"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+
+def verdict(tab: RaceDriver, temperature: float, ending: str | None, **summary: Any) -> Any:
+    lane = {"tokens": 40}
+    known = {"baseline": lane, "speculative": lane, "first_divergence": None, "compared": 40}
+    script = """async ([summary, header, ending]) => {
+      const { textVerdict } = await import(new URL("specviz/player/result.js", document.baseURI));
+      return textVerdict(summary, header, ending);
+    }"""
+    return tab.page.evaluate(
+        script, [known | summary, {"config": {"temperature": temperature}}, ending]
+    )
+
+
+@pytest.fixture
+def tab(random_url: str, open_page: Open) -> RaceDriver:
+    return open_page(random_url)
+
+
+def test_the_verdict_on_the_text_is_honest(tab: RaceDriver) -> None:
+    same = verdict(tab, 0, "length", identical=True)
+    assert (same["value"], same["label"]) == ("identical", "40 of 40 tokens")
+    early = verdict(tab, 0, "stopped", identical=True, compared=12)
+    assert (early["value"], early["label"]) == ("identical", "the first 12 tokens compared")
+    gap = {"index": 6, "margin": 0.25}
+    other = verdict(tab, 0, "length", identical=False, first_divergence=gap)
+    assert other["value"] == "differs"
+    assert other["label"] == "first difference at token 7, margin 0.25"
+    tie = verdict(tab, 0, None, identical=False, first_divergence={"index": 6, "margin": 1e-5})
+    assert tie["label"].endswith("margin 0.000010, a numerical tie")
+    chance = verdict(tab, 0.7, "length", identical=None)
+    assert chance["value"] == "same distribution" and chance["link"] == "#why-exact"
+
+
+@pytest.mark.parametrize(
+    ("speedup", "word"), [(2.0, "faster"), (0.87, "slower"), (1.0, "no gain"), (None, "measuring")]
+)
+def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word: str) -> None:
+    lane = {"tokens": 4, "target_forwards": 4}
+    lane |= dict.fromkeys(("acceptance_rate", "block_efficiency", "ttft_seconds"))
+    summary = {"speedup": speedup, "baseline": lane, "speculative": lane, "compared": 0}
+    summary |= {"identical": None, "first_divergence": None}
+    header = {"config": {"temperature": 0}, "drafter_bytes": 0}
+    tab.page.evaluate("([s, h]) => specviz.page.result.draw(s, h, 'length')", [summary, header])
+    assert tab.text("speedupWord").startswith(word)
+    assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")
