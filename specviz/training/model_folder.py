@@ -24,6 +24,8 @@ def save_model(network: Network, tokenizer: PreTrainedTokenizerFast, folder: Pat
     model.generation_config = GenerationConfig(eos_token_id=0, pad_token_id=0)
     model.to(torch.bfloat16).save_pretrained(folder, max_shard_size=SHARD_SIZE)
     tokenizer.save_pretrained(folder)
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors writes for its owner alone
 
 
 def load_network(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
