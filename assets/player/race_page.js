@@ -114,6 +114,7 @@ export class RacePage {
 
   drawTransport() {
     const { trace, cursor, refs, playback } = this;
+    refs.follow.hidden = !trace.isLive;
     refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
     refs.play.classList.toggle("is-playing", playback.isPlaying);
     for (const name of ["first", "back", "play", "forward", "last", "rate"]) refs[name].disabled = !trace.rounds.length;

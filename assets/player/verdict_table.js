@@ -60,5 +60,5 @@ function numbers(verdict, isGreedy) {
   const compared = isGreedy ? verdict.raw_p : residual;
   const drafted = isGreedy ? verdict.raw_q : q;
   const star = !isGreedy && Math.abs(residual - p) > 1e-6 ? "*" : "";
-  return [`${compared.toFixed(3)}${star}`, drafted.toFixed(3), accept.toFixed(2), isGreedy ? "–" : u.toFixed(2)];
+  return [`${compared.toFixed(3)}${star}`, drafted.toFixed(3), accept.toFixed(3), isGreedy ? "–" : u.toFixed(3)];
 }
