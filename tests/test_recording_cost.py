@@ -1,0 +1,43 @@
+"""What watching costs: the share of decoding time that goes into records and shown numbers."""
+
+import time
+
+from specviz.decoding import judgement, recording, speculative
+from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.target import cache_capacity
+from specviz.models.catalog import pair_named
+from specviz.models.pairs import load_pair
+from specviz.prompts import held_out_prompt
+from specviz.records import DecodingConfig
+
+WATCHING = [(judgement, "_shown"), (recording, "_tree"), (recording, "_verdicts")]
+WATCHING += [(recording, "_positions")]
+
+
+def test_recording_takes_at_most_5_percent_of_decoding(monkeypatch):
+    loaded = load_pair(pair_named("bundled"), "cpu")
+    prompt = loaded.codec.encode(held_out_prompt("code", 1), "code")
+    config = DecodingConfig(max_new_tokens=128)
+    spent = 0.0
+
+    def timed(function):
+        def run(*arguments):
+            nonlocal spent
+            began = time.perf_counter()
+            result = function(*arguments)
+            spent += time.perf_counter() - began
+            return result
+
+        return run
+
+    for module, name in WATCHING:
+        monkeypatch.setattr(module, name, timed(getattr(module, name)))
+    shares = []
+    for _ in range(5):
+        setup = Setup(loaded.target, loaded.draft, config, cache_capacity(prompt, config))
+        spent, began = 0.0, time.perf_counter()
+        for _ in speculative.decode(loaded.target, make_drafter(setup), prompt, config):
+            pass
+        shares.append(spent / (time.perf_counter() - began))
+    print(f"recording: {min(shares):.1%} to {max(shares):.1%} of decoding time")
+    assert sorted(shares)[2] <= 0.05
