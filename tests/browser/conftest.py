@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,10 +13,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from app_server import ROOT, serve  # noqa: E402
 from race_driver import RaceDriver  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
-START_SECONDS = 90  # a busy machine; a quiet one takes a tenth
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -58,43 +53,6 @@ def random_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def random_url(random_log: Path) -> Iterator[str]:
     """The same page over random races: quick, and every shape of tree and text can be had."""
     yield from serve(["tests/browser/random_app.py"], random_log)
-
-
-def serve(command: list[str], log: Path) -> Iterator[str]:
-    port = free_port()
-    environment = os.environ | {"PORT": str(port), "HF_HUB_OFFLINE": "1"}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, *command, str(port)],
-            cwd=ROOT,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            url = f"http://127.0.0.1:{port}/"
-            wait_until_served(url, process, log)
-            yield url
-        finally:
-            process.terminate()
-            process.wait(20)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def wait_until_served(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=2).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise RuntimeError(f"the app did not start:\n{log.read_text()}")
 
 
 @pytest.fixture

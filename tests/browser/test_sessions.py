@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from conftest import serve
+from app_server import serve
 from race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
@@ -74,7 +74,7 @@ def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: P
     tab.may_complain = True
     tab.press_race()
     tab.wait_for_rounds(2)
-    server.close()  # type: ignore[attr-defined]
+    server.close()
     tab.wait_for_end(40)
     assert tab.errors == ["The connection to the server is lost."]
     assert tab.rounds >= 2  # what had come stays
