@@ -74,7 +74,9 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
 def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 16, "t": 12, "b": 40}
-    values = [point.speedup for point in points] + ([band.high, band.low] if band else [])
+    # the first tokens jump about: a tenth of the run must not set the scale of the rest
+    settled = [point.speedup for point in points if point.speculative_tokens >= last / 10]
+    values = settled + ([band.high, band.low] if band else [])
     low, high = min([0.8, *values]), max([2.0, *values])
     layout["xaxis"] = quiet_axis(
         range=[0, last], showgrid=False, rangemode="tozero", title=_axis_title("tokens")
@@ -88,7 +90,7 @@ def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float
             xanchor="right",
             yanchor="bottom",
         ),
-        note("baseline", x=last, y=1, xanchor="right", yanchor="top"),
+        note("baseline", x=0, y=1, xanchor="left", yanchor="top"),
     ]
     return layout
 
