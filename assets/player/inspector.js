@@ -119,6 +119,6 @@ export function verdictSentence(round, node, isGreedy = false) {
   }
   if (accept >= 1) return "accepted: p ≥ q, so any u accepts";
   if (accept <= 0) return "rejected: p is 0 here, no u accepts";
-  const relation = outcome === "accepted" ? "≤" : ">";
+  const relation = outcome === "accepted" ? "<" : "≥";
   return `${outcome}: u ${u.toFixed(3)} ${relation} min(1, p/q) = ${accept.toFixed(3)}`;
 }

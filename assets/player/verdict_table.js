@@ -30,7 +30,7 @@ export class VerdictTable {
   draw(trace, round, node) {
     const raw = trace.isGreedy ? "raw " : "";
     const head = element("tr");
-    for (const name of ["examined", `${raw}p`, `${raw}q`, "accept if u ≤", "u", "verdict"]) head.append(element("th", "", name));
+    for (const name of ["examined", `${raw}p`, `${raw}q`, "accept if u <", "u", "verdict"]) head.append(element("th", "", name));
     this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
     this.rows.get(node)?.classList.add("is-selected");
     const [top, body] = [element("thead"), element("tbody")];
