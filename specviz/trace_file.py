@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import zlib
+from collections import Counter
 from pathlib import Path
 
 from specviz.errors import InputError
@@ -92,8 +93,7 @@ def _refuse_constant(name: str) -> object:
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise InputError(f"trace must name each field once, got {short(repeated)} twice")
     return made
 

@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -162,7 +163,7 @@ NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
         (set_at("prompt_ids", "abc"), "trace.prompt_ids must be an array, got 'abc'"),
         (set_at("config.draft_length", 99), "draft_length must be an integer from 1 to 32, got 99"),
         (set_at("config.temperature", 10**400), "trace.config.temperature must be a number of"),
-        (set_at("config.temperature", 9), "temperature must be from 0 to 5, got 9"),
+        (set_at("config.temperature", 9), "temperature must be 0 or from 0.001 to 5, got 9"),
         (set_at("config.tree_kind", "x"), "trace.config.tree_kind must be one of iid, without"),
         (set_at("target.bytes", "big"), "trace.target.bytes must be an integer from 0"),
         (set_at("finish", "tired"), "trace.finish must be one of end-of-sequence, length"),
@@ -246,6 +247,15 @@ def test_bytes_that_are_no_trace_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(InputError) as error:
         loads(data)
     assert str(error.value).startswith(message)
+
+
+def test_a_repeat_among_many_fields_is_found_at_once() -> None:
+    names = [f'"f{i}": 0' for i in range(40_000)]
+    data = "{" + ", ".join([*names, names[-1]]) + "}"
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="trace must name each field once, got 'f39999' twice"):
+        loads(data.encode())
+    assert time.perf_counter() - started < 2
 
 
 def test_a_number_that_overflows_to_infinity_is_refused() -> None:
