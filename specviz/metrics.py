@@ -82,6 +82,10 @@ def meter(trace: Trace) -> RunMeter:
         made.add_prefill(trace.prefill)
     for each in trace.rounds:
         made.add_round(each)
+    if trace.baseline_finish is not None:
+        made.add_baseline_finish(trace.baseline_finish)
+    if trace.finish is not None:
+        made.add_finish(trace.finish)
     return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from specviz import theory
-from specviz.records import BaselineStep, Prefill, Round
+from specviz.records import BaselineStep, FinishReason, Prefill, Round
 from specviz.round_totals import RoundTotals, ratio
 from specviz.run_summary import (
     BaselineSummary,
@@ -34,6 +34,8 @@ class RunMeter:
         self._ids: list[int] = []
         self._baseline_ids: list[int] = []
         self._margins: list[float] = []
+        self._finish: FinishReason | None = None
+        self._baseline_finish: FinishReason | None = None
         self._compared = 0
         self._divergence: Divergence | None = None
 
@@ -50,6 +52,10 @@ class RunMeter:
         self.curve.add_speculative(round_.seconds, len(ids))
         self._compare()
 
+    def add_finish(self, finish: FinishReason) -> None:
+        self._finish = finish
+        self._compare()
+
     def add_baseline_prefill(self, prefill: Prefill) -> None:
         self._baseline_prefill = prefill
         self._add_baseline(prefill.extra.token_id, prefill.position.margin, prefill.seconds)
@@ -58,6 +64,10 @@ class RunMeter:
         self._baseline_seconds += step.seconds
         self._add_baseline(step.token_id, step.margin, step.seconds)
 
+    def add_baseline_finish(self, finish: FinishReason) -> None:
+        self._baseline_finish = finish
+        self._compare()
+
     def _add_baseline(self, token_id: int, margin: float, seconds: float) -> None:
         self._baseline_ids.append(token_id)
         self._margins.append(margin)
@@ -65,12 +75,19 @@ class RunMeter:
         self._compare()
 
     def _compare(self) -> None:
-        common = min(len(self._ids), len(self._baseline_ids))
-        while self._divergence is None and self._compared < common:
-            index = self._compared
-            if self._ids[index] != self._baseline_ids[index]:
-                self._divergence = Divergence(index, self._margins[index])
+        while self._divergence is None and self._compared < self._comparable:
+            here = slice(self._compared, self._compared + 1)  # empty where a lane has ended
+            if self._ids[here] != self._baseline_ids[here]:
+                margin = next(iter(self._margins[here]), None)
+                self._divergence = Divergence(self._compared, margin)
             self._compared += 1
+
+    @property
+    def _comparable(self) -> int:
+        """Tokens that both lanes have; once both have finished, those that either has."""
+        lengths = len(self._ids), len(self._baseline_ids)
+        ended = _is_end(self._finish) and _is_end(self._baseline_finish)
+        return max(lengths) if ended and min(lengths) else min(lengths)
 
     @property
     def points(self) -> tuple[SpeedupPoint, ...]:
@@ -169,6 +186,10 @@ class RunMeter:
             verify_seconds=totals.verify_seconds,
             host_seconds=totals.host_seconds,
         )
+
+
+def _is_end(finish: FinishReason | None) -> bool:
+    return finish not in (None, FinishReason.STOPPED)
 
 
 def _wilson_interval(rate: float, trials: int) -> tuple[float, float]:

@@ -40,10 +40,13 @@ class SpeculativeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Index of the first new token that differs, and the gap of the baseline's two best logits."""
+    """Index of the first new token that differs, and the gap of the baseline's two best logits.
+
+    A token that a finished lane lacks differs too; the baseline's own lack has no margin.
+    """
 
     index: int
-    margin: float
+    margin: float | None
 
 
 @dataclass(frozen=True, slots=True)

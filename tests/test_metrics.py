@@ -27,7 +27,7 @@ from specviz.metrics import (
     summarise,
     target_forwards,
 )
-from specviz.records import BaselineStep
+from specviz.records import BaselineStep, FinishReason
 from tests.random_traces import not_started, random_round, random_trace
 from tests.tiny_trace import chain, tiny_trace
 
@@ -108,6 +108,31 @@ def test_a_divergence_has_its_index_and_the_baselines_margin_there() -> None:
     summary = summarise(dataclasses.replace(trace, baseline_steps=tuple(steps)))
     assert summary.first_divergence == Divergence(index=4, margin=3e-6)  # index 0 is the prefill's
     assert summary.identical is False and summary.compared == 5
+
+
+def test_a_token_that_a_finished_lane_lacks_is_a_divergence() -> None:
+    trace = tiny_trace()
+    fewer_rounds = dataclasses.replace(trace, rounds=trace.rounds[:1])
+    summary = summarise(fewer_rounds)
+    assert summary.first_divergence == Divergence(index=3, margin=0.25)
+    assert summary.identical is False
+    fewer_steps = dataclasses.replace(trace, baseline_steps=trace.baseline_steps[:2])
+    assert first_divergence(fewer_steps) == Divergence(index=3, margin=None)
+
+
+@pytest.mark.parametrize("ending", [None, FinishReason.STOPPED])
+def test_while_a_lane_runs_or_was_stopped_only_common_tokens_are_compared(
+    ending: FinishReason | None,
+) -> None:
+    fewer = dataclasses.replace(tiny_trace(), rounds=tiny_trace().rounds[:1])
+    for lane in ("finish", "baseline_finish"):
+        summary = summarise(dataclasses.replace(fewer, **{lane: ending}))
+        assert summary.identical is True and summary.compared == 3
+
+
+def test_a_lane_that_was_not_run_differs_from_nothing() -> None:
+    alone = dataclasses.replace(tiny_trace(), prefill=None, rounds=())
+    assert summarise(alone).identical is None and first_divergence(alone) is None
 
 
 def test_a_first_token_that_differs_takes_its_margin_from_the_prefill() -> None:

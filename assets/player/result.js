@@ -80,7 +80,8 @@ export function textVerdict(summary, header, ending) {
   if (difference) {
     const margin = difference.margin;
     const tie = margin < 1e-3 ? ", a numerical tie" : "";
-    const label = `first difference at token ${difference.index + 1}, margin ${margin.toPrecision(2)}${tie}`;
+    const gap = margin === null ? "the baseline has ended" : `margin ${margin.toPrecision(2)}${tie}`;
+    const label = `first difference at token ${difference.index + 1}, ${gap}`;
     return { label, value: "differs", tone: "bad", term: "margin" };
   }
   const isOver = ending && ending !== "stopped";

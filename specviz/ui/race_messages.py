@@ -88,6 +88,8 @@ class RaceMessages:
                 return {"type": "round", "record": encode_round(round_), **self._figures(round_)}
             case FinishReason() as finish:
                 self._finishes.append(finish)
+                ended = self._meter.add_baseline_finish if is_baseline else self._meter.add_finish
+                ended(finish)
                 return {"type": "finish", "record": finish.value}
 
     # ---- figures
