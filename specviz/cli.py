@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -33,14 +34,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
         result = options.command(options, _progress)
+        _print(json.dumps(result, allow_nan=False) if options.json else options.show(result))
     except InputError as error:
-        print(f"specviz: {error}", file=sys.stderr)
+        print("specviz:", " ".join(str(error).split()), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("specviz: stopped", file=sys.stderr)
         return 130
-    print(json.dumps(result, ensure_ascii=False) if options.json else options.show(result))
+    except OSError as error:  # the reader of our output left, or the disk is full
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
+        print(f"specviz: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _print(text: str) -> None:
+    """On stdout, with escapes where its encoding lacks a character."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
 
 def _progress(line: str) -> None:

@@ -32,13 +32,14 @@ MAX_SAMPLES = 1_000_000
 def race(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Both lanes in alternating blocks."""
     _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
+    _check_writable(options.trace)
     task, prompt = _task_and_prompt(options)
     request = RaceRequest(
         _pair(options), prompt, _config(options), task, options.device, options.dtype
     )
     measured = measure(request, options.repeat, progress)
     if options.trace:
-        _save_trace(measured, options.trace)
+        trace_file.save(measured.trace, options.trace)
     return _race_result(measured, request)
 
 
@@ -75,9 +76,12 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Every method and draft length on every task."""
     _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
     _check_integer("prompts", options.prompts, 1, len(held_out_prompts(TASKS[0])))
+    tasks = _words(options.tasks)
+    if not tasks:
+        raise InputError(f"tasks must name at least one of {', '.join(TASKS)}, got none")
     plan = Plan(
         pair=_pair(options),
-        tasks=_words(options.tasks),
+        tasks=tasks,
         methods=_words(options.methods) if options.methods else tuple(DRAFTERS),
         draft_lengths=parse_integers("draft-lengths", options.draft_lengths),
         temperature=options.temperature,
@@ -158,7 +162,7 @@ def _config(options: Namespace) -> DecodingConfig:
 def parse_integers(name: str, text: str) -> tuple[int, ...]:
     """`3,2` -> (3, 2); an empty text is an empty tuple."""
     parts = _words(text)
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         raise InputError(f"{name} must be integers with commas, such as 3,2, got {text!r}")
     return tuple(map(int, parts))
 
@@ -193,9 +197,11 @@ def _read_prompt(name: str) -> str:
         raise InputError(f"prompt-file {name!r} must be UTF-8 text") from None
 
 
-def _save_trace(measured: Measurement, name: str) -> None:
+def _check_writable(name: str | None) -> None:
+    """Before the measurement: a place that cannot be written must not cost its result."""
     try:
-        trace_file.save(measured.trace, name)
+        if name is not None:
+            Path(name).open("ab").close()
     except OSError as error:
         raise InputError(f"trace file {name!r} cannot be written: {error.strerror}") from None
 

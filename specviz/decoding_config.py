@@ -15,6 +15,7 @@ MAX_DRAFT_LENGTH = 32
 MAX_TREE_NODES = 64
 MAX_NEW_TOKENS = 4096
 MAX_TEMPERATURE = 5.0
+MIN_TEMPERATURE = 1e-3  # of those above 0: colder, logits overflow when divided by it
 MAX_SEED = 2**53 - 1  # the largest integer that a browser holds exactly
 
 
@@ -69,10 +70,10 @@ class DecodingConfig:
             holds = _is_int(value) and low <= value <= high
             _check(name, value, f"an integer from {low} to {high}", holds)
         _check("top_k", self.top_k, "0 (off) or more", _is_int(self.top_k) and self.top_k >= 0)
-        temperature_holds = (
-            _is_number(self.temperature) and 0 <= self.temperature <= MAX_TEMPERATURE
-        )
-        _check("temperature", self.temperature, f"from 0 to {MAX_TEMPERATURE:g}", temperature_holds)
+        warm = _is_number(self.temperature) and MIN_TEMPERATURE <= self.temperature
+        temperature_holds = self.temperature == 0 or (warm and self.temperature <= MAX_TEMPERATURE)
+        rule = f"0 or from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}"
+        _check("temperature", self.temperature, rule, temperature_holds)
         top_p_holds = _is_number(self.top_p) and 0 < self.top_p <= 1
         _check("top_p", self.top_p, "above 0 and at most 1", top_p_holds)
         _check(

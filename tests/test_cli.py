@@ -67,8 +67,8 @@ def test_lossless_gives_a_verdict(capsys):
 BAD = {
     "draft_length must be an integer from 1 to 32, got 0": ["--draft-length", "0"],
     "draft_length must be an integer from 1 to 32, got 1000000": ["--draft-length", "1000000"],
-    "temperature must be from 0 to 5, got -1.0": ["--temperature", "-1"],
-    "temperature must be from 0 to 5, got nan": ["--temperature", "nan"],
+    "temperature must be 0 or from 0.001 to 5, got -1.0": ["--temperature", "-1"],
+    "temperature must be 0 or from 0.001 to 5, got nan": ["--temperature", "nan"],
     "top_p must be above 0 and at most 1, got 0.0": ["--top-p", "0"],
     "top_k must be 0 (off) or more, got -3": ["--top-k", "-3"],
     "method must be one of": ["--method", "nonsense"],

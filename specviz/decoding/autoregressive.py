@@ -50,5 +50,5 @@ def _step(target: Target, root: int, context_length: int, index: int) -> Baselin
     best = logits[0].float().topk(2).values
     raw_prob = (logits[0, token_id].float() - logits[0].float().logsumexp(-1)).exp()
     packed = torch.cat([token_id.double(), raw_prob.double(), (best[:1] - best[1:]).double()])
-    drawn, prob, margin = target.transfer.to_host(packed)
+    drawn, prob, margin = target.to_host(packed)
     return BaselineStep(index, int(drawn), prob, margin, time.perf_counter() - started)

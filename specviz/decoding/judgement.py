@@ -51,7 +51,7 @@ class Judgement:
     packed_rows: tuple[tuple[float, ...], ...]
     has_laws: bool
     has_raw_laws: bool
-    expanded: int
+    groups: tuple[tuple[int, ...], ...]  # row -> its nodes
 
     def row(self, node: int) -> RowJudgement:
         """The judgement after `node` (-1: the root); only examined rows are ever unpacked."""
@@ -60,7 +60,7 @@ class Judgement:
         tokens, p, q, left, raw_p, raw_q = (
             values[_ROW_FIELDS + i : len(values) : 6] for i in range(6)
         )
-        drafted = row < self.expanded
+        drafted = bool(self.groups[row])
         entropy, overlap, raw_overlap, margin = values[2:_ROW_FIELDS]
         position = Position(
             parent=node,
@@ -99,7 +99,7 @@ def unpack(proposal: Proposal, values: list[float]) -> Judgement:
     width = (len(values) - split) // (size + 1)
     rows = tuple(tuple(values[i : i + width]) for i in range(split, len(values), width))
     has_laws, has_raw_laws = proposal.laws is not None, proposal.raw_laws is not None
-    return Judgement(nodes, rows, has_laws, has_raw_laws, proposal.topology.expanded)
+    return Judgement(nodes, rows, has_laws, has_raw_laws, proposal.topology.groups)
 
 
 def _node_fields(proposal: Proposal, judged: Acceptance, raw_p: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ def _shown(
     # log-sum-exp, from one known pair of logit and probability
     normaliser = best[:, 0] - raw_p.gather(1, best_ids[:, :1])[:, 0].log()
     numbers = (
-        normaliser - (raw_p * logits).sum(-1),
+        normaliser - (raw_p * logits.clamp(min=-1e30)).sum(-1),
         _overlap(_rule_laws(proposal, p), p),
         _overlap(proposal.raw_laws, raw_p),
         best[:, 0] - best[:, 1],

@@ -40,6 +40,7 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     """Keep the smallest set of most probable tokens whose mass reaches `top_p`, renormalised."""
     ordered, order = probs.sort(dim=-1, descending=True)
     mass_before = ordered.cumsum(-1) - ordered
+    mass_before[..., 0] = -1.0  # the best token stays, however small top_p
     kept = ordered.masked_fill(mass_before >= top_p, 0.0)
     return normalize(torch.zeros_like(probs).scatter(-1, order, kept))
 

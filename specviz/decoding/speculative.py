@@ -91,7 +91,7 @@ class SpeculativeRun:
         stopwatch.drafted()
         packed = self._verify(proposal)
         stopwatch.verified()
-        values = self.target.transfer.to_host(packed)
+        values = self.target.to_host(packed)
         verified = self._decide(proposal, unpack(proposal, values))
         self._commit(verified)
         record = record_round(self._index, verified, stopwatch, self._seconds)

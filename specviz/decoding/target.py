@@ -5,6 +5,7 @@ Knows nothing of drafting.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,10 +40,16 @@ def check_prompt(model: LanguageModel, prompt_ids: Sequence[int], config: Decodi
     """Refuse an empty prompt, and one that leaves the model's context no room for the output."""
     if not prompt_ids:
         raise InputError("prompt must have at least one token, got none")
-    room = model.info.context_length - config.max_new_tokens
+    context = model.info.context_length
+    if config.max_new_tokens >= context:
+        raise InputError(
+            f"max_new_tokens must be below {context}, the context of {model.info.name}, "
+            f"got {config.max_new_tokens}"
+        )
+    room = context - config.max_new_tokens
     if len(prompt_ids) > room:
         raise InputError(
-            f"prompt must have at most {room} tokens (the {model.info.context_length} that "
+            f"prompt must have at most {room} tokens (the {context} that "
             f"{model.info.name} can see less max_new_tokens = {config.max_new_tokens}), "
             f"got {len(prompt_ids)}"
         )
@@ -70,6 +77,16 @@ class Target:
             HostTransfer(),
         )
 
+    def to_host(self, packed: Tensor) -> list[float]:
+        """The counted copy; InputError where the model's numbers are no numbers."""
+        values = self.transfer.to_host(packed)
+        if not math.isfinite(sum(values)):
+            raise InputError(
+                f"model {self.model.info.name!r} must give finite logits, got NaN or infinity: "
+                f"its weights are broken or too large for {self.model.dtype}; try float32"
+            )
+        return values
+
     def fill(self, token_ids: Sequence[int]) -> Tensor:
         """Run tokens into the empty cache; the logits after the last one, [1, V]."""
         device = self.model.device
@@ -86,7 +103,7 @@ class Target:
         uniforms = uniforms_on(device, [self.extra_draws.uniform(len(prompt_ids))])
         packed = judge(nothing, logits, self.sampler, uniforms)
         judged = mark(device)
-        values = self.transfer.to_host(packed)
+        values = self.to_host(packed)
         row = unpack(nothing, values).row(-1)
         extra = ExtraToken(row.extra_id, ExtraKind.FIRST, -1, row.extra_prob)
         return Prefill(len(prompt_ids), extra, row.position, started.seconds_until(judged))

@@ -8,9 +8,10 @@ import torch
 
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.prompt_lookup import find_match
 from specviz.decoding.drafters.registry import DRAFTERS, Method, Setup, make_drafter
 from specviz.decoding.topology import topology
-from specviz.records import DecodingConfig, Prefill, ProposalKind, Round
+from specviz.records import DecodingConfig, NgramMatch, Prefill, ProposalKind, Round
 from tests.decoding.conftest import VOCAB
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
@@ -105,3 +106,10 @@ def test_the_example_of_the_docs_has_at_most_40_lines_of_code():
     source = (DOCS / "bigram_drafter.py").read_text()
     body = source.split('"""', 2)[2]
     assert sum(bool(line.strip()) for line in body.splitlines()) <= 40
+
+
+def test_prompt_lookup_takes_the_longest_match_then_the_most_recent_and_never_itself():
+    assert find_match([1, 2, 3, 1, 2, 4, 1, 2]) == NgramMatch(2, 5)
+    assert find_match([5, 1, 2, 7, 9, 2, 8, 1, 2]) == NgramMatch(2, 3)
+    assert find_match([1, 2, 3]) is None and find_match([4]) is None
+    assert find_match([6, 6, 6]) == NgramMatch(2, 2)

@@ -1,8 +1,8 @@
 """What a drafter is: it proposes a tree, and is told what became of it.
 
 Knows nothing of how the target verifies. Between rounds the committed tokens are known on the
-host; all but the last, the *root*, are in the target's cache. Letters: N nodes, E rows with
-children (the root first, then nodes), V the target's vocabulary.
+host; all but the last, the *root*, are in the target's cache. Letters: N nodes, E leading rows
+(the root, then nodes) up to the last one with children, V the target's vocabulary.
 """
 
 from __future__ import annotations

@@ -1,0 +1,181 @@
+"""The assembled decoder's law, sampled thousands of times on table models with far apart laws.
+
+What enumeration proves of the two pure parts, this shows of everything around them: which laws are
+handed over, which rows and slots are meant, which draws are shared by mistake.
+"""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding import speculative
+from specviz.decoding.drafters.registry import DRAFTERS, Setup, make_drafter
+from specviz.decoding.sampling import Sampler
+from specviz.records import DecodingConfig, ExtraKind, Outcome, Prefill, Round
+from tests.decoding.conftest import tiny_model
+from tests.decoding.table_model import TableModel
+from tests.decoding.test_every_drafter import VARIANTS, config_of, tokens_of
+
+PROMPT = (0, 2, 1, 0, 2)
+LENGTH = 4
+SAMPLES = 2500
+
+
+def exact_law(model, sampler):
+    """Law over the LENGTH tokens after the prompt."""
+    law = {(): 1.0}
+    for _ in range(LENGTH):
+        law = {
+            (*prefix, token): mass * prob
+            for prefix, mass in law.items()
+            for token, prob in enumerate(
+                sampler.laws(model.law([*PROMPT, *prefix])[None])[0].tolist()
+            )
+        }
+    return law
+
+
+def deviations(counts, law):
+    """How far chi-square lies above its mean, in deviations of a normal (Wilson-Hilferty)."""
+    expected = {ids: SAMPLES * mass for ids, mass in law.items()}
+    assert all(expected[ids] > 0 for ids in counts), "a text that the target cannot write"
+    common = [ids for ids, mass in expected.items() if mass >= 5]
+    cells = [(counts.get(ids, 0), expected[ids]) for ids in common]
+    rest = SAMPLES - sum(mass for _, mass in cells)
+    if rest > 1e-6:
+        cells.append((SAMPLES - sum(count for count, _ in cells), rest))
+    chi_square = sum((count - mass) ** 2 / mass for count, mass in cells)
+    spread = 2 / (9 * (len(cells) - 1))
+    return ((chi_square / (len(cells) - 1)) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+
+
+@pytest.mark.parametrize("top_k, top_p", [(0, 1.0), (2, 1.0), (0, 0.8)], ids=["all", "k 2", "p .8"])
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_four_tokens_have_the_joint_law_of_the_target(method, kind, top_k, top_p):
+    target, draft = TableModel(1), TableModel(2)
+    config = config_of(
+        method,
+        kind,
+        draft_length=2,
+        max_new_tokens=LENGTH,
+        temperature=0.8,
+        top_k=top_k,
+        top_p=top_p,
+    )
+    counts: dict = {}
+    for seed in range(SAMPLES):
+        seeded = replace(config, seed=seed)
+        drafter = make_drafter(Setup(target, draft, seeded, 64))
+        ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
+        counts[ids] = counts.get(ids, 0) + 1
+    assert deviations(counts, exact_law(target, Sampler(0.8, top_k, top_p))) < 4
+
+
+def rounds_of(target, draft, config, prompt=PROMPT):
+    drafter = make_drafter(Setup(target, draft, config, 256))
+    events = speculative.decode(target, drafter, prompt, config)
+    return [event for event in events if isinstance(event, Round)]
+
+
+WITH_DRAFT = [variant for variant in VARIANTS if variant.values[0].needs_draft]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("method, kind", WITH_DRAFT)
+@pytest.mark.parametrize("models", ["table", "llama"])
+def test_a_draft_that_is_the_target_is_accepted_down_to_the_leaf(models, method, kind, temperature):
+    """Wrong slots, positions, masks or laws on the draft's side would cost acceptance."""
+    model = TableModel(1) if models == "table" else tiny_model(1, 2, "both")
+    config = config_of(method, kind, temperature=temperature, top_p=0.9, max_new_tokens=60)
+    is_drawn = temperature > 0 and not kind.value.startswith("det")
+    for each in rounds_of(model, model, config):
+        if not each.tree.nodes:
+            continue
+        height = max(node.depth for node in each.tree.nodes)
+        if is_drawn or temperature == 0:
+            assert len(each.accepted) == height
+        first = each.verdicts[each.tree.children(-1)[0]]
+        if is_drawn:
+            assert first.acceptance_prob == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("method, kind", WITH_DRAFT)
+def test_the_recorded_q_is_the_law_that_the_tokens_were_drawn_from(method, kind):
+    """Shares of first siblings over many seeds follow the recorded draft probabilities."""
+    if kind.value == "deterministic":
+        draft = TableModel(2)
+        config = config_of(method, kind, temperature=0.7, max_new_tokens=6)
+        for each in rounds_of(TableModel(1), draft, config)[:1]:
+            children = [each.tree.nodes[i] for i in each.tree.children(-1)]
+            scores = [child.draft_score for child in children]
+            assert scores == sorted(scores, reverse=True) and children[0].draft_prob == 1
+        return
+    target, draft = TableModel(1), TableModel(2)
+    expected: dict = {}
+    counts: dict = {}
+    for seed in range(1500):
+        config = config_of(method, kind, temperature=0.7, top_k=2, max_new_tokens=6, seed=seed)
+        drafter = make_drafter(Setup(target, draft, config, 64))
+        proposal = drafter.propose([*PROMPT], 2, 0)
+        token = int(proposal.token_ids[0])
+        counts[token] = counts.get(token, 0) + 1
+        expected = dict(enumerate(proposal.laws[0].tolist()))
+    assert expected == pytest.approx(
+        dict(enumerate(Sampler(0.7, 2).laws(draft.law(list(PROMPT))[None])[0].tolist()))
+    )
+    for token, prob in expected.items():
+        deviation = math.sqrt(1500 * prob * (1 - prob)) + 1e-9
+        assert abs(counts.get(token, 0) - 1500 * prob) < 4 * deviation
+
+
+def test_siblings_without_replacement_differ_while_the_support_lasts():
+    config = DecodingConfig(
+        method="draft-tree", draft_length=1, branching=(3,), temperature=1.0, max_new_tokens=12,
+        tree_kind=DRAFTERS["draft-tree"].kinds[1],
+    )  # fmt: skip
+    for each in rounds_of(TableModel(1), TableModel(2), config):
+        tokens = [node.token_id for node in each.tree.nodes]
+        assert len(set(tokens)) == len(tokens)
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_shown_residuals_are_the_law_that_recovered_tokens_come_from(method, kind):
+    config = config_of(method, kind, temperature=0.8, max_new_tokens=120, seed=3)
+    config = replace(config, branching=config.branching[:1] and (2,))  # so that both may fail
+    recovered = 0
+    for each in rounds_of(TableModel(1), TableModel(2), config):
+        if each.extra is None or each.extra.kind is not ExtraKind.RECOVERED:
+            continue
+        recovered += 1
+        position = each.positions[-1]
+        shown = dict(zip(position.token_ids, position.residual_probs, strict=True))
+        assert shown[each.extra.token_id] == pytest.approx(each.extra.prob, abs=1e-6)
+        assert sum(position.residual_probs) == pytest.approx(1, abs=1e-5)
+        failed = each.tree.children(position.parent)[-1]
+        assert each.verdicts[failed].outcome is Outcome.REJECTED
+        assert shown[each.tree.nodes[failed].token_id] == 0  # q >= p there, or there is no law
+    assert recovered > 0
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_bonus_rows_show_no_residual(method, kind):
+    model = TableModel(1)
+    config = config_of(method, kind, temperature=0.8, max_new_tokens=120)
+    for each in rounds_of(model, model, config):
+        if each.extra is not None and each.extra.kind is ExtraKind.BONUS:
+            assert each.positions[-1].residual_probs == ()
+
+
+def test_the_first_token_is_drawn_from_the_target():
+    model, counts = TableModel(1), [0, 0, 0]
+    for seed in range(1500):
+        config = DecodingConfig(
+            method="prompt-lookup", max_new_tokens=1, temperature=1.0, seed=seed
+        )
+        drafter = make_drafter(Setup(model, None, config, 64))
+        first = next(iter(speculative.decode(model, drafter, PROMPT, config)))
+        assert isinstance(first, Prefill)
+        counts[first.extra.token_id] += 1
+    for count, prob in zip(counts, model.law(list(PROMPT)).softmax(-1).tolist(), strict=True):
+        assert abs(count - 1500 * prob) < 4 * math.sqrt(1500 * prob * (1 - prob))
