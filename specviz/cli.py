@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_pair(lossless)
     _add_config(lossless, temperature=1.0)
     lossless.add_argument(
-        "--samples", type=int, default=1000, help="rounds in all (default %(default)s)"
+        "--samples", type=int, default=2000, help="rounds in all (default %(default)s)"
     )
     bench = add(
         "bench",

@@ -58,7 +58,7 @@ class Race:
         setup = Setup(target, loaded.draft, config, cache_capacity(prompt_ids, config))
         for model in setup.models:
             check_prompt(model, prompt_ids, config)
-        drafter = make_drafter(setup)
+        self._drafter = drafter = make_drafter(setup)
         ends = loaded.codec.eos_ids
         self._codec = loaded.codec
         self._models = setup.models
@@ -121,6 +121,7 @@ class Race:
         """Free both runs; a lane that has not ended stays unfinished in the trace."""
         for lane in self._lanes.values():
             lane.close()  # type: ignore[attr-defined]
+        self._drafter.close()  # a lane that never started has not done it
 
 
 def start_race(request: RaceRequest) -> Race:

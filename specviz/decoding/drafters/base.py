@@ -39,7 +39,7 @@ class Drafter(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """What it holds beside the target: weights and cache."""
+        """Weights that it holds beside the target's; its cache is not counted."""
         ...
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
@@ -54,5 +54,5 @@ class Drafter(Protocol):
         ...
 
     def close(self) -> None:
-        """Free what outlives a round: caches, workers."""
+        """Free what outlives a round, such as workers; may be called twice."""
         ...
