@@ -74,6 +74,7 @@ class LanguageModel(Protocol):
         slot where it is True (a drafter grows a tree level by level, so S may exceed N). All
         slots before those S are seen by every token. None means causal order.
         `last_only` returns the logits of the last token alone, [B, 1, V] (prefill).
-        Raises InputError where the cache has no room for N more.
+        Raises InputError where the cache has no room for N more, or where causal tokens or a
+        tree's first slot stand outside the context. Reads nothing back from the device.
         """
         ...

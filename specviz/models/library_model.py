@@ -57,7 +57,7 @@ class LibraryModel:
         assert isinstance(cache, SlotCache)
         count = token_ids.shape[1]
         cache.check_room(count)
-        check_positions(position_ids, cache.length + count, self._info)
+        check_positions(cache.length + count, tree_mask, self._info)
         logits = self._module(
             input_ids=token_ids,
             attention_mask=attention_mask(cache.length, count, tree_mask, token_ids.device),
@@ -107,14 +107,16 @@ def attention_mask(
     return mask[None, None]
 
 
-def check_positions(position_ids: Tensor, reach: int, info: ModelInfo) -> None:
-    """Raise InputError where a position lies outside the context.
+def check_positions(end: int, tree_mask: Tensor | None, info: ModelInfo) -> None:
+    """Raise InputError where a token stands outside the context; `end` is L + N.
 
-    A token's position is below the slots in use after the forward (`reach`), so the tensor is read
-    (a wait for the device) only where those exceed the context.
+    Told from the slots alone: to read positions would wait for the device. In causal order a token
+    stands at its slot. Of a tree only the first slot that the mask covers does; how deep the others
+    stand below it the drafter bounds, so a tree may have more slots than the context has left.
     """
-    if reach > info.context_length and int(position_ids.max()) >= info.context_length:
+    last = end - (1 if tree_mask is None else tree_mask.shape[1])
+    if last >= info.context_length:
         raise InputError(
             f"context length of {info.name} is {info.context_length} tokens, "
-            f"got position {int(position_ids.max())}; shorten the prompt or the output"
+            f"got position {last}; shorten the prompt or the output"
         )

@@ -77,7 +77,7 @@ class LlamaModel:
         assert isinstance(cache, SlotCache)
         rows, count = token_ids.shape
         cache.check_room(count)
-        check_positions(position_ids, cache.length + count, self._info)
+        check_positions(cache.length + count, tree_mask, self._info)
         angles = self._rotary.angles(position_ids.reshape(-1), cache.length + count)
         attend = self._attention(cache, rows, count, tree_mask)
         hidden = F.embedding(token_ids.reshape(-1), self._embedding)  # [T, W]

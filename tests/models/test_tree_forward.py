@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
@@ -175,8 +176,47 @@ def test_a_full_cache_is_refused_and_left_as_it_was(model: LanguageModel) -> Non
 def test_a_position_outside_the_context_is_refused(model: LanguageModel) -> None:
     cache = model.new_cache(200)
     run(model, cache, [1] * 128, list(range(128)))
-    with pytest.raises(InputError, match="context length of tiny is 128 tokens, got position 128"):
+    outside = "context length of tiny is 128 tokens, got position 128"
+    with pytest.raises(InputError, match=outside):
         run(model, cache, [1], [128])
+    root = torch.ones(1, 1, dtype=torch.bool, device=model.device)
+    with pytest.raises(InputError, match=outside):
+        run(model, cache, [1], [128], tree_mask=root)
+    cache.keep(127, [])
+    with pytest.raises(InputError, match=outside):
+        run(model, cache, [1, 2], [127, 128])
+    assert cache.length == 127
+
+
+def test_a_tree_whose_slots_alone_exceed_the_context_runs(model: LanguageModel) -> None:
+    tree = RandomTree([4, 9, 2, 33, 50], [-1, 0, 0, 0, 0])
+    text = [each % VOCAB for each in range(126)]
+    cache = model.new_cache(200)
+    run(model, cache, text, list(range(126)))
+    positions = [126 + depth for depth in tree.depths]
+    logits = run(model, cache, tree.token_ids, positions, tree_mask=tree.mask.to(model.device))
+    assert_same(logits[-1], plain_logits(model, [*text, 4, 50])[-1])
+
+
+READS = (torch.ops.aten._local_scalar_dense, torch.ops.aten.item, torch.ops.aten.is_nonzero)
+
+
+class NoReading(TorchDispatchMode):
+    """Fails where a tensor's number is read, for which a device would be waited for."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func.overloadpacket not in READS, f"{func} waits for the device"
+        return func(*args, **(kwargs or {}))
+
+
+def test_no_forward_reads_a_number_back(model: LanguageModel) -> None:
+    star = RandomTree([4, 9, 2, 33, 50], [-1, 0, 0, 0, 0]).mask.to(model.device)
+    cache = model.new_cache(200)
+    with NoReading():
+        run(model, cache, [1] * 125, list(range(125)))
+        run(model, cache, [5, 6], [125, 126])
+        cache.keep(126, [])
+        run(model, cache, [4, 9, 2, 33, 50], [126, 127, 127, 127, 127], tree_mask=star)
 
 
 def test_logits_end_with_the_real_vocabulary(tiny_module: Any, tiny_info: Any) -> None:
