@@ -129,6 +129,20 @@ def test_the_recorded_q_is_the_law_that_the_tokens_were_drawn_from(method, kind)
         assert abs(counts.get(token, 0) - 1500 * prob) < 4 * deviation
 
 
+@pytest.mark.parametrize("method, kind", WITH_DRAFT)
+def test_draws_are_new_in_every_round(method, kind):
+    """The same context drafted in another round: other draws, unless none are made."""
+    differ = 0
+    for seed in range(30):
+        config = config_of(method, kind, temperature=1.0, seed=seed)
+        setup = Setup(TableModel(1), TableModel(2), config, 256)
+        first, second = (
+            make_drafter(setup).propose(PROMPT, 4, index).token_ids.tolist() for index in (0, 1)
+        )
+        differ += first != second
+    assert differ > 20 if kind.value != "deterministic" else differ == 0
+
+
 def test_siblings_without_replacement_differ_while_the_support_lasts():
     config = DecodingConfig(
         method="draft-tree", draft_length=1, branching=(3,), temperature=1.0, max_new_tokens=12,
