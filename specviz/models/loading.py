@@ -7,6 +7,7 @@ with a model.
 from __future__ import annotations
 
 import json
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama_model import LlamaModel, is_supported
 from specviz.models.model_folder import find_model_folder
-from specviz.models.support import check_config, check_tree_forward
+from specviz.models.support import check_config, checked_model
 from specviz.models.tokenizer import TextCodec
 from specviz.records import ModelInfo
 from specviz.settings import Settings
@@ -63,8 +64,9 @@ def load_model(
     _check_weights(source, folder)
     tokenizer = _read_tokenizer(source, folder)
     module = _read_weights(source, folder, config, number)
+    _check_vocabulary(source, module.config, tokenizer)
     info = _describe(name or source, module, tokenizer)
-    codec = TextCodec(tokenizer, info.vocab_size, _eos_ids(module, tokenizer))
+    codec = TextCodec(tokenizer, info.vocab_size, _eos_ids(source, module, tokenizer))
     return LoadedModel(_place(source, module, info, where), codec)
 
 
@@ -99,15 +101,16 @@ def _read_config(source: str, folder: Path) -> Any:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         kind = content.get("model_type")
-    except (ValueError, AttributeError, OSError):
+    except (ValueError, AttributeError, OSError, RecursionError):
         raise InputError(
             f"model {source!r} has a broken config.json: it is no JSON object"
         ) from None
-    if kind not in CONFIG_MAPPING_NAMES and "auto_map" in content:
+    is_known = isinstance(kind, str) and kind in CONFIG_MAPPING_NAMES
+    if not is_known and "auto_map" in content:
         raise InputError(f"model {source!r} needs code of its own, which specviz never runs")
-    if kind not in CONFIG_MAPPING_NAMES:
+    if not is_known:
         raise InputError(
-            f"model {source!r} has model_type {kind!r}, which transformers "
+            f"model {source!r} has model_type {reprlib.repr(kind)}, which transformers "
             f"{transformers.__version__} does not know"
         )
     try:
@@ -138,7 +141,7 @@ def _read_tokenizer(source: str, folder: Path) -> Any:
         )
     except Exception:  # parsers of several libraries, each with errors of its own
         raise missing from None
-    if not getattr(tokenizer, "is_fast", False):
+    if not getattr(tokenizer, "is_fast", False) or not tokenizer.get_vocab():
         raise missing
     return tokenizer
 
@@ -173,9 +176,23 @@ def _read_weights(source: str, folder: Path, config: Any, dtype: torch.dtype) ->
     return module
 
 
+def _check_vocabulary(source: str, config: Any, tokenizer: Any) -> None:
+    """Padding behind the tokenizer's ids is cut off; ids without a row of weights have no use."""
+    count = _token_count(tokenizer)
+    if count > config.vocab_size:
+        raise InputError(
+            f"model {source!r} must have vocab_size >= {count}, the ids of its tokenizer, "
+            f"got {config.vocab_size}"
+        )
+
+
+def _token_count(tokenizer: Any) -> int:
+    """One more than the largest id."""
+    return 1 + max(int(token_id) for token_id in tokenizer.get_vocab().values())
+
+
 def _describe(name: str, module: Any, tokenizer: Any) -> ModelInfo:
     config, weights = module.config, list(module.parameters())
-    known = max(tokenizer.get_vocab().values()) + 1
     return ModelInfo(
         name=name,
         architecture=str(config.architectures[0] if config.architectures else config.model_type),
@@ -183,28 +200,30 @@ def _describe(name: str, module: Any, tokenizer: Any) -> ModelInfo:
         bytes=sum(weight.nbytes for weight in weights),
         layers=int(config.num_hidden_layers),
         hidden_size=int(config.hidden_size),
-        vocab_size=min(int(config.vocab_size), known),
+        vocab_size=_token_count(tokenizer),
         context_length=int(getattr(config, "max_position_embeddings", None) or DEFAULT_CONTEXT),
     )
 
 
-def _eos_ids(module: Any, tokenizer: Any) -> list[int]:
+def _eos_ids(source: str, module: Any, tokenizer: Any) -> list[int]:
     generation = getattr(module, "generation_config", None)
     listed = getattr(generation, "eos_token_id", None)
     ids = listed if isinstance(listed, list) else [listed]
-    return [int(token_id) for token_id in (*ids, tokenizer.eos_token_id) if token_id is not None]
+    known = [token_id for token_id in (*ids, tokenizer.eos_token_id) if token_id is not None]
+    if any(type(token_id) is not int for token_id in known):
+        shown = reprlib.repr(listed)
+        raise InputError(f"model {source!r} must have token ids as eos_token_id, got {shown}")
+    return known
 
 
 def _place(source: str, module: Any, info: ModelInfo, device: torch.device) -> LanguageModel:
     try:
         module.to(device)
-        if is_supported(module.config):
-            return LlamaModel(module, info)
-        model = LibraryModel(module, info)
-        check_tree_forward(model)
+        reference = LibraryModel(module, info)
+        is_own = is_supported(module.config)
+        return checked_model(reference, lambda: LlamaModel(module, info) if is_own else reference)
     except torch.OutOfMemoryError:
         raise InputError(f"model {source!r} does not fit into the memory of {device}") from None
-    return model
 
 
 def _line(error: Exception) -> str:

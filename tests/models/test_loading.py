@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from specviz.errors import InputError
 from specviz.models.library_model import LibraryModel
@@ -108,7 +109,7 @@ def test_a_file_is_refused(save_model: Save) -> None:
     assert "must be a folder or a Hub id" in refusal(save_model() / "model.safetensors")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "\udcff", ""])
+@pytest.mark.parametrize("content", ["{", "[]", "\udcff", "", '{"a":' * 100_000], ids=range(5))
 def test_a_broken_config_is_refused(save_model: Save, content: str) -> None:
     folder = save_model()
     (folder / "config.json").write_text(content, errors="surrogateescape")
@@ -122,6 +123,30 @@ def test_odd_config_values_are_refused(save_model: Save, change: dict[str, Any])
     folder = save_model()
     edit_config(folder, **change)
     refusal(folder)
+
+
+@pytest.mark.parametrize("length", [-5, 0, True, 1.5, "long", [128]])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_context_that_is_no_positive_integer_is_refused(
+    save_model: Save, family: str, length: Any
+) -> None:
+    folder = save_model(family)
+    name = "n_positions" if family == "gpt2" else "max_position_embeddings"
+    edit_config(folder, **{name: length})
+    message = refusal(folder)
+    assert "must have max_position_embeddings >= 1" in message or "bad config.json" in message
+
+
+@pytest.mark.parametrize("end", ["abc", ["abc"], {}, 1.5, [[2]], True])
+def test_an_end_token_that_is_no_id_is_refused(save_model: Save, end: Any) -> None:
+    folder = save_model()
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
+    assert "must have token ids as eos_token_id, got" in refusal(folder)
+
+
+def test_a_tokenizer_with_ids_beyond_the_embedding_is_refused(save_model: Save) -> None:
+    message = refusal(save_model(vocab_size=258))
+    assert "must have vocab_size >= 259, the ids of its tokenizer, got 258" in message
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "empty"])
@@ -174,6 +199,13 @@ def test_an_unknown_model_type_is_refused(save_model: Save) -> None:
     assert "has model_type 'unheard-of', which transformers" in refusal(folder)
 
 
+@pytest.mark.parametrize("kind", [["llama"], {}, 3, None, [[[["llama"]]]]])
+def test_a_model_type_that_is_no_name_is_refused(save_model: Save, kind: Any) -> None:
+    folder = save_model()
+    edit_config(folder, model_type=kind)
+    assert f"has model_type {kind!r}, which transformers" in refusal(folder)
+
+
 @pytest.mark.parametrize("damage", ["missing", "garbage"])
 def test_a_tokenizer_that_cannot_be_read_is_refused(save_model: Save, damage: str) -> None:
     folder = save_model()
@@ -219,6 +251,29 @@ def test_a_model_that_ignores_positions_is_refused(save_model: Save) -> None:
     )
     transformers.FalconForCausalLM(config).save_pretrained(folder)
     assert "does not follow the positions and the mask of a draft tree" in refusal(folder)
+
+
+def test_a_llama_that_cannot_run_is_refused(save_model: Save) -> None:
+    folder = save_model("llama")
+    rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "partial_rotary_factor": 0.5}
+    edit_config(folder, rope_parameters=rope)
+    assert "does not follow the positions and the mask of a draft tree" in refusal(folder)
+
+
+def test_an_own_loop_that_differs_from_the_library_is_refused(
+    save_model: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.models.llama_layer.rotate", lambda heads, angles, out: None)
+    assert "does not follow the positions" in refusal(save_model("llama"))
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_weights_that_give_no_numbers_are_refused(save_model: Save, family: str) -> None:
+    folder = save_model(family)
+    weights = load_file(folder / "model.safetensors")
+    broken = {name: torch.full_like(each, torch.nan) for name, each in weights.items()}
+    save_file(broken, folder / "model.safetensors", {"format": "pt"})
+    assert "must give finite logits, got NaN or infinity" in refusal(folder)
 
 
 def test_a_model_without_masked_attention_is_refused(save_model: Save) -> None:
