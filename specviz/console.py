@@ -76,8 +76,11 @@ def _verdict(result: dict[str, Any]) -> str:
         return "same distribution (at a temperature above 0 the texts differ by chance)"
     if divergence is None:
         return "identical text"
+    where = f"first difference at token {divergence['index'] + 1}"
+    if divergence["margin"] is None:
+        return f"{where}, which the baseline does not have"
     return (
-        f"first difference at token {divergence['index'] + 1}, where the target's two best logits "
+        f"{where}, where the target's two best logits "
         f"are {divergence['margin']:.2g} apart (a numerical tie if that is tiny)"
     )
 

@@ -36,6 +36,11 @@ def test_a_divergence_names_its_token_and_margin():
     assert "first difference at token 5" in text and "3e-06 apart" in text
 
 
+def test_a_text_that_goes_on_behind_the_baselines_end_says_so():
+    text = race(result(identical=False, first_divergence={"index": 8, "margin": None}))
+    assert text.endswith("first difference at token 9, which the baseline does not have")
+
+
 def test_every_listing_prints_without_json(capsys):
     assert main(["methods"]) == main(["models"]) == 0
     assert "draft-tree" in capsys.readouterr().out
