@@ -19,7 +19,7 @@ from specviz.training.tokenizer import tag
 
 LONGEST = 1024
 SAMPLE_TOKENS = 96
-SAMPLE_TEMPERATURE = 0.6
+SAMPLE_TEMPERATURE = 0.3
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from transformers import LlamaConfig
 
 from specviz.training.corpus import FILES
-from specviz.training.evaluation import Evaluation
+from specviz.training.evaluation import SAMPLE_TEMPERATURE, Evaluation
 from specviz.training.loop import Progress
 from specviz.training.pretraining import EXIT_LAYER, EXIT_WEIGHT
 
@@ -107,6 +107,7 @@ def _write(
         f" vocabulary {shape.vocab_size}, tied embeddings; {facts.parameters / 1e6:.2f} M"
         " parameters, bfloat16."
     )
+    heading = f"Prompts from held-out documents, temperature {SAMPLE_TEMPERATURE}."
     parts = [
         f"{FRONT_MATTER}# specviz {role}",
         f"The {role} model of the pair that specviz ships to show speculative decoding. {size}",
@@ -114,7 +115,7 @@ def _write(
         f"## Data\n{SOURCES}",
         f"## Training\n{training}",
         f"## Held-out documents\nLosses in nats per token.\n\n{table}",
-        f"## Samples\nPrompts from held-out documents, temperature 0.6.\n\n{_quoted(samples)}",
+        f"## Samples\n{heading}\n\n{_quoted(samples)}",
         REPRODUCE.format(minutes=facts.minutes, files=", ".join(f"`{name}`" for name in FILES)),
     ]
     (folder / "README.md").write_text(
