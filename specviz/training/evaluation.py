@@ -19,7 +19,7 @@ from specviz.training.tokenizer import tag
 
 LONGEST = 1024
 SAMPLE_TOKENS = 96
-SAMPLE_TEMPERATURE = 0.3
+SAMPLE_TEMPERATURE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
