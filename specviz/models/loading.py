@@ -57,7 +57,7 @@ def load_model(
     """
     where, number = resolve_device(device), resolve_dtype(dtype)
     settings = Settings.from_environment()
-    _prepare_libraries(settings)
+    _silence_libraries()
     config = _read_config(source, find_model_folder(source, settings, weights=False))
     check_config(source, config)
     folder = find_model_folder(source, settings)
@@ -87,9 +87,7 @@ def resolve_dtype(dtype: str) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def _prepare_libraries(settings: Settings) -> None:
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+def _silence_libraries() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
 

@@ -14,7 +14,9 @@ from specviz.errors import InputError
 from specviz.models.catalog import BUNDLED, Pair
 from specviz.models.language_model import LanguageModel
 from specviz.models.loading import LoadedModel, load_model, resolve_device, resolve_dtype
+from specviz.models.threads import use_threads
 from specviz.models.tokenizer import TextCodec
+from specviz.settings import Settings
 
 PAIRS_IN_MEMORY = 2
 
@@ -51,7 +53,9 @@ def load_pair(pair: Pair, device: str = "auto", dtype: str = "float32") -> Loade
             _loads.popitem(last=False)
     if is_mine:
         _fill(load, key, pair, device, dtype)
-    return load.result()
+    loaded = load.result()
+    use_threads(loaded.target.info, Settings.from_environment())
+    return loaded
 
 
 def _fill(load: Future[LoadedPair], key: _Key, pair: Pair, device: str, dtype: str) -> None:

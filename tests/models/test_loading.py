@@ -88,14 +88,6 @@ def test_loading_prints_nothing(save_model: Save, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_thread_setting_is_obeyed(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = torch.get_num_threads()
-    monkeypatch.setenv("SPECVIZ_THREADS", str(before + 1))
-    load_model(str(save_model()), "cpu")
-    assert torch.get_num_threads() == before + 1
-    torch.set_num_threads(before)
-
-
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     source = str(tmp_path / "nothing")
     assert refusal(source) == f"model folder {source!r} does not exist; check the path"
