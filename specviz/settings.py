@@ -22,8 +22,8 @@ class Settings:
 
     HOST, PORT: where the page is served. SPECVIZ_MODELS: folder of the bundled models (holds
     `target` and `draft`; None: the repository's own). SPECVIZ_THREADS: torch threads (0: by the
-    size of the model). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE: never ask
-    the Hub.
+    size of the model). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE:
+    never ask the Hub.
     """
 
     host: str = "127.0.0.1"

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from specviz.models.catalog import Pair, custom_pair, models_folder, pair_named
 from specviz.models.catalog import pairs as all_pairs
 from specviz.models.loading import load_model
 from specviz.models.pairs import check_pair, load_pair
+from specviz.records import ModelInfo
 
 Save = Callable[..., Path]
+INFO = ModelInfo("any", "Any", 1, 1, 1, 1, 1, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         time.sleep(0.05)
         if pair.target == "bad":
             raise InputError("bad pair")
-        return pair
+        return SimpleNamespace(pair=pair, target=SimpleNamespace(info=INFO))
 
     monkeypatch.setattr(pairs, "_load", load)
     return loaded
