@@ -6,7 +6,7 @@ shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -87,7 +87,7 @@ class Race:
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """Both lanes on fair clocks, after a forward of each model that no clock counts."""
-        warm_up(self._models)
+        warm_up(self._models, self.header.prompt_ids)
         for event in race(self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]):
             self._recorder.add(event.lane, event.event)
             yield event
@@ -133,16 +133,17 @@ def start_race(request: RaceRequest) -> Race:
 
 
 @torch.inference_mode()
-def warm_up(models: Iterable[LanguageModel]) -> None:
-    """One forward over a few tokens each, so that the lane that moves first pays no cold start."""
+def warm_up(models: Iterable[LanguageModel], prompt_ids: Sequence[int]) -> None:
+    """The prompt once through each, so that the lane that moves first pays no cold start."""
     for model in models:
-        tokens = torch.zeros(1, 8, dtype=torch.int64, device=model.device)
-        positions = torch.arange(8, device=model.device)[None]
-        model.forward(tokens, positions, model.new_cache(8), last_only=True)
+        tokens = torch.tensor([prompt_ids], device=model.device)
+        positions = torch.arange(len(prompt_ids), device=model.device)[None]
+        model.forward(tokens, positions, model.new_cache(len(prompt_ids)), last_only=True)
 
 
 def device_name(device: torch.device) -> str:
     """`cuda (NVIDIA …)`, or `cpu (2 threads)`."""
     if device.type == "cuda":
         return f"cuda ({torch.cuda.get_device_name(device)})"
-    return f"{device.type} ({torch.get_num_threads()} threads)"
+    threads = torch.get_num_threads()
+    return f"{device.type} ({threads} thread{'' if threads == 1 else 's'})"

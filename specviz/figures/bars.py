@@ -22,7 +22,15 @@ from specviz.figures.theme import (
     note,
     quiet_axis,
 )
-from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
+from specviz.records import (
+    ExtraKind,
+    ExtraToken,
+    Outcome,
+    Position,
+    ProposalKind,
+    Round,
+    Verdict,
+)
 
 ROW_PIXELS = 30
 _RIGHT = 1.16  # room for the numbers behind the bars
@@ -42,18 +50,21 @@ def bars_figure(
     """
     rows = law_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
-    coin = _Coin.of(round_, child, y=max(len(rows), SHOWN_TOKENS + 1) + 0.9)
+    y = max(len(rows), SHOWN_TOKENS + 1) + 0.9
+    coin = _Coin.of(round_, child, y, is_tossed=temperature > 0)
     data = [
         _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0),
         _bars(rows, "draft", [row.draft for row in rows], 0.19),
         *coin.traces(),
     ]
-    return {"data": data, "layout": _layout(rows, texts, coin, _title(round_, temperature))}
+    return {"data": data, "layout": _layout(rows, texts, coin, _title(round_, temperature, coin))}
 
 
-def _title(round_: Round, temperature: float) -> str:
+def _title(round_: Round, temperature: float, coin: _Coin) -> str:
     if temperature == 0:
         return "Raw p and q: at temperature 0 the processed ones are 0 or 1"
+    if coin.comes_after_a_rejection:
+        return "p and q before the first sibling was tried"
     if round_.tree.kind is ProposalKind.DETERMINISTIC:
         return "For the rule the draft is a point mass: it accepts with p"
     return "p and q as the rule compares them"
@@ -86,16 +97,30 @@ def _bars(
 
 @dataclass(frozen=True, slots=True)
 class _Coin:
-    """The acceptance bar: shaded up to acceptance_prob, a pin at u; empty without a node."""
+    """The acceptance bar: shaded up to acceptance_prob, a pin at u; empty without a node.
+
+    Without a node `extra` is the token that the target added. At temperature 0 no u decides.
+    """
 
     verdict: Verdict | None
+    extra: ExtraToken | None
     is_point_mass: bool
+    is_tossed: bool
     y: float
 
     @classmethod
-    def of(cls, round_: Round, child: int | None, y: float) -> _Coin:
+    def of(cls, round_: Round, child: int | None, y: float, is_tossed: bool) -> _Coin:
         verdict = None if child is None else round_.verdicts[child]
-        return cls(verdict, round_.tree.kind is ProposalKind.DETERMINISTIC, y)
+        extra = round_.extra if child is None else None
+        is_point_mass = round_.tree.kind is ProposalKind.DETERMINISTIC
+        return cls(verdict, extra, is_point_mass, is_tossed, y)
+
+    @property
+    def comes_after_a_rejection(self) -> bool:
+        """An earlier sibling failed, so the rule compares what it left of p (and of q)."""
+        if self.verdict is None or self.verdict.outcome is Outcome.UNREACHED:
+            return False
+        return abs(self.verdict.target_prob - self.verdict.residual_prob) >= 1e-9
 
     @property
     def label(self) -> str:
@@ -105,19 +130,27 @@ class _Coin:
 
     @property
     def remark(self) -> str:
-        """What the two bars above do not say: a residual, or that the node was never examined."""
+        """What the bars above do not say: a residual, a draw, or that nobody looked."""
         if self.verdict is None:
-            return ""
+            return self._drawn
         if self.verdict.outcome is Outcome.UNREACHED:
             return "never examined: the walk ended before it"
-        before, now = self.verdict.target_prob, self.verdict.residual_prob
-        if abs(before - now) < 1e-9:
+        if not self.comes_after_a_rejection:
             return ""
-        return f"p after the rejected sibling: {probability(before)} → {probability(now)}"
+        p, q = probability(self.verdict.residual_prob), probability(self.verdict.draft_prob)
+        compared = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
+        return f"after the rejected sibling the rule compared {compared}"
+
+    @property
+    def _drawn(self) -> str:
+        if self.extra is None or not self.is_tossed:
+            return ""
+        law = "the residual" if self.extra.kind is ExtraKind.RECOVERED else "p"
+        return f"drawn from {law} with probability {probability(self.extra.prob)}"
 
     def traces(self) -> list[dict[str, Any]]:
         shown = [self.verdict] if self.verdict else []
-        tossed = [v for v in shown if v.outcome is not Outcome.UNREACHED]
+        tossed = [v for v in shown if self.is_tossed and v.outcome is not Outcome.UNREACHED]
         ends = [probability(verdict.acceptance_prob) for verdict in shown]
         return [
             self._bar("grid", [1.0 for _ in shown], 1.0, ends),

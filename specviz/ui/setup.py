@@ -93,6 +93,6 @@ def _defaults() -> dict[str, Any]:
 
 
 def _device_title() -> str:
-    """Where `auto` runs: "CPU (2 threads)"."""
-    kind, _, rest = device_name(resolve_device("auto")).partition(" ")
-    return f"{kind.upper()} {rest}"
+    """Where `auto` runs; the threads follow from the pair and are told with its race."""
+    device = resolve_device("auto")
+    return "CPU" if device.type == "cpu" else device_name(device)

@@ -109,7 +109,7 @@ def test_a_later_sibling_says_how_p_has_changed() -> None:
     rounds = (random_round(seed, (3,)) for seed in range(200))
     each = next(r for r in rounds if r.accepted and r.accepted[0] > 0)
     remark = figure_of(each, each.accepted[0])["layout"]["annotations"][1]["text"]
-    assert remark.startswith("p after the rejected sibling:") and "→" in remark
+    assert remark.startswith("after the rejected sibling the rule compared p ")
 
 
 def test_the_height_does_not_change_from_position_to_position() -> None:
@@ -131,3 +131,19 @@ def test_the_residual_falls_and_exists_only_after_a_rejection() -> None:
     assert residual and residual == sorted(residual, reverse=True)
     accepted, node = find(Outcome.ACCEPTED)
     assert residual_figure(position_of(accepted, node), NAMES)["data"][1]["x"] == []
+
+
+def test_at_temperature_0_no_draw_is_shown() -> None:
+    each = next(r for r in (random_round(seed, (1, 1)) for seed in range(50)) if r.accepted)
+    position = each.positions[0]
+    texts = {node.token_id: "x" for node in each.tree.nodes}
+    assert not bars_figure(position, each, texts, 0.0, 0)["data"][-1]["x"]
+    assert bars_figure(position, each, texts, 0.7, 0)["data"][-1]["x"]
+
+
+def test_the_extra_token_says_how_likely_it_was() -> None:
+    each = next(r for r in (random_round(seed, (1,)) for seed in range(50)) if r.extra)
+    assert each.extra is not None
+    figure = bars_figure(each.positions[-1], each, {}, 0.7, None)
+    remark = figure["layout"]["annotations"][1]["text"]
+    assert remark.startswith("drawn from ") and "with probability" in remark
