@@ -20,6 +20,7 @@ const NAMES = {
   device: "device",
   dtype: "dtype",
 };
+const BRANCHING = /^\s*(0*[1-9]\d*\s*(,\s*0*[1-9]\d*\s*)*)?$/;
 const OURS = new Set([...Object.keys(NAMES), "task", "prompt", "text"]);
 
 export class Address {
@@ -70,6 +71,10 @@ export class Address {
       const names = this.setup[menu].map((each) => each.name);
       if (field === "pair") names.push("custom");
       return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
+    }
+    if (field === "branching") {
+      const rule = "must be whole numbers with commas between, such as 3,2";
+      return BRANCHING.test(text) ? "" : `${rule}, got “${brief(text)}”`;
     }
     const bounds = this.setup.bounds[field];
     if (!bounds) return "";

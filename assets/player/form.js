@@ -2,6 +2,7 @@
 // Knows the fields and what the server offers; judges nothing itself: the server names what is wrong.
 
 import { option, setText } from "./dom.js";
+import { labelled } from "./labels.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
@@ -80,6 +81,16 @@ export class Form {
     return { ...order, prompt: this.picker.text, task: this.picker.task || null };
   }
 
+  // The setting in a few words, for a line about it.
+  get words() {
+    const { draft_length, branching, temperature, max_new_tokens, seed } = this.fields;
+    const task = this.setup.tasks.find((each) => each.name === this.picker.task)?.title ?? "free text";
+    const place = this.picker.isHeldOut ? ` ${this.picker.place + 1}` : "";
+    const tree = this.method?.tree && branching ? [`branching ${branching}`] : [];
+    const shape = [this.method?.title ?? "", `K ${draft_length}`, ...tree];
+    return [`${task}${place}`, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
+  }
+
   refresh() {
     const pair = this.setup.pairs.find((each) => each.name === this.refs.pair.value);
     this.refs.custom.hidden = this.refs.pair.value !== CUSTOM;
@@ -114,7 +125,7 @@ export class Form {
     const slot = slots.find((each) => each.dataset.error.split(" ").includes(name));
     const shown = slot && !slot.closest("[hidden]:not(.error)") ? slot : this.refs.runError;
     if (shown.closest("details")) shown.closest("details").open = true;
-    shown.textContent = text;
+    shown.textContent = labelled(text);
     shown.hidden = false;
     shown.closest(".field")?.classList.add("is-wrong");
     shown.scrollIntoView({ block: "nearest" });
@@ -135,5 +146,5 @@ function treeSize(branching, draftLength) {
     level *= widths[depth] ?? 1;
     nodes += level;
   }
-  return Number.isFinite(nodes) && nodes > 0 ? `${nodes.toLocaleString("en")} nodes a round` : "";
+  return Number.isFinite(nodes) && nodes > 0 ? `${nodes.toLocaleString("en")} ${nodes === 1 ? "node" : "nodes"} a round` : "";
 }

@@ -4,6 +4,7 @@
 import { Chart } from "./charts.js";
 import { EXTRA, ROOT } from "./cursor.js";
 import { element, setText } from "./dom.js";
+import { probability } from "./probability.js";
 import { tokenLabel } from "./tooltip.js";
 import { VerdictTable } from "./verdict_table.js";
 
@@ -54,10 +55,7 @@ export class Inspector {
   drawTree(round, index, node, isLazy = false) {
     const { data, layout } = round.treeFigure;
     this.tree.draw({ data, layout: { ...layout, shapes: this.ring({ data }, node) } }, isLazy);
-    const kept = round.accepted.length;
-    const drafted = round.outcomes.length;
-    const counts = drafted ? `${kept} of ${drafted} drafted tokens accepted` : "nothing drafted";
-    this.refs.treeTitle.textContent = `Round ${index + 1} · ${counts}`;
+    this.refs.treeTitle.textContent = `Round ${index + 1} · ${round.counts}`;
   }
 
   // A ring around the selected node, found by the customdata of its marker.
@@ -77,7 +75,11 @@ export class Inspector {
 
   drawTable(trace, round, node) {
     this.table.draw(trace, round, node);
-    this.refs.residualNote.hidden = !this.table.hasResidual;
+    const notes = [];
+    if (this.table.hasResidual) notes.push("* after a rejected sibling, p is what was left of it: the residual.");
+    if (round.extraKind === "recovered") notes.push("r: the probability with which the replacement was drawn from the residual.");
+    setText(this.refs.residualNote, notes.join(" "));
+    this.refs.residualNote.hidden = notes.length === 0;
   }
 
   drawBars(trace, round, node, isLazy = false) {
@@ -120,5 +122,5 @@ export function verdictSentence(round, node, isGreedy = false) {
   if (accept >= 1) return "accepted: p ≥ q, so any u accepts";
   if (accept <= 0) return "rejected: p is 0 here, no u accepts";
   const relation = outcome === "accepted" ? "<" : "≥";
-  return `${outcome}: u ${u.toFixed(3)} ${relation} min(1, p/q) = ${accept.toFixed(3)}`;
+  return `${outcome}: u ${probability(u)} ${relation} min(1, p/q) = ${probability(accept)}`;
 }

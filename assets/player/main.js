@@ -8,6 +8,7 @@ import { Form } from "./form.js";
 import { Keyboard, keyRows } from "./keyboard.js";
 import { writeProof } from "./proof.js";
 import { RacePage } from "./race_page.js";
+import { RacedSetting } from "./raced_setting.js";
 import { Theme } from "./theme.js";
 import { Transport } from "./transport.js";
 
@@ -39,6 +40,7 @@ class App {
     this.theme = new Theme(root, setup.palettes, () => this.page?.repaint());
     this.page = new RacePage(root, refs, this.theme, setup.glossary);
     this.form = new Form(refs, setup, prompts, () => this.settingChanged());
+    this.raced = new RacedSetting(refs.staleNotice);
     this.address = new Address(this.form, setup, prompts);
     this.transport = new Transport(gradio, {
       accepted: () => this.accepted(),
@@ -58,6 +60,8 @@ class App {
     const still = (action) => (...given) => (playback.pause(), action(...given));
     refs.form.addEventListener("submit", (event) => (event.preventDefault(), this.race()));
     refs.stop.addEventListener("click", () => this.stop());
+    // The Enter that started the race, held down, must not stop it.
+    refs.stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
     refs.theme.addEventListener("click", () => this.theme.toggle());
     refs.large.addEventListener("click", () => this.toggleLarge());
     refs.openKeys.addEventListener("click", () => refs.keys.showModal());
@@ -87,12 +91,15 @@ class App {
     this.refs.linkNotice.hidden = true;
     this.address.write();
     this.setBusy(true, "starting …");
-    await this.transport.start(this.form.order);
+    this.ordered = [this.form.order, this.form.words];
+    await this.transport.start(this.ordered[0]);
   }
 
   // Only now does the race before it go: a setting that is refused costs nothing.
   accepted() {
     this.page.clear();
+    this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
+    this.raced.compare(this.form.order);
     this.showResults();
   }
 
@@ -148,8 +155,12 @@ class App {
   }
 
   setBusy(isBusy, text) {
-    this.refs.race.disabled = isBusy;
-    this.refs.stop.disabled = !isBusy;
+    const { race, stop } = this.refs;
+    const [next, last] = isBusy ? [stop, race] : [race, stop];
+    next.disabled = false;
+    // A disabled button loses the focus: whoever works by keys goes on at the other one.
+    if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
+    last.disabled = true;
     this.root.classList.toggle("is-busy", isBusy);
     setText(this.refs.runState, text);
   }
@@ -158,6 +169,7 @@ class App {
 
   settingChanged() {
     this.form.clearErrors();
+    this.raced.compare(this.form.order);
     window.clearTimeout(this.writing); // browsers refuse an address that changes too often
     this.writing = window.setTimeout(() => this.address.write(), 200);
   }

@@ -1,16 +1,23 @@
 // Replays a recorded race on its own clock: the moment moves, the cursor follows it.
-// Knows the rounds' clocks and a rate; asks nobody.
+// Knows the rounds' clocks and a pace; asks nobody. One factor slows the whole race down, so both
+// lanes keep their own time; it is chosen so that on average so many rounds pass in a second.
 
-export const RATES = [1, 0.5, 0.25, 0.1];
+export const PACES = [0.5, 1, 2, 5];
 
 export class Playback {
   constructor(trace, cursor, onChange) {
     this.trace = trace;
     this.cursor = cursor;
     this.onChange = onChange;
-    this.rate = 0.5;
+    this.pace = 1; // rounds a second
     this.moment = null; // null: the end of the round under the cursor
     this.isPlaying = false;
+  }
+
+  // Own seconds of the race per second of the replay.
+  get rate() {
+    const { rounds, lastClock } = this.trace;
+    return (this.pace * lastClock) / rounds.length || 1;
   }
 
   toggle() {

@@ -3,11 +3,11 @@
 
 import { Chart } from "./charts.js";
 import { Cursor, EXTRA } from "./cursor.js";
-import { setParts } from "./dom.js";
+import { option, setParts } from "./dom.js";
 import { Frame } from "./frame.js";
 import { Inspector } from "./inspector.js";
 import { Lanes } from "./lanes.js";
-import { Playback, RATES } from "./playback.js";
+import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
 import { Strip } from "./strip.js";
 import { Tooltip } from "./tooltip.js";
@@ -43,8 +43,9 @@ export class RacePage {
     on(refs.forward, () => cursor.stepRound(1));
     on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
     refs.play.addEventListener("click", () => this.playback.toggle());
-    refs.rate.append(...RATES.map((rate) => new Option(`${rate}×`, rate, rate === this.playback.rate, rate === this.playback.rate)));
-    refs.rate.addEventListener("change", () => (this.playback.rate = Number(refs.rate.value)));
+    refs.rate.append(...PACES.map((pace) => option(String(pace), `${pace} ${pace === 1 ? "round" : "rounds"}/s`)));
+    refs.rate.value = String(this.playback.pace);
+    refs.rate.addEventListener("change", () => (this.playback.pace = Number(refs.rate.value)));
   }
 
   // ---- what happens
@@ -167,8 +168,7 @@ export class RacePage {
     const { trace, cursor } = this;
     const round = trace.rounds[cursor.round];
     if (!round) return "no rounds yet";
-    const counts = `${round.accepted.length} of ${round.outcomes.length} accepted`;
-    return `round ${cursor.round + 1} of ${trace.rounds.length}: ${counts}, ${round.extraKind ?? "no extra token"}`;
+    return `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}, ${round.extraKind ?? "no extra token"}`;
   }
 
   repaint() {

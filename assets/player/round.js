@@ -62,6 +62,19 @@ export class Round {
     return [...path, { id: this.extra.id, origin: this.extra.kind, node: EXTRA }];
   }
 
+  // Whether some nodes are siblings: then only one path of them can be accepted.
+  get isTree() {
+    const { depth } = this.record.nodes;
+    return new Set(depth).size < depth.length;
+  }
+
+  get counts() {
+    const [kept, drafted] = [this.accepted.length, this.outcomes.length];
+    if (!drafted) return "nothing drafted";
+    if (!this.isTree) return `${kept} of ${drafted} drafted ${drafted === 1 ? "token" : "tokens"} accepted`;
+    return `${kept ? `a path of ${kept}` : "none"} accepted, ${drafted} nodes drafted`;
+  }
+
   tokenId(node) {
     return node === EXTRA ? this.extra?.id : this.record.nodes.id[node];
   }

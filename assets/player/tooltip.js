@@ -2,6 +2,7 @@
 // Knows tokens and their rounds; text goes in as text only.
 
 import { element } from "./dom.js";
+import { probability } from "./probability.js";
 
 const ORIGINS = {
   accepted: "accepted draft",
@@ -45,12 +46,7 @@ function lines(trace, token) {
 
 function verdictLine({ p, q, u, raw_p, raw_q }, isGreedy) {
   const [shownP, shownQ] = isGreedy ? [raw_p, raw_q] : [p, q];
-  return `p ${probability(shownP)} · q ${probability(shownQ)} · u ${u.toFixed(2)}`;
-}
-
-function probability(value) {
-  if (value > 0 && value < 0.005) return "<0.01";
-  return value.toFixed(2);
+  return `p ${probability(shownP)} · q ${probability(shownQ)} · u ${probability(u)}`;
 }
 
 // A token's text on one line, its spaces and breaks visible.

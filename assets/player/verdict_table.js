@@ -3,6 +3,7 @@
 
 import { EXTRA } from "./cursor.js";
 import { element } from "./dom.js";
+import { probability } from "./probability.js";
 import { tokenLabel } from "./tooltip.js";
 
 const MARKS = { accepted: "●", rejected: "✕", recovered: "◆", bonus: "★", first: "◆" };
@@ -46,7 +47,7 @@ function row(trace, round, stop) {
   const outcome = stop === EXTRA ? round.extraKind : round.outcomes[stop];
   const text = trace.text(round.tokenId(stop));
   made.append(element("td", "token-text", tokenLabel(text)));
-  for (const value of stop === EXTRA ? ["", "", "", ""] : numbers(round.verdict(stop), trace.isGreedy)) {
+  for (const value of stop === EXTRA ? [drawn(round), "", "", ""] : numbers(round.verdict(stop), trace.isGreedy)) {
     made.append(element("td", "number", value));
   }
   const verdict = element("td", `verdict ${outcome}`);
@@ -55,10 +56,15 @@ function row(trace, round, stop) {
   return made;
 }
 
+// The extra token was not examined but drawn: r is what p has beyond q, scaled to sum to 1.
+function drawn({ extra }) {
+  return `${extra.kind === "recovered" ? "r" : "p"} ${probability(extra.prob)}`;
+}
+
 function numbers(verdict, isGreedy) {
   const { p, residual, q, accept, u } = verdict;
   const compared = isGreedy ? verdict.raw_p : residual;
   const drafted = isGreedy ? verdict.raw_q : q;
   const star = !isGreedy && Math.abs(residual - p) > 1e-6 ? "*" : "";
-  return [`${compared.toFixed(3)}${star}`, drafted.toFixed(3), accept.toFixed(3), isGreedy ? "–" : u.toFixed(3)];
+  return [`${probability(compared)}${star}`, probability(drafted), probability(accept), isGreedy ? "–" : probability(u)];
 }

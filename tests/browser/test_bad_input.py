@@ -12,18 +12,18 @@ from race_driver import RaceDriver
 Open = Callable[..., RaceDriver]
 
 BAD_FIELDS = [
-    ("prompt", "", "prompt"),
-    ("prompt", "   \n ", "prompt"),
-    ("prompt", "word " * 20_000, "prompt"),
-    ("draftLength", "0", "draft_length"),
-    ("draftLength", "1000000", "draft_length"),
-    ("draftLength", "many", "draft_length"),
-    ("temperature", "-1", "temperature"),
-    ("temperature", "NaN", "temperature"),
-    ("temperature", "1e999", "temperature"),
-    ("temperature", "", "temperature"),
-    ("maxNewTokens", "0", "max_new_tokens"),
-    ("maxNewTokens", "5000", "max_new_tokens"),
+    ("prompt", "", "Prompt"),
+    ("prompt", "   \n ", "Prompt"),
+    ("prompt", "word " * 20_000, "Prompt"),
+    ("draftLength", "0", "Draft length"),
+    ("draftLength", "1000000", "Draft length"),
+    ("draftLength", "many", "Draft length"),
+    ("temperature", "-1", "Temperature"),
+    ("temperature", "NaN", "Temperature"),
+    ("temperature", "1e999", "Temperature"),
+    ("temperature", "", "Temperature"),
+    ("maxNewTokens", "0", "New tokens"),
+    ("maxNewTokens", "5000", "New tokens"),
 ]
 
 
@@ -67,9 +67,9 @@ def test_folded_settings_open_for_their_error(app_url: str, open_page: Open) -> 
     tab = open_page(app_url, "?task=code&tokens=8")
     tab.ref("more").locator("summary").click()
     for ref, value, name in [
-        ("topK", "-1", "top_k"),
-        ("topP", "0", "top_p"),
-        ("seed", "-1", "seed"),
+        ("topK", "-1", "Top-k"),
+        ("topP", "0", "Top-p"),
+        ("seed", "-1", "Seed"),
     ]:
         before = tab.ref(ref).input_value()
         tab.fill(ref, value)
@@ -83,7 +83,7 @@ def test_bad_trees_are_named(app_url: str, open_page: Open) -> None:
     for branching in ("3;2", "0", "8,8,8", "1,1,1,1,1"):
         tab.fill("branching", branching)
         tab.press_race()
-        assert "branching" in one_sentence(tab)
+        assert "Branching" in one_sentence(tab)
 
 
 def test_models_that_are_none_are_named(app_url: str, open_page: Open, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_unknown_method_is_refused_by_the_server_too(app_url: str, open_page:
     tab = open_page(app_url, "?task=code&tokens=8")
     tab.evaluate("specviz.transport.start({...specviz.form.order, method: 'magic'})")
     tab.until("document.querySelector('.error:not([hidden])') !== null", 20)
-    assert "method must be one of" in one_sentence(tab)
+    assert "Method must be one of" in one_sentence(tab)
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_odd_text_runs_or_is_refused_in_one_sentence(
     tab.settle()
     assert len(tab.errors) == 1 or tab.rounds > 0
     if tab.errors:
-        assert "prompt" in one_sentence(tab)
+        assert "Prompt" in one_sentence(tab)
     assert_usable(tab)

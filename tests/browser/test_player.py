@@ -189,3 +189,26 @@ def test_typing_in_a_field_moves_no_cursor(random_url: str, open_page: Open) -> 
     tab.page.keyboard.press("Control+Enter")
     tab.until("specviz.transport.isBusy || specviz.page.trace.header.prompt.includes('a ? f')", 10)
     tab.wait_for_end()
+
+
+def test_keys_keep_a_useful_focus(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=60&seed=4&temperature=0.7")
+    focused = "document.activeElement.dataset.ref"
+    tab.ref("prompt").focus()
+    for _ in range(60):
+        tab.page.keyboard.press("Tab")
+        if tab.evaluate(focused) == "race":
+            break
+    tab.page.keyboard.press("Enter")
+    tab.wait_for_rounds(2)
+    assert tab.evaluate(focused) == "stop"
+    tab.wait_for_end()
+    assert tab.evaluate(focused) == "race"
+
+
+def test_a_replay_can_be_followed(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=40&seed=4&temperature=0.7")
+    tab.race()
+    tab.ref("play").click()
+    tab.settle(2)
+    assert 1 <= tab.evaluate("specviz.page.cursor.round") <= 4

@@ -66,9 +66,11 @@ def test_free_text_travels_in_the_link(app_url: str, open_page: Open) -> None:
 def test_a_broken_link_says_what_it_could_not_read_and_still_works(
     app_url: str, open_page: Open
 ) -> None:
-    tab = open_page(app_url, "?task=poems&method=magic&k=0&temperature=nan&prompt=41&tokens=8")
+    tab = open_page(
+        app_url, "?task=poems&method=magic&k=0&temperature=nan&prompt=41&branching=x&tokens=8"
+    )
     notice = tab.text("linkNotice")
-    for name in ("task", "method", "k must", "temperature", "prompt"):
+    for name in ("task", "method", "k must", "temperature", "prompt", "branching"):
         assert name in notice
     tab.race()
     assert tab.errors == []

@@ -55,3 +55,43 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     tab.page.evaluate("([s, h]) => specviz.page.result.draw(s, h, 'length')", [summary, header])
     assert tab.text("speedupWord").startswith(word)
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")
+
+
+def test_small_probabilities_keep_their_digits(tab: RaceDriver) -> None:
+    script = """async (values) => {
+      const { probability } = await import(
+        new URL("specviz/player/probability.js", document.baseURI));
+      return values.map(probability);
+    }"""
+    shown = tab.page.evaluate(script, [0, 1, 0.6014, 0.01, 0.00312, 0.00031])
+    assert shown == ["0", "1.000", "0.601", "0.010", "0.0031", "3.1e-4"]
+
+
+def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:
+    tab.go("?tokens=20&seed=4&temperature=0.7")
+    tab.race()
+    extra = tab.page.locator("[data-ref=verdicts] tr[data-node='-2']")
+    for kind, letter in (("recovered", "r"), ("bonus", "p")):
+        find = f"specviz.page.trace.rounds.findIndex((round) => round.extraKind === '{kind}')"
+        tab.evaluate(f"specviz.page.cursor.select({find})")
+        tab.settle(0.3)
+        assert extra.locator(".number").first.inner_text().startswith(f"{letter} ")
+
+
+def test_results_of_an_earlier_setting_say_so(tab: RaceDriver) -> None:
+    tab.go("?tokens=8&seed=4&temperature=0.7")
+    tab.race()
+    notice = tab.ref("staleNotice")
+    assert not notice.is_visible()
+    tab.fill("draftLength", "3")
+    assert "earlier setting" in tab.text("staleNotice")
+    tab.go("?tokens=8&seed=4&temperature=0.7")
+    tab.race()
+    before = tab.ref("temperature").input_value()
+    tab.fill("temperature", "0.9")
+    assert notice.is_visible()
+    tab.fill("temperature", before)
+    assert not notice.is_visible()
+    tab.fill("temperature", "0.9")
+    tab.race()
+    assert not notice.is_visible()

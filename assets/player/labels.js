@@ -1,0 +1,29 @@
+// The server names settings as its code does; a person knows them by the words on the form.
+// Knows both names; a value that a person typed, behind "got", stays as it is.
+
+const LABELS = {
+  prompt: "Prompt",
+  task: "Task",
+  pair: "Models",
+  target: "Target",
+  draft: "Draft",
+  method: "Method",
+  draft_length: "Draft length",
+  branching: "Branching",
+  tree_kind: "Siblings",
+  temperature: "Temperature",
+  top_k: "Top-k",
+  top_p: "Top-p",
+  seed: "Seed",
+  max_new_tokens: "New tokens",
+  device: "Device",
+  dtype: "Precision",
+};
+
+// The first word of a sentence may be any setting; further on, plain words are only words.
+export function labelled(sentence) {
+  const end = sentence.indexOf(", got ");
+  const [rule, rest] = end < 0 ? [sentence, ""] : [sentence.slice(0, end), sentence.slice(end)];
+  const first = rule.replace(/^[a-z_]+(?= )/, (name) => LABELS[name] ?? name);
+  return first.replace(/\b[a-z]+_[a-z_]+\b/g, (name) => LABELS[name] ?? name) + rest;
+}
