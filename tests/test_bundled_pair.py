@@ -16,7 +16,8 @@ from specviz.experiments.peers import LibraryPeer
 from specviz.models.catalog import pair_named
 from specviz.models.pairs import load_pair
 from specviz.prompts import TASKS, held_out_prompt
-from specviz.records import BaselineStep, DecodingConfig, Prefill, ProposalKind, Round
+from specviz.records import DecodingConfig, ProposalKind
+from tests.decoding.events import tokens_of
 
 PROMPTS_PER_TASK = 10
 LENGTH = 48
@@ -33,24 +34,11 @@ def prompt_ids(task, number):
     return tuple(loaded().codec.encode(held_out_prompt(task, number), task))
 
 
-def text_of(events):
-    ids = []
-    for event in events:
-        match event:
-            case Prefill():
-                ids.append(event.extra.token_id)
-            case Round():
-                ids.extend(event.emitted_ids)
-            case BaselineStep():
-                ids.append(event.token_id)
-    return ids
-
-
 @cache
 def baseline(task, number):
     config = DecodingConfig(max_new_tokens=LENGTH)
     ids = prompt_ids(task, number)
-    return text_of(autoregressive.decode(loaded().target, ids, config, loaded().codec.eos_ids))
+    return tokens_of(autoregressive.decode(loaded().target, ids, config, loaded().codec.eos_ids))
 
 
 def differences(decode):
@@ -67,7 +55,7 @@ def test_greedy_text_equals_the_baseline_on_50_held_out_prompts(method):
         ids = prompt_ids(task, number)
         setup = Setup(loaded().target, loaded().draft, config, cache_capacity(ids, config))
         ends = loaded().codec.eos_ids
-        return text_of(speculative.decode(setup.target, make_drafter(setup), ids, config, ends))
+        return tokens_of(speculative.decode(setup.target, make_drafter(setup), ids, config, ends))
 
     assert differences(speculate) == []
 

@@ -10,15 +10,14 @@ from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
 from specviz.records import (
-    BaselineStep,
     DecodingConfig,
     ExtraKind,
     FinishReason,
     Outcome,
-    Prefill,
     ProposalKind,
     Round,
 )
+from tests.decoding.events import tokens_of
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 VARIANTS = [
@@ -37,19 +36,6 @@ def config_of(method, kind, **changes):
         max_new_tokens=changes.pop("max_new_tokens", 40),
         **changes,
     )
-
-
-def tokens_of(events):
-    ids = []
-    for event in events:
-        match event:
-            case Prefill():
-                ids.append(event.extra.token_id)
-            case Round():
-                ids.extend(event.emitted_ids)
-            case BaselineStep():
-                ids.append(event.token_id)
-    return ids
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)

@@ -11,8 +11,9 @@ from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.drafters.prompt_lookup import find_match
 from specviz.decoding.drafters.registry import DRAFTERS, Method, Setup, make_drafter
 from specviz.decoding.topology import topology
-from specviz.records import DecodingConfig, NgramMatch, Prefill, ProposalKind, Round
+from specviz.records import DecodingConfig, NgramMatch, ProposalKind, Round
 from tests.decoding.conftest import VOCAB
+from tests.decoding.events import tokens_of
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -47,25 +48,14 @@ class Nonsense(OddDrafter):
     parents = (-1, -1, 0, 0, 1)
 
 
-def text_of(events):
-    ids = []
-    for event in events:
-        if isinstance(event, Prefill):
-            ids.append(event.extra.token_id)
-        elif isinstance(event, Round):
-            ids.extend(event.emitted_ids)
-    return ids
-
-
 def baseline_text(target, config):
-    first, *rest, _ = autoregressive.decode(target, PROMPT, config)
-    return [first.extra.token_id, *(step.token_id for step in rest)]
+    return tokens_of(autoregressive.decode(target, PROMPT, config))
 
 
 @pytest.mark.parametrize("drafter", [Silent, Nonsense])
 def test_a_useless_drafter_still_gives_the_baseline_text(drafter, target):
     config = DecodingConfig(max_new_tokens=40)
-    text = text_of(speculative.decode(target, drafter(), PROMPT, config))
+    text = tokens_of(speculative.decode(target, drafter(), PROMPT, config))
     assert text == baseline_text(target, config)
 
 
@@ -74,7 +64,7 @@ def test_a_silent_drafter_takes_one_round_per_token_and_draws_what_the_baseline_
     config = DecodingConfig(max_new_tokens=30, temperature=1.0, seed=4)
     events = list(speculative.decode(target, Silent(), PROMPT, config))
     assert sum(isinstance(event, Round) for event in events) == 29
-    assert text_of(events) == baseline_text(target, config)
+    assert tokens_of(events) == baseline_text(target, config)
 
 
 def test_a_run_that_is_dropped_closes_its_drafter(target):
@@ -98,7 +88,7 @@ def test_the_example_of_the_docs_is_a_lossless_method(target, monkeypatch):
     config = DecodingConfig(method="bigram", max_new_tokens=60)
     drafter = make_drafter(Setup(target, None, config, 256))
     events = list(speculative.decode(target, drafter, PROMPT, config))
-    assert text_of(events) == baseline_text(target, config)
+    assert tokens_of(events) == baseline_text(target, config)
     assert sum(len(event.accepted) for event in events if isinstance(event, Round)) > 0
 
 

@@ -14,8 +14,9 @@ from specviz.decoding.drafters.registry import DRAFTERS, Setup, make_drafter
 from specviz.decoding.sampling import Sampler
 from specviz.records import DecodingConfig, ExtraKind, Outcome, Prefill, Round
 from tests.decoding.conftest import tiny_model
+from tests.decoding.events import tokens_of
 from tests.decoding.table_model import TableModel
-from tests.decoding.test_every_drafter import VARIANTS, config_of, tokens_of
+from tests.decoding.test_every_drafter import VARIANTS, config_of
 
 PROMPT = (0, 2, 1, 0, 2)
 LENGTH = 4
