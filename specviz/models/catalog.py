@@ -16,13 +16,21 @@ BUNDLED = "bundled"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A target and its draft, each a folder or a Hub id; `name` is typed, `title` is shown."""
+    """A target and what can be beside it, each a folder or a Hub id ("": none).
+
+    `name` is typed, `title` is shown. `model_type` is the target's architecture in the words of its
+    configuration, for what must be known before a download ("": look there).
+    """
 
     name: str
     title: str
     target: str
     draft: str
     note: str = ""
+    medusa: str = ""
+    eagle: str = ""
+    foreign_draft: str = ""
+    model_type: str = ""
 
 
 _HUB_PAIRS = (
@@ -32,6 +40,7 @@ _HUB_PAIRS = (
         "HuggingFaceTB/SmolLM2-360M",
         "HuggingFaceTB/SmolLM2-135M",
         "Readable English on a laptop; 2 GB in float32.",
+        model_type="llama",
     ),
     Pair(
         "gpt2",
@@ -39,6 +48,7 @@ _HUB_PAIRS = (
         "openai-community/gpt2-medium",
         "distilbert/distilgpt2",
         "The classic with learned positions; 1.7 GB in float32.",
+        model_type="gpt2",
     ),
     Pair(
         "pythia",
@@ -46,6 +56,7 @@ _HUB_PAIRS = (
         "EleutherAI/pythia-410m",
         "EleutherAI/pythia-70m",
         "A draft nearly six times smaller; 1.9 GB in float32.",
+        model_type="gpt_neox",
     ),
     Pair(
         "qwen3",
@@ -53,6 +64,7 @@ _HUB_PAIRS = (
         "Qwen/Qwen3-1.7B-Base",
         "Qwen/Qwen3-0.6B-Base",
         "For a GPU; 4.7 GB in bfloat16.",
+        model_type="qwen3",
     ),
 )
 
@@ -72,8 +84,15 @@ def pairs() -> tuple[Pair, ...]:
         str(folder / "target"),
         str(folder / "draft"),
         "Comes with the app; needs no download.",
+        medusa=_part(folder / "medusa"),
+        eagle=_part(folder / "eagle"),
+        foreign_draft=_part(folder / "foreign-draft"),
     )
     return (bundled, *_HUB_PAIRS)
+
+
+def _part(folder: Path) -> str:
+    return str(folder) if folder.is_dir() else ""
 
 
 def pair_named(name: str) -> Pair:
@@ -86,9 +105,9 @@ def pair_named(name: str) -> Pair:
 
 
 def custom_pair(target: str, draft: str) -> Pair:
-    """A pair of any two sources."""
+    """A pair of any two sources; the draft may also have a vocabulary of its own."""
     for role, source in (("target", target), ("draft", draft)):
         if not source.strip():
             raise InputError(f"{role} must be a model folder or a Hub id, got {source!r}")
     target, draft = target.strip(), draft.strip()
-    return Pair("custom", f"{target} and {draft}", target, draft)
+    return Pair("custom", f"{target} and {draft}", target, draft, foreign_draft=draft)

@@ -20,8 +20,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel, is_supported
-from specviz.models.model_folder import find_model_folder
+from specviz.models.llama_model import FAMILY, LlamaModel, is_supported
+from specviz.models.model_folder import find_model_folder, local_folder
 from specviz.models.support import check_config, checked_model
 from specviz.models.tokenizer import TextCodec
 from specviz.records import ModelInfo
@@ -38,10 +38,11 @@ DEFAULT_CONTEXT = 2048  # where the configuration names none
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model and the tokenizer that came with it."""
+    """A model, the tokenizer that came with it, and the folder that both are from."""
 
     model: LanguageModel
     codec: TextCodec
+    folder: Path | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -67,7 +68,21 @@ def load_model(
     _check_vocabulary(source, module.config, tokenizer)
     info = _describe(name or source, module, tokenizer)
     codec = TextCodec(tokenizer, info.vocab_size, _eos_ids(source, module, tokenizer))
-    return LoadedModel(_place(source, module, info, where), codec)
+    return LoadedModel(_place(source, module, info, where), codec, folder)
+
+
+def known_to_run_by_layers(source: str, model_type: str = "") -> bool | None:
+    """Whether the own layer loop takes the model; None where only a download could tell.
+
+    Reads the configuration where it lies on this machine; `model_type` is what is known otherwise.
+    """
+    folder = local_folder(source)
+    if folder is None:
+        return model_type in FAMILY if model_type else None
+    try:
+        return is_supported(_read_config(source, folder))
+    except InputError:  # loading will say what is wrong
+        return None
 
 
 def resolve_device(device: str) -> torch.device:

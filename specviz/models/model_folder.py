@@ -54,6 +54,17 @@ def find_model_folder(source: str, settings: Settings, weights: bool = True) -> 
         raise InputError(_unreachable(source, settings, error)) from None
 
 
+def local_folder(source: str) -> Path | None:
+    """The folder of `source` where its configuration lies on this machine; asks nobody."""
+    folder = Path(os.path.expanduser(source))
+    if folder.is_dir():
+        return folder
+    if not _HUB_ID.fullmatch(source):
+        return None
+    found = huggingface_hub.try_to_load_from_cache(source, "config.json")
+    return Path(found).parent if isinstance(found, str) else None
+
+
 def _download(source: str, settings: Settings, weights: bool) -> Path:
     if weights and not settings.hub_offline:
         _check_files(source, settings)

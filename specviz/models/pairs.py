@@ -1,79 +1,166 @@
-"""Pairs in memory: a target and a draft that share one vocabulary, loaded once for all sessions.
+"""Pairs in memory: a target and what a method needs beside it, each loaded once for all sessions.
 
 Knows nothing of decoding; the caches of a run are the run's own.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from concurrent.futures import Future
+import importlib
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from specviz.errors import InputError
-from specviz.models.catalog import BUNDLED, Pair
+from specviz.models.catalog import BUNDLED, Pair, pairs
 from specviz.models.language_model import LanguageModel
-from specviz.models.loading import LoadedModel, load_model, resolve_device, resolve_dtype
+from specviz.models.llama_model import LlamaModel
+from specviz.models.loading import (
+    LoadedModel,
+    known_to_run_by_layers,
+    load_model,
+    resolve_device,
+    resolve_dtype,
+)
+from specviz.models.model_folder import find_model_folder
+from specviz.models.parts import EagleHead, MedusaHeads, Need, Parts
+from specviz.models.self_drafting import self_drafting
+from specviz.models.store import Store
 from specviz.models.threads import use_threads
 from specviz.models.tokenizer import TextCodec
 from specviz.settings import Settings
 
-PAIRS_IN_MEMORY = 2
+MODELS_IN_MEMORY = 6
 
-_Key = tuple[str, str, str, str]
+_store = Store(MODELS_IN_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """Both models of a pair; their shared vocabulary is the target's."""
+    """A target, its tokenizer, and the parts that were needed."""
 
     pair: Pair
     target: LanguageModel
-    draft: LanguageModel
+    parts: Parts
     codec: TextCodec
 
+    @property
+    def draft(self) -> LanguageModel:
+        """The draft, where it was needed."""
+        assert self.parts.draft is not None
+        return self.parts.draft
 
-_loads: OrderedDict[_Key, Future[LoadedPair]] = OrderedDict()
-_lock = threading.Lock()
 
+def load_pair(
+    pair: Pair,
+    device: str = "auto",
+    dtype: str = "float32",
+    needs: frozenset[Need] = frozenset({Need.DRAFT}),
+) -> LoadedPair:
+    """The pair's target and whatever of `needs` it has, from memory where it is there.
 
-def load_pair(pair: Pair, device: str = "auto", dtype: str = "float32") -> LoadedPair:
-    """The pair, from memory where it is there; the one unused for longest makes room.
-
-    Callers that ask for the same pair at once share one load, and its InputError if it fails.
+    Raises InputError where the pair lacks one of `needs`, or where something cannot be loaded.
     """
-    key = (pair.target, pair.draft, resolve_device(device).type, str(resolve_dtype(dtype)))
-    with _lock:
-        load = _loads.get(key)
-        is_mine = load is None
-        if load is None:
-            load = _loads[key] = Future()
-        _loads.move_to_end(key)
-        while len(_loads) > PAIRS_IN_MEMORY:
-            _loads.popitem(last=False)
-    if is_mine:
-        _fill(load, key, pair, device, dtype)
-    loaded = load.result()
+    resolve_device(device), resolve_dtype(dtype)
+    for need in needs_missing(pair, needs):
+        _refuse_need(pair, need)
+    loaded = _Loader(pair, device, dtype).load(needs)
     use_threads(loaded.target.info, Settings.from_environment())
     return loaded
 
 
-def _fill(load: Future[LoadedPair], key: _Key, pair: Pair, device: str, dtype: str) -> None:
-    try:
-        load.set_result(_load(pair, device, dtype))
-    except BaseException as error:
-        with _lock:
-            if _loads.get(key) is load:
-                del _loads[key]
-        load.set_exception(error)
+def needs_missing(pair: Pair, needs: frozenset[Need]) -> tuple[Need, ...]:
+    """The needs that the pair cannot meet, as far as that can be told without loading it."""
+    sources = {
+        Need.DRAFT: pair.draft,
+        Need.MEDUSA: pair.medusa,
+        Need.EAGLE: pair.eagle,
+        Need.FOREIGN_DRAFT: pair.foreign_draft,
+    }
+    return tuple(
+        need
+        for need in Need
+        if need in needs
+        and (not sources.get(need, "there") or (need is Need.LAYERS and _lacks_layers(pair)))
+    )
 
 
-def _load(pair: Pair, device: str, dtype: str) -> LoadedPair:
-    is_bundled = pair.name == BUNDLED
-    target = load_model(pair.target, device, dtype, "bundled target" if is_bundled else None)
-    draft = load_model(pair.draft, device, dtype, "bundled draft" if is_bundled else None)
-    check_pair(target, draft)
-    return LoadedPair(pair, target.model, draft.model, target.codec)
+def _lacks_layers(pair: Pair) -> bool:
+    return known_to_run_by_layers(pair.target, pair.model_type) is False
+
+
+def _refuse_need(pair: Pair, need: Need) -> None:
+    able = [each.name for each in pairs() if not needs_missing(each, frozenset({need}))]
+    instead = f", or one of the pairs {', '.join(able)}" if able else ""
+    raise InputError(
+        f"pair {pair.name!r} has no {need.title}: choose a method that needs none{instead}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """Loads the parts of one pair through the store."""
+
+    pair: Pair
+    device: str
+    dtype: str
+
+    def load(self, needs: frozenset[Need]) -> LoadedPair:
+        target = self._model(self.pair.target, "target")
+        parts = Parts(
+            draft=self._draft(target) if Need.DRAFT in needs else None,
+            medusa=self._medusa(target) if Need.MEDUSA in needs else None,
+            eagle=self._eagle(target) if Need.EAGLE in needs else None,
+            foreign=self._model(self.pair.foreign_draft, "foreign draft")
+            if Need.FOREIGN_DRAFT in needs
+            else None,
+            codec=target.codec if Need.TEXT in needs else None,
+            self_drafting=self._self_drafting(target) if Need.LAYERS in needs else None,
+        )
+        self._model(self.pair.target, "target")  # used last: it never goes before its heads
+        return LoadedPair(self.pair, target.model, parts, target.codec)
+
+    def _model(self, source: str, role: str) -> LoadedModel:
+        name = f"bundled {role}" if self.pair.name == BUNDLED else None
+        return _store.get(
+            self._key("model", source), lambda: load_model(source, self.device, self.dtype, name)
+        )
+
+    def _draft(self, target: LoadedModel) -> LanguageModel:
+        draft = self._model(self.pair.draft, "draft")
+        check_pair(target, draft)
+        return draft.model
+
+    def _medusa(self, target: LoadedModel) -> MedusaHeads:
+        return self._head("medusa", self.pair.medusa, target)
+
+    def _eagle(self, target: LoadedModel) -> EagleHead:
+        return self._head("eagle", self.pair.eagle, target)
+
+    def _head(self, kind: str, source: str, target: LoadedModel) -> Any:
+        """A head belongs to its target, whose device and dtype it has."""
+        return _store.get(
+            self._key(kind, source, self.pair.target),
+            lambda: _open_head(
+                kind, find_model_folder(source, Settings.from_environment()), target.model
+            ),
+        )
+
+    def _self_drafting(self, target: LoadedModel) -> Any:
+        if not isinstance(target.model, LlamaModel):
+            _refuse_need(self.pair, Need.LAYERS)
+        return self_drafting(target.folder, target.info.layers)
+
+    def _key(self, kind: str, *sources: str) -> tuple[str, ...]:
+        return (kind, *sources, resolve_device(self.device).type, self.dtype)
+
+
+def _open_head(kind: str, folder: Path, target: LanguageModel) -> Any:
+    name, reader = _HEADS[kind]
+    return getattr(importlib.import_module(f"specviz.models.{name}"), reader).open(folder, target)
+
+
+# until both are there to be imported
+_HEADS = {"medusa": ("medusa_heads", "MedusaHeads"), "eagle": ("eagle_head", "EagleHead")}
 
 
 def check_pair(target: LoadedModel, draft: LoadedModel) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from specviz.errors import InputError
@@ -62,7 +63,7 @@ class TextCodec:
         """The ids that end a sequence."""
         return self._eos_ids
 
-    @property
+    @cached_property
     def vocabulary(self) -> tuple[str | None, ...]:
         """The token string of every id (None where the id has none)."""
         names: list[str | None] = [None] * self._vocab_size

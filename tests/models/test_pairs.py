@@ -1,10 +1,9 @@
-"""Pairs share one vocabulary and are loaded once, however many ask."""
+"""A pair loads what is needed and nothing else; its draft shares the target's vocabulary."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,61 +12,163 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.models import pairs
-from specviz.models.catalog import Pair, custom_pair, models_folder, pair_named
-from specviz.models.catalog import pairs as all_pairs
+from specviz.models.catalog import Pair, custom_pair, pair_named
 from specviz.models.loading import load_model
-from specviz.models.pairs import check_pair, load_pair
-from specviz.records import ModelInfo
+from specviz.models.pairs import check_pair, load_pair, needs_missing
+from specviz.models.parts import Need
+from specviz.models.self_drafting import SelfDrafting
 
 Save = Callable[..., Path]
-INFO = ModelInfo("any", "Any", 1, 1, 1, 1, 1, 1)
+NOTHING = frozenset[Need]()
 
 
 @pytest.fixture(autouse=True)
 def empty_memory() -> Iterator[None]:
-    pairs._loads.clear()
+    pairs._store.clear()
     yield
-    pairs._loads.clear()
+    pairs._store.clear()
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Replace loading by a slow stub that notes which pairs were loaded."""
-    loaded: list[str] = []
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the folders that models are loaded from."""
+    noted: list[str] = []
 
-    def load(pair: Pair, device: str, dtype: str) -> Any:
-        loaded.append(pair.target)
-        time.sleep(0.05)
-        if pair.target == "bad":
-            raise InputError("bad pair")
-        return SimpleNamespace(pair=pair, target=SimpleNamespace(info=INFO))
+    def load(source: str, *options: Any) -> Any:
+        noted.append(Path(source).name)
+        return load_model(source, *options)
 
-    monkeypatch.setattr(pairs, "_load", load)
-    return loaded
+    monkeypatch.setattr(pairs, "load_model", load)
+    return noted
 
 
-def test_a_pair_loads_and_shares_the_target_s_tokenizer(save_model: Save) -> None:
+@pytest.fixture
+def saved_pair(save_model: Save) -> Pair:
     target, draft = save_model("llama", "target"), save_model("gpt2", "draft")
-    pair = load_pair(custom_pair(str(target), str(draft)), "cpu")
-    assert pair.target.info.name == str(target)
+    return custom_pair(str(target), str(draft))
+
+
+def need(*needs: Need) -> frozenset[Need]:
+    return frozenset(needs)
+
+
+def refusal(pair: Pair, *needs: Need) -> str:
+    with pytest.raises(InputError) as caught:
+        load_pair(pair, "cpu", needs=need(*needs))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_pair_loads_and_shares_the_target_s_tokenizer(saved_pair: Pair) -> None:
+    pair = load_pair(saved_pair, "cpu", needs=need(Need.DRAFT, Need.TEXT))
+    assert pair.target.info.name == saved_pair.target
     assert pair.codec.decode(pair.codec.encode("hello")) == "hello"
-    assert pair.target.info.vocab_size == pair.draft.info.vocab_size
+    assert pair.parts.draft is not None
+    assert pair.target.info.vocab_size == pair.parts.draft.info.vocab_size
+    assert pair.parts.codec is pair.codec
+
+
+def test_what_is_not_needed_is_not_loaded(saved_pair: Pair, loads: list[str]) -> None:
+    parts = load_pair(saved_pair, "cpu", needs=NOTHING).parts
+    assert loads == ["target"]
+    assert (parts.draft, parts.foreign, parts.codec, parts.self_drafting) == (None,) * 4
+    load_pair(saved_pair, "cpu", needs=need(Need.LAYERS))
+    assert loads == ["target"]
+    load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
+    assert loads == ["target", "draft"]
+
+
+def test_pairs_share_their_models(save_model: Save, saved_pair: Pair, loads: list[str]) -> None:
+    first = load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
+    other = custom_pair(saved_pair.target, str(save_model("llama", "other")))
+    assert load_pair(other, "cpu", needs=need(Need.DRAFT)).target is first.target
+    assert loads == ["target", "draft", "other"]
+
+
+def test_another_dtype_is_another_model(saved_pair: Pair, loads: list[str]) -> None:
+    load_pair(saved_pair, "cpu", "float32", NOTHING)
+    load_pair(saved_pair, "cpu", "bfloat16", NOTHING)
+    assert loads == ["target", "target"]
 
 
 def test_the_bundled_pair_comes_from_the_models_folder(
     save_model: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, _ = save_model("llama", "target"), save_model("llama", "draft")
+    save_model("llama", "foreign-draft")
     monkeypatch.setenv("SPECVIZ_MODELS", str(target.parent))
-    pair = load_pair(pair_named("bundled"), "cpu")
-    assert (pair.target.info.name, pair.draft.info.name) == ("bundled target", "bundled draft")
+    pair = load_pair(pair_named("bundled"), "cpu", needs=need(Need.DRAFT, Need.FOREIGN_DRAFT))
+    parts = pair.parts
+    assert parts.draft is not None
+    assert parts.foreign is not None
+    names = (pair.target.info.name, parts.draft.info.name, parts.foreign.info.name)
+    assert names == ("bundled target", "bundled draft", "bundled foreign draft")
 
 
-def test_without_a_setting_the_bundled_models_are_the_repository_s(
-    monkeypatch: pytest.MonkeyPatch,
+def test_heads_are_opened_once_for_their_target(
+    saved_pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("SPECVIZ_MODELS", raising=False)
-    assert models_folder() == Path(__file__).parents[2] / "assets" / "models"
+    opened: list[tuple[str, Path, Any]] = []
+
+    def read(kind: str, folder: Path, target: Any) -> Any:
+        opened.append((kind, folder, target))
+        return SimpleNamespace()
+
+    monkeypatch.setattr(pairs, "_open_head", read)
+    pair = replace(saved_pair, medusa=str(tmp_path), eagle=str(tmp_path))
+    needs = need(Need.MEDUSA, Need.EAGLE)
+    first, second = (load_pair(pair, "cpu", needs=needs) for _ in range(2))
+    assert opened == [(kind, tmp_path, first.target) for kind in ("medusa", "eagle")]
+    assert first.parts.medusa is second.parts.medusa
+    assert first.parts.eagle is not first.parts.medusa
+
+
+def test_a_target_of_layers_says_where_it_drafts_for_itself(
+    saved_pair: Pair, save_model: Save
+) -> None:
+    parts = load_pair(saved_pair, "cpu", needs=need(Need.LAYERS)).parts
+    assert parts.self_drafting == SelfDrafting(1, (0, 2))
+    file = Path(saved_pair.target) / "self_drafting.json"
+    file.write_text('{"exit_layer": 2, "skipped_layers": [1]}')
+    parts = load_pair(saved_pair, "cpu", needs=need(Need.LAYERS)).parts
+    assert parts.self_drafting == SelfDrafting(2, (1,))
+
+
+def test_a_pair_says_beforehand_what_it_lacks(saved_pair: Pair, loads: list[str]) -> None:
+    assert needs_missing(saved_pair, frozenset(Need)) == (Need.MEDUSA, Need.EAGLE)
+    turned = custom_pair(saved_pair.draft, saved_pair.target)
+    assert needs_missing(turned, frozenset(Need)) == (Need.LAYERS, Need.MEDUSA, Need.EAGLE)
+    assert needs_missing(turned, need(Need.DRAFT, Need.TEXT)) == ()
+    assert loads == []
+
+
+@pytest.mark.parametrize(("name", "is_layered"), [("smollm2", True), ("gpt2", False)])
+def test_of_a_preset_it_is_known_before_the_download(name: str, is_layered: bool) -> None:
+    missing = needs_missing(pair_named(name), frozenset(Need))
+    assert (Need.LAYERS not in missing) is is_layered
+
+
+def test_of_an_unknown_repository_nothing_is_said_to_lack_that_it_may_have() -> None:
+    assert needs_missing(custom_pair("owner/a", "owner/b"), need(Need.LAYERS)) == ()
+
+
+def test_a_need_that_the_pair_lacks_is_refused_with_pairs_that_have_it(
+    saved_pair: Pair, loads: list[str]
+) -> None:
+    message = refusal(saved_pair, Need.MEDUSA)
+    assert message.startswith("pair 'custom' has no Medusa heads: choose a method that needs none")
+    message = refusal(custom_pair(saved_pair.draft, saved_pair.target), Need.LAYERS)
+    assert "has no target whose layers can be run one by one: choose a method that" in message
+    assert "or one of the pairs bundled, smollm2" in message
+    assert loads == []
+
+
+def test_a_foreign_draft_may_have_other_tokens(saved_pair: Pair, tiny_tokenizer: Any) -> None:
+    tiny_tokenizer(extra=("ab",)).save_pretrained(saved_pair.draft)
+    assert "must share the vocabulary" in refusal(saved_pair, Need.DRAFT)
+    foreign = load_pair(saved_pair, "cpu", needs=need(Need.FOREIGN_DRAFT)).parts.foreign
+    assert foreign is not None
+    assert foreign.info.vocab_size == 260
 
 
 def test_other_tokens_are_refused(save_model: Save, tiny_tokenizer: Any) -> None:
@@ -90,53 +191,3 @@ def test_a_longer_vocabulary_is_refused(save_model: Save, tiny_tokenizer: Any) -
 def test_padding_makes_no_difference(save_model: Save) -> None:
     target, draft = save_model("llama", "target"), save_model("llama", "draft", vocab_size=270)
     check_pair(load_model(str(target), "cpu"), load_model(str(draft), "cpu"))
-
-
-def test_sessions_that_ask_at_once_load_once(counted: list[str]) -> None:
-    pair, results = custom_pair("a", "b"), []
-    threads = [
-        threading.Thread(target=lambda: results.append(load_pair(pair, "cpu"))) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert counted == ["a"]
-    assert len(results) == 8
-
-
-def test_two_pairs_stay_in_memory_and_the_oldest_goes(counted: list[str]) -> None:
-    for name in ("a", "b", "a", "c", "a", "b"):
-        load_pair(custom_pair(name, "draft"), "cpu")
-    assert counted == ["a", "b", "c", "b"]
-
-
-def test_a_failed_load_is_tried_again(counted: list[str]) -> None:
-    for _ in range(2):
-        with pytest.raises(InputError, match="bad pair"):
-            load_pair(custom_pair("bad", "draft"), "cpu")
-    assert counted == ["bad", "bad"]
-
-
-def test_another_dtype_is_another_pair(counted: list[str]) -> None:
-    load_pair(custom_pair("a", "b"), "cpu", "float32")
-    load_pair(custom_pair("a", "b"), "cpu", "bfloat16")
-    assert counted == ["a", "a"]
-
-
-def test_names_are_unique_and_the_bundled_pair_is_first() -> None:
-    names = [pair.name for pair in all_pairs()]
-    assert names[0] == "bundled"
-    assert len(set(names)) == len(names)
-    assert all(pair_named(name).name == name for name in names)
-
-
-def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(InputError, match="pair must be one of bundled, .*, got 'nothing'"):
-        pair_named("nothing")
-
-
-@pytest.mark.parametrize(("target", "draft", "role"), [(" ", "x", "target"), ("x", "", "draft")])
-def test_an_empty_source_is_refused(target: str, draft: str, role: str) -> None:
-    with pytest.raises(InputError, match=f"{role} must be a model folder or a Hub id"):
-        custom_pair(target, draft)
