@@ -1,7 +1,7 @@
 """Attention of one forward over a cache: grouped heads, one mask for all layers.
 
-Knows nothing of weights or positions. Letters: B rows, N query tokens, T = B * N, L cached tokens,
-A query heads, G key-value heads, R = A / G, D head size.
+Knows nothing of weights or positions. Letters: B rows, N query tokens, T = B * N, E = the slots up
+to the last of them, A query heads, G key-value heads, R = A / G, D head size.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ class Attention:
     """
 
     cache: SlotCache
+    start: int  # the first token's slot
     heads: Heads
     rows: int
     count: int
-    mask: Tensor | None  # [R * N, L + N]
+    mask: Tensor | None  # [R * N, E]
     is_causal: bool
 
     def __call__(self, layer: int, joined: Tensor) -> Tensor:
         """[T, A + 2 G, D], queries before keys before values -> [T, A * D]."""
         heads, split = self.heads, (self.rows, self.count, -1, self.heads.size)
         queries, keys_values = joined.view(split).split_with_sizes(heads.parts, 2)
-        keys, values = self.cache.write(layer, keys_values.transpose(1, 2))
+        keys, values = self.cache.write(layer, keys_values.transpose(1, 2), self.start)
         mixed = (self._causal if self.is_causal else self._masked)(queries, keys, values)
         return mixed.reshape(-1, heads.queries * heads.size)
 

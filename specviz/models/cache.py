@@ -21,7 +21,8 @@ class SlotCache:
 
     The buffer takes its shape from the first write and doubles up to `capacity` as it fills.
     A forward calls `write` once a layer and `advance` once at its end, so a forward that fails
-    halfway leaves the cache as it was.
+    halfway leaves the cache as it was. Layers may run ahead of others: what they write behind the
+    slots in use stays until it is written over.
     """
 
     def __init__(self, layers: int, capacity: int) -> None:
@@ -55,17 +56,17 @@ class SlotCache:
                 f"no room for {count} more tokens; shorten the prompt or the output"
             )
 
-    def write(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put N tokens behind the slots in use; return all keys and values as views.
+    def write(self, layer: int, keys_values: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Put N tokens at `start`, …; return all keys and values up to them as views.
 
-        In: [B, 2 G, N, D], key heads before value heads. Out: [B, G, L + N, D] each.
+        In: [B, 2 G, N, D], key heads before value heads. Out: [B, G, start + N, D] each.
         """
         count = keys_values.shape[2]
-        end = self._length + count
+        end = start + count
         if end > self._slots:
             self._grow(end, keys_values)
         slots = self._layers[layer]
-        slots.narrow(2, self._length, count).copy_(keys_values)
+        slots.narrow(2, start, count).copy_(keys_values)
         heads = slots.shape[1] // 2
         keys, values = slots.narrow(2, 0, end).split_with_sizes((heads, heads), 1)
         return keys, values
@@ -87,12 +88,20 @@ class SlotCache:
             self._buffer[..., start + in_place : end, :] = self._buffer.index_select(3, source)
         self._length = end
 
+    @torch.inference_mode()
+    def reorder(self, layers: range, start: int, slots: Tensor) -> None:
+        """Move what these layers hold at `slots` [n] to start, start + 1, …"""
+        assert self._buffer is not None and layers.step == 1
+        held = self._buffer[layers.start : layers.stop]
+        held[..., start : start + slots.shape[0], :] = held.index_select(3, slots)
+
     def _grow(self, end: int, like: Tensor) -> None:
         self.check_room(end - self._length)
         rows, heads, _, size = like.shape
+        held = self._slots
         self._slots = min(self._capacity, max(FIRST_SLOTS, 1 << (end - 1).bit_length()))
         grown = like.new_empty((self._layer_count, rows, heads, self._slots, size))
         if self._buffer is not None:
-            grown[..., : self._length, :] = self._buffer[..., : self._length, :]
+            grown[..., :held, :] = self._buffer
         self._buffer = grown
         self._layers = list(grown)

@@ -1,7 +1,7 @@
 """What the decoder needs of a model: forward over a draft tree, and a cache that can be cut.
 
 Knows nothing of drafting, sampling or text. Letters: B rows, N query tokens, L cached tokens,
-C cache capacity, V vocabulary, H hidden size.
+S slots that a tree mask covers, V vocabulary, W hidden size.
 """
 
 from __future__ import annotations
@@ -36,12 +36,28 @@ class KeyValueCache(Protocol):
         """
         ...
 
+    def advance(self, count: int) -> None:
+        """Count `count` more slots as used, once every layer has run over their tokens."""
+        ...
+
+    def reorder(self, layers: range, start: int, slots: Tensor) -> None:
+        """Move what these layers hold at `slots` ([n] int64, on the device) to start, start + 1, …
+
+        Neither the length nor other layers change. All is read before anything is written, so the
+        slots may overlap their destinations.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ForwardOutput:
-    """Logits of every query token, over the real vocabulary, on the model's device."""
+    """Logits over the real vocabulary, and the features that they come from where asked for.
+
+    A feature is a token's hidden state after the final norm: the input of the output matrix.
+    """
 
     logits: Tensor  # [B, N, V]
+    features: Tensor | None = None  # [B, N, W]
 
 
 class LanguageModel(Protocol):
@@ -67,14 +83,54 @@ class LanguageModel(Protocol):
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [N, S] bool, S >= N, True = attend
         last_only: bool = False,
+        with_features: bool = False,
     ) -> ForwardOutput:
         """Run N tokens behind the cache.
 
         `tree_mask` covers the last S of the L + N slots, the N new ones last: token i sees the
         slot where it is True (a drafter grows a tree level by level, so S may exceed N). All
         slots before those S are seen by every token. None means causal order.
-        `last_only` returns the logits of the last token alone, [B, 1, V] (prefill).
+        `last_only` returns the logits of the last token alone, [B, 1, V] (prefill); the features
+        are those of all N tokens nevertheless.
         Raises InputError where the cache has no room for N more, or where causal tokens or a
         tree's first slot stand outside the context. Reads nothing back from the device.
         """
+        ...
+
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """Input embeddings. [N] int64 -> [N, W]"""
+        ...
+
+    def output(self, features: Tensor) -> Tensor:
+        """The output matrix over the real vocabulary, without the norm. [N, W] -> [N, V]"""
+        ...
+
+
+class LayeredModel(LanguageModel, Protocol):
+    """A model that runs layer by layer, so that a forward can stop halfway and go on later.
+
+    The whole forward is `embed`, `run_layers` over all layers, `advance` of the cache, `norm` and
+    `output`. Any split of the layers gives the same.
+    """
+
+    def run_layers(
+        self,
+        hidden: Tensor,  # [N, W]
+        position_ids: Tensor,  # [N] int64
+        cache: KeyValueCache,
+        layers: range,
+        start: int,
+        tree_mask: Tensor | None = None,  # [N, S] bool
+    ) -> Tensor:  # [N, W]
+        """Run some layers over N tokens that stand at slots start … start + N - 1.
+
+        `start` is the cache's length or, behind tokens that have not run through all layers yet,
+        more. Writes these layers' keys and values into those slots; sees all slots before
+        start + N, of the last S what `tree_mask` says (None: causal order). The cache's length
+        stays as it is. Raises InputError where the cache has no room.
+        """
+        ...
+
+    def norm(self, hidden: Tensor) -> Tensor:
+        """The final norm. [N, W] -> [N, W]"""
         ...

@@ -2,7 +2,7 @@
 
 Knows nothing of loading, text or drafting. It is the reference that the faster paths are
 compared with. Letters: B rows, N query tokens, L cached tokens, S slots that a tree mask covers,
-V vocabulary.
+V vocabulary, W hidden size.
 """
 
 from __future__ import annotations
@@ -14,35 +14,18 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
-from specviz.errors import InputError
 from specviz.models.cache import SlotCache
 from specviz.models.language_model import ForwardOutput, KeyValueCache
+from specviz.models.local_model import LocalModel
 from specviz.records import ModelInfo
 
 
-class LibraryModel:
+class LibraryModel(LocalModel):
     """A transformers model behind the `LanguageModel` interface."""
 
     def __init__(self, module: PreTrainedModel, info: ModelInfo) -> None:
+        super().__init__(info, module.get_input_embeddings().weight)
         self._module = module.eval()
-        self._info = info
-
-    @property
-    def info(self) -> ModelInfo:
-        return self._info
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device(self._module.device)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        dtype = self._module.dtype
-        assert isinstance(dtype, torch.dtype)
-        return dtype
-
-    def new_cache(self, capacity: int) -> SlotCache:
-        return SlotCache(self._info.layers, capacity)
 
     @torch.inference_mode()
     def forward(
@@ -52,28 +35,61 @@ class LibraryModel:
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [N, S]
         last_only: bool = False,
+        with_features: bool = False,
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         assert isinstance(cache, SlotCache)
         count = token_ids.shape[1]
-        cache.check_room(count)
-        check_positions(cache.length + count, tree_mask, self._info)
-        logits = self._module(
-            input_ids=token_ids,
-            attention_mask=attention_mask(cache.length, count, tree_mask, token_ids.device),
-            position_ids=position_ids,
-            past_key_values=_LibraryCache(cache),
-            use_cache=True,
-            logits_to_keep=1 if last_only else 0,
-        ).logits
+        self._check(cache, count, tree_mask)
+        with _Features(self._module, with_features, last_only) as seen:
+            logits = self._module(
+                input_ids=token_ids,
+                attention_mask=attention_mask(cache.length, count, tree_mask, token_ids.device),
+                position_ids=position_ids,
+                past_key_values=_LibraryCache(cache),
+                use_cache=True,
+                logits_to_keep=1 if last_only and not with_features else 0,
+            ).logits
         cache.advance(count)
-        return ForwardOutput(logits[..., : self._info.vocab_size])
+        return ForwardOutput(logits[..., : self._info.vocab_size], seen.features)
+
+    @torch.inference_mode()
+    def embed(self, token_ids: Tensor) -> Tensor:  # [N] -> [N, W]
+        embeddings: Tensor = self._module.get_input_embeddings()(token_ids)
+        return embeddings
+
+    @torch.inference_mode()
+    def output(self, features: Tensor) -> Tensor:  # [N, W] -> [N, V]
+        logits: Tensor = self._module.get_output_embeddings()(features)
+        return logits[..., : self._info.vocab_size]
 
     @torch.inference_mode()
     def plain_logits(self, token_ids: Tensor) -> Tensor:  # [B, N] -> [B, N, V]
         """The module's forward without cache, mask or positions: what all else must equal."""
         logits: Tensor = self._module(input_ids=token_ids, use_cache=False).logits
         return logits[..., : self._info.vocab_size]
+
+
+class _Features:
+    """Sees what goes into the output matrix during one forward; lets only the last token pass."""
+
+    def __init__(self, module: PreTrainedModel, is_wanted: bool, last_only: bool) -> None:
+        self.features: Tensor | None = None  # [B, N, W]
+        self._matrix = module.get_output_embeddings() if is_wanted else None
+        self._last_only = last_only
+
+    def __enter__(self) -> _Features:
+        if self._matrix is not None:
+            self._hook = self._matrix.register_forward_pre_hook(self._see)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._matrix is not None:
+            self._hook.remove()
+
+    def _see(self, matrix: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        (self.features,) = inputs
+        return (inputs[0][:, -1:],) if self._last_only else inputs
 
 
 class _LibraryCache(Cache):  # type: ignore[misc]
@@ -86,7 +102,7 @@ class _LibraryCache(Cache):  # type: ignore[misc]
     def update(
         self, keys: Tensor, values: Tensor, layer: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        return self._slots.write(layer, torch.cat((keys, values), dim=1))
+        return self._slots.write(layer, torch.cat((keys, values), dim=1), self._slots.length)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self._slots.length
@@ -105,18 +121,3 @@ def attention_mask(
     else:
         mask[:, -tree_mask.shape[1] :] = tree_mask
     return mask[None, None]
-
-
-def check_positions(end: int, tree_mask: Tensor | None, info: ModelInfo) -> None:
-    """Raise InputError where a token stands outside the context; `end` is L + N.
-
-    Told from the slots alone: to read positions would wait for the device. In causal order a token
-    stands at its slot. Of a tree only the first slot that the mask covers does; how deep the others
-    stand below it the drafter bounds, so a tree may have more slots than the context has left.
-    """
-    last = end - (1 if tree_mask is None else tree_mask.shape[1])
-    if last >= info.context_length:
-        raise InputError(
-            f"context length of {info.name} is {info.context_length} tokens, "
-            f"got position {last}; shorten the prompt or the output"
-        )

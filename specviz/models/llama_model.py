@@ -2,8 +2,8 @@
 
 Llama, SmolLM2, Mistral with full attention, Qwen2 and Qwen3. Knows nothing of loading, text or
 drafting; `library_model` is the reference that it equals. Letters: B rows, N query tokens,
-T = B * N, L cached tokens, S slots that a tree mask covers, A query heads, G key-value heads,
-R = A / G, D head size, W hidden size, V vocabulary.
+T = B * N, E = the slots up to the last of them, S slots that a tree mask covers, A query heads,
+G key-value heads, R = A / G, D head size, W hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 from specviz.models.attention import Attention, Heads
 from specviz.models.cache import SlotCache
 from specviz.models.language_model import ForwardOutput, KeyValueCache
-from specviz.models.library_model import check_positions
 from specviz.models.llama_layer import take_layer, take_norm
+from specviz.models.local_model import LocalModel
 from specviz.models.projection import Projection
 from specviz.models.rotary import FIXED_KINDS, Rotary
 from specviz.records import ModelInfo
@@ -36,33 +36,17 @@ def is_supported(config: Any) -> bool:
     )
 
 
-class LlamaModel:
+class LlamaModel(LocalModel):
     """Takes the weights over from a transformers module, which is empty afterwards."""
 
     def __init__(self, module: Any, info: ModelInfo) -> None:
         body = module.model
-        self._info = info
-        self._embedding: Tensor = body.embed_tokens.weight.detach()
+        super().__init__(info, body.embed_tokens.weight.detach())
         self._heads = _heads(module.config)
         self._rotary = Rotary(body.rotary_emb, self.dtype, self.device)
         self._layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
         self._norm = take_norm(body.norm)
         self._head = _take_head(module, info.vocab_size)
-
-    @property
-    def info(self) -> ModelInfo:
-        return self._info
-
-    @property
-    def device(self) -> torch.device:
-        return self._embedding.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._embedding.dtype
-
-    def new_cache(self, capacity: int) -> SlotCache:
-        return SlotCache(self._info.layers, capacity)
 
     @torch.inference_mode()
     def forward(
@@ -72,31 +56,62 @@ class LlamaModel:
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [N, S]
         last_only: bool = False,
+        with_features: bool = False,
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         assert isinstance(cache, SlotCache)
         rows, count = token_ids.shape
-        cache.check_room(count)
-        check_positions(cache.length + count, tree_mask, self._info)
-        angles = self._rotary.angles(position_ids.reshape(-1), cache.length + count)
-        attend = self._attention(cache, rows, count, tree_mask)
-        hidden = F.embedding(token_ids.reshape(-1), self._embedding)  # [T, W]
-        for index, layer in enumerate(self._layers):
-            hidden = layer(hidden, angles, attend, index)
+        self._check(cache, count, tree_mask)
+        hidden = self.embed(token_ids.reshape(-1))
+        positions, layers = position_ids.reshape(-1), range(self._info.layers)
+        hidden = self.run_layers(hidden, positions, cache, layers, cache.length, tree_mask, rows)
         cache.advance(count)
-        if last_only:
-            hidden = hidden[count - 1 :: count]
-        return ForwardOutput(self._head(self._norm(hidden)).view(rows, -1, self._info.vocab_size))
+        chosen = slice(count - 1, None, count) if last_only else slice(None)
+        features = self.norm(hidden if with_features else hidden[chosen])
+        logits = self.output(features[chosen] if with_features else features)
+        return ForwardOutput(
+            logits.view(rows, -1, self._info.vocab_size),
+            features.view(rows, count, -1) if with_features else None,
+        )
+
+    @torch.inference_mode()
+    def run_layers(
+        self,
+        hidden: Tensor,  # [T, W]
+        position_ids: Tensor,  # [T]
+        cache: KeyValueCache,
+        layers: range,
+        start: int,
+        tree_mask: Tensor | None = None,  # [N, S]
+        rows: int = 1,
+    ) -> Tensor:  # [T, W]
+        """See `LayeredModel.run_layers`."""
+        assert isinstance(cache, SlotCache)
+        count = hidden.shape[0] // rows
+        angles = self._rotary.angles(position_ids, start + count)
+        attend = self._attention(cache, start, rows, count, tree_mask)
+        for index in layers:
+            hidden = self._layers[index](hidden, angles, attend, index)
+        return hidden
+
+    def embed(self, token_ids: Tensor) -> Tensor:  # [T] -> [T, W]
+        return F.embedding(token_ids, self._embedding)
+
+    def norm(self, hidden: Tensor) -> Tensor:  # [T, W] -> [T, W]
+        return self._norm(hidden)
+
+    def output(self, features: Tensor) -> Tensor:  # [T, W] -> [T, V]
+        return self._head(features)
 
     def _attention(
-        self, cache: SlotCache, rows: int, count: int, tree_mask: Tensor | None
+        self, cache: SlotCache, start: int, rows: int, count: int, tree_mask: Tensor | None
     ) -> Attention:
         """No mask for a single token, nor for a prompt into an empty cache."""
-        is_free = tree_mask is None and (count == 1 or cache.length == 0)
-        mask = None if is_free else self._mask(cache.length + count, count, tree_mask)
-        return Attention(cache, self._heads, rows, count, mask, is_causal=is_free and count > 1)
+        is_free = tree_mask is None and (count == 1 or start == 0)
+        mask = None if is_free else self._mask(start + count, count, tree_mask)
+        return Attention(cache, start, self._heads, rows, count, mask, is_free and count > 1)
 
-    def _mask(self, end: int, count: int, tree_mask: Tensor | None) -> Tensor:  # [R * N, L + N]
+    def _mask(self, end: int, count: int, tree_mask: Tensor | None) -> Tensor:  # [R * N, E]
         """0 where a token sees a slot, minus infinity elsewhere."""
         if tree_mask is None:
             tree_mask = torch.ones((count, count), dtype=torch.bool, device=self.device).tril()

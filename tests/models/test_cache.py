@@ -17,13 +17,15 @@ def numbered(first: int, count: int) -> Tensor:  # [1, 2, N, 1]: the key is the 
 
 def fill(cache: SlotCache, first: int, count: int) -> None:
     for layer in range(2):
-        cache.write(layer, numbered(first, count))
+        cache.write(layer, numbered(first, count), cache.length)
     cache.advance(count)
 
 
 def contents(cache: SlotCache) -> list[list[float]]:
     """The keys of each layer, read back without a new token."""
-    return [cache.write(layer, numbered(0, 0))[0][0, 0, :, 0].int().tolist() for layer in range(2)]
+    nothing = numbered(0, 0)
+    keys = [cache.write(layer, nothing, cache.length)[0] for layer in range(2)]
+    return [each[0, 0, :, 0].int().tolist() for each in keys]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_keep_moves_the_accepted_slots_forward(slots: list[int], left: list[int]
 
 def test_keys_and_values_are_told_apart() -> None:
     cache = SlotCache(layers=2, capacity=4)
-    keys, values = cache.write(0, numbered(1, 3))
+    keys, values = cache.write(0, numbered(1, 3), 0)
     assert torch.equal(keys, -values)
     assert keys.shape == (1, 1, 3, 1)
 
@@ -76,10 +78,26 @@ def test_one_token_too_many_is_refused() -> None:
 def test_a_forward_that_fails_halfway_leaves_the_cache_as_it_was() -> None:
     cache = SlotCache(layers=2, capacity=8)
     fill(cache, 0, 3)
-    cache.write(0, numbered(90, 2))
+    cache.write(0, numbered(90, 2), 3)
     assert cache.length == 3
     fill(cache, 3, 1)
     assert contents(cache) == [[0, 1, 2, 3], [0, 1, 2, 3]]
+
+
+def test_layers_reorder_by_themselves() -> None:
+    cache = SlotCache(layers=2, capacity=8)
+    fill(cache, 0, 7)
+    cache.reorder(range(0, 1), 3, torch.tensor([4, 3, 6]))
+    assert contents(cache) == [[0, 1, 2, 4, 3, 6, 6], [0, 1, 2, 3, 4, 5, 6]]
+
+
+def test_what_a_layer_wrote_ahead_survives_growth() -> None:
+    cache = SlotCache(layers=2, capacity=2 * FIRST_SLOTS)
+    fill(cache, 0, FIRST_SLOTS - 4)
+    cache.write(0, numbered(FIRST_SLOTS - 4, 4), FIRST_SLOTS - 4)
+    cache.write(0, numbered(FIRST_SLOTS, 2), FIRST_SLOTS)
+    cache.advance(6)
+    assert contents(cache)[0] == list(range(FIRST_SLOTS + 2))
 
 
 def test_a_capacity_below_one_is_refused() -> None:

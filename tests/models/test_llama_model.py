@@ -43,6 +43,17 @@ def test_prompt_single_token_chain_and_tree_equal_the_library(both: Any) -> None
         torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
+def test_features_and_embeddings_equal_the_library(both: Any) -> None:
+    ids = torch.arange(20)
+    features = [
+        model.forward(ids[None], ids[None], model.new_cache(64), with_features=True).features
+        for model in both
+    ]
+    torch.testing.assert_close(*features, rtol=1e-4, atol=1e-4)
+    assert torch.equal(*(model.embed(ids) for model in both))
+    torch.testing.assert_close(*(model.output(features[0][0]) for model in both))
+
+
 @pytest.mark.parametrize("kind", ["linear", "llama3", "yarn"])
 def test_scaled_rotary_positions_equal_the_library(
     kind: str, tiny_module: Any, tiny_info: Any

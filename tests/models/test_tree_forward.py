@@ -156,6 +156,21 @@ def test_last_only_gives_the_last_row_alone(model: LanguageModel) -> None:
     assert_same(logits[0], plain_logits(model, PROMPT)[-1])
 
 
+def test_features_are_what_the_output_matrix_turns_into_logits(model: LanguageModel) -> None:
+    ids = torch.tensor([PROMPT], device=model.device)
+    positions = torch.arange(len(PROMPT), device=model.device)[None]
+    plain = model.forward(ids, positions, model.new_cache(16))
+    full = model.forward(ids, positions, model.new_cache(16), with_features=True)
+    last = model.forward(ids, positions, model.new_cache(16), last_only=True, with_features=True)
+    assert plain.features is None and full.features is not None and last.features is not None
+    assert full.features.shape == (1, len(PROMPT), model.info.hidden_size)
+    assert last.logits.shape == (1, 1, VOCAB)
+    assert_same(full.logits, plain.logits)
+    assert_same(last.logits[0, 0], plain.logits[0, -1])
+    assert_same(last.features, full.features)
+    assert_same(model.output(full.features[0]), plain.logits[0])
+
+
 def test_rows_of_a_batch_do_not_see_each_other(model: LanguageModel) -> None:
     rows = [PROMPT, PROMPT[::-1]]
     ids = torch.tensor(rows, device=model.device)

@@ -1,0 +1,123 @@
+"""A forward that stops between layers and goes on later equals the whole forward, bit by bit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.language_model import KeyValueCache, LayeredModel
+from specviz.models.llama_model import LlamaModel
+
+PROMPT = torch.tensor([7, 3, 11, 42, 5, 19, 28])
+TREE = torch.tensor([4, 9, 2, 33, 50])
+DEPTHS = torch.tensor([0, 1, 1, 2, 2])
+MASK = torch.tensor(
+    [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 0, 0, 1]],
+    dtype=torch.bool,
+)
+SPLITS = ((0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3))
+
+
+@pytest.fixture(params=["llama", "llama-grouped", "llama-biased", "qwen3"])
+def model(request: pytest.FixtureRequest, tiny_module: Any, tiny_info: Any) -> LayeredModel:
+    module = tiny_module(request.param)
+    return LlamaModel(module, tiny_info(module))
+
+
+def prefilled(model: LayeredModel) -> KeyValueCache:
+    cache = model.new_cache(64)
+    model.forward(PROMPT[None], torch.arange(len(PROMPT))[None], cache)
+    return cache
+
+
+def whole(model: LayeredModel, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Logits of the tree, and of one token behind it."""
+    cache = prefilled(model)
+    positions = (len(PROMPT) + (DEPTHS if mask is not None else torch.arange(5)))[None]
+    logits = model.forward(TREE[None], positions, cache, mask).logits[0]
+    after = model.forward(TREE[None, :1], torch.tensor([[12]]), cache).logits[0]
+    return logits, after
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["chain", "tree"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_any_split_of_the_layers_equals_the_whole_forward(
+    model: LayeredModel, split: tuple[int, ...], mask: Tensor | None
+) -> None:
+    cache = prefilled(model)
+    start = cache.length
+    positions = start + (DEPTHS if mask is not None else torch.arange(5))
+    hidden = model.embed(TREE)
+    for first, end in pairwise(split):
+        hidden = model.run_layers(hidden, positions, cache, range(first, end), start, mask)
+        assert cache.length == start
+    cache.advance(5)
+    logits = model.output(model.norm(hidden))
+    after = model.forward(TREE[None, :1], torch.tensor([[12]]), cache).logits[0]
+    expected = whole(model, mask)
+    assert torch.equal(logits, expected[0])
+    assert torch.equal(after, expected[1])
+
+
+def test_a_level_at_a_time_through_the_lower_layers_equals_the_whole_tree(
+    model: LayeredModel,
+) -> None:
+    cache = prefilled(model)
+    start = cache.length
+    hidden = []
+    for level in ([0], [1, 2], [3, 4]):
+        seen = level[-1] + 1
+        part = model.embed(TREE[level])
+        places = (start + DEPTHS[level], cache, range(0, 2), start + level[0])
+        hidden.append(model.run_layers(part, *places, MASK[level, :seen]))
+    joined = torch.cat(hidden)
+    joined = model.run_layers(joined, start + DEPTHS, cache, range(2, 3), start, MASK)
+    logits = model.output(model.norm(joined))
+    torch.testing.assert_close(logits, whole(model, MASK)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_reordered_slots_equal_a_tree_that_stood_in_that_order(model: LayeredModel) -> None:
+    """The lower layers ran the tree in another order and with a node that is pruned since."""
+    cache = prefilled(model)
+    start = cache.length
+    ran = torch.tensor([0, 2, 1, 4, 3])  # node 2 is pruned
+    positions = start + DEPTHS[ran]
+    hidden = model.embed(TREE[ran])
+    mask = MASK[ran][:, ran]
+    hidden = model.run_layers(hidden, positions, cache, range(0, 2), start, mask)
+    kept, places = torch.tensor([0, 1, 3, 4]), torch.tensor([0, 2, 4, 3])
+    cache.reorder(range(0, 2), start, start + places)
+    positions, mask = start + DEPTHS[kept], MASK[kept][:, kept]
+    hidden = model.run_layers(hidden[places], positions, cache, range(2, 3), start, mask)
+    cache.advance(4)
+    logits = model.output(model.norm(hidden))
+    torch.testing.assert_close(logits, whole(model, MASK)[0][kept], rtol=1e-5, atol=1e-5)
+    cache.keep(start, [start, start + 1, start + 3])  # the path 4, 9, 50
+    after = model.forward(TREE[None, 2:3], torch.tensor([[start + 3]]), cache).logits[0]
+    text = torch.cat((PROMPT, torch.tensor([4, 9, 50, 2])))
+    fresh = model.forward(text[None], torch.arange(len(text))[None], model.new_cache(16)).logits
+    torch.testing.assert_close(after, fresh[0, -1:], rtol=1e-4, atol=1e-4)
+
+
+def test_layers_that_ran_ahead_leave_the_committed_tokens_alone(model: LayeredModel) -> None:
+    cache, untouched = prefilled(model), prefilled(model)
+    model.run_layers(
+        model.embed(TREE), len(PROMPT) + DEPTHS, cache, range(0, 2), cache.length, MASK
+    )
+    logits = [
+        model.forward(TREE[None], len(PROMPT) + torch.arange(5)[None], each).logits
+        for each in (cache, untouched)
+    ]
+    assert torch.equal(*logits)
+
+
+def test_layers_beyond_the_capacity_are_refused(model: LayeredModel) -> None:
+    cache = model.new_cache(8)
+    model.forward(PROMPT[None], torch.arange(len(PROMPT))[None], cache)
+    with pytest.raises(InputError, match="8 slots, 7 of them in use: no room for 5 more"):
+        model.run_layers(model.embed(TREE), 7 + DEPTHS, cache, range(0, 2), 7, MASK)
