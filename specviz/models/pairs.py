@@ -27,6 +27,7 @@ from specviz.models.self_drafting import self_drafting
 from specviz.models.store import Store
 from specviz.models.threads import use_threads
 from specviz.models.tokenizer import TextCodec
+from specviz.models.vocabulary import difference
 from specviz.settings import Settings
 
 MODELS_IN_MEMORY = 6
@@ -165,19 +166,10 @@ _HEADS = {"medusa": ("medusa_heads", "MedusaHeads"), "eagle": ("eagle_head", "Ea
 
 def check_pair(target: LoadedModel, draft: LoadedModel) -> None:
     """Raise InputError unless every token id means the same to both (padding apart)."""
-    ours, theirs = target.codec.vocabulary, draft.codec.vocabulary
-    shared = min(len(ours), len(theirs))
-    for token_id in range(shared):
-        if ours[token_id] != theirs[token_id]:
-            _refuse(
-                target, draft, f"token {token_id} is {ours[token_id]!r} and {theirs[token_id]!r}"
-            )
-    if any(name is not None for name in (*ours[shared:], *theirs[shared:])):
-        _refuse(target, draft, f"they have {len(ours)} and {len(theirs)} tokens")
-
-
-def _refuse(target: LoadedModel, draft: LoadedModel, difference: str) -> None:
-    raise InputError(
-        f"draft {draft.info.name!r} must share the vocabulary of target {target.info.name!r}: "
-        f"{difference}; choose a draft of the same family"
-    )
+    found = difference(target.codec, draft.codec)
+    if found is not None:
+        raise InputError(
+            f"draft {draft.info.name!r} must share the vocabulary of target "
+            f"{target.info.name!r}: {found}; choose a draft of the same family, or a method that "
+            "takes drafts of another vocabulary"
+        )

@@ -48,10 +48,9 @@ class TextCodec:
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
         self._eos_ids = frozenset(eos_ids)
-        self._special = {
-            int(token_id): str(token.content)
-            for token_id, token in tokenizer.added_tokens_decoder.items()
-        }
+        added = tokenizer.added_tokens_decoder
+        self._added = {int(token_id): str(token.content) for token_id, token in added.items()}
+        self._special = frozenset(int(token_id) for token_id in added if added[token_id].special)
         self._is_byte_level = _has_byte_level(tokenizer)
 
     @property
@@ -93,26 +92,46 @@ class TextCodec:
 
     def token_text(self, token_id: int) -> str:
         """One token, visible: bytes that are no whole character are shown as ⟨F0⟩."""
-        if token_id in self._special:
-            return self._special[token_id]
+        if token_id in self._added:
+            return self._added[token_id]
         data = self.token_bytes(token_id)
         return f"⟨{token_id}⟩" if data is None else data.decode("utf-8", "specviz-show")
 
     def token_bytes(self, token_id: int) -> bytes | None:
         """The bytes that a token stands for; None for control tokens and unused ids."""
-        piece = self._tokenizer.convert_ids_to_tokens(token_id)
-        if piece is None or token_id in self._special:
+        if token_id in self._special:
             return None
+        if token_id in self._added:
+            return self._added[token_id].encode("utf-8")
+        piece = self._tokenizer.convert_ids_to_tokens(token_id)
+        return None if piece is None else self._piece_bytes(str(piece))
+
+    def text_tokens(self) -> dict[bytes, int]:
+        """The token of every text that one token stands for, by the text's bytes.
+
+        Where several stand for the same, it is the one that is no bare byte (`<0x41>`, which only
+        serves where there is no other), and of those the first.
+        """
+        found: dict[bytes, int] = {}
+        bare: dict[bytes, int] = {}
+        for token_id, name in enumerate(self.vocabulary):
+            data = None if name is None else self.token_bytes(token_id)
+            if data:
+                is_bare = name is not None and _BYTE_PIECE.fullmatch(name)
+                (bare if is_bare else found).setdefault(data, token_id)
+        return {**bare, **found}
+
+    def _piece_bytes(self, piece: str) -> bytes:
         if self._is_byte_level:
             return bytes(_BYTE_OF[character] for character in piece)
         if match := _BYTE_PIECE.fullmatch(piece):
             return bytes([int(match[1], 16)])
-        return str(piece).replace("▁", " ").encode("utf-8")
+        return piece.replace("▁", " ").encode("utf-8")
 
     def _tag_ids(self, tag: str | None) -> list[int]:
         if tag is None:
             return []
-        return [token_id for token_id, name in self._special.items() if name == f"<|{tag}|>"]
+        return [i for i in sorted(self._special) if self._added[i] == f"<|{tag}|>"]
 
 
 def _has_byte_level(tokenizer: Any) -> bool:
