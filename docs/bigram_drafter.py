@@ -11,15 +11,13 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.decoding.drafters.base import Proposal
-from specviz.decoding.drafters.registry import Setup
+from specviz.decoding.drafters.base import Proposal, QuietDrafter
+from specviz.decoding.drafters.method import Setup
 from specviz.decoding.topology import topology
 from specviz.records import ProposalKind
 
 
-class BigramDrafter:
-    memory_bytes = 0
-
+class BigramDrafter(QuietDrafter):
     def __init__(self, setup: Setup) -> None:
         self._draft_length = setup.config.draft_length
         self._device = setup.target.device
@@ -36,9 +34,3 @@ class BigramDrafter:
         chain = topology(tuple(range(-1, len(path) - 2)), self._device)
         token_ids = torch.tensor(path[1:], dtype=torch.int64, device=self._device)
         return Proposal(ProposalKind.DETERMINISTIC, chain, token_ids)
-
-    def observe(self, path: Sequence[int]) -> None:
-        """Committed tokens say all; a drafter with a cache would drop what was rejected here."""
-
-    def close(self) -> None:
-        """A drafter with a worker would end it here."""

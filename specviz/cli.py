@@ -125,6 +125,13 @@ def _add_config(parser: argparse.ArgumentParser, temperature: float = 0.0) -> No
     group.add_argument("--draft-length", type=int, default=default.draft_length, help="K")
     group.add_argument("--branching", help="children per depth of a tree, such as 3,2")
     rules = ", ".join(kind.value for kind in ProposalKind)
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=INTEGER",
+        help="an option of the method, see the command `methods`; may be given several times",
+    )
     group.add_argument("--rule", help=f"how siblings are drawn and verified: {rules}")
     group.add_argument("--temperature", type=float, default=temperature)
     group.add_argument("--top-k", type=int, default=default.top_k, help="0 is off")

@@ -6,7 +6,7 @@ Knows nothing of parsing or printing.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,11 @@ def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
         {
             "name": method.name,
             "title": method.title,
-            "lossless": method.lossless,
+            "lossless": method.is_lossless,
             "proposal": [kind.value for kind in method.kinds],
-            "needs": ["draft"] if method.needs_draft else [],
+            "lossy": [kind.value for kind in method.kinds if not kind.is_lossless],
+            "needs": sorted(need.value for need in method.needs),
+            "options": [asdict(option) for option in method.options],
         }
         for method in DRAFTERS.values()
     ]
@@ -65,7 +67,9 @@ def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
 def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Emitted tokens against the target's exact law, behind the beginnings of held-out prompts."""
     _check_integer("samples", options.samples, 100, MAX_SAMPLES)
-    config, loaded = _config(options), load_pair(_pair(options), options.device, options.dtype)
+    config = _config(options)
+    needs = method_named(config.method).needs
+    loaded = load_pair(_pair(options), options.device, options.dtype, needs)
     prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
     contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
     found = measure_losslessness(loaded, config, contexts, options.samples, progress)
@@ -156,7 +160,19 @@ def _config(options: Namespace) -> DecodingConfig:
         top_p=options.top_p,
         seed=options.seed,
         max_new_tokens=getattr(options, "max_new_tokens", DecodingConfig().max_new_tokens),
+        options=_method_options(options.option),
     )
+
+
+def _method_options(given: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """`["nodes=16"]` -> (("nodes", 16),); which names there are the method says."""
+    parsed: dict[str, int] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if not name or not value.lstrip("-").isdecimal() or not value.isascii() or len(value) > 9:
+            raise InputError(f"option must be NAME=INTEGER, such as nodes=16, got {text!r}")
+        parsed[name] = int(value)
+    return tuple(parsed.items())
 
 
 def parse_integers(name: str, text: str) -> tuple[int, ...]:

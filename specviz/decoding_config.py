@@ -20,11 +20,20 @@ MAX_SEED = 2**53 - 1  # the largest integer that a browser holds exactly
 
 
 class ProposalKind(Enum):
-    """How drafted siblings were chosen; the lossless verification rule follows from it."""
+    """How drafted siblings were chosen; the verification rule follows from it.
+
+    TYPICAL trees are chosen as DETERMINISTIC ones are, but verified by typical acceptance (Medusa
+    2401.10774), which is not lossless.
+    """
 
     IID = "iid"
     WITHOUT_REPLACEMENT = "without-replacement"
     DETERMINISTIC = "deterministic"
+    TYPICAL = "typical"
+
+    @property
+    def is_lossless(self) -> bool:
+        return self is not ProposalKind.TYPICAL
 
 
 def _check(name: str, value: object, rule: str, holds: bool) -> None:
@@ -46,7 +55,9 @@ class DecodingConfig:
 
     `branching` gives the children per node at depth 1, 2, …; deeper levels, down to
     `draft_length`, have one child each. An empty tuple is a chain. `top_k` 0 and `top_p` 1 are off.
-    `tree_kind` says how siblings are drawn; at temperature 0 every tree is DETERMINISTIC.
+    `tree_kind` says how siblings are drawn; at temperature 0 every drawn tree is DETERMINISTIC.
+    `options` are whole numbers that only this method knows, by name; its registry entry says which
+    there are. What is not listed has its default.
     """
 
     method: str = "draft-model"
@@ -58,6 +69,7 @@ class DecodingConfig:
     top_p: float = 1.0
     seed: int = 0
     max_new_tokens: int = 128
+    options: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         _check("method", self.method, "a name", isinstance(self.method, str) and bool(self.method))
@@ -80,6 +92,10 @@ class DecodingConfig:
             "tree_kind", self.tree_kind, "a ProposalKind", isinstance(self.tree_kind, ProposalKind)
         )
         self._check_branching()
+        options_hold = isinstance(self.options, tuple) and all(
+            isinstance(name, str) and _is_int(value) for name, value in self.options
+        )
+        _check("options", self.options, "pairs of a name and an integer", options_hold)
 
     def _check_branching(self) -> None:
         widths_hold = isinstance(self.branching, tuple) and all(

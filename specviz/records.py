@@ -19,6 +19,10 @@ from specviz.decoding_config import MAX_TEMPERATURE as MAX_TEMPERATURE
 from specviz.decoding_config import MAX_TREE_NODES as MAX_TREE_NODES
 from specviz.decoding_config import DecodingConfig as DecodingConfig
 from specviz.decoding_config import ProposalKind as ProposalKind
+from specviz.notes import NOTE_TYPES as NOTE_TYPES
+from specviz.notes import NgramMatch as NgramMatch
+from specviz.notes import Note as Note
+from specviz.notes import TreeBudget as TreeBudget
 
 FORMAT_VERSION = 1
 
@@ -143,17 +147,6 @@ class Span:
     who: str
     start: float
     end: float
-
-
-@dataclass(frozen=True, slots=True)
-class NgramMatch:
-    """Prompt lookup found the last `length` tokens again, ending before index `position`."""
-
-    length: int
-    position: int
-
-
-Note = NgramMatch
 
 
 @dataclass(frozen=True, slots=True)

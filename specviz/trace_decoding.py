@@ -16,8 +16,6 @@ from specviz.records import (
     DraftTree,
     ExtraKind,
     ExtraToken,
-    NgramMatch,
-    Note,
     Outcome,
     Position,
     Prefill,
@@ -28,6 +26,7 @@ from specviz.records import (
 )
 from specviz.trace_encoding import LETTERS
 from specviz.trace_fields import MAX_NUMBER, Fields, array, number, text
+from specviz.trace_notes import decode_note
 
 MAX_TOP_TOKENS = 256
 MAX_SPANS = 256
@@ -81,7 +80,7 @@ def decode_round(value: object, path: str = "round") -> Round:
         verify_seconds=verify,
         host_seconds=host,
         spans=fields.each("spans", _decode_span, MAX_SPANS),
-        notes=fields.each("notes", _decode_note, MAX_NOTES),
+        notes=fields.each("notes", decode_note, MAX_NOTES),
         cache=CacheLengths(*fields.integers("cache", count=3)),
     )
 
@@ -171,10 +170,3 @@ def _decode_span(value: object, path: str) -> Span:
     who, start, end = array(value, path, 3, 3)
     begun = number(start, f"{path}[1]", 0, float("inf"))
     return Span(text(who, f"{path}[0]", 100), begun, number(end, f"{path}[2]", begun, float("inf")))
-
-
-def _decode_note(value: object, path: str) -> Note:
-    fields = Fields(value, path, ("note", "length", "position"))
-    if fields["note"] != "ngram-match":
-        raise InputError(f"{path}.note must be ngram-match, got {fields['note']!r}")
-    return NgramMatch(fields.integer("length", 1), fields.integer("position"))

@@ -26,13 +26,13 @@ from specviz.records import (
     BaselineStep,
     DraftNode,
     ExtraToken,
-    Note,
     Outcome,
     Position,
     Prefill,
     Round,
     Verdict,
 )
+from specviz.trace_notes import encode_note
 
 Json = dict[str, Any]
 
@@ -90,7 +90,7 @@ def encode_round(round_: Round) -> Json:
         "extra": None if round_.extra is None else _encode_extra(round_.extra),
         "seconds": [_seconds(each) for each in parts],
         "spans": [[s.who, _seconds(s.start), _seconds(s.end)] for s in round_.spans],
-        "notes": [_encode_note(each) for each in round_.notes],
+        "notes": [encode_note(each) for each in round_.notes],
         "cache": [cache.committed, cache.speculative, cache.rolled_back],
     }
 
@@ -137,7 +137,3 @@ def _encode_position(position: Position) -> Json:
 def _encode_extra(extra: ExtraToken) -> Json:
     prob = _probability(extra.prob)
     return {"id": extra.token_id, "kind": extra.kind.value, "parent": extra.parent, "prob": prob}
-
-
-def _encode_note(note: Note) -> Json:
-    return {"note": "ngram-match", "length": note.length, "position": note.position}

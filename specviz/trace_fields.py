@@ -54,6 +54,12 @@ class Fields:
     def integer(self, name: str, low: int = 0, high: int = MAX_INTEGER) -> int:
         return integer(self[name], self.at(name), low, high)
 
+    def boolean(self, name: str) -> bool:
+        value = self[name]
+        if not isinstance(value, bool):
+            raise InputError(f"{self.at(name)} must be true or false, got {short(value)}")
+        return value
+
     def number(self, name: str, low: float = 0.0, high: float = math.inf) -> float:
         return number(self[name], self.at(name), low, high)
 

@@ -21,9 +21,10 @@ from specviz.records import (
 )
 from specviz.trace_decoding import decode_prefill, decode_round, decode_step
 from specviz.trace_encoding import Json, encode_prefill, encode_round, encode_step
-from specviz.trace_fields import MAX_TEXT, Fields, choice, short, text
+from specviz.trace_fields import MAX_INTEGER, MAX_TEXT, Fields, array, choice, integer, short, text
 
 _FORMAT = "specviz-trace"
+MAX_OPTIONS = 16
 _STEP_KEYS = ("i", "id", "prob", "margin", "seconds")
 _KEYS = (
     *("format", "version", "config", "target", "draft", "device", "dtype", "prompt"),
@@ -33,13 +34,17 @@ _KEYS = (
 
 def encode_trace(trace: Trace) -> Json:
     """The whole trace; baseline steps and token texts are columns."""
-    config = asdict(trace.config) | {"tree_kind": trace.config.tree_kind.value}
+    config = asdict(trace.config) | {
+        "tree_kind": trace.config.tree_kind.value,
+        "branching": list(trace.config.branching),
+        "options": [list(option) for option in trace.config.options],
+    }
     steps = [encode_step(step) for step in trace.baseline_steps]
     baseline = trace.baseline_prefill
     return {
         "format": _FORMAT,
         "version": trace.format_version,
-        "config": config | {"branching": list(trace.config.branching)},
+        "config": config,
         "target": asdict(trace.target),
         "draft": None if trace.draft is None else asdict(trace.draft),
         "device": trace.device,
@@ -113,7 +118,13 @@ def _decode_config(value: object, path: str) -> DecodingConfig:
         top_p=config.number("top_p"),
         seed=config.integer("seed"),
         max_new_tokens=config.integer("max_new_tokens"),
+        options=config.each("options", _decode_option, MAX_OPTIONS),
     )
+
+
+def _decode_option(value: object, path: str) -> tuple[str, int]:
+    name, number = array(value, path, 2, 2)
+    return text(name, f"{path}[0]", 100), integer(number, f"{path}[1]", 0, MAX_INTEGER)
 
 
 def _decode_model(value: object, path: str) -> ModelInfo:

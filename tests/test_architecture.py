@@ -39,8 +39,8 @@ MAY_IMPORT = {
 # files that are parts of another noun
 PART_OF = {"round_totals": "metrics", "run_meter": "metrics", "run_summary": "metrics"}
 PART_OF |= {"speedup_curve": "metrics"}
-PART_OF |= dict.fromkeys(("trace_fields", "trace_encoding", "trace_decoding"), "trace_file")
-PART_OF |= {"trace_json": "trace_file", "decoding_config": "records"}
+PART_OF |= {f"trace_{part}": "trace_file" for part in ("fields", "encoding", "decoding", "notes")}
+PART_OF |= {"trace_json": "trace_file", "decoding_config": "records", "notes": "records"}
 FRONT = {"ui", "cli", "__main__", "app"}
 
 

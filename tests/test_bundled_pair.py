@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from specviz.decoding import autoregressive, speculative
-from specviz.decoding.drafters.registry import DRAFTERS, Setup, make_drafter
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.target import cache_capacity
 from specviz.experiments.losslessness import measure_losslessness
 from specviz.experiments.peers import LibraryPeer
@@ -25,8 +26,8 @@ PROMPTS = [(task, number) for task in TASKS for number in range(1, PROMPTS_PER_T
 
 
 @cache
-def loaded():
-    return load_pair(pair_named("bundled"), "cpu", "float32")
+def loaded(needs=frozenset()):
+    return load_pair(pair_named("bundled"), "cpu", "float32", needs)
 
 
 @cache
@@ -48,12 +49,16 @@ def differences(decode):
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
 def test_greedy_text_equals_the_baseline_on_50_held_out_prompts(method):
     config = DecodingConfig(
-        method=method.name, branching=method.default_branching, max_new_tokens=LENGTH
+        method=method.name,
+        branching=method.default_branching,
+        tree_kind=method.kinds[0],
+        max_new_tokens=LENGTH,
     )
 
     def speculate(task, number):
         ids = prompt_ids(task, number)
-        setup = Setup(loaded().target, loaded().draft, config, cache_capacity(ids, config))
+        able = loaded(method.needs)
+        setup = Setup(able.target, able.parts, config, cache_capacity(ids, config))
         ends = loaded().codec.eos_ids
         return tokens_of(speculative.decode(setup.target, make_drafter(setup), ids, config, ends))
 

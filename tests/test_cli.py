@@ -24,7 +24,7 @@ def run_json(capsys, *arguments):
 def test_methods_lists_the_registry(capsys):
     listed = run_json(capsys, "methods")
     assert [method["name"] for method in listed] == list(DRAFTERS)
-    assert set(listed[0]) == {"name", "title", "lossless", "proposal", "needs"}
+    assert {"name", "title", "lossless", "proposal", "needs"} <= set(listed[0])
 
 
 def test_models_tells_the_size_of_the_bundled_pair(capsys):

@@ -3,7 +3,8 @@
 import time
 
 from specviz.decoding import judgement, recording, speculative
-from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
 from specviz.models.catalog import pair_named
 from specviz.models.pairs import load_pair
@@ -34,7 +35,7 @@ def test_recording_takes_at_most_5_percent_of_decoding(monkeypatch):
         monkeypatch.setattr(module, name, timed(getattr(module, name)))
     shares = []
     for _ in range(5):
-        setup = Setup(loaded.target, loaded.draft, config, cache_capacity(prompt, config))
+        setup = Setup(loaded.target, loaded.parts, config, cache_capacity(prompt, config))
         spent, began = 0.0, time.perf_counter()
         for _ in speculative.decode(loaded.target, make_drafter(setup), prompt, config):
             pass

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import torch
 
+from specviz.decoding.clock import mark
 from specviz.decoding.sampling import draw, uniforms_on
 from specviz.decoding.target import Target
 from specviz.models.language_model import LanguageModel
@@ -25,7 +26,8 @@ def decode(
     """Yield the prefill, one step per further token, and at last why the run ended."""
     target = Target.of(model, prompt_ids, config)
     with torch.inference_mode():
-        prefill = target.prefill(prompt_ids)
+        started = mark(model.device)
+        prefill = target.first_token(prompt_ids, target.fill(prompt_ids).logits[0], started)
     yield prefill
     token_id = prefill.extra.token_id
     for index in range(1, config.max_new_tokens):

@@ -53,7 +53,7 @@ class Stopwatch:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._began = time.perf_counter()
+        self.began = time.perf_counter()
         self._start = self._drafted = self._verified = mark(device)
 
     def drafted(self) -> None:
@@ -66,5 +66,5 @@ class Stopwatch:
         """Seconds of drafting, of verifying, and of everything else up to now."""
         draft = self._start.seconds_until(self._drafted)
         verify = self._drafted.seconds_until(self._verified)
-        host = time.perf_counter() - self._began - draft - verify
+        host = time.perf_counter() - self.began - draft - verify
         return draft, verify, max(0.0, host)

@@ -15,19 +15,25 @@ from torch import Tensor
 
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.sampling import Sampler, draw
+from specviz.decoding.tree_shape import TreeShape, tree_shape
 from specviz.decoding.verification import Acceptance, acceptance
 from specviz.records import Position
 
 TOP_TOKENS = 10
-_NODE_FIELDS = 7
+_NODE_FIELDS = 9
 _ROW_FIELDS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class NodeJudgement:
-    """Probabilities of one drafted token; see `records.Verdict`."""
+    """One drafted token; see `records.Verdict` for the probabilities.
+
+    `origin` is the drafter's own index of the node, -1 where it has none.
+    """
 
     token_id: int
+    parent: int
+    origin: int
     acceptance_prob: float
     target_prob: float
     residual_prob: float
@@ -51,7 +57,8 @@ class Judgement:
     packed_rows: tuple[tuple[float, ...], ...]
     has_laws: bool
     has_raw_laws: bool
-    groups: tuple[tuple[int, ...], ...]  # row -> its nodes
+    shape: TreeShape
+    query_ids: tuple[int, ...]  # the likeliest token after each extra query
 
     def row(self, node: int) -> RowJudgement:
         """The judgement after `node` (-1: the root); only examined rows are ever unpacked."""
@@ -60,7 +67,7 @@ class Judgement:
         tokens, p, q, left, raw_p, raw_q = (
             values[_ROW_FIELDS + i : len(values) : 6] for i in range(6)
         )
-        drafted = bool(self.groups[row])
+        drafted = bool(self.shape.groups[row])
         entropy, overlap, raw_overlap, margin = values[2:_ROW_FIELDS]
         position = Position(
             parent=node,
@@ -79,37 +86,53 @@ class Judgement:
 
 
 def judge(proposal: Proposal, logits: Tensor, sampler: Sampler, extra_uniforms: Tensor) -> Tensor:
-    """Pack the target's judgement. logits [R, V], extra_uniforms [R] -> [packed] float32"""
+    """Pack the target's judgement. logits [R + Q, V], extra_uniforms [R] -> [packed] float32
+
+    The last Q rows of logits are those of the proposal's extra queries, if it has any.
+    """
+    rows = proposal.topology.size + 1
+    logits, query_logits = logits[:rows], logits[rows:]
     raw_p = logits.float().softmax(-1)  # [R, V]
     p = sampler.laws(logits)  # [R, V]
     judged = acceptance(proposal.topology, proposal.token_ids, proposal.kind, p, proposal.laws)
-    nodes = _node_fields(proposal, judged, raw_p)
-    rows = _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms)
-    return torch.cat([nodes.flatten(), rows.flatten()])
+    parts = [
+        _node_fields(proposal, judged, raw_p).flatten(),
+        _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms).flatten(),
+    ]
+    if len(query_logits):
+        parts.append(query_logits.argmax(-1).float())
+    return torch.cat(parts)
 
 
 def unpack(proposal: Proposal, values: list[float]) -> Judgement:
     """Read the buffer that `judge` packed, on the host."""
-    size = proposal.topology.size
-    split = size * _NODE_FIELDS
+    size, queries = proposal.topology.size, proposal.query_count
+    split, end = size * _NODE_FIELDS, len(values) - queries
     nodes = tuple(
-        NodeJudgement(int(values[i]), *values[i + 1 : i + _NODE_FIELDS])
+        NodeJudgement(*map(int, values[i : i + 3]), *values[i + 3 : i + _NODE_FIELDS])
         for i in range(0, split, _NODE_FIELDS)
     )
-    width = (len(values) - split) // (size + 1)
-    rows = tuple(tuple(values[i : i + width]) for i in range(split, len(values), width))
-    has_laws, has_raw_laws = proposal.laws is not None, proposal.raw_laws is not None
-    return Judgement(nodes, rows, has_laws, has_raw_laws, proposal.topology.groups)
+    width = (end - split) // (size + 1)
+    return Judgement(
+        nodes=nodes,
+        packed_rows=tuple(tuple(values[i : i + width]) for i in range(split, end, width)),
+        has_laws=proposal.laws is not None,
+        has_raw_laws=proposal.raw_laws is not None,
+        shape=tree_shape(tuple(node.parent for node in nodes)),
+        query_ids=tuple(map(int, values[end:])),
+    )
 
 
 def _node_fields(proposal: Proposal, judged: Acceptance, raw_p: Tensor) -> Tensor:
-    """[N, 7], in the order of NodeJudgement."""
+    """[N, 9], in the order of NodeJudgement; integers are exact below 2**24."""
     token_ids, rows = proposal.token_ids, proposal.topology.parent_rows  # [N], [N]
     raw_target = raw_p[rows, token_ids]
     raw_q = proposal.raw_laws
     raw_draft = torch.ones_like(raw_target) if raw_q is None else raw_q[rows, token_ids]
     fields = (
-        token_ids.float(),  # exact: no vocabulary has 2**24 tokens
+        token_ids.float(),
+        proposal.topology.parents.float(),
+        proposal.node_origins.float(),
         judged.acceptance_probs,
         judged.target_probs,
         judged.residual_probs,
@@ -163,11 +186,13 @@ def _shown(
 
 def _rule_laws(proposal: Proposal, p: Tensor) -> Tensor | None:
     """The q of the rule for each row's first child: a law, or the point mass. -> [E, V]"""
-    if proposal.laws is not None or not proposal.topology.siblings:
+    tree = proposal.topology
+    if proposal.laws is not None or not tree.siblings:
         return proposal.laws
-    rows, nodes = proposal.topology.siblings[0]
-    laws = torch.zeros_like(p[: proposal.topology.expanded])
-    return laws.index_put_((rows, proposal.token_ids[nodes]), laws.new_ones(()))
+    rows, nodes = tree.siblings[0]
+    laws = p.new_zeros(tree.expanded + tree.is_padded, p.shape[1])
+    token_ids = proposal.token_ids[nodes.clamp(max=tree.size - 1)]
+    return laws.index_put_((rows, token_ids), laws.new_ones(()))[: tree.expanded]
 
 
 # The drafter's laws cover the first E of R rows; the rows behind them have none.

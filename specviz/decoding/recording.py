@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specviz.decoding.clock import Stopwatch
-from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.base import Beside, Proposal
 from specviz.decoding.judgement import Judgement
 from specviz.decoding.verification import Walk
 from specviz.records import (
@@ -41,12 +41,15 @@ class Verified:
         return accepted if self.extra is None else (*accepted, self.extra.token_id)
 
 
-def record_round(index: int, verified: Verified, stopwatch: Stopwatch, started: float) -> Round:
+def record_round(
+    index: int, verified: Verified, stopwatch: Stopwatch, started: float, beside: Beside
+) -> Round:
     """The round's record; `started` is when it began, in seconds of the lane's own clock."""
-    size, kept = verified.proposal.topology.size, len(verified.walk.path)
+    added = 1 + verified.proposal.topology.size + verified.proposal.query_count
     tree, verdicts = _tree(verified), _verdicts(verified)
     positions = _positions(verified)
     draft, verify, host = stopwatch.split()
+    waited = min(host, beside.waited_seconds)
     drafted, judged = started + draft, started + draft + verify
     return Round(
         index=index,
@@ -55,22 +58,28 @@ def record_round(index: int, verified: Verified, stopwatch: Stopwatch, started: 
         verdicts=verdicts,
         positions=positions,
         extra=verified.extra,
-        draft_seconds=draft,
+        draft_seconds=draft + waited,
         verify_seconds=verify,
-        host_seconds=host,
+        host_seconds=host - waited,
         spans=(
             Span("draft", started, drafted),
             Span("verify", drafted, judged),
             Span("host", judged, judged + host),
+            *(_on_lane(span, started - stopwatch.began) for span in beside.spans),
         ),
         notes=verified.proposal.notes,
-        cache=CacheLengths(verified.context_length - 1, size + 1, size - kept),
+        cache=CacheLengths(verified.context_length - 1, added, added - 1 - len(verified.walk.path)),
     )
 
 
+def _on_lane(span: Span, shift: float) -> Span:
+    """From `time.perf_counter` to the lane's own clock, which stood still between rounds."""
+    return Span(span.who, max(0.0, span.start + shift), max(0.0, span.end + shift))
+
+
 def _tree(verified: Verified) -> DraftTree:
-    topology = verified.proposal.topology
-    nodes = zip(verified.judgement.nodes, topology.parents, topology.depths, strict=True)
+    shape = verified.judgement.shape
+    nodes = zip(verified.judgement.nodes, shape.parents, shape.depths, strict=True)
     return DraftTree(
         verified.proposal.kind,
         tuple(

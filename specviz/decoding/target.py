@@ -10,30 +10,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.decoding.clock import mark
-from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.clock import Mark, mark
+from specviz.decoding.drafters.base import Partial, Proposal, empty_proposal
 from specviz.decoding.judgement import judge, unpack
 from specviz.decoding.sampling import Sampler, uniforms_on
 from specviz.decoding.streams import Purpose, RandomStream
-from specviz.decoding.topology import topology
 from specviz.decoding.transfer import HostTransfer
 from specviz.errors import InputError
-from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.models.language_model import (
+    ForwardOutput,
+    KeyValueCache,
+    LanguageModel,
+    LayeredModel,
+)
 from specviz.records import (
     MAX_TREE_NODES,
     DecodingConfig,
     ExtraKind,
     ExtraToken,
     Prefill,
-    ProposalKind,
 )
+
+MAX_EXTRA_QUERIES = 192  # of one round
 
 
 def cache_capacity(prompt_ids: Sequence[int], config: DecodingConfig) -> int:
-    """Slots for the prompt, the whole output and one tree."""
-    return len(prompt_ids) + config.max_new_tokens + MAX_TREE_NODES + 1
+    """Slots for the prompt, the whole output, one tree and a drafter's extra queries."""
+    return len(prompt_ids) + config.max_new_tokens + MAX_TREE_NODES + 1 + MAX_EXTRA_QUERIES
 
 
 def check_prompt(model: LanguageModel, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
@@ -64,10 +70,20 @@ class Target:
     sampler: Sampler
     extra_draws: RandomStream
     transfer: HostTransfer
+    with_features: bool = False
 
     @classmethod
-    def of(cls, model: LanguageModel, prompt_ids: Sequence[int], config: DecodingConfig) -> Target:
-        """Raises InputError for a prompt that the model cannot take."""
+    def of(
+        cls,
+        model: LanguageModel,
+        prompt_ids: Sequence[int],
+        config: DecodingConfig,
+        with_features: bool = False,
+    ) -> Target:
+        """`with_features`: every forward hands out its hidden states after the final norm.
+
+        Raises InputError for a prompt that the model cannot take.
+        """
         check_prompt(model, prompt_ids, config)
         return cls(
             model,
@@ -75,6 +91,7 @@ class Target:
             Sampler(config.temperature, config.top_k, config.top_p),
             RandomStream(config.seed, Purpose.EXTRA),
             HostTransfer(),
+            with_features,
         )
 
     def to_host(self, packed: Tensor) -> list[float]:
@@ -87,18 +104,18 @@ class Target:
             )
         return values
 
-    def fill(self, token_ids: Sequence[int]) -> Tensor:
-        """Run tokens into the empty cache; the logits after the last one, [1, V]."""
+    def fill(self, token_ids: Sequence[int]) -> ForwardOutput:
+        """Run tokens into the empty cache; logits after the last one, features of all."""
         device = self.model.device
         tokens = torch.tensor([token_ids], dtype=torch.int64).to(device, non_blocking=True)
         positions = torch.arange(len(token_ids), device=device)[None]
-        return self.model.forward(tokens, positions, self.cache, last_only=True).logits[0]
+        return self.model.forward(
+            tokens, positions, self.cache, last_only=True, with_features=self.with_features
+        )
 
-    def prefill(self, prompt_ids: Sequence[int]) -> Prefill:
-        """Fill the cache with the prompt and draw the token behind it."""
+    def first_token(self, prompt_ids: Sequence[int], logits: Tensor, started: Mark) -> Prefill:
+        """Draw the token behind the prompt that `fill` ran. logits [1, V]"""
         device = self.model.device
-        started = mark(device)
-        logits = self.fill(prompt_ids)
         nothing = empty_proposal(device)
         uniforms = uniforms_on(device, [self.extra_draws.uniform(len(prompt_ids))])
         packed = judge(nothing, logits, self.sampler, uniforms)
@@ -108,8 +125,42 @@ class Target:
         extra = ExtraToken(row.extra_id, ExtraKind.FIRST, -1, row.extra_prob)
         return Prefill(len(prompt_ids), extra, row.position, started.seconds_until(judged))
 
+    def verify(self, root_id: int, proposal: Proposal, end: int) -> ForwardOutput:
+        """One forward over the root at text position `end` - 1, all nodes, all extra queries."""
+        tree, queries = proposal.topology, proposal.queries
+        root = torch.tensor([root_id]).to(self.model.device, non_blocking=True)
+        token_ids = torch.cat([root, proposal.token_ids])
+        offsets, mask = tree.offsets, None if tree.is_chain else tree.mask
+        if queries is not None:
+            token_ids = torch.cat([token_ids, queries.token_ids])
+            offsets = torch.cat([offsets, queries.offsets])
+            mask = F.pad(tree.mask, (0, len(queries.token_ids)))  # no node sees a query
+            mask = torch.cat([mask, queries.mask])
+        positions = offsets + (end - 1)
+        if proposal.partial is not None:
+            return self._complete(proposal.partial, token_ids, positions, mask)
+        return self.model.forward(
+            token_ids[None],
+            positions[None],
+            self.cache,
+            mask,
+            with_features=self.with_features,
+        )
 
-def empty_proposal(device: torch.device) -> Proposal:
-    """A tree of no nodes: verification then just draws from the target."""
-    no_tokens = torch.empty(0, dtype=torch.int64, device=device)
-    return Proposal(ProposalKind.DETERMINISTIC, topology((), device), no_tokens)
+    def _complete(
+        self, partial: Partial, token_ids: Tensor, positions: Tensor, mask: Tensor | None
+    ) -> ForwardOutput:
+        """The forward of tokens whose leading ones have run through the first layers already."""
+        model: LayeredModel = self.model  # type: ignore[assignment] # its drafter asked for one
+        hidden, ran = partial.hidden, len(partial.hidden)
+        start, first = self.cache.length, range(partial.layers)
+        if ran < len(token_ids):
+            below = None if mask is None else mask[ran:]
+            late = model.embed(token_ids[ran:])
+            late = model.run_layers(late, positions[ran:], self.cache, first, start + ran, below)
+            hidden = torch.cat([hidden, late])
+        rest = range(partial.layers, model.info.layers)
+        hidden = model.run_layers(hidden, positions, self.cache, rest, start, mask)
+        self.cache.advance(len(token_ids))
+        features = model.norm(hidden)
+        return ForwardOutput(model.output(features)[None], features[None])

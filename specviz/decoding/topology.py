@@ -1,7 +1,8 @@
 """The shape of a draft tree as tensors: who is whose child, and who sees whom.
 
-Knows nothing of tokens, laws or models. Letters: N nodes. Row 0 of a table that runs over
-parents is the root, row i + 1 is node i.
+A static tree's shape is known on the host and made once; a dynamic tree's is computed on the
+device from its parents, and nobody waits for it. Knows nothing of tokens, laws or models. Letters:
+N nodes. Row 0 of a table that runs over parents is the root, row i + 1 is node i.
 """
 
 from __future__ import annotations
@@ -12,33 +13,33 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from specviz.decoding.tree_shape import TreeShape, tree_shape
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topology:
     """A tree whose every parent stands before its children.
 
-    `expanded` counts the leading rows (root included) that may have children. `siblings` holds, for
-    the first, second, … child of a parent, the rows that have one and the nodes that they are.
+    `height` is the depth of the deepest node, or more. `expanded` counts the leading rows (root
+    included) that may have children. `siblings` holds, for the first, second, … child of a parent,
+    the rows that have one and the nodes that they are; where that is not known on the host
+    (`is_padded`) it is filled up with row N + 1 and node N, which do not exist.
     """
 
-    parents: tuple[int, ...]  # node -> parent node, -1 = root
-    depths: tuple[int, ...]  # node -> depth, from 1
-    ranks: tuple[int, ...]  # node -> index among its siblings
-    groups: tuple[tuple[int, ...], ...]  # row -> its nodes in draw order
+    size: int
+    height: int
     expanded: int
     is_chain: bool
-    parent_rows: Tensor  # [N] int64, row of each node's parent
+    is_padded: bool
+    parents: Tensor  # [N] int64, parent node, -1 = root
     siblings: tuple[tuple[Tensor, Tensor], ...]  # rank -> rows [M], nodes [M], int64
     offsets: Tensor  # [N + 1] int64, depth of the root and of every node
     mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (ancestors and itself)
 
     @property
-    def size(self) -> int:
-        return len(self.parents)
-
-    @property
-    def height(self) -> int:
-        return max(self.depths, default=0)
+    def parent_rows(self) -> Tensor:
+        """Row of each node's parent. [N]"""
+        return self.parents + 1
 
 
 @lru_cache(maxsize=256)
@@ -49,32 +50,64 @@ def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
     >>> [(rows.tolist(), nodes.tolist()) for rows, nodes in tree.siblings]
     [([0, 1], [0, 2]), ([0], [1])]
     """
-    groups: list[list[int]] = [[] for _ in range(len(parents) + 1)]
-    depths: list[int] = []
-    ranks: list[int] = []
+    shape = tree_shape(parents)
     mask = torch.eye(len(parents) + 1, dtype=torch.bool)
     for node, parent in enumerate(parents):
-        assert -1 <= parent < node, f"parent {parent} of node {node} must stand before it"
-        depths.append(1 + (depths[parent] if parent >= 0 else 0))
-        ranks.append(len(groups[parent + 1]))
-        groups[parent + 1].append(node)
         mask[node + 1] |= mask[parent + 1]
-    expanded = max((row + 1 for row, group in enumerate(groups) if group), default=0)
     return Topology(
-        parents=parents,
-        depths=tuple(depths),
-        ranks=tuple(ranks),
-        groups=tuple(map(tuple, groups)),
-        expanded=expanded,
-        is_chain=parents == tuple(range(-1, len(parents) - 1)),
-        parent_rows=torch.tensor([parent + 1 for parent in parents], dtype=torch.int64).to(device),
-        siblings=tuple(_with_child(groups, rank, device) for rank in range(max(map(len, groups)))),
-        offsets=torch.tensor([0, *depths]).to(device),
+        size=len(parents),
+        height=max(shape.depths, default=0),
+        expanded=max((row + 1 for row, group in enumerate(shape.groups) if group), default=0),
+        is_chain=shape.is_chain,
+        is_padded=False,
+        parents=torch.tensor(parents, dtype=torch.int64).to(device),
+        siblings=tuple(
+            _with_child(shape, rank, device) for rank in range(max(map(len, shape.groups)))
+        ),
+        offsets=torch.tensor([0, *shape.depths]).to(device),
         mask=mask.to(device),
     )
 
 
-def _with_child(groups: list[list[int]], rank: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    rows = [row for row, group in enumerate(groups) if len(group) > rank]
-    nodes = [groups[row][rank] for row in rows]
+def _with_child(shape: TreeShape, rank: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    rows = [row for row, group in enumerate(shape.groups) if len(group) > rank]
+    nodes = [shape.groups[row][rank] for row in rows]
     return torch.tensor(rows).to(device), torch.tensor(nodes).to(device)
+
+
+def device_topology(parents: Tensor, height: int, width: int) -> Topology:
+    """The same tables for parents [N] (N >= 1) that only the device knows.
+
+    `height` and `width` bound the depth and the children of one parent; neither is checked.
+    """
+    size = len(parents)
+    parent_rows = parents + 1
+    above = torch.cat([parent_rows.new_zeros(1), parent_rows])  # the root is its own parent
+    mask = torch.eye(size + 1, dtype=torch.bool, device=parents.device)
+    for _ in range(height):
+        mask = mask | mask[above]
+    return Topology(
+        size=size,
+        height=height,
+        expanded=size + 1,
+        is_chain=False,
+        is_padded=True,
+        parents=parents,
+        siblings=_padded_siblings(parents, width),
+        offsets=mask.sum(1) - 1,
+        mask=mask,
+    )
+
+
+def _padded_siblings(parents: Tensor, width: int) -> tuple[tuple[Tensor, Tensor], ...]:
+    """Of rank r there are at most N / (r + 1) nodes."""
+    size = len(parents)
+    ranks = (parents[:, None] == parents).tril(-1).sum(1)  # [N] earlier nodes of the same parent
+    found: list[tuple[Tensor, Tensor]] = []
+    for rank in range(min(width, size)):
+        others = (ranks != rank).to(torch.int8)
+        nodes = others.argsort(stable=True)[: size // (rank + 1)]
+        absent = others[nodes].bool()
+        rows = (parents[nodes] + 1).masked_fill(absent, size + 1)
+        found.append((rows, nodes.masked_fill(absent, size)))
+    return tuple(found)

@@ -8,6 +8,9 @@ p <- normalize(max(0, p - q)) before the next sibling:
 - WITHOUT_REPLACEMENT: x then leaves q, which is renormalised;
 - DETERMINISTIC: q is the point mass at x, so x is accepted with probability p(x).
 
+One rule is not lossless: TYPICAL (Medusa 2401.10774) accepts x whenever p(x) is large enough for
+the entropy of p, and draws the extra token from p itself.
+
 Knows nothing of models, caches or text. The enumeration tests drive exactly these functions.
 Letters: N nodes, E expanded rows (the root, then nodes), M rows that have a child of
 some rank, V vocabulary.
@@ -24,6 +27,8 @@ from torch import Tensor
 from specviz.decoding.sampling import normalize, residual
 from specviz.decoding.topology import Topology
 from specviz.records import ProposalKind
+
+TYPICAL_EPSILON, TYPICAL_DELTA = 0.09, 0.3  # of the paper
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,20 +50,41 @@ def acceptance(
     q: Tensor | None,  # [E, V]; None for a point mass
 ) -> Acceptance:
     """Acceptance of every node and the law of the extra token below every row."""
-    left, law = p, q
-    found = p.new_zeros(4, topology.size)
+    if kind is ProposalKind.TYPICAL:
+        return _typical(topology, token_ids, p)
+    size, x_ids, left, law = topology.size, token_ids, p, q
+    if topology.is_padded:  # room for the row and the node that do not exist
+        x_ids, left = _padded(token_ids), _padded(p)
+        law = None if q is None else _padded(q)
+    whole = left
+    found = p.new_zeros(4, len(x_ids))
     for rows, nodes in topology.siblings:
-        x = token_ids[nodes][:, None]  # [M, 1]
+        x = x_ids[nodes][:, None]  # [M, 1]
         before = left[rows]  # [M, V]
         compared = torch.zeros_like(before).scatter_(1, x, 1.0) if law is None else law[rows]
         p_x, q_x = before.gather(1, x), compared.gather(1, x)
         ratio = torch.where(q_x > 0, p_x / q_x, 0.0).clamp(max=1.0)
-        found[:, nodes] = torch.cat([ratio, p[rows].gather(1, x), p_x, q_x], 1).T
+        found[:, nodes] = torch.cat([ratio, whole[rows].gather(1, x), p_x, q_x], 1).T
         left = left.index_copy(0, rows, residual(before, compared))
         if law is not None and kind is ProposalKind.WITHOUT_REPLACEMENT:
             law = law.index_copy(0, rows, normalize(compared.scatter(1, x, 0.0)))
-    acceptance_probs, target_probs, residual_probs, draft_probs = found.unbind(0)
-    return Acceptance(acceptance_probs, target_probs, residual_probs, draft_probs, left)
+    accept, target, residuals, draft = found[:, :size].unbind(0)
+    return Acceptance(accept, target, residuals, draft, left[: size + 1])
+
+
+def _padded(table: Tensor) -> Tensor:
+    """One more row, of zeros."""
+    return torch.cat([table, torch.zeros_like(table[:1])])
+
+
+def _typical(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
+    """x passes iff p(x) > min(epsilon, delta * exp(-entropy of p)); nothing is left over."""
+    entropy = torch.special.entr(p).sum(-1)  # [R]
+    threshold = (TYPICAL_DELTA * (-entropy).exp()).clamp(max=TYPICAL_EPSILON)
+    rows = topology.parent_rows
+    p_x = p[rows, token_ids]
+    passes = (p_x > threshold[rows]).to(p)
+    return Acceptance(passes, p_x, p_x, torch.ones_like(p_x), p)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,13 @@ def _method_contender(plan: Plan, task: str, method: str, draft_length: int) -> 
 
     def run(prompt: str) -> int:
         request = _request(plan, task, prompt)
-        branching = method_named(method).default_branching[:draft_length]
+        entry = method_named(method)
         config = replace(
-            request.config, method=method, draft_length=draft_length, branching=branching
+            request.config,
+            method=method,
+            draft_length=draft_length,
+            branching=entry.default_branching[:draft_length],
+            tree_kind=entry.kinds[0],
         )
         return _decode(replace(request, config=config), Lane.SPECULATIVE, contender)
 

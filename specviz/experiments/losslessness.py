@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.decoding.streams import derived_seed
 from specviz.decoding.target import Target, cache_capacity
@@ -97,7 +98,7 @@ def _two_tokens(
 ) -> tuple[int, int]:
     """The first two tokens that speculative rounds write behind the context."""
     config = replace(config, max_new_tokens=2 * config.draft_length + 4)
-    setup = Setup(loaded.target, loaded.draft, config, cache_capacity(context, config))
+    setup = Setup(loaded.target, loaded.parts, config, cache_capacity(context, config))
     run = SpeculativeRun(loaded.target, make_drafter(setup), context, config, ())
     run.resume()
     ids: list[int] = []
@@ -132,7 +133,7 @@ def _cells(
 def _exact_law(loaded: LoadedPair, config: DecodingConfig, ids: Sequence[int]) -> Tensor:
     target = Target.of(loaded.target, ids, replace(config, max_new_tokens=1))
     with torch.inference_mode():
-        law = target.sampler.laws(target.fill(ids))[0].double().cpu()
+        law = target.sampler.laws(target.fill(ids).logits[0])[0].double().cpu()
     return law / law.sum()
 
 

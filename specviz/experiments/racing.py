@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from specviz.decoding import autoregressive, speculative
-from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter, method_named
 from specviz.decoding.race import Event, Lane, LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
@@ -55,13 +56,14 @@ class Race:
     def __init__(self, request: RaceRequest, loaded: LoadedPair) -> None:
         config, target = request.config, loaded.target
         prompt_ids = loaded.codec.encode(request.prompt, request.task)
-        setup = Setup(target, loaded.draft, config, cache_capacity(prompt_ids, config))
-        for model in setup.models:
+        setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
+        drafts = [] if loaded.parts.draft is None else [loaded.parts.draft]
+        self._models = (target, *drafts)
+        for model in self._models:
             check_prompt(model, prompt_ids, config)
         self._drafter = drafter = make_drafter(setup)
         ends = loaded.codec.eos_ids
         self._codec = loaded.codec
-        self._models = setup.models
         self._lanes: dict[Lane, Iterator[Event]] = {
             Lane.BASELINE: autoregressive.decode(target, prompt_ids, config, ends),
             Lane.SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
@@ -70,7 +72,7 @@ class Race:
         self.header = Trace(
             config=config,
             target=target.info,
-            draft=loaded.draft.info if setup.uses_draft else None,
+            draft=drafts[0].info if drafts else None,
             device=device_name(target.device),
             dtype=str(target.dtype).removeprefix("torch."),
             prompt=request.prompt,
@@ -129,7 +131,13 @@ def start_race(request: RaceRequest) -> Race:
 
     Raises InputError for anything that the user can mend.
     """
-    return Race(request, load_pair(request.pair, request.device, request.dtype))
+    return Race(request, load_request(request))
+
+
+def load_request(request: RaceRequest) -> LoadedPair:
+    """The pair with what the request's method needs of it."""
+    needs = method_named(request.config.method).needs
+    return load_pair(request.pair, request.device, request.dtype, needs)
 
 
 @torch.inference_mode()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.decoding.drafters.registry import DRAFTERS, Method
+from specviz.decoding.drafters.method import Method
+from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.experiments.racing import device_name
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
@@ -61,7 +62,7 @@ def _method(method: Method) -> dict[str, Any]:
         "name": method.name,
         "title": method.title,
         "summary": method.summary,
-        "tree": method.is_tree,
+        "tree": method.takes_branching,
         "kinds": [kind.value for kind in method.kinds],
         "branching": ",".join(map(str, method.default_branching)),
     }

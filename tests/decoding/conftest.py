@@ -4,9 +4,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.decoding.drafters.registry import Setup, make_drafter
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
 from specviz.models.library_model import LibraryModel
+from specviz.models.parts import Parts
 from specviz.records import ModelInfo
 
 VOCAB = 12
@@ -43,11 +45,16 @@ def draft():
     return tiny_model(2, 1, "tiny draft")
 
 
+@pytest.fixture(scope="session")
+def parts(draft):
+    return Parts(draft=draft)
+
+
 @pytest.fixture
-def drafter_for(target, draft):
+def drafter_for(target, parts):
     """config, prompt -> the drafter that the registry makes."""
 
     def make(config, prompt_ids):
-        return make_drafter(Setup(target, draft, config, cache_capacity(prompt_ids, config)))
+        return make_drafter(Setup(target, parts, config, cache_capacity(prompt_ids, config)))
 
     return make

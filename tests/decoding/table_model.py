@@ -1,5 +1,7 @@
 """A language model that is a table: a random law for every pair of last tokens.
 
+Its features are its logits.
+
 It sees only what the mask lets through and insists that what it sees is one unbroken path, so a
 wrong mask, position or kept slot is an error at once. Fast enough for thousands of runs.
 """
@@ -30,18 +32,22 @@ class TableModel:
     def __init__(self, seed, vocab=3, sharpness=1.0):
         generator = torch.Generator().manual_seed(seed)
         self.logits = sharpness * torch.randn(vocab + 1, vocab, vocab, generator=generator)
-        self.info = ModelInfo("table", "Table", 1, 1, 1, 1, vocab, 10_000)
+        self.info = ModelInfo("table", "Table", 1, 1, 1, vocab, vocab, 10_000)
 
     def new_cache(self, capacity):
         return TableCache(capacity)
 
-    def forward(self, token_ids, position_ids, cache, tree_mask=None, last_only=False):
+    def forward(
+        self, token_ids, position_ids, cache, tree_mask=None, last_only=False, with_features=False
+    ):
         new = list(zip(token_ids[0].tolist(), position_ids[0].tolist(), strict=True))
         first = cache.length
         cache.slots += new
         rows = [self.law(self._path(cache, first, i, tree_mask)) for i in range(len(new))]
         logits = torch.stack(rows)[None]
-        return ForwardOutput(logits[:, -1:] if last_only else logits)
+        return ForwardOutput(
+            logits[:, -1:] if last_only else logits, logits if with_features else None
+        )
 
     def law(self, tokens):
         """Logits after a path of tokens, from its last two."""

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
+from specviz.models.parts import Need, Parts
 from specviz.records import (
     DecodingConfig,
     ExtraKind,
@@ -23,7 +25,8 @@ PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 VARIANTS = [
     pytest.param(method, kind, id=f"{method.name} {kind.value}")
     for method in DRAFTERS.values()
-    for kind in (method.kinds if method.is_tree else method.kinds[:1])
+    for kind in method.kinds
+    if kind.is_lossless
 ]
 
 
@@ -158,8 +161,8 @@ def test_a_round_waits_for_the_device_exactly_once(method, kind, target, drafter
         before = run.target.transfer.count
         reads.clear()
         run.round()
-        assert run.target.transfer.count == before + 1
-        assert reads == ["tolist"]
+        assert run.target.transfer.count == before + method.host_copies
+        assert reads == ["tolist"] * method.host_copies
 
 
 def test_the_counter_of_reads_sees_every_kind(reads):
@@ -173,20 +176,32 @@ def test_an_unknown_method_is_refused_by_name(target, drafter_for):
         drafter_for(DecodingConfig(method="nonsense"), PROMPT)
 
 
-@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if not m.is_tree])
+@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if not m.takes_branching])
 def test_a_chain_method_refuses_branching(method, drafter_for):
-    config = DecodingConfig(method=method.name, branching=(2,))
+    config = DecodingConfig(method=method.name, branching=(2,), tree_kind=method.kinds[0])
     with pytest.raises(InputError, match="branching must be empty for method"):
         drafter_for(config, PROMPT)
 
 
-@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if m.needs_draft])
-def test_a_method_that_needs_a_draft_says_so(method, target):
-    from specviz.decoding.drafters.registry import Setup
+@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if m.needs - {Need.LAYERS}])
+def test_a_method_says_what_it_needs(method, target):
+    titles = "|".join(need.title for need in method.needs)
+    with pytest.raises(InputError, match=f"must have an? ({titles}), got none"):
+        make_drafter(Setup(target, Parts(), config_of(method, method.kinds[0]), 64))
 
-    config = DecodingConfig(method=method.name, branching=method.default_branching)
-    with pytest.raises(InputError, match="must have a draft model"):
-        make_drafter(Setup(target, None, config, 64))
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
+def test_a_method_refuses_kinds_and_options_that_it_does_not_have(method, drafter_for):
+    config = config_of(method, method.kinds[0])
+    with pytest.raises(InputError, match="options of method .* must be of .*, got 'nonsense'"):
+        drafter_for(dataclasses.replace(config, options=(("nonsense", 1),)), PROMPT)
+    for option in method.options:
+        too_much = ((option.name, option.high + 1),)
+        with pytest.raises(InputError, match=f"{option.name} must be an integer from"):
+            drafter_for(dataclasses.replace(config, options=too_much), PROMPT)
+    for kind in set(ProposalKind) - set(method.kinds):
+        with pytest.raises(InputError, match="rule must be one of"):
+            drafter_for(dataclasses.replace(config, tree_kind=kind), PROMPT)
 
 
 def test_tree_kinds_are_those_that_verification_knows():

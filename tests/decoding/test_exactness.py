@@ -8,11 +8,14 @@ import itertools
 import pytest
 import torch
 
-from specviz.decoding.topology import Topology, topology
+from specviz.decoding.topology import Topology, device_topology, topology
+from specviz.decoding.tree_shape import tree_shape
 from specviz.decoding.verification import acceptance, walk
 from specviz.records import ProposalKind
 
 CPU = torch.device("cpu")
+POINT_MASSES = (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL)
+LOSSLESS = [kind for kind in ProposalKind if kind.is_lossless]
 TREES = {
     "chain of one": (-1,),
     "chain of three": (-1, 0, 1),
@@ -50,22 +53,26 @@ class World:
         )
 
 
+def shape_of(tree: Topology):
+    return tree_shape(tuple(tree.parents.tolist()))
+
+
 def prefix_of(tree: Topology, tokens, row):
-    node, reversed_prefix = row - 1, []
+    node, reversed_prefix, parents = row - 1, [], shape_of(tree).parents
     while node >= 0:
         reversed_prefix.append(tokens[node])
-        node = tree.parents[node]
+        node = parents[node]
     return tuple(reversed(reversed_prefix))
 
 
 def draft_prob(tree, tokens, kind, world):
     """Probability that the drafter proposes exactly these tokens."""
-    weight = 1.0
-    for node, parent in enumerate(tree.parents):
+    weight, parents = 1.0, shape_of(tree).parents
+    for node, parent in enumerate(parents):
         q = world.q[prefix_of(tree, tokens, parent + 1)].clone()
         if kind is ProposalKind.WITHOUT_REPLACEMENT:
             for earlier in range(node):
-                if tree.parents[earlier] == parent:
+                if parents[earlier] == parent:
                     q[tokens[earlier]] = 0
             q = q / q.sum() if q.sum() > 0 else q
         weight *= float(q[tokens[node]])
@@ -74,7 +81,7 @@ def draft_prob(tree, tokens, kind, world):
 
 def drafts(tree, kind, world):
     """Every possible draft with its probability."""
-    if kind is ProposalKind.DETERMINISTIC:
+    if kind in POINT_MASSES:
         generator = torch.Generator().manual_seed(5)  # any fixed choice, repeats included
         for _ in range(6):
             yield tuple(torch.randint(world.vocab, (tree.size,), generator=generator).tolist()), 1.0
@@ -89,13 +96,10 @@ def emitted_law(tree, kind, world, tokens, output):
     """Add to `output` the law of the emitted prefixes for one draft."""
     p = torch.stack([world.p[prefix_of(tree, tokens, row)] for row in range(tree.size + 1)])
     q = torch.stack([world.q[prefix_of(tree, tokens, row)] for row in range(tree.expanded)])
-    point_mass = kind is ProposalKind.DETERMINISTIC
+    point_mass = kind in POINT_MASSES
     result = acceptance(tree, torch.tensor(tokens), kind, p, None if point_mass else q)
     probs = result.acceptance_probs.tolist()
-    groups = [
-        [n for n, parent in enumerate(tree.parents) if parent == row - 1]
-        for row in range(tree.size + 1)
-    ]
+    groups = shape_of(tree).groups
     for accepts in itertools.product((True, False), repeat=tree.size):
         weight = 1.0
         for accept, prob in zip(accepts, probs, strict=True):
@@ -127,7 +131,7 @@ def completed(world, output, length):
 
 def worst_error(tree, kind, world):
     """Largest |emitted - p| over all sequences one longer than the tree is deep."""
-    length = max(tree.depths) + 1
+    length = max(shape_of(tree).depths) + 1
     total: dict = {}
     results = []
     for tokens, weight in drafts(tree, kind, world):
@@ -138,7 +142,7 @@ def worst_error(tree, kind, world):
         for sequence, mass in law.items():
             total[sequence] = total.get(sequence, 0.0) + weight * mass
     # a deterministic proposal must be exact draft by draft, a drawn one on average over its draws
-    laws = results if kind is ProposalKind.DETERMINISTIC else [total]
+    laws = results if kind in POINT_MASSES else [total]
     worst = 0.0
     for law in laws:
         for sequence in itertools.product(range(world.vocab), repeat=length):
@@ -149,14 +153,51 @@ def worst_error(tree, kind, world):
     return worst
 
 
+def on_the_device(parents):
+    """The tree as a drafter makes it that knows its parents only on the device."""
+    shape = tree_shape(parents)
+    width = max(map(len, shape.groups))
+    return device_topology(torch.tensor(parents), max(shape.depths), width)
+
+
 @pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
-@pytest.mark.parametrize("kind", ProposalKind, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("made", ["host", "device"])
 @pytest.mark.parametrize("shape", TREES)
-def test_emitted_law_equals_the_target_law(shape, kind, zeros):
-    tree = topology(TREES[shape], CPU)
+def test_emitted_law_equals_the_target_law(shape, made, kind, zeros):
+    parents = TREES[shape]
+    tree = topology(parents, CPU) if made == "host" else on_the_device(parents)
     vocab = VOCAB.get(shape, 4) if tree.size < 6 else 3
-    world = World(len(shape), vocab, max(tree.depths) + 1, zeros)
+    world = World(len(shape), vocab, tree.height + 1, zeros)
     assert worst_error(tree, kind, world) < 1e-9
+
+
+@pytest.mark.parametrize("shape", TREES)
+def test_a_tree_known_on_the_device_has_the_tables_of_one_known_on_the_host(shape):
+    host, device = topology(TREES[shape], CPU), on_the_device(TREES[shape])
+    assert torch.equal(host.mask, device.mask) and torch.equal(host.offsets, device.offsets)
+    for (rows, nodes), (padded_rows, padded_nodes) in zip(
+        host.siblings, device.siblings, strict=True
+    ):
+        pairs = set(zip(padded_rows.tolist(), padded_nodes.tolist(), strict=True))
+        pairs.discard((host.size + 1, host.size))
+        assert pairs == set(zip(rows.tolist(), nodes.tolist(), strict=True))
+
+
+def test_typical_acceptance_is_not_lossless():
+    errors = [
+        worst_error(topology(parents, CPU), ProposalKind.TYPICAL, World(3, 4, 3, False))
+        for parents in ((-1,), (-1, -1))
+    ]
+    assert min(errors) > 0.05
+
+
+def test_typical_acceptance_of_a_certain_target_takes_its_token_and_no_other():
+    tree = topology((-1, -1), CPU)
+    p = torch.tensor([[0.0, 1.0, 0.0]] * 3)
+    result = acceptance(tree, torch.tensor([2, 1]), ProposalKind.TYPICAL, p, None)
+    assert result.acceptance_probs.tolist() == [0, 1]
+    assert torch.equal(result.last_residuals, p)
 
 
 def test_enumeration_notices_a_biased_rule(monkeypatch):

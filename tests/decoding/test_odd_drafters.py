@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from specviz.decoding import autoregressive, speculative
-from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.base import Proposal, QuietDrafter
+from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.prompt_lookup import find_match
-from specviz.decoding.drafters.registry import DRAFTERS, Method, Setup, make_drafter
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.topology import topology
+from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, NgramMatch, ProposalKind, Round
 from tests.decoding.conftest import VOCAB
 from tests.decoding.events import tokens_of
@@ -19,10 +21,9 @@ PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-class OddDrafter:
+class OddDrafter(QuietDrafter):
     """Base: proposes fixed tokens on a fixed tree, and remembers whether it was closed."""
 
-    memory_bytes = 0
     parents: tuple[int, ...] = ()
 
     def __init__(self):
@@ -32,9 +33,6 @@ class OddDrafter:
         tree = topology(self.parents if room >= 2 else (), torch.device("cpu"))
         tokens = torch.tensor([(7 * round_index + 5 * i) % VOCAB for i in range(tree.size)])
         return Proposal(ProposalKind.DETERMINISTIC, tree, tokens.long())
-
-    def observe(self, path):
-        pass
 
     def close(self):
         self.closed = True
@@ -85,8 +83,9 @@ def load_example():
 def test_the_example_of_the_docs_is_a_lossless_method(target, monkeypatch):
     example = Method("bigram", "Bigrams", "", (ProposalKind.DETERMINISTIC,), load_example())
     monkeypatch.setitem(DRAFTERS, "bigram", example)
-    config = DecodingConfig(method="bigram", max_new_tokens=60)
-    drafter = make_drafter(Setup(target, None, config, 256))
+    kind = ProposalKind.DETERMINISTIC
+    config = DecodingConfig(method="bigram", tree_kind=kind, max_new_tokens=60)
+    drafter = make_drafter(Setup(target, Parts(), config, 256))
     events = list(speculative.decode(target, drafter, PROMPT, config))
     assert tokens_of(events) == baseline_text(target, config)
     assert sum(len(event.accepted) for event in events if isinstance(event, Round)) > 0

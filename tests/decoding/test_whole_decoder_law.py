@@ -10,9 +10,11 @@ from dataclasses import replace
 import pytest
 
 from specviz.decoding import speculative
-from specviz.decoding.drafters.registry import DRAFTERS, Setup, make_drafter
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.sampling import Sampler
-from specviz.records import DecodingConfig, ExtraKind, Outcome, Prefill, Round
+from specviz.models.parts import Need, Parts
+from specviz.records import DecodingConfig, ExtraKind, Outcome, Prefill, ProposalKind, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.table_model import TableModel
@@ -67,19 +69,19 @@ def test_four_tokens_have_the_joint_law_of_the_target(method, kind, top_k, top_p
     counts: dict = {}
     for seed in range(SAMPLES):
         seeded = replace(config, seed=seed)
-        drafter = make_drafter(Setup(target, draft, seeded, 64))
+        drafter = make_drafter(Setup(target, Parts(draft=draft), seeded, 64))
         ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
         counts[ids] = counts.get(ids, 0) + 1
     assert deviations(counts, exact_law(target, Sampler(0.8, top_k, top_p))) < 4
 
 
 def rounds_of(target, draft, config, prompt=PROMPT):
-    drafter = make_drafter(Setup(target, draft, config, 256))
+    drafter = make_drafter(Setup(target, Parts(draft=draft), config, 256))
     events = speculative.decode(target, drafter, prompt, config)
     return [event for event in events if isinstance(event, Round)]
 
 
-WITH_DRAFT = [variant for variant in VARIANTS if variant.values[0].needs_draft]
+WITH_DRAFT = [variant for variant in VARIANTS if variant.values[0].needs == {Need.DRAFT}]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
@@ -117,7 +119,7 @@ def test_the_recorded_q_is_the_law_that_the_tokens_were_drawn_from(method, kind)
     counts: dict = {}
     for seed in range(1500):
         config = config_of(method, kind, temperature=0.7, top_k=2, max_new_tokens=6, seed=seed)
-        drafter = make_drafter(Setup(target, draft, config, 64))
+        drafter = make_drafter(Setup(target, Parts(draft=draft), config, 64))
         proposal = drafter.propose([*PROMPT], 2, 0)
         token = int(proposal.token_ids[0])
         counts[token] = counts.get(token, 0) + 1
@@ -136,7 +138,7 @@ def test_draws_are_new_in_every_round(method, kind):
     differ = 0
     for seed in range(30):
         config = config_of(method, kind, temperature=1.0, seed=seed)
-        setup = Setup(TableModel(1), TableModel(2), config, 256)
+        setup = Setup(TableModel(1), Parts(draft=TableModel(2)), config, 256)
         first, second = (
             make_drafter(setup).propose(PROMPT, 4, index).token_ids.tolist() for index in (0, 1)
         )
@@ -186,9 +188,13 @@ def test_the_first_token_is_drawn_from_the_target():
     model, counts = TableModel(1), [0, 0, 0]
     for seed in range(1500):
         config = DecodingConfig(
-            method="prompt-lookup", max_new_tokens=1, temperature=1.0, seed=seed
+            method="prompt-lookup",
+            tree_kind=ProposalKind.DETERMINISTIC,
+            max_new_tokens=1,
+            temperature=1.0,
+            seed=seed,
         )
-        drafter = make_drafter(Setup(model, None, config, 64))
+        drafter = make_drafter(Setup(model, Parts(), config, 64))
         first = next(iter(speculative.decode(model, drafter, PROMPT, config)))
         assert isinstance(first, Prefill)
         counts[first.extra.token_id] += 1

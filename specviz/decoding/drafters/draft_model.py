@@ -5,26 +5,39 @@ Chain: Leviathan 2211.17192, Chen 2302.01318. Tree: SpecInfer 2305.09781.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from specviz.decoding.drafters.base import Drafter
+from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.source import ModelSource
+from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.static_tree import static_tree
+from specviz.models.parts import Need
+from specviz.records import ProposalKind
 
-from specviz.decoding.drafters.base import Proposal
-from specviz.decoding.drafters.shapes import StaticTree
-from specviz.decoding.drafters.source import Source
+
+def draft_source(setup: Setup) -> ModelSource:
+    """The pair's draft model."""
+    return ModelSource(setup.draft, setup.capacity, setup.target.info.vocab_size)
 
 
-class SourceDrafter:
-    """Any source combined with any shape."""
+def _make(setup: Setup) -> Drafter:
+    return SourceDrafter(draft_source(setup), static_tree(setup))
 
-    def __init__(self, source: Source, shape: StaticTree, memory_bytes: int) -> None:
-        self._source = source
-        self._shape = shape
-        self.memory_bytes = memory_bytes
 
-    def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
-        return self._shape.grow(self._source, committed, room, round_index)
-
-    def observe(self, path: Sequence[int]) -> None:
-        self._source.keep(path)
-
-    def close(self) -> None:
-        """Nothing outlives the run."""
+CHAIN = Method(
+    "draft-model",
+    "Draft model, chain",
+    "A small model writes K tokens ahead, one after the other.",
+    (ProposalKind.IID,),
+    _make,
+    frozenset({Need.DRAFT}),
+)
+TREE = Method(
+    "draft-tree",
+    "Draft model, static tree",
+    "A small model branches into several continuations; one target forward judges them all.",
+    (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC),
+    _make,
+    frozenset({Need.DRAFT}),
+    default_branching=(3, 2),
+    takes_branching=True,
+)

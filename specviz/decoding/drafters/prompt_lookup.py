@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.base import Proposal, QuietDrafter
+from specviz.decoding.drafters.method import Method
 from specviz.decoding.topology import topology
 from specviz.records import NgramMatch, ProposalKind
 
@@ -33,10 +34,8 @@ def find_match(token_ids: Sequence[int], max_ngram: int = MAX_NGRAM) -> NgramMat
     return None
 
 
-class PromptLookup:
+class PromptLookup(QuietDrafter):
     """A chain of up to `draft_length` copied tokens; empty where nothing matches."""
-
-    memory_bytes = 0
 
     def __init__(self, draft_length: int, device: torch.device) -> None:
         self._draft_length = draft_length
@@ -53,8 +52,11 @@ class PromptLookup:
             notes=(match,) if match else (),
         )
 
-    def observe(self, path: Sequence[int]) -> None:
-        """The committed tokens already say all there is to know."""
 
-    def close(self) -> None:
-        """Nothing outlives the run."""
+METHOD = Method(
+    "prompt-lookup",
+    "Prompt lookup",
+    "Copies what followed the last few tokens earlier in the text; needs no model.",
+    (ProposalKind.DETERMINISTIC,),
+    lambda setup: PromptLookup(setup.config.draft_length, setup.target.device),
+)

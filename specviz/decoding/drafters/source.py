@@ -1,19 +1,31 @@
-"""A source of next-token logits for the nodes of a growing tree, from a small language model.
+"""A source of next-token logits for the nodes of a growing tree.
 
-Knows nothing of how many children a node gets, nor of verification: shapes decide that.
-Letters: M nodes of one level, V vocabulary.
+Knows nothing of how many children a node gets, nor of verification: shapes decide that. A source
+counts the nodes that it ran, level by level, from 0; a shape tells verification those numbers as
+the nodes' origins. Letters: M nodes of one level, S nodes run so far and these, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from specviz.decoding.topology import Topology
+from specviz.decoding.drafters.base import Observation, Opening, Partial
 from specviz.models.language_model import LanguageModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """Nodes of one depth, all run at once."""
+
+    token_ids: Tensor  # [M] int64
+    parents: Tensor  # [M] int64, the source's number of each one's parent, -1 = root
+    depth: int
+    mask: Tensor | None  # [M, S] bool, ancestors and itself; None: a chain
 
 
 class Source(Protocol):
@@ -22,24 +34,39 @@ class Source(Protocol):
     @property
     def device(self) -> torch.device: ...
 
+    @property
+    def needs_features(self) -> bool:
+        """Whether it wants the target's hidden states after the final norm."""
+        ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Weights beside the target's."""
+        ...
+
+    def start(self, opening: Opening) -> None: ...
+
     def begin(self, committed: Sequence[int]) -> Tensor:
         """Logits after the last committed token. -> [1, V]"""
         ...
 
-    def extend(self, level: range, tree: Topology, token_ids: Tensor) -> Tensor:
-        """Logits after each node of a level, all levels above being there already. -> [M, V]
-
-        `level` are the nodes' indices in `tree`, `token_ids` their tokens, [M].
-        """
+    def extend(self, level: Level) -> Tensor:
+        """Logits after each node of a level, all levels above being there already. -> [M, V]"""
         ...
 
-    def keep(self, path: Sequence[int]) -> None:
-        """Forget every node of the tree but those of `path`."""
+    def partial(self) -> Partial | None:
+        """What the target need not run again, of the root and the nodes in the order they ran."""
+        ...
+
+    def keep(self, observation: Observation) -> None:
+        """Forget every node but those accepted; `observation.origins` are the source's numbers."""
         ...
 
 
 class ModelSource:
     """Logits of a draft model; its own cache covers a prefix of the committed tokens."""
+
+    needs_features = False
 
     def __init__(self, model: LanguageModel, capacity: int, vocab_size: int) -> None:
         self._model = model
@@ -47,10 +74,14 @@ class ModelSource:
         self._vocab_size = vocab_size
         self._root_end = 0  # slots that hold committed tokens
         self._ran = 0  # nodes of the present tree that are in the cache
+        self.memory_bytes = model.info.bytes
 
     @property
     def device(self) -> torch.device:
         return self._model.device
+
+    def start(self, opening: Opening) -> None:
+        """The prompt is run with the first root."""
 
     def begin(self, committed: Sequence[int]) -> Tensor:
         missing = committed[self._cache.length :]
@@ -61,18 +92,20 @@ class ModelSource:
         self._root_end, self._ran = len(committed), 0
         return self._fitted(output.logits[0])
 
-    def extend(self, level: range, tree: Topology, token_ids: Tensor) -> Tensor:
-        rows = slice(level.start + 1, level.stop + 1)  # row 0 of the tables is the root
-        positions = self._root_end - 1 + tree.offsets[rows]
-        # a chain is causal order; a level of a tree sees its ancestors only
-        mask = None if tree.is_chain else tree.mask[rows, 1 : level.stop + 1]
-        output = self._model.forward(token_ids[None], positions[None], self._cache, mask)
-        self._ran = level.stop
+    def extend(self, level: Level) -> Tensor:
+        count = len(level.token_ids)
+        position = self._root_end - 1 + level.depth
+        positions = torch.full((1, count), position, device=self.device)
+        output = self._model.forward(level.token_ids[None], positions, self._cache, level.mask)
+        self._ran += count
         return self._fitted(output.logits[0])
 
-    def keep(self, path: Sequence[int]) -> None:
-        kept = [self._root_end + node for node in path if node < self._ran]
-        self._cache.keep(self._root_end, kept)
+    def partial(self) -> None:
+        """The target shares nothing with a model of its own cache."""
+
+    def keep(self, observation: Observation) -> None:
+        ran = [origin for origin in observation.origins if 0 <= origin < self._ran]
+        self._cache.keep(self._root_end, [self._root_end + origin for origin in ran])
 
     def _on_device(self, token_ids: Sequence[int]) -> Tensor:
         return torch.tensor([token_ids], dtype=torch.int64).to(self.device, non_blocking=True)

@@ -12,11 +12,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Proposal
-from specviz.decoding.drafters.source import Source
+from specviz.decoding.drafters.base import Proposal, empty_proposal
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.source import Level, Source
 from specviz.decoding.sampling import Sampler, draw, normalize, uniforms_on
-from specviz.decoding.streams import RandomStream
-from specviz.decoding.topology import topology
+from specviz.decoding.streams import Purpose, RandomStream
+from specviz.decoding.topology import Topology, topology
 from specviz.records import ProposalKind
 
 
@@ -59,9 +60,7 @@ class StaticTree:
         widths = self._widths[:room]
         tree = topology(static_parents(widths), source.device)
         if not widths:
-            return Proposal(
-                self._kind, tree, torch.empty(0, dtype=torch.int64, device=source.device)
-            )
+            return empty_proposal(source.device)
         logits = source.begin(committed)
         chosen: list[Tensor] = []
         laws: list[Tensor] = []
@@ -75,7 +74,7 @@ class StaticTree:
             chosen.append(self._children(laws[-1], raw_laws[-1], width, keys))
             end = level.stop
             if depth < len(widths):
-                logits = source.extend(level, tree, chosen[-1])
+                logits = source.extend(_level(tree, level, depth, chosen[-1]))
         deterministic = self._kind is ProposalKind.DETERMINISTIC
         return Proposal(
             self._kind,
@@ -83,6 +82,7 @@ class StaticTree:
             torch.cat(chosen),
             None if deterministic else torch.cat(laws),
             torch.cat(raw_laws),
+            partial=source.partial(),
         )
 
     def _children(self, laws: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
@@ -94,6 +94,21 @@ class StaticTree:
             spread = laws.repeat_interleave(width, dim=0) if width > 1 else laws
             return draw(spread, uniforms.flatten())
         return _without_replacement(laws, uniforms).flatten()
+
+
+def static_tree(setup: Setup) -> StaticTree:
+    """The tree of the run's setting: its branching, its kind, its draws."""
+    config = setup.config
+    draws = RandomStream(config.seed, Purpose.DRAFT)
+    return StaticTree(config.widths, config.tree_kind, setup.sampler, draws)
+
+
+def _level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> Level:
+    """All nodes run, in the tree's order: their numbers are those of the source."""
+    mask = (
+        None if tree.is_chain else tree.mask[nodes.start + 1 : nodes.stop + 1, 1 : nodes.stop + 1]
+    )
+    return Level(token_ids, tree.parents[nodes.start : nodes.stop], depth, mask)
 
 
 def _without_replacement(laws: Tensor, uniforms: Tensor) -> Tensor:

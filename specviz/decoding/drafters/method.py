@@ -1,0 +1,106 @@
+"""What the registry says of a drafting method, and what its factory may use.
+
+Knows no method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from specviz.decoding.drafters.base import Drafter
+from specviz.decoding.sampling import Sampler
+from specviz.errors import InputError
+from specviz.models.language_model import LanguageModel
+from specviz.models.parts import Need, Parts
+from specviz.records import DecodingConfig, ProposalKind
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A whole number that only this method knows; `name` is typed, `title` and `hint` are shown."""
+
+    name: str
+    title: str
+    default: int
+    low: int
+    high: int
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a factory may use: the models of the run, its setting, and the room that caches need."""
+
+    target: LanguageModel
+    parts: Parts
+    config: DecodingConfig
+    capacity: int
+
+    @property
+    def draft(self) -> LanguageModel:
+        """The draft model; InputError where there is none."""
+        if self.parts.draft is None:
+            raise self.lacks(Need.DRAFT)
+        return self.parts.draft
+
+    @property
+    def sampler(self) -> Sampler:
+        return Sampler(self.config.temperature, self.config.top_k, self.config.top_p)
+
+    def lacks(self, need: Need) -> InputError:
+        return InputError(f"method {self.config.method} must have a {need.title}, got none")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One entry of the menu.
+
+    `kinds` are the ways in which siblings can be chosen, the default first. `host_copies` counts
+    the blocking copies of a round: one, more only for a method that must see its own draft.
+    """
+
+    name: str
+    title: str
+    summary: str
+    kinds: tuple[ProposalKind, ...]
+    make: Callable[[Setup], Drafter]
+    needs: frozenset[Need] = frozenset()
+    default_branching: tuple[int, ...] = ()
+    takes_branching: bool = False
+    options: tuple[Option, ...] = ()
+    host_copies: int = 1
+
+    @property
+    def is_lossless(self) -> bool:
+        """By default; a kind that is lossy has to be asked for."""
+        return self.kinds[0].is_lossless
+
+    def completed(self, config: DecodingConfig) -> dict[str, int]:
+        """Every option of the method with its value; InputError for one that it does not take."""
+        given = dict(config.options)
+        values = {option.name: given.pop(option.name, option.default) for option in self.options}
+        if given:
+            names = ", ".join(values) or "none"
+            raise InputError(
+                f"options of method {self.name} must be of {names}, got {next(iter(given))!r}"
+            )
+        for option in self.options:
+            value = values[option.name]
+            if not option.low <= value <= option.high:
+                rule = f"an integer from {option.low} to {option.high}"
+                raise InputError(f"{option.name} must be {rule}, got {value}")
+        return values
+
+    def check(self, config: DecodingConfig) -> None:
+        """Raise InputError for a setting that the method does not take."""
+        if config.branching and not self.takes_branching:
+            raise InputError(
+                f"branching must be empty for method {self.name}, got {config.branching}"
+            )
+        if config.tree_kind not in self.kinds:
+            kinds = ", ".join(kind.value for kind in self.kinds)
+            raise InputError(
+                f"rule must be one of {kinds} for method {self.name}, got {config.tree_kind.value}"
+            )
+        self.completed(config)
