@@ -7,9 +7,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
-from specviz.models.library_model import LibraryModel
-from specviz.models.parts import Parts
+from specviz.models.llama_model import LlamaModel
 from specviz.records import ModelInfo
+from tests.decoding.tiny_parts import parts_for
 
 VOCAB = 12
 
@@ -32,7 +32,7 @@ def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25):
     module = LlamaForCausalLM(config)
     weights = sum(weight.numel() for weight in module.parameters())
     info = ModelInfo(name, "LlamaForCausalLM", weights, 4 * weights, layers, 32, vocab, 256)
-    return LibraryModel(module, info)
+    return LlamaModel(module, info)
 
 
 @pytest.fixture(scope="session")
@@ -46,8 +46,8 @@ def draft():
 
 
 @pytest.fixture(scope="session")
-def parts(draft):
-    return Parts(draft=draft)
+def parts(target, draft):
+    return parts_for(target, draft)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 
 from specviz.decoding import speculative
 from specviz.decoding.drafters.method import Setup
@@ -19,10 +20,17 @@ from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.table_model import TableModel
 from tests.decoding.test_every_drafter import VARIANTS, config_of
+from tests.decoding.tiny_parts import pair_for, parts_for
 
 PROMPT = (0, 2, 1, 0, 2)
 LENGTH = 4
 SAMPLES = 2500
+
+
+def logits_after(model, tokens):
+    """Of a table or of a tiny Llama. -> [V]"""
+    ids, positions = torch.tensor([tokens]), torch.arange(len(tokens))[None]
+    return model.forward(ids, positions, model.new_cache(len(tokens)), last_only=True).logits[0, 0]
 
 
 def exact_law(model, sampler):
@@ -33,7 +41,7 @@ def exact_law(model, sampler):
             (*prefix, token): mass * prob
             for prefix, mass in law.items()
             for token, prob in enumerate(
-                sampler.laws(model.law([*PROMPT, *prefix])[None])[0].tolist()
+                sampler.laws(logits_after(model, [*PROMPT, *prefix])[None])[0].tolist()
             )
         }
     return law
@@ -56,7 +64,7 @@ def deviations(counts, law):
 @pytest.mark.parametrize("top_k, top_p", [(0, 1.0), (2, 1.0), (0, 0.8)], ids=["all", "k 2", "p .8"])
 @pytest.mark.parametrize("method, kind", VARIANTS)
 def test_four_tokens_have_the_joint_law_of_the_target(method, kind, top_k, top_p):
-    target, draft = TableModel(1), TableModel(2)
+    target, draft = pair_for(method, tiny_model)
     config = config_of(
         method,
         kind,
@@ -67,16 +75,17 @@ def test_four_tokens_have_the_joint_law_of_the_target(method, kind, top_k, top_p
         top_p=top_p,
     )
     counts: dict = {}
+    parts = parts_for(target, draft)
     for seed in range(SAMPLES):
         seeded = replace(config, seed=seed)
-        drafter = make_drafter(Setup(target, Parts(draft=draft), seeded, 64))
+        drafter = make_drafter(Setup(target, parts, seeded, 300))
         ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
         counts[ids] = counts.get(ids, 0) + 1
     assert deviations(counts, exact_law(target, Sampler(0.8, top_k, top_p))) < 4
 
 
 def rounds_of(target, draft, config, prompt=PROMPT):
-    drafter = make_drafter(Setup(target, Parts(draft=draft), config, 256))
+    drafter = make_drafter(Setup(target, parts_for(target, draft), config, 500))
     events = speculative.decode(target, drafter, prompt, config)
     return [event for event in events if isinstance(event, Round)]
 
@@ -161,7 +170,7 @@ def test_shown_residuals_are_the_law_that_recovered_tokens_come_from(method, kin
     config = config_of(method, kind, temperature=0.8, max_new_tokens=120, seed=3)
     config = replace(config, branching=config.branching[:1] and (2,))  # so that both may fail
     recovered = 0
-    for each in rounds_of(TableModel(1), TableModel(2), config):
+    for each in rounds_of(*pair_for(method, tiny_model), config):
         if each.extra is None or each.extra.kind is not ExtraKind.RECOVERED:
             continue
         recovered += 1
@@ -177,7 +186,7 @@ def test_shown_residuals_are_the_law_that_recovered_tokens_come_from(method, kin
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
 def test_bonus_rows_show_no_residual(method, kind):
-    model = TableModel(1)
+    model, _ = pair_for(method, tiny_model)
     config = config_of(method, kind, temperature=0.8, max_new_tokens=120)
     for each in rounds_of(model, model, config):
         if each.extra is not None and each.extra.kind is ExtraKind.BONUS:
