@@ -6,23 +6,22 @@ with a model.
 
 from __future__ import annotations
 
-import json
-import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers import AutoModelForCausalLM
 
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import FAMILY, LlamaModel, is_supported
-from specviz.models.model_folder import find_model_folder, local_folder
-from specviz.models.support import check_config, checked_model
+from specviz.models.llama_model import LlamaModel, is_supported
+from specviz.models.model_folder import find_model_folder
+from specviz.models.placement import Placement, place
+from specviz.models.spread_model import SpreadModel
+from specviz.models.support import checked_model
+from specviz.models.survey import Survey, check_weights, first_line, survey_model
 from specviz.models.tokenizer import TextCodec
 from specviz.records import ModelInfo
 from specviz.settings import Settings
@@ -54,35 +53,23 @@ def load_model(
 ) -> LoadedModel:
     """Load the model of a folder or a Hub id; `name` is what it is called on screen.
 
-    Raises InputError for everything that can be wrong with the source.
+    Raises InputError for everything that can be wrong with the source, before the weights are
+    fetched wherever that can be told.
     """
     where, number = resolve_device(device), resolve_dtype(dtype)
-    settings = Settings.from_environment()
-    _silence_libraries()
-    config = _read_config(source, find_model_folder(source, settings, weights=False))
-    check_config(source, config)
-    folder = find_model_folder(source, settings)
-    _check_weights(source, folder)
-    tokenizer = _read_tokenizer(source, folder)
-    module = _read_weights(source, folder, config, number)
-    _check_vocabulary(source, module.config, tokenizer)
-    info = _describe(name or source, module, tokenizer)
-    codec = TextCodec(tokenizer, info.vocab_size, _eos_ids(source, module, tokenizer))
-    return LoadedModel(_place(source, module, info, where), codec, folder)
+    return load_surveyed(survey_model(source, Settings.from_environment()), where, number, name)
 
 
-def known_to_run_by_layers(source: str, model_type: str = "") -> bool | None:
-    """Whether the own layer loop takes the model; None where only a download could tell.
-
-    Reads the configuration where it lies on this machine; `model_type` is what is known otherwise.
-    """
-    folder = local_folder(source)
-    if folder is None:
-        return model_type in FAMILY if model_type else None
-    try:
-        return is_supported(_read_config(source, folder))
-    except InputError:  # loading will say what is wrong
-        return None
+def load_surveyed(
+    survey: Survey, device: torch.device, dtype: torch.dtype, name: str | None = None
+) -> LoadedModel:
+    """Load what has been surveyed; see `load_model`."""
+    placement = place(survey.source, survey.weight_bytes(dtype), device, dtype)
+    folder = find_model_folder(survey.source, Settings.from_environment())
+    check_weights(survey.source, folder)
+    module = _read_weights(survey, folder, dtype, placement)
+    info = _describe(name or survey.source, module, survey.codec)
+    return LoadedModel(_ready(survey.source, module, info, placement), survey.codec, folder)
 
 
 def resolve_device(device: str) -> torch.device:
@@ -102,64 +89,8 @@ def resolve_dtype(dtype: str) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def _silence_libraries() -> None:
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-
-
-def _read_config(source: str, folder: Path) -> Any:
-    file = folder / "config.json"
-    if not file.is_file():
-        raise InputError(f"model {source!r} has no config.json: it is no model folder")
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        kind = content.get("model_type")
-    except (ValueError, AttributeError, OSError, RecursionError):
-        raise InputError(
-            f"model {source!r} has a broken config.json: it is no JSON object"
-        ) from None
-    is_known = isinstance(kind, str) and kind in CONFIG_MAPPING_NAMES
-    if not is_known and "auto_map" in content:
-        raise InputError(f"model {source!r} needs code of its own, which specviz never runs")
-    if not is_known:
-        raise InputError(
-            f"model {source!r} has model_type {reprlib.repr(kind)}, which transformers "
-            f"{transformers.__version__} does not know"
-        )
-    try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # a configuration class may raise anything for odd values
-        raise InputError(f"model {source!r} has a bad config.json: {_line(error)}") from None
-
-
-def _check_weights(source: str, folder: Path) -> None:
-    if any(folder.glob("*.safetensors")):
-        return
-    pickles = [
-        file.name for end in ("bin", "pt", "pth", "ckpt") for file in folder.glob(f"*.{end}")
-    ]
-    found = f"only {pickles[0]}, which can run code" if pickles else "none"
-    raise InputError(f"model {source!r} must have its weights as *.safetensors, found {found}")
-
-
-def _read_tokenizer(source: str, folder: Path) -> Any:
-    missing = InputError(f"model {source!r} has no tokenizer that can be read (tokenizer.json)")
-    if not any(
-        (folder / file).is_file() for file in ("tokenizer.json", "tokenizer.model", "vocab.json")
-    ):
-        raise missing
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-    except Exception:  # parsers of several libraries, each with errors of its own
-        raise missing from None
-    if not getattr(tokenizer, "is_fast", False) or not tokenizer.get_vocab():
-        raise missing
-    return tokenizer
-
-
-def _read_weights(source: str, folder: Path, config: Any, dtype: torch.dtype) -> Any:
+def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: Placement) -> Any:
+    source, config = survey.source, survey.config
     try:
         module, report = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -170,7 +101,10 @@ def _read_weights(source: str, folder: Path, config: Any, dtype: torch.dtype) ->
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,
+            **placement.options,
         )
+    except torch.OutOfMemoryError:
+        raise _too_large(source, placement) from None
     except Exception as error:  # safetensors, torch and transformers each raise their own
         if "scaled_dot_product_attention" in str(error):
             raise InputError(
@@ -178,7 +112,7 @@ def _read_weights(source: str, folder: Path, config: Any, dtype: torch.dtype) ->
                 "attention): choose another model"
             ) from None
         raise InputError(
-            f"model {source!r} has weights that cannot be read: {_line(error)}"
+            f"model {source!r} has weights that cannot be read: {first_line(error)}"
         ) from None
     wrong = sorted(report["missing_keys"]) or sorted(str(key) for key in report["mismatched_keys"])
     if wrong:
@@ -189,22 +123,7 @@ def _read_weights(source: str, folder: Path, config: Any, dtype: torch.dtype) ->
     return module
 
 
-def _check_vocabulary(source: str, config: Any, tokenizer: Any) -> None:
-    """Padding behind the tokenizer's ids is cut off; ids without a row of weights have no use."""
-    count = _token_count(tokenizer)
-    if count > config.vocab_size:
-        raise InputError(
-            f"model {source!r} must have vocab_size >= {count}, the ids of its tokenizer, "
-            f"got {config.vocab_size}"
-        )
-
-
-def _token_count(tokenizer: Any) -> int:
-    """One more than the largest id."""
-    return 1 + max(int(token_id) for token_id in tokenizer.get_vocab().values())
-
-
-def _describe(name: str, module: Any, tokenizer: Any) -> ModelInfo:
+def _describe(name: str, module: Any, codec: TextCodec) -> ModelInfo:
     config, weights = module.config, list(module.parameters())
     return ModelInfo(
         name=name,
@@ -213,32 +132,23 @@ def _describe(name: str, module: Any, tokenizer: Any) -> ModelInfo:
         bytes=sum(weight.nbytes for weight in weights),
         layers=int(config.num_hidden_layers),
         hidden_size=int(config.hidden_size),
-        vocab_size=_token_count(tokenizer),
+        vocab_size=codec.vocab_size,
         context_length=int(getattr(config, "max_position_embeddings", None) or DEFAULT_CONTEXT),
     )
 
 
-def _eos_ids(source: str, module: Any, tokenizer: Any) -> list[int]:
-    generation = getattr(module, "generation_config", None)
-    listed = getattr(generation, "eos_token_id", None)
-    ids = listed if isinstance(listed, list) else [listed]
-    known = [token_id for token_id in (*ids, tokenizer.eos_token_id) if token_id is not None]
-    if any(type(token_id) is not int for token_id in known):
-        shown = reprlib.repr(listed)
-        raise InputError(f"model {source!r} must have token ids as eos_token_id, got {shown}")
-    return known
-
-
-def _place(source: str, module: Any, info: ModelInfo, device: torch.device) -> LanguageModel:
+def _ready(source: str, module: Any, info: ModelInfo, placement: Placement) -> LanguageModel:
     try:
-        module.to(device)
+        if placement.is_spread:
+            spread = SpreadModel(module, info)
+            return checked_model(spread, lambda: spread)
+        module.to(placement.device)
         reference = LibraryModel(module, info)
         is_own = is_supported(module.config)
         return checked_model(reference, lambda: LlamaModel(module, info) if is_own else reference)
     except torch.OutOfMemoryError:
-        raise InputError(f"model {source!r} does not fit into the memory of {device}") from None
+        raise _too_large(source, placement) from None
 
 
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+def _too_large(source: str, placement: Placement) -> InputError:
+    return InputError(f"model {source!r} does not fit into the memory of {placement.device}")

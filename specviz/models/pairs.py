@@ -5,32 +5,34 @@ Knows nothing of decoding; the caches of a run are the run's own.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from specviz.errors import InputError
-from specviz.models.catalog import BUNDLED, Pair, pairs
+from specviz.models.catalog import BUNDLED, Pair
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama_model import LlamaModel
-from specviz.models.loading import (
-    LoadedModel,
-    known_to_run_by_layers,
-    load_model,
-    resolve_device,
-    resolve_dtype,
-)
+from specviz.models.loading import LoadedModel, load_surveyed, resolve_device, resolve_dtype
 from specviz.models.model_folder import find_model_folder
+from specviz.models.pair_check import needed_bytes, source_problems, survey_pair
+from specviz.models.pair_needs import need_refusal
+from specviz.models.pair_needs import needs_missing as needs_missing
 from specviz.models.parts import EagleHead, MedusaHeads, Need, Parts
-from specviz.models.self_drafting import self_drafting
-from specviz.models.store import Store
+from specviz.models.placement import room_bytes, shortage
+from specviz.models.self_drafting import SelfDrafting, self_drafting
+from specviz.models.store import Key, Store
+from specviz.models.survey import Survey, survey_model
 from specviz.models.threads import use_threads
 from specviz.models.tokenizer import TextCodec
-from specviz.models.vocabulary import difference
+from specviz.models.vocabulary import difference, refusal
 from specviz.settings import Settings
 
-MODELS_IN_MEMORY = 6
+MODELS_IN_MEMORY = 8
 
 _store = Store(MODELS_IN_MEMORY)
 
@@ -57,44 +59,17 @@ def load_pair(
     dtype: str = "float32",
     needs: frozenset[Need] = frozenset({Need.DRAFT}),
 ) -> LoadedPair:
-    """The pair's target and whatever of `needs` it has, from memory where it is there.
+    """The pair's target and what is needed of its parts, from memory where it is there.
 
-    Raises InputError where the pair lacks one of `needs`, or where something cannot be loaded.
+    Raises InputError where the pair lacks one of `needs`, or where something cannot be loaded; no
+    weights are fetched before everything that can be told without them is known to fit.
     """
-    resolve_device(device), resolve_dtype(dtype)
+    loader = _Loader(pair, resolve_device(device), resolve_dtype(dtype))
     for need in needs_missing(pair, needs):
-        _refuse_need(pair, need)
-    loaded = _Loader(pair, device, dtype).load(needs)
+        raise InputError(need_refusal(pair, need))
+    loaded = loader.load(needs)
     use_threads(loaded.target.info, Settings.from_environment())
     return loaded
-
-
-def needs_missing(pair: Pair, needs: frozenset[Need]) -> tuple[Need, ...]:
-    """The needs that the pair cannot meet, as far as that can be told without loading it."""
-    sources = {
-        Need.DRAFT: pair.draft,
-        Need.MEDUSA: pair.medusa,
-        Need.EAGLE: pair.eagle,
-        Need.FOREIGN_DRAFT: pair.foreign_draft,
-    }
-    return tuple(
-        need
-        for need in Need
-        if need in needs
-        and (not sources.get(need, "there") or (need is Need.LAYERS and _lacks_layers(pair)))
-    )
-
-
-def _lacks_layers(pair: Pair) -> bool:
-    return known_to_run_by_layers(pair.target, pair.model_type) is False
-
-
-def _refuse_need(pair: Pair, need: Need) -> None:
-    able = [each.name for each in pairs() if not needs_missing(each, frozenset({need}))]
-    instead = f", or one of the pairs {', '.join(able)}" if able else ""
-    raise InputError(
-        f"pair {pair.name!r} has no {need.title}: choose a method that needs none{instead}"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,32 +77,69 @@ class _Loader:
     """Loads the parts of one pair through the store."""
 
     pair: Pair
-    device: str
-    dtype: str
+    device: torch.device
+    dtype: torch.dtype
 
     def load(self, needs: frozenset[Need]) -> LoadedPair:
-        target = self._model(self.pair.target, "target")
+        surveys = self._look(needs)
+        target = self._model(self.pair.target, "target", surveys)
         parts = Parts(
-            draft=self._draft(target) if Need.DRAFT in needs else None,
+            draft=self._draft(target, surveys) if Need.DRAFT in needs else None,
             medusa=self._medusa(target) if Need.MEDUSA in needs else None,
             eagle=self._eagle(target) if Need.EAGLE in needs else None,
-            foreign=self._model(self.pair.foreign_draft, "foreign draft")
+            foreign=self._model(self.pair.foreign_draft, "foreign draft", surveys)
             if Need.FOREIGN_DRAFT in needs
             else None,
             codec=target.codec if Need.TEXT in needs else None,
             self_drafting=self._self_drafting(target) if Need.LAYERS in needs else None,
         )
-        self._model(self.pair.target, "target")  # used last: it never goes before its heads
+        self._model(self.pair.target, "target", surveys)  # the last to go, heads belong to it
         return LoadedPair(self.pair, target.model, parts, target.codec)
 
-    def _model(self, source: str, role: str) -> LoadedModel:
-        name = f"bundled {role}" if self.pair.name == BUNDLED else None
-        return _store.get(
-            self._key("model", source), lambda: load_model(source, self.device, self.dtype, name)
-        )
+    def _look(self, needs: frozenset[Need]) -> dict[str, Survey]:
+        """Survey the pair and make room for it, unless all its models are in memory."""
+        sources = {
+            self.pair.target: True,
+            self.pair.draft: Need.DRAFT in needs,
+            self.pair.foreign_draft: Need.FOREIGN_DRAFT in needs,
+        }
+        keys = {self._key("model", source) for source, needed in sources.items() if needed}
+        if all(key in _store for key in keys):
+            return {}
+        survey = survey_pair(self.pair, needs)
+        for problem in source_problems(survey):
+            raise InputError(problem)
+        missing = [each for each in survey.models if self._key("model", each.source) not in _store]
+        self._make_room(missing, keys)
+        return {each.source: each for each in survey.models}
 
-    def _draft(self, target: LoadedModel) -> LanguageModel:
-        draft = self._model(self.pair.draft, "draft")
+    def _make_room(self, missing: list[Survey], kept: set[Key]) -> None:
+        """Raise InputError unless these models fit, perhaps in the place of others."""
+        size, free = needed_bytes(missing, self.dtype), room_bytes(self.device)
+        idle = [(key, thing) for key, thing in _store.idle(kept) if key[-2] == self.device.type]
+        held = sum(thing.info.bytes for key, thing in idle if key[0] == "model")
+        while free is not None and free < size <= free + held and idle:
+            key, thing = idle.pop(0)
+            held -= thing.info.bytes if key[0] == "model" else 0
+            del thing
+            _store.drop(key)
+            gc.collect()
+            free = room_bytes(self.device)
+        if free is not None and free < size:
+            shown = shortage(size, self.device, self.dtype)
+            raise InputError(f"pair {self.pair.name!r} {shown}")
+
+    def _model(self, source: str, role: str, surveys: dict[str, Survey]) -> LoadedModel:
+        name = f"bundled {role}" if self.pair.name == BUNDLED else None
+
+        def load() -> LoadedModel:
+            survey = surveys.get(source) or survey_model(source, Settings.from_environment())
+            return load_surveyed(survey, self.device, self.dtype, name)
+
+        return _store.get(self._key("model", source), load)
+
+    def _draft(self, target: LoadedModel, surveys: dict[str, Survey]) -> LanguageModel:
+        draft = self._model(self.pair.draft, "draft", surveys)
         check_pair(target, draft)
         return draft.model
 
@@ -146,13 +158,13 @@ class _Loader:
             ),
         )
 
-    def _self_drafting(self, target: LoadedModel) -> Any:
+    def _self_drafting(self, target: LoadedModel) -> SelfDrafting:
         if not isinstance(target.model, LlamaModel):
-            _refuse_need(self.pair, Need.LAYERS)
+            raise InputError(need_refusal(self.pair, Need.LAYERS))
         return self_drafting(target.folder, target.info.layers)
 
-    def _key(self, kind: str, *sources: str) -> tuple[str, ...]:
-        return (kind, *sources, resolve_device(self.device).type, self.dtype)
+    def _key(self, kind: str, *sources: str) -> Key:
+        return (kind, *sources, self.device.type, str(self.dtype))
 
 
 def _open_head(kind: str, folder: Path, target: LanguageModel) -> Any:
@@ -168,8 +180,4 @@ def check_pair(target: LoadedModel, draft: LoadedModel) -> None:
     """Raise InputError unless every token id means the same to both (padding apart)."""
     found = difference(target.codec, draft.codec)
     if found is not None:
-        raise InputError(
-            f"draft {draft.info.name!r} must share the vocabulary of target "
-            f"{target.info.name!r}: {found}; choose a draft of the same family, or a method that "
-            "takes drafts of another vocabulary"
-        )
+        raise InputError(refusal(target.info.name, draft.info.name, found))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -39,6 +39,23 @@ class Store:
         if found is None:
             self._fill(key, future, load)
         return future.result()
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether it is here or on its way."""
+        return key in self._loads
+
+    def idle(self, kept: Collection[Key]) -> list[tuple[Key, Any]]:
+        """What is loaded but for `kept`, the one unused for longest first."""
+        with self._lock:
+            loaded = [(key, load) for key, load in self._loads.items() if key not in kept]
+        return [
+            (key, load.result()) for key, load in loaded if load.done() and load.exception() is None
+        ]
+
+    def drop(self, key: Key) -> None:
+        """Forget a thing."""
+        with self._lock:
+            self._loads.pop(key, None)
 
     def clear(self) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from specviz.errors import InputError
+from specviz.models.chat_template import ChatTemplate
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -51,6 +52,7 @@ class TextCodec:
         added = tokenizer.added_tokens_decoder
         self._added = {int(token_id): str(token.content) for token_id, token in added.items()}
         self._special = frozenset(int(token_id) for token_id in added if added[token_id].special)
+        self._template = ChatTemplate(tokenizer, self._special)
         self._is_byte_level = _has_byte_level(tokenizer)
 
     @property
@@ -71,8 +73,22 @@ class TextCodec:
                 names[token_id] = name
         return tuple(names)
 
+    @cached_property
+    def is_instruct(self) -> bool:
+        """Whether prompts are put to the model as questions, in its chat template.
+
+        So it is where the template ends an answer with one of the model's end tokens.
+        """
+        return self._template.ends_turns_with(
+            self._added[token_id] for token_id in self._eos_ids if token_id in self._added
+        )
+
     def encode(self, text: str, tag: str | None = None) -> list[int]:
-        """Token ids of `text`, after the model's own token for the task `tag` if it has one."""
+        """Token ids of a prompt.
+
+        For an instruct model it is a user's question, in the chat template; for a base model it is
+        the beginning of a text, after the model's own token for the task `tag` if it has one.
+        """
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -80,6 +96,8 @@ class TextCodec:
                 f"prompt must be valid Unicode text, got half of a surrogate pair at character "
                 f"{error.start + 1}; delete or retype that character"
             ) from None
+        if self.is_instruct:
+            return self._template.encode(text)
         ids = self._tokenizer(text, split_special_tokens=True, verbose=False).input_ids
         return [*self._tag_ids(tag), *ids]
 
@@ -115,10 +133,11 @@ class TextCodec:
         found: dict[bytes, int] = {}
         bare: dict[bytes, int] = {}
         for token_id, name in enumerate(self.vocabulary):
-            data = None if name is None else self.token_bytes(token_id)
+            if name is None or token_id in self._special:
+                continue
+            data = name.encode() if token_id in self._added else self._piece_bytes(name)
             if data:
-                is_bare = name is not None and _BYTE_PIECE.fullmatch(name)
-                (bare if is_bare else found).setdefault(data, token_id)
+                (bare if _BYTE_PIECE.fullmatch(name) else found).setdefault(data, token_id)
         return {**bare, **found}
 
     def _piece_bytes(self, piece: str) -> bytes:

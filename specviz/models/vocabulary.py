@@ -60,6 +60,21 @@ def match_vocabularies(target: TextCodec, draft: TextCodec) -> VocabularyMap:
     return VocabularyMap(target_to_draft, draft_to_target, len(shared))
 
 
+def relation(target: TextCodec, draft: TextCodec, rows: tuple[int, int]) -> Relation:
+    """How a draft's tokens stand to its target's; `rows` are the heights of their embeddings."""
+    if difference(target, draft) is not None:
+        return Relation.DIFFERENT
+    return Relation.EQUAL if rows[0] == rows[1] else Relation.PADDED
+
+
+def refusal(target: str, draft: str, found: str) -> str:
+    """Why this draft cannot serve, `found` being the difference; names the way out."""
+    return (
+        f"draft {draft!r} must share the vocabulary of target {target!r}: {found}; choose a draft "
+        "of the same family, or a method that takes drafts of another vocabulary"
+    )
+
+
 def difference(target: TextCodec, draft: TextCodec) -> str | None:
     """Where the ids of two tokenizers first mean different tokens; None where they nowhere do."""
     ours, theirs = target.vocabulary, draft.vocabulary

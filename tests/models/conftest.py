@@ -25,6 +25,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from specviz.records import ModelInfo
+from tests.models.hub_stub import HubStub, install
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
@@ -149,3 +150,9 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> Callable[..., PreTrainedTokenizerFast]:
     return build_tokenizer
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HubStub:
+    """The Hub, without the Hub."""
+    return install(monkeypatch, tmp_path)

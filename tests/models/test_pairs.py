@@ -13,10 +13,11 @@ import pytest
 from specviz.errors import InputError
 from specviz.models import pairs
 from specviz.models.catalog import Pair, custom_pair, pair_named
-from specviz.models.loading import load_model
+from specviz.models.loading import load_model, load_surveyed
 from specviz.models.pairs import check_pair, load_pair, needs_missing
 from specviz.models.parts import Need
 from specviz.models.self_drafting import SelfDrafting
+from specviz.models.survey import Survey
 
 Save = Callable[..., Path]
 NOTHING = frozenset[Need]()
@@ -34,11 +35,11 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the folders that models are loaded from."""
     noted: list[str] = []
 
-    def load(source: str, *options: Any) -> Any:
-        noted.append(Path(source).name)
-        return load_model(source, *options)
+    def load(survey: Survey, *options: Any) -> Any:
+        noted.append(Path(survey.source).name)
+        return load_surveyed(survey, *options)
 
-    monkeypatch.setattr(pairs, "load_model", load)
+    monkeypatch.setattr(pairs, "load_surveyed", load)
     return noted
 
 

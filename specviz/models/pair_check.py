@@ -1,0 +1,173 @@
+"""Whether two models can run as a pair on this machine, told before their weights are fetched.
+
+Knows nothing of decoding. Raises for what cannot even be looked at; all else stands in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from specviz.models.catalog import Pair
+from specviz.models.hub import download_problems
+from specviz.models.loading import resolve_device, resolve_dtype
+from specviz.models.pair_needs import need_refusal, needs_missing
+from specviz.models.parts import Need
+from specviz.models.placement import dtype_warnings, room_bytes, shortage
+from specviz.models.survey import Survey, survey_model
+from specviz.models.vocabulary import Relation, difference, match_vocabularies, refusal, relation
+from specviz.settings import Settings
+
+CACHE_TOKENS = 2048  # of each model, as memory is reckoned here
+
+
+@dataclass(frozen=True, slots=True)
+class PairReport:
+    """What can be said of a pair beforehand.
+
+    `problems` keep it from running, `warnings` do not. `shared_tokens` is the part of the target's
+    tokens that the draft has too. Where no draft is needed, it and `vocabulary` are None.
+    `bytes_needed` counts the weights and caches of 2,048 tokens; `download_bytes` what the Hub
+    holds of the weights; `bytes_free` is None where the machine does not say.
+    """
+
+    device: str
+    dtype: str
+    vocabulary: Relation | None
+    shared_tokens: float | None
+    bytes_needed: int
+    bytes_free: int | None
+    download_bytes: int
+    gated: bool
+    instruct: bool
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairSurvey:
+    """The models that a run needs, without their weights."""
+
+    target: Survey
+    draft: Survey | None
+    foreign: Survey | None
+
+    @property
+    def models(self) -> tuple[Survey, ...]:
+        """Each model once."""
+        found = (self.target, self.draft, self.foreign)
+        return tuple({each.source: each for each in found if each}.values())
+
+
+def check_pair_sources(
+    pair: Pair,
+    device: str = "auto",
+    dtype: str = "float32",
+    needs: frozenset[Need] = frozenset({Need.DRAFT}),
+) -> PairReport:
+    """Fetch the small files of the models that a run needs, and judge them.
+
+    Raises InputError for a source that is not there, is gated, or holds no model that can run.
+    """
+    where, number = resolve_device(device), resolve_dtype(dtype)
+    return judge_pair(pair, survey_pair(pair, needs), where, number, needs)
+
+
+def survey_pair(pair: Pair, needs: frozenset[Need]) -> PairSurvey:
+    """Look at each model that is needed and named; InputError where one cannot run."""
+    sources = [pair.target]
+    sources += [pair.draft] if Need.DRAFT in needs else []
+    sources += [pair.foreign_draft] if Need.FOREIGN_DRAFT in needs else []
+    settings = Settings.from_environment()
+    found = {source: survey_model(source, settings) for source in dict.fromkeys(sources) if source}
+    return PairSurvey(
+        found[pair.target],
+        found.get(pair.draft) if Need.DRAFT in needs else None,
+        found.get(pair.foreign_draft) if Need.FOREIGN_DRAFT in needs else None,
+    )
+
+
+def judge_pair(
+    pair: Pair,
+    survey: PairSurvey,
+    device: torch.device,
+    dtype: torch.dtype,
+    needs: frozenset[Need],
+) -> PairReport:
+    """What the surveys say of running the pair there."""
+    target, draft = survey.target, survey.draft or survey.foreign
+    listings = [each.listing for each in survey.models if each.listing]
+    return PairReport(
+        device=device.type,
+        dtype=str(dtype).removeprefix("torch."),
+        vocabulary=_relation(target, draft) if draft else None,
+        shared_tokens=_shared_tokens(target, draft) if draft else None,
+        bytes_needed=needed_bytes(survey.models, dtype),
+        bytes_free=room_bytes(device),
+        download_bytes=sum(listing.weight_bytes for listing in listings),
+        gated=any(listing.is_gated for listing in listings),
+        instruct=target.codec.is_instruct,
+        problems=tuple(_problems(pair, survey, device, dtype, needs)),
+        warnings=tuple(_warnings(survey, device, dtype)),
+    )
+
+
+def needed_bytes(models: Iterable[Survey], dtype: torch.dtype) -> int:
+    """Weights and caches of these models."""
+    return sum(each.weight_bytes(dtype) + each.cache_bytes(dtype, CACHE_TOKENS) for each in models)
+
+
+def source_problems(survey: PairSurvey) -> Iterator[str]:
+    """What keeps these models from being fetched for a run, wherever it runs."""
+    target, draft = survey.target, survey.draft
+    if draft and (found := difference(target.codec, draft.codec)):
+        yield refusal(target.source, draft.source, found)
+    settings = Settings.from_environment()
+    for model in survey.models:
+        if model.listing:
+            yield from download_problems(model.source, model.listing, settings)
+
+
+def _relation(target: Survey, draft: Survey) -> Relation:
+    rows = target.config.vocab_size, draft.config.vocab_size
+    return relation(target.codec, draft.codec, rows)
+
+
+def _shared_tokens(target: Survey, draft: Survey) -> float:
+    if difference(target.codec, draft.codec) is None:
+        return 1.0
+    return match_vocabularies(target.codec, draft.codec).target_share
+
+
+def _problems(
+    pair: Pair,
+    survey: PairSurvey,
+    device: torch.device,
+    dtype: torch.dtype,
+    needs: frozenset[Need],
+) -> Iterator[str]:
+    for need in needs_missing(pair, needs):
+        yield need_refusal(pair, need)
+    size, room = needed_bytes(survey.models, dtype), room_bytes(device)
+    if room is not None and size > room:
+        yield f"pair {pair.name!r} {shortage(size, device, dtype)}"
+    yield from source_problems(survey)
+
+
+def _warnings(survey: PairSurvey, device: torch.device, dtype: torch.dtype) -> Iterator[str]:
+    yield from dtype_warnings(device, dtype)
+    target, draft = survey.target, survey.draft or survey.foreign
+    for model in survey.models:
+        if model.parameters is None:
+            yield f"the size of model {model.source!r} is not known before it is loaded"
+        elif dtype == torch.float16 and model.config.dtype == torch.bfloat16:
+            yield f"model {model.source!r} was made in bfloat16 and may overflow in float16"
+    if draft is None:
+        return
+    if target.codec.is_instruct != draft.codec.is_instruct:
+        words = ("an instruct", "a base") if target.codec.is_instruct else ("a base", "an instruct")
+        yield f"the target is {words[0]} model and the draft {words[1]} model: expect less accepted"
+    if target.parameters and draft.parameters and draft.parameters >= target.parameters:
+        yield "the draft is not smaller than the target: it cannot make it faster"
