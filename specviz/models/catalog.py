@@ -5,68 +5,14 @@ Knows nothing of loading. A pair only names two sources.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.errors import InputError
+from specviz.models.pair import Pair as Pair
+from specviz.models.presets import PRESETS
 from specviz.settings import Settings
 
 BUNDLED = "bundled"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A target and what can be beside it, each a folder or a Hub id ("": none).
-
-    `name` is typed, `title` is shown. `model_type` is the target's architecture in the words of its
-    configuration, for what must be known before a download ("": look there).
-    """
-
-    name: str
-    title: str
-    target: str
-    draft: str
-    note: str = ""
-    medusa: str = ""
-    eagle: str = ""
-    foreign_draft: str = ""
-    model_type: str = ""
-
-
-_HUB_PAIRS = (
-    Pair(
-        "smollm2",
-        "SmolLM2 360M and 135M",
-        "HuggingFaceTB/SmolLM2-360M",
-        "HuggingFaceTB/SmolLM2-135M",
-        "Readable English on a laptop; 2 GB in float32.",
-        model_type="llama",
-    ),
-    Pair(
-        "gpt2",
-        "GPT-2 medium and DistilGPT-2",
-        "openai-community/gpt2-medium",
-        "distilbert/distilgpt2",
-        "The classic with learned positions; 1.7 GB in float32.",
-        model_type="gpt2",
-    ),
-    Pair(
-        "pythia",
-        "Pythia 410M and 70M",
-        "EleutherAI/pythia-410m",
-        "EleutherAI/pythia-70m",
-        "A draft nearly six times smaller; 1.9 GB in float32.",
-        model_type="gpt_neox",
-    ),
-    Pair(
-        "qwen3",
-        "Qwen3 1.7B and 0.6B",
-        "Qwen/Qwen3-1.7B-Base",
-        "Qwen/Qwen3-0.6B-Base",
-        "For a GPU; 4.7 GB in bfloat16.",
-        model_type="qwen3",
-    ),
-)
 
 
 def models_folder(settings: Settings | None = None) -> Path:
@@ -84,11 +30,12 @@ def pairs() -> tuple[Pair, ...]:
         str(folder / "target"),
         str(folder / "draft"),
         "Comes with the app; needs no download.",
+        model_type="llama",
         medusa=_part(folder / "medusa"),
         eagle=_part(folder / "eagle"),
         foreign_draft=_part(folder / "foreign-draft"),
     )
-    return (bundled, *_HUB_PAIRS)
+    return (bundled, *PRESETS)
 
 
 def _part(folder: Path) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from specviz.errors import InputError
-from specviz.models.catalog import custom_pair, models_folder, pair_named, pairs
+from specviz.models.catalog import Pair, custom_pair, models_folder, pair_named, pairs
+from specviz.models.hub import HUB_ID
+from specviz.models.presets import PRESETS
 
 
 def test_without_a_setting_the_bundled_models_are_the_repository_s(
@@ -37,6 +41,25 @@ def test_names_are_unique_and_the_bundled_pair_is_first() -> None:
 def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(InputError, match="pair must be one of bundled, .*, got 'nothing'"):
         pair_named("nothing")
+
+
+CLAIMED = {"gpt2-xl": "1.5x", "llama3-70b": "2-3x", "mixtral": "1.5-2x", "qwen2.5-72b": "2-2.5x"}
+
+
+@pytest.mark.parametrize("name", CLAIMED)
+def test_a_preset_says_what_others_claim_and_that_it_is_not_measured(name: str) -> None:
+    claim = pair_named(name).claim
+    assert CLAIMED[name] in claim
+    assert "not measured here" in claim
+
+
+@pytest.mark.parametrize("pair", PRESETS, ids=lambda pair: pair.name)
+def test_a_preset_says_its_size_and_its_kind(pair: Pair) -> None:
+    assert re.search(r"\d GB in (float32|bfloat16)", pair.note)
+    assert pair.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    assert HUB_ID.fullmatch(pair.target)
+    assert HUB_ID.fullmatch(pair.draft)
+    assert pair.instruct == ("instruct" in pair.title)
 
 
 def test_the_draft_of_a_custom_pair_may_have_another_vocabulary() -> None:
