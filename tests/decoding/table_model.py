@@ -1,9 +1,9 @@
-"""A language model that is a table: a random law for every pair of last tokens.
-
-Its features are its logits.
+"""A language model whose layers are tables: a random law for every pair of last tokens.
 
 It sees only what the mask lets through and insists that what it sees is one unbroken path, so a
-wrong mask, position or kept slot is an error at once. Fast enough for thousands of runs.
+wrong mask, position or kept slot is an error at once, in whichever layer. Fast enough for thousands
+of runs. A hidden state is the token (one-hot) and the logits of the layer that it came from; the
+features are the logits, and the output is they themselves.
 """
 
 import torch
@@ -13,56 +13,96 @@ from specviz.records import ModelInfo
 
 
 class TableCache:
-    def __init__(self, capacity):
+    def __init__(self, layers, capacity):
         self.capacity = capacity
-        self.slots = []  # (token, position)
+        self.length = 0
+        self.layers = [[] for _ in range(layers)]  # of each layer its slots: (token, position)
 
-    @property
-    def length(self):
-        return len(self.slots)
+    def write(self, layer, start, new):
+        slots = self.layers[layer]
+        assert self.length <= start <= len(slots), "slots have to be written in order"
+        assert start + len(new) <= self.capacity, "no room"
+        slots[start:] = new
+
+    def advance(self, count):
+        self.length += count
+        assert all(len(slots) == self.length for slots in self.layers), "a layer lacks slots"
 
     def keep(self, start, slots):
-        self.slots = self.slots[:start] + [self.slots[slot] for slot in slots]
+        for layer, held in enumerate(self.layers):
+            self.layers[layer] = held[:start] + [held[slot] for slot in slots]
+        self.length = start + len(slots)
 
 
 class TableModel:
+    """The last of `seeds` is the model's own law; those before it are its early layers' laws."""
+
     device = torch.device("cpu")
     dtype = torch.float32
 
-    def __init__(self, seed, vocab=3, sharpness=1.0):
+    def __init__(self, *seeds, vocab=3, sharpness=1.0):
+        self.tables = [self._table(seed, vocab, sharpness) for seed in seeds]
+        self.info = ModelInfo("table", "Table", 1, 1, len(seeds), vocab, vocab, 10_000)
+        self.executions = 0  # of one layer over one token
+
+    @staticmethod
+    def _table(seed, vocab, sharpness):
         generator = torch.Generator().manual_seed(seed)
-        self.logits = sharpness * torch.randn(vocab + 1, vocab, vocab, generator=generator)
-        self.info = ModelInfo("table", "Table", 1, 1, 1, vocab, vocab, 10_000)
+        return sharpness * torch.randn(vocab + 1, vocab, vocab, generator=generator)
 
     def new_cache(self, capacity):
-        return TableCache(capacity)
+        return TableCache(len(self.tables), capacity)
 
     def forward(
         self, token_ids, position_ids, cache, tree_mask=None, last_only=False, with_features=False
     ):
-        new = list(zip(token_ids[0].tolist(), position_ids[0].tolist(), strict=True))
-        first = cache.length
-        cache.slots += new
-        rows = [self.law(self._path(cache, first, i, tree_mask)) for i in range(len(new))]
-        logits = torch.stack(rows)[None]
+        layers, start = range(len(self.tables)), cache.length
+        hidden = self.run_layers(
+            self.embed(token_ids[0]), position_ids[0], cache, layers, start, tree_mask
+        )
+        cache.advance(token_ids.shape[1])
+        logits = self.norm(hidden)[None]
         return ForwardOutput(
             logits[:, -1:] if last_only else logits, logits if with_features else None
         )
 
-    def law(self, tokens):
+    def embed(self, token_ids):
+        one_hot = torch.nn.functional.one_hot(token_ids, self.info.vocab_size).float()
+        return torch.cat([one_hot, torch.zeros_like(one_hot)], 1)
+
+    def run_layers(self, hidden, position_ids, cache, layers, start, tree_mask=None):
+        tokens = hidden[:, : self.info.vocab_size].argmax(1).tolist()
+        new = list(zip(tokens, position_ids.tolist(), strict=True))
+        for layer in layers:
+            cache.write(layer, start, new)
+            self.executions += len(new)
+        if not layers:
+            return hidden
+        slots = cache.layers[layers[-1]]
+        rows = [
+            self.law(self._path(slots, start, i, tree_mask), layers[-1]) for i in range(len(new))
+        ]
+        return torch.cat([hidden[:, : self.info.vocab_size], torch.stack(rows)], 1)
+
+    def norm(self, hidden):
+        return hidden[:, self.info.vocab_size :]
+
+    def output(self, features):
+        return features
+
+    def law(self, tokens, layer=-1):
         """Logits after a path of tokens, from its last two."""
         before = tokens[-2] if len(tokens) > 1 else self.info.vocab_size
-        return self.logits[before, tokens[-1]]
+        return self.tables[layer][before, tokens[-1]]
 
     @staticmethod
-    def _path(cache, first, query, tree_mask):
-        end = first + query + 1
-        visible = range(end)
+    def _path(slots, start, query, tree_mask):
+        visible = range(start + query + 1)
         if tree_mask is not None:
-            covered = cache.length - tree_mask.shape[1]
+            covered = len(slots) - tree_mask.shape[1]
             row = tree_mask[query].tolist()
-            visible = [s for s in range(cache.length) if s < covered or row[s - covered]]
-        seen = sorted((cache.slots[slot][1], cache.slots[slot][0]) for slot in visible)
+            visible = [s for s in range(len(slots)) if s < covered or row[s - covered]]
+        seen = sorted((slots[slot][1], slots[slot][0]) for slot in visible)
         assert [position for position, _ in seen] == list(range(len(seen))), "not one path"
-        assert cache.slots[first + query][1] == len(seen) - 1, "the query is not its path's end"
+        assert slots[start + query][1] == len(seen) - 1, "the query is not its path's end"
         return [token for _, token in seen]

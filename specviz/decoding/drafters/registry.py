@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.decoding.drafters import draft_model, dynamic_tree, prompt_lookup
+from specviz.decoding.drafters import draft_model, dynamic_tree, early_exit, prompt_lookup
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.errors import InputError
@@ -11,6 +11,7 @@ _METHODS = (
     draft_model.CHAIN,
     draft_model.TREE,
     dynamic_tree.METHOD,
+    early_exit.METHOD,
     prompt_lookup.METHOD,
 )
 DRAFTERS: dict[str, Method] = {method.name: method for method in _METHODS}
