@@ -6,7 +6,8 @@ size, A query heads, G key-value heads, D head size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.models.attention import Attention, Heads
-from specviz.models.projection import Projection
+from specviz.models.projection import Product, Projection
 from specviz.models.rotary import rotate
 
 
@@ -45,12 +46,13 @@ class LlamaLayer:
 
     heads: Heads
     input_norm: RootMeanSquareNorm
-    qkv: Projection  # queries, keys and values joined
+    qkv: Product  # queries, keys and values joined
     head_norm: RootMeanSquareNorm | None  # of queries and keys (Qwen3)
-    out: Projection
+    out: Product
     mlp_norm: RootMeanSquareNorm
-    gate_up: Projection
-    down: Projection
+    gate_up: Product
+    down: Product
+    parameters: int
 
     def __call__(
         self, hidden: Tensor, angles: tuple[Tensor, Tensor], attend: Attention, index: int
@@ -63,12 +65,23 @@ class LlamaLayer:
         gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, dim=-1)
         return self.down.add_to(hidden, F.silu(gate) * up)
 
+    def converted(self, convert: Callable[[Product], Product]) -> LlamaLayer:
+        """The same layer with each product held in another way."""
+        return replace(
+            self,
+            qkv=convert(self.qkv),
+            out=convert(self.out),
+            gate_up=convert(self.gate_up),
+            down=convert(self.down),
+        )
+
 
 def take_layer(layers: nn.ModuleList, index: int, heads: Heads) -> LlamaLayer:
     """Move a layer's weights out of the transformers module, so that none is held twice."""
     layer: Any = layers[index]
     layers[index] = nn.Identity()
     attention, mlp = layer.self_attn, layer.mlp
+    parameters = sum(weight.numel() for weight in layer.parameters())
     return LlamaLayer(
         heads=heads,
         input_norm=take_norm(layer.input_layernorm),
@@ -78,6 +91,7 @@ def take_layer(layers: nn.ModuleList, index: int, heads: Heads) -> LlamaLayer:
         mlp_norm=take_norm(layer.post_attention_layernorm),
         gate_up=_fuse(mlp, ("gate_proj", "up_proj")),
         down=_fuse(mlp, ("down_proj",)),
+        parameters=parameters,
     )
 
 

@@ -8,6 +8,8 @@ G key-value heads, R = A / G, D head size, W hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,9 +19,9 @@ from torch import Tensor
 from specviz.models.attention import Attention, Heads
 from specviz.models.cache import SlotCache
 from specviz.models.language_model import ForwardOutput, KeyValueCache
-from specviz.models.llama_layer import take_layer, take_norm
+from specviz.models.llama_layer import LlamaLayer, take_layer, take_norm
 from specviz.models.local_model import LocalModel
-from specviz.models.projection import Projection
+from specviz.models.projection import Product, Projection
 from specviz.models.rotary import FIXED_KINDS, Rotary
 from specviz.records import ModelInfo
 
@@ -44,9 +46,17 @@ class LlamaModel(LocalModel):
         super().__init__(info, body.embed_tokens.weight.detach())
         self._heads = _heads(module.config)
         self._rotary = Rotary(body.rotary_emb, self.dtype, self.device)
-        self._layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
+        self.layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
         self._norm = take_norm(body.norm)
-        self._head = _take_head(module, info.vocab_size)
+        self.head: Product = _take_head(module, info.vocab_size)
+
+    def with_layers(
+        self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Product | None = None
+    ) -> LlamaModel:
+        """A model of these layers, and this output matrix, that shares all else with this one."""
+        other = copy.copy(self)
+        other._info, other.layers, other.head = info, list(layers), head or self.head
+        return other
 
     @torch.inference_mode()
     def forward(
@@ -91,7 +101,7 @@ class LlamaModel(LocalModel):
         angles = self._rotary.angles(position_ids, start + count)
         attend = self._attention(cache, start, rows, count, tree_mask)
         for index in layers:
-            hidden = self._layers[index](hidden, angles, attend, index)
+            hidden = self.layers[index](hidden, angles, attend, index)
         return hidden
 
     def embed(self, token_ids: Tensor) -> Tensor:  # [T] -> [T, W]
@@ -101,7 +111,7 @@ class LlamaModel(LocalModel):
         return self._norm(hidden)
 
     def output(self, features: Tensor) -> Tensor:  # [T, W] -> [T, V]
-        return self._head(features)
+        return self.head(features)
 
     def _attention(
         self, cache: SlotCache, start: int, rows: int, count: int, tree_mask: Tensor | None

@@ -7,12 +7,32 @@ not. Letters: T rows, I inputs, O outputs.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # absent from some builds of torch
 PACKING_ROWS = 16  # the row count that the packed layout is chosen for
 SMALL_BYTES = 1 << 20  # below this, at one row, oneDNN's cost per call outweighs its layout
+
+
+class Product(Protocol):
+    """x -> x W^T + b, for W [O, I] and b [O], however W is held."""
+
+    @property
+    def weight(self) -> Tensor:
+        """W as a plain matrix, [O, I]; a copy where it is held in another layout."""
+        ...
+
+    @property
+    def bias(self) -> Tensor | None: ...
+
+    def __call__(self, x: Tensor) -> Tensor: ...  # [T, I] -> [T, O]
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:  # [T, O], [T, I] -> [T, O]
+        """residual + x W^T + b."""
+        ...
 
 
 class Projection:
@@ -23,7 +43,7 @@ class Projection:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, may_copy: bool = True) -> None:
-        self._bias = bias
+        self.bias = bias
         self._packed: Tensor | None = None  # [O, I], in oneDNN's layout if it may be copied
         self._plain: Tensor | None = None  # [I, O]
         if not _has_onednn(weight):
@@ -33,18 +53,25 @@ class Projection:
         if weight.dtype is torch.float32 and weight.nbytes < SMALL_BYTES:
             self._plain = weight.t().contiguous()
 
+    @property
+    def weight(self) -> Tensor:  # [O, I]
+        if self._packed is None:
+            assert self._plain is not None
+            return self._plain.t()
+        return self._packed.to_dense() if self._packed.is_mkldnn else self._packed
+
     def __call__(self, x: Tensor) -> Tensor:  # [T, I] -> [T, O]
         plain = self._plain_for(x)
         if plain is None:
             assert _ONEDNN is not None
-            product: Tensor = _ONEDNN.default(x, self._packed, self._bias, "none", [], "")
+            product: Tensor = _ONEDNN.default(x, self._packed, self.bias, "none", [], "")
             return product
-        return torch.mm(x, plain) if self._bias is None else torch.addmm(self._bias, x, plain)
+        return torch.mm(x, plain) if self.bias is None else torch.addmm(self.bias, x, plain)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:  # [T, O], [T, I] -> [T, O]
         """residual + x W^T + b."""
         plain = self._plain_for(x)
-        if plain is None or self._bias is not None:
+        if plain is None or self.bias is not None:
             return self(x).add_(residual)
         return torch.addmm(residual, x, plain)
 

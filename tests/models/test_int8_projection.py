@@ -1,0 +1,50 @@
+"""An int8 product is the product with the rounded matrix, row by row."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from specviz.models.int8_projection import KERNEL_ROWS, Int8Projection
+
+SHAPES = ((48, 32), (61, 33), (1, 7), (64, 48), (300, 768))
+
+
+@pytest.mark.parametrize("rows", [1, 6, KERNEL_ROWS, KERNEL_ROWS + 1, 70])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_it_equals_linear_with_the_rounded_matrix(
+    rows: int, shape: tuple[int, int], has_bias: bool
+) -> None:
+    weight, x = torch.randn(shape), torch.randn(rows, shape[1])
+    bias, residual = torch.randn(shape[0]) if has_bias else None, torch.randn(rows, shape[0])
+    projection = Int8Projection(weight, bias)
+    expected = F.linear(x, projection.weight, bias)
+    torch.testing.assert_close(projection(x), expected, rtol=2e-2, atol=2e-2 * shape[1] ** 0.5)
+    torch.testing.assert_close(projection.add_to(residual, x), residual + projection(x))
+
+
+def test_no_weight_is_off_by_more_than_one_step() -> None:
+    weight = torch.randn(48, 32)
+    step = weight.abs().amax(1, keepdim=True) / 127
+    assert ((Int8Projection(weight).weight - weight).abs() <= step).all()
+
+
+def test_outputs_of_all_zero_weights_are_zero() -> None:
+    assert torch.equal(Int8Projection(torch.zeros(3, 5))(torch.randn(2, 5)), torch.zeros(2, 3))
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
+    projection, x = Int8Projection(torch.randn(48, 32)), torch.randn(KERNEL_ROWS, 32)
+    x[3] *= 1000
+    alone = torch.cat([projection(row[None]) for row in x])
+    assert torch.equal(projection(x), alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_keeps_its_dtype(dtype: torch.dtype) -> None:
+    weight, x = torch.randn(48, 32, dtype=dtype), torch.randn(6, 32, dtype=dtype)
+    product = Int8Projection(weight)(x)
+    assert product.dtype is dtype
+    torch.testing.assert_close(product, F.linear(x, weight), rtol=5e-2, atol=2e-1)

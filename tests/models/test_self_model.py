@@ -1,0 +1,120 @@
+"""Models made of a target's own weights: what they compute, and what they take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from specviz.errors import InputError
+from specviz.models.language_model import LanguageModel
+from specviz.models.library_model import LibraryModel
+from specviz.models.llama_model import LlamaModel
+from specviz.models.loading import load_model
+from specviz.models.self_model import layer_skipping, quantised
+
+ASSETS = Path(__file__).parents[2] / "assets"
+FAMILIES = ("llama", "llama-grouped", "llama-biased", "qwen3")
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def model(family: str, tiny_module: Any, tiny_info: Any) -> LlamaModel:
+    module = tiny_module(family)
+    return LlamaModel(module, tiny_info(module))
+
+
+def logits_of(model: LanguageModel) -> Tensor:
+    """A prompt, then a small tree."""
+    cache = model.new_cache(32)
+    ids = torch.arange(20)[None]
+    first = model.forward(ids, ids, cache).logits
+    star = torch.eye(4, dtype=torch.bool)
+    star[:, 0] = True
+    rest = model.forward(ids[:, :4], torch.tensor([[20, 21, 21, 21]]), cache, star).logits
+    return torch.cat((first, rest), dim=1)
+
+
+@pytest.mark.parametrize("skipped", [(1,), (0, 2), ()])
+def test_skipping_layers_equals_the_library_without_them(
+    family: str, model: LlamaModel, skipped: tuple[int, ...], tiny_module: Any, tiny_info: Any
+) -> None:
+    module = tiny_module(family)
+    kept = [layer for i, layer in enumerate(module.model.layers) if i not in skipped]
+    module.model.layers = nn.ModuleList(kept)
+    module.config.num_hidden_layers = len(kept)
+    for index, layer in enumerate(kept):
+        layer.self_attn.layer_idx = index
+    smaller = layer_skipping(model, skipped)
+    expected = LibraryModel(module, tiny_info(module))
+    torch.testing.assert_close(logits_of(smaller), logits_of(expected), rtol=1e-4, atol=1e-4)
+    assert smaller.info.layers == len(kept)
+    assert smaller.info.parameters == expected.info.parameters
+
+
+def test_skipping_layers_takes_no_memory_and_leaves_the_target_as_it_was(
+    model: LlamaModel,
+) -> None:
+    before = logits_of(model)
+    smaller = layer_skipping(model, (1,))
+    assert smaller.info.bytes == 0
+    assert smaller.info.name == "tiny without 1 layers"
+    assert [id(layer) for layer in smaller.layers] == [id(model.layers[i]) for i in (0, 2)]
+    assert torch.equal(logits_of(model), before)
+
+
+@pytest.mark.parametrize("skipped", [(0, 1, 2), (3,), (-1,), (1, 1)])
+def test_layers_that_cannot_be_left_out_are_refused(
+    model: LlamaModel, skipped: tuple[int, ...]
+) -> None:
+    with pytest.raises(InputError, match="skipped_layers must be some of 0 to 2, each once, got"):
+        layer_skipping(model, skipped)
+
+
+def test_int8_is_close_to_the_model_and_leaves_it_as_it_was(model: LlamaModel) -> None:
+    before = logits_of(model)
+    difference = logits_of(quantised(model)) - before
+    assert difference.norm() < 0.1 * before.norm()
+    assert torch.equal(logits_of(model), before)
+
+
+def test_int8_takes_a_byte_for_each_weight_of_a_product(model: LlamaModel) -> None:
+    copy = quantised(model)
+    products = [
+        product
+        for layer in model.layers
+        for product in (layer.qkv, layer.out, layer.gate_up, layer.down)
+    ] + [model.head]
+    assert copy.info.bytes == sum(each.weight.numel() + 2 * len(each.weight) for each in products)
+    assert (copy.info.layers, copy.info.name) == (3, "tiny in int8")
+
+
+def test_a_model_is_quantised_once(model: LlamaModel) -> None:
+    assert quantised(model) is quantised(model)
+
+
+def test_int8_bundled_target_chooses_the_same_tokens() -> None:
+    loaded = load_model(str(ASSETS / "models" / "target"), device="cpu")
+    assert isinstance(loaded.model, LlamaModel)
+    small = quantised(loaded.model)
+    prompts = json.loads((ASSETS / "prompts.json").read_text(encoding="utf-8"))
+    same = []
+    for task in prompts.values():
+        for text in task[:3]:
+            ids = torch.tensor([loaded.codec.encode(text)[-256:]])
+            positions = torch.arange(ids.shape[1])[None]
+            choices = [
+                model.forward(ids, positions, model.new_cache(256)).logits.argmax(-1)
+                for model in (loaded.model, small)
+            ]
+            same.append((choices[0] == choices[1]).float().flatten())
+    assert torch.cat(same).mean() >= 0.95
+    assert small.info.bytes < 0.3 * 4 * small.info.parameters
