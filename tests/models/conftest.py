@@ -15,6 +15,7 @@ from transformers import (
     GPTNeoXConfig,
     LlamaConfig,
     MistralConfig,
+    MixtralConfig,
     OPTConfig,
     PretrainedConfig,
     PreTrainedModel,
@@ -40,6 +41,11 @@ _ROTARY = dict(
     max_position_embeddings=128,
 )
 _GROUPED = {**_ROTARY, "num_key_value_heads": 2}
+_LLAMA3_BANDS = {
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
 
 
 def _config(family: str) -> PretrainedConfig:
@@ -50,6 +56,11 @@ def _config(family: str) -> PretrainedConfig:
             return LlamaConfig(**_GROUPED)
         case "llama-biased":
             return LlamaConfig(**_GROUPED, attention_bias=True, mlp_bias=True)
+        case "llama3":
+            rope = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0} | _LLAMA3_BANDS
+            return LlamaConfig(**_GROUPED, head_dim=16, rope_parameters=rope)
+        case "mixtral":
+            return MixtralConfig(**_GROUPED, sliding_window=None, num_local_experts=4)
         case "mistral":
             return MistralConfig(**_GROUPED, sliding_window=None, head_dim=16)
         case "qwen2":

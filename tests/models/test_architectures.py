@@ -1,0 +1,112 @@
+"""Small models of every preset's architecture load as a pair and decode as the library does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from specviz.decoding.race import Lane
+from specviz.experiments.racing import RaceRequest, start_race
+from specviz.models import pairs
+from specviz.models.catalog import Pair, custom_pair
+from specviz.models.library_model import LibraryModel
+from specviz.models.llama_model import LlamaModel
+from specviz.models.pairs import load_pair
+from specviz.models.presets import PRESETS
+from specviz.records import DecodingConfig
+
+Save = Callable[..., Path]
+TOKENS = 24
+# target, draft: as the presets have them
+ARCHITECTURES = {
+    "llama3": ("llama3", "llama3"),
+    "mixtral": ("mixtral", "mistral"),
+    "qwen2": ("qwen2", "qwen2"),
+    "qwen3": ("qwen3", "qwen3"),
+    "gpt2": ("gpt2", "gpt2"),
+    "gpt-neox": ("gpt-neox", "gpt-neox"),
+    "smollm2": ("llama", "llama"),
+}
+CHAT = (
+    "{% for turn in messages %}<|story|>{{ turn.role }}\n{{ turn.content }}<|endoftext|>"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|story|>assistant\n{% endif %}"
+)
+
+
+@pytest.fixture(autouse=True)
+def empty_memory() -> Iterator[None]:
+    pairs._store.clear()
+    yield
+    pairs._store.clear()
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def pair(request: pytest.FixtureRequest, save_model: Save) -> Pair:
+    """Of other weights each, and padded to another height."""
+    target, draft = ARCHITECTURES[request.param]
+    folders = save_model(target, "target"), save_model(draft, "draft", vocab_size=280)
+    return custom_pair(*map(str, folders))
+
+
+def raced(pair: Pair, prompt: str, method: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Prompt and output of the speculative lane, greedy."""
+    config = DecodingConfig(method=method, max_new_tokens=TOKENS, draft_length=3, temperature=0)
+    race = start_race(RaceRequest(pair, prompt, config, device="cpu"))
+    for _ in race.run_lane(Lane.SPECULATIVE):
+        pass
+    return race.header.prompt_ids, race.emitted_ids(Lane.SPECULATIVE)
+
+
+def generated(folder: str, prompt_ids: tuple[int, ...]) -> tuple[int, ...]:
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    ids = torch.tensor([prompt_ids])
+    whole = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=TOKENS,
+        eos_token_id=0,
+        pad_token_id=0,
+        suppress_tokens=list(range(259, model.config.vocab_size)),  # no token of the tokenizer
+    )
+    return tuple(whole[0, len(prompt_ids) :].tolist())
+
+
+@pytest.mark.parametrize("method", ["draft-model", "draft-tree"])
+def test_a_pair_writes_what_the_library_generates(pair: Pair, method: str) -> None:
+    prompt_ids, output_ids = raced(pair, "Once upon a time, ", method)
+    assert output_ids == generated(pair.target, prompt_ids)
+
+
+def test_instruct_models_are_asked_in_their_template(pair: Pair) -> None:
+    for folder in (pair.target, pair.draft):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer.chat_template = CHAT
+        tokenizer.save_pretrained(folder)
+    prompt_ids, output_ids = raced(pair, "Why?", "draft-model")
+    expected = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Why?"}], add_generation_prompt=True
+    )
+    assert list(prompt_ids) == list(expected["input_ids"])
+    assert output_ids == generated(pair.target, prompt_ids)
+
+
+def test_every_preset_s_architecture_is_among_them() -> None:
+    kinds = {"gpt_neox": "gpt-neox", "llama": "smollm2"}
+    assert {kinds.get(each.model_type, each.model_type) for each in PRESETS} <= set(ARCHITECTURES)
+
+
+@pytest.mark.parametrize(
+    ("family", "path"), [("mixtral", LibraryModel), ("llama3", LlamaModel), ("mistral", LlamaModel)]
+)
+def test_a_mixture_of_experts_runs_through_the_library(
+    save_model: Save, family: str, path: type[Any]
+) -> None:
+    folder = str(save_model(family))
+    assert isinstance(load_pair(custom_pair(folder, folder), "cpu").target, path)
