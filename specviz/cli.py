@@ -75,7 +75,14 @@ def _parser() -> argparse.ArgumentParser:
     race.add_argument("--repeat", type=int, default=2, help="pairs of blocks (default %(default)s)")
     race.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
     add("methods", commands.methods, console.table, "List the drafting methods.")
-    add("models", commands.models, console.models, "List the models and pairs.")
+    models = add("models", commands.models, console.models, "List the models and pairs.")
+    models.add_argument(
+        "--check",
+        nargs=2,
+        metavar=("TARGET", "DRAFT"),
+        help="report on two models before their weights are fetched",
+    )
+    _add_machine(models)
     lossless = add(
         "lossless", commands.lossless, console.facts, "Compare the output's law with the target's."
     )
@@ -106,8 +113,12 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--pair", default="bundled", help="a named pair (default %(default)s)")
     group.add_argument("--target", help="folder or Hub id, instead of --pair")
     group.add_argument("--draft", help="folder or Hub id; its vocabulary must be the target's")
-    group.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    group.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+    _add_machine(group)
+
+
+def _add_machine(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
 
 
 def _add_prompt(parser: argparse.ArgumentParser) -> None:

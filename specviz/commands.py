@@ -18,10 +18,12 @@ from specviz.experiments.benchmark import Plan, benchmark
 from specviz.experiments.losslessness import measure_losslessness
 from specviz.experiments.measuring import Measurement, measure
 from specviz.experiments.racing import RaceRequest
-from specviz.models.catalog import BUNDLED, Pair, custom_pair, pair_named, pairs
+from specviz.listing import list_methods, list_pairs, report_pair
+from specviz.models.catalog import Pair, custom_pair, pair_named
 from specviz.models.pairs import load_pair
 from specviz.prompts import TASKS, held_out_prompt, held_out_prompts
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.records import DecodingConfig
+from specviz.typed_settings import parse_integers, parse_kind
 
 Progress = Callable[[str], None]
 _CONTEXT_TOKENS = 24
@@ -45,23 +47,15 @@ def race(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
     """The registry."""
-    return [
-        {
-            "name": method.name,
-            "title": method.title,
-            "lossless": method.is_lossless,
-            "proposal": [kind.value for kind in method.kinds],
-            "lossy": [kind.value for kind in method.kinds if not kind.is_lossless],
-            "needs": sorted(need.value for need in method.needs),
-            "options": [asdict(option) for option in method.options],
-        }
-        for method in DRAFTERS.values()
-    ]
+    return list_methods()
 
 
 def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
-    """Every named pair; sizes are known of what lies on this machine."""
-    return [_describe(pair) for pair in pairs()]
+    """Every named pair, or the report on two models that may become one."""
+    if options.check is None:
+        return list_pairs()
+    pair = custom_pair(*options.check)
+    return [report_pair(pair, options.device, options.dtype)]
 
 
 def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -102,23 +96,6 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _describe(pair: Pair) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "name": pair.name,
-        "title": pair.title,
-        "source": "bundled" if pair.name == BUNDLED else "hub",
-        "target": {"name": pair.target},
-        "draft": {"name": pair.draft},
-        "methods": list(DRAFTERS),
-    }
-    if pair.name == BUNDLED:
-        loaded = load_pair(pair, "cpu")
-        for role, model in (("target", loaded.target), ("draft", loaded.draft)):
-            info = model.info
-            described[role] |= {"parameters": info.parameters, "bytes": info.bytes}
-    return described
-
-
 def _race_result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
     numbers, trace = asdict(measured.typical), measured.trace
     low, high = measured.spread
@@ -128,6 +105,7 @@ def _race_result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
         "speedup": measured.speedup,
         "speedup_spread": [low, high],
         "theory_speedup": numbers["theory_speedup"],
+        "lossless": request.config.tree_kind.is_lossless,
         "identical": numbers["identical"],
         "first_divergence": numbers["first_divergence"],
         "device": trace.device,
@@ -154,7 +132,7 @@ def _config(options: Namespace) -> DecodingConfig:
         branching=branching
         if options.branching is None
         else parse_integers("branching", options.branching),
-        tree_kind=_rule(options.rule, method.kinds),
+        tree_kind=parse_kind("rule", options.rule or "", method.kinds),
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,
@@ -173,24 +151,6 @@ def _method_options(given: Sequence[str]) -> tuple[tuple[str, int], ...]:
             raise InputError(f"option must be NAME=INTEGER, such as nodes=16, got {text!r}")
         parsed[name] = int(value)
     return tuple(parsed.items())
-
-
-def parse_integers(name: str, text: str) -> tuple[int, ...]:
-    """`3,2` -> (3, 2); an empty text is an empty tuple."""
-    parts = _words(text)
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise InputError(f"{name} must be integers with commas, such as 3,2, got {text!r}")
-    return tuple(map(int, parts))
-
-
-def _rule(name: str | None, kinds: tuple[ProposalKind, ...]) -> ProposalKind:
-    if name is None:
-        return kinds[0]
-    for kind in kinds:
-        if kind.value == name:
-            return kind
-    allowed = ", ".join(kind.value for kind in kinds)
-    raise InputError(f"rule must be one of {allowed} for this method, got {name!r}")
 
 
 def _task_and_prompt(options: Namespace) -> tuple[str | None, str]:

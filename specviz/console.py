@@ -72,6 +72,8 @@ def race(result: dict[str, Any]) -> str:
 
 def _verdict(result: dict[str, Any]) -> str:
     divergence = result["first_divergence"]
+    if not result["lossless"]:
+        return "lossy: the verification rule asked for does not keep the target's distribution"
     if result["identical"] is None:
         return "same distribution (at a temperature above 0 the texts differ by chance)"
     if divergence is None:
@@ -86,13 +88,15 @@ def _verdict(result: dict[str, Any]) -> str:
 
 
 def models(result: Sequence[dict[str, Any]]) -> str:
+    if "relation" in result[0]:
+        return facts(result[0])
     return table(
         [
             {
                 "pair": pair["name"],
                 "source": pair["source"],
                 "target": pair["target"]["name"],
-                "draft": pair["draft"]["name"],
+                "draft": pair.get("draft", {}).get("name"),
                 "parameters (M)": _millions(pair),
             }
             for pair in result
@@ -101,7 +105,7 @@ def models(result: Sequence[dict[str, Any]]) -> str:
 
 
 def _millions(pair: dict[str, Any]) -> str:
-    sizes = [pair[role].get("parameters") for role in ("target", "draft")]
+    sizes = [pair.get(role, {}).get("parameters") for role in ("target", "draft")]
     return " and ".join(f"{size / 1e6:.1f}" for size in sizes if size) or "-"
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.models.catalog import pair_named
 from specviz.trace_file import load
 
 
@@ -32,6 +33,14 @@ def test_models_tells_the_size_of_the_bundled_pair(capsys):
     assert bundled["name"] == "bundled" and bundled["source"] == "bundled"
     assert bundled["target"]["parameters"] > bundled["draft"]["parameters"] > 100_000
     assert bundled["methods"] == list(DRAFTERS)
+
+
+def test_models_reports_on_two_models_before_they_are_loaded(capsys):
+    pair = pair_named("bundled")
+    report = run_json(capsys, "models", "--check", pair.target, pair.draft)[0]
+    assert report["relation"] == "equal" and report["problems"] == []
+    assert report["bytes_needed"] > 40_000_000
+    assert set(report["methods"]) >= {"draft-model", "early-exit", "prompt-lookup"}
 
 
 def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):

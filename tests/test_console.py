@@ -18,12 +18,18 @@ def result(**changes):
     speculative = lane(target_forwards=4, acceptance_rate=0.8, block_efficiency=2.7)
     common = {"method": "m", "pair": "p", "device": "cpu", "dtype": "float32"}
     speeds = {"speedup": 0.87, "speedup_spread": [0.8, 0.9], "theory_speedup": None}
-    verdict = {"identical": True, "first_divergence": None}
+    verdict = {"lossless": True, "identical": True, "first_divergence": None}
     return {"baseline": lane(), "speculative": speculative} | common | speeds | verdict | changes
 
 
 def test_a_loss_is_shown_as_it_is():
     assert race(result()).splitlines()[-3].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
+
+
+def test_a_lossy_rule_is_called_lossy_whatever_the_texts():
+    assert "lossy" in race(result(lossless=False)) and "identical" not in race(
+        result(lossless=False)
+    )
 
 
 def test_sampled_texts_are_never_called_identical():

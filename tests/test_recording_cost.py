@@ -8,6 +8,7 @@ from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
 from specviz.models.catalog import pair_named
 from specviz.models.pairs import load_pair
+from specviz.models.parts import Need
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig
 
@@ -16,7 +17,7 @@ WATCHING += [(recording, "_positions")]
 
 
 def test_recording_takes_at_most_5_percent_of_decoding(monkeypatch):
-    loaded = load_pair(pair_named("bundled"), "cpu")
+    loaded = load_pair(pair_named("bundled"), "cpu", needs=frozenset({Need.DRAFT}))
     prompt = loaded.codec.encode(held_out_prompt("code", 1), "code")
     config = DecodingConfig(max_new_tokens=128)
     spent = 0.0

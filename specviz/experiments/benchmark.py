@@ -66,7 +66,6 @@ class Contender:
 
 def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     """One row per task and contender, speedups over the baseline of the same pass."""
-    load_pair(plan.pair, plan.device, plan.dtype)
     peer = LibraryPeer(plan.pair, plan.device, plan.dtype) if plan.temperature == 0 else None
     rows: list[dict[str, Any]] = []
     for task in plan.tasks:
@@ -112,7 +111,7 @@ def _method_contender(plan: Plan, task: str, method: str, draft_length: int) -> 
 
 
 def _peer_contenders(plan: Plan, task: str, peer: LibraryPeer) -> list[Contender]:
-    codec = load_pair(plan.pair, plan.device, plan.dtype).codec
+    codec = load_pair(plan.pair, plan.device, plan.dtype, frozenset()).codec
     limit = plan.max_new_tokens
 
     def plain(prompt: str) -> int:
