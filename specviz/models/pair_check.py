@@ -13,7 +13,7 @@ import torch
 from specviz.models.catalog import Pair
 from specviz.models.hub import download_problems
 from specviz.models.loading import resolve_device, resolve_dtype
-from specviz.models.pair_needs import need_refusal, needs_missing
+from specviz.models.pair_needs import need_refusal, needed_models, needs_missing
 from specviz.models.parts import Need
 from specviz.models.placement import dtype_warnings, room_bytes, shortage
 from specviz.models.survey import Survey, survey_model
@@ -77,11 +77,8 @@ def check_pair_sources(
 
 def survey_pair(pair: Pair, needs: frozenset[Need]) -> PairSurvey:
     """Look at each model that is needed and named; InputError where one cannot run."""
-    sources = [pair.target]
-    sources += [pair.draft] if Need.DRAFT in needs else []
-    sources += [pair.foreign_draft] if Need.FOREIGN_DRAFT in needs else []
     settings = Settings.from_environment()
-    found = {source: survey_model(source, settings) for source in dict.fromkeys(sources) if source}
+    found = {source: survey_model(source, settings) for source in needed_models(pair, needs)}
     return PairSurvey(
         found[pair.target],
         found.get(pair.draft) if Need.DRAFT in needs else None,

@@ -10,6 +10,14 @@ from specviz.models.parts import Need
 from specviz.models.survey import known_to_run_by_layers
 
 
+def needed_models(pair: Pair, needs: frozenset[Need]) -> tuple[str, ...]:
+    """The sources of the models that must be loaded for these needs, each once."""
+    sources = [pair.target]
+    sources += [pair.draft] if Need.DRAFT in needs else []
+    sources += [pair.foreign_draft] if Need.FOREIGN_DRAFT in needs else []
+    return tuple(dict.fromkeys(source for source in sources if source))
+
+
 def needs_missing(pair: Pair, needs: frozenset[Need]) -> tuple[Need, ...]:
     """The needs that the pair cannot meet, as far as that can be told without loading it."""
     return tuple(need for need in Need if need in needs and _is_missing(pair, need))

@@ -20,7 +20,7 @@ from specviz.models.llama_model import LlamaModel
 from specviz.models.loading import LoadedModel, load_surveyed, resolve_device, resolve_dtype
 from specviz.models.model_folder import find_model_folder
 from specviz.models.pair_check import needed_bytes, source_problems, survey_pair
-from specviz.models.pair_needs import need_refusal
+from specviz.models.pair_needs import need_refusal, needed_models
 from specviz.models.pair_needs import needs_missing as needs_missing
 from specviz.models.parts import EagleHead, MedusaHeads, Need, Parts
 from specviz.models.placement import room_bytes, shortage
@@ -98,12 +98,7 @@ class _Loader:
 
     def _look(self, needs: frozenset[Need]) -> dict[str, Survey]:
         """Survey the pair and make room for it, unless all its models are in memory."""
-        sources = {
-            self.pair.target: True,
-            self.pair.draft: Need.DRAFT in needs,
-            self.pair.foreign_draft: Need.FOREIGN_DRAFT in needs,
-        }
-        keys = {self._key("model", source) for source, needed in sources.items() if needed}
+        keys = {self._key("model", source) for source in needed_models(self.pair, needs)}
         if all(key in _store for key in keys):
             return {}
         survey = survey_pair(self.pair, needs)

@@ -16,6 +16,7 @@ from specviz.errors import InputError
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama_model import LlamaModel
 from specviz.models.loading import load_model
+from tests.models.config_file import edit_config
 
 Save = Callable[..., Path]
 
@@ -24,11 +25,6 @@ def logits(model: Any, count: int = 8) -> torch.Tensor:
     ids = torch.arange(count)[None]
     result: torch.Tensor = model.forward(ids, ids, model.new_cache(count)).logits
     return result
-
-
-def edit_config(folder: Path, **changes: Any) -> None:
-    file = folder / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
 def refusal(source: Any, **options: Any) -> str:
@@ -88,59 +84,6 @@ def test_loading_prints_nothing(save_model: Save, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    source = str(tmp_path / "nothing")
-    assert refusal(source) == f"model folder {source!r} does not exist; check the path"
-
-
-def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
-    assert "has no config.json: it is no model folder" in refusal(tmp_path)
-
-
-def test_a_file_is_refused(save_model: Save) -> None:
-    assert "must be a folder or a Hub id" in refusal(save_model() / "model.safetensors")
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "\udcff", "", '{"a":' * 100_000], ids=range(5))
-def test_a_broken_config_is_refused(save_model: Save, content: str) -> None:
-    folder = save_model()
-    (folder / "config.json").write_text(content, errors="surrogateescape")
-    assert "has a broken config.json" in refusal(folder)
-
-
-@pytest.mark.parametrize(
-    "change", [{"hidden_size": "many"}, {"num_attention_heads": 5}, {"rope_parameters": 3}]
-)
-def test_odd_config_values_are_refused(save_model: Save, change: dict[str, Any]) -> None:
-    folder = save_model()
-    edit_config(folder, **change)
-    refusal(folder)
-
-
-@pytest.mark.parametrize("length", [-5, 0, True, 1.5, "long", [128]])
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_a_context_that_is_no_positive_integer_is_refused(
-    save_model: Save, family: str, length: Any
-) -> None:
-    folder = save_model(family)
-    name = "n_positions" if family == "gpt2" else "max_position_embeddings"
-    edit_config(folder, **{name: length})
-    message = refusal(folder)
-    assert "must have max_position_embeddings >= 1" in message or "bad config.json" in message
-
-
-@pytest.mark.parametrize("end", ["abc", ["abc"], {}, 1.5, [[2]], True])
-def test_an_end_token_that_is_no_id_is_refused(save_model: Save, end: Any) -> None:
-    folder = save_model()
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
-    assert "must have token ids as eos_token_id, got" in refusal(folder)
-
-
-def test_a_tokenizer_with_ids_beyond_the_embedding_is_refused(save_model: Save) -> None:
-    message = refusal(save_model(vocab_size=258))
-    assert "must have vocab_size >= 259, the ids of its tokenizer, got 258" in message
-
-
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "empty"])
 def test_broken_weights_are_refused(save_model: Save, damage: str) -> None:
     folder = save_model()
@@ -163,77 +106,6 @@ def test_missing_weights_are_refused_instead_of_random(save_model: Save) -> None
     edit_config(folder, num_hidden_layers=4)
     message = refusal(folder)
     assert "weights that do not fit its config.json: 9 tensors are missing" in message
-
-
-def test_pickled_weights_are_refused(save_model: Save) -> None:
-    folder = save_model()
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    message = refusal(folder)
-    assert "must have its weights as *.safetensors, found only pytorch_model.bin" in message
-
-
-def test_a_folder_without_weights_is_refused(save_model: Save) -> None:
-    folder = save_model()
-    (folder / "model.safetensors").unlink()
-    assert "must have its weights as *.safetensors, found none" in refusal(folder)
-
-
-def test_a_model_with_code_of_its_own_is_refused_and_not_run(save_model: Save) -> None:
-    folder = save_model()
-    edit_config(folder, model_type="own", auto_map={"AutoConfig": "own.Config"})
-    (folder / "own.py").write_text("raise SystemExit('ran')")
-    assert "needs code of its own, which specviz never runs" in refusal(folder)
-
-
-def test_an_unknown_model_type_is_refused(save_model: Save) -> None:
-    folder = save_model()
-    edit_config(folder, model_type="unheard-of")
-    assert "has model_type 'unheard-of', which transformers" in refusal(folder)
-
-
-@pytest.mark.parametrize("kind", [["llama"], {}, 3, None, [[[["llama"]]]]])
-def test_a_model_type_that_is_no_name_is_refused(save_model: Save, kind: Any) -> None:
-    folder = save_model()
-    edit_config(folder, model_type=kind)
-    assert f"has model_type {kind!r}, which transformers" in refusal(folder)
-
-
-@pytest.mark.parametrize("damage", ["missing", "garbage"])
-def test_a_tokenizer_that_cannot_be_read_is_refused(save_model: Save, damage: str) -> None:
-    folder = save_model()
-    if damage == "missing":
-        (folder / "tokenizer.json").unlink()
-    else:
-        (folder / "tokenizer.json").write_text("{}")
-    assert "has no tokenizer that can be read" in refusal(folder)
-
-
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
-        ({"model_type": "t5"}, "is an encoder-decoder (t5)"),
-        ({"model_type": "vit"}, "is no causal language model (vit)"),
-        ({"model_type": "mamba"}, "is recurrent (mamba)"),
-        ({"model_type": "rwkv"}, "is recurrent (rwkv)"),
-        ({"model_type": "recurrent_gemma"}, "cannot take back rejected tokens"),
-        ({"model_type": "mistral", "sliding_window": 64}, "sliding_attention layers (mistral)"),
-        ({"model_type": "gemma2"}, "sliding_attention layers (gemma2)"),
-        ({"model_type": "jamba"}, "cannot take back rejected tokens"),
-        ({"model_type": "lfm2"}, "cannot take back rejected tokens"),
-        ({"model_type": "qwen3_next"}, "cannot take back rejected tokens"),
-        ({"model_type": "gpt_neo"}, "local_attention layers (gpt_neo)"),
-        (
-            {"model_type": "llama", "quantization_config": {"quant_method": "gptq"}},
-            "has quantised weights",
-        ),
-    ],
-    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
-)
-def test_what_cannot_be_rolled_back_is_refused_before_weights_are_read(
-    tmp_path: Path, config: dict[str, Any], reason: str
-) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert reason in refusal(tmp_path)
 
 
 def test_a_model_that_ignores_positions_is_refused(save_model: Save) -> None:

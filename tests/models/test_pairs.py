@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.models import pairs
+from specviz.models import pairs, placement
 from specviz.models.catalog import Pair, custom_pair, pair_named
 from specviz.models.loading import load_model, load_surveyed
+from specviz.models.pair_check import check_pair_sources
 from specviz.models.pairs import check_pair, load_pair, needs_missing
 from specviz.models.parts import Need
 from specviz.models.self_drafting import SelfDrafting
 from specviz.models.survey import Survey
+from tests.models.hub_stub import HubStub
 
 Save = Callable[..., Path]
 NOTHING = frozenset[Need]()
@@ -170,6 +172,64 @@ def test_a_foreign_draft_may_have_other_tokens(saved_pair: Pair, tiny_tokenizer:
     foreign = load_pair(saved_pair, "cpu", needs=need(Need.FOREIGN_DRAFT)).parts.foreign
     assert foreign is not None
     assert foreign.info.vocab_size == 260
+
+
+def test_nothing_is_fetched_for_a_pair_that_cannot_run(
+    saved_pair: Pair, hub: HubStub, tiny_tokenizer: Any
+) -> None:
+    hub.folders = {"owner/a": Path(saved_pair.target), "owner/b": Path(saved_pair.draft)}
+    hub_pair = custom_pair("owner/a", "owner/b")
+    hub.files = [("model.safetensors", 30 * 10**9)]
+    assert "must be at most 20 GB" in refusal(hub_pair, Need.DRAFT)
+    tiny_tokenizer(extra=("ab",)).save_pretrained(saved_pair.draft)
+    assert "must share the vocabulary of target 'owner/a'" in refusal(hub_pair, Need.DRAFT)
+    assert not hub.fetched_weights
+
+
+def test_a_pair_that_does_not_fit_is_refused_before_it_is_loaded(
+    saved_pair: Pair, loads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "free_bytes", lambda device: 10**6)
+    message = refusal(saved_pair, Need.DRAFT)
+    assert message.startswith(
+        "pair 'custom' needs about 0.00 GB in float32, 0.00 GB are free (cpu)"
+    )
+    assert loads == []
+
+
+class Room:
+    """A machine with so much memory, of which the models in the store take theirs."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def free_bytes(self, device: Any) -> int:
+        held = pairs._store.idle(())
+        return self._size - sum(thing.info.bytes for key, thing in held if key[0] == "model")
+
+
+def test_models_that_are_not_used_make_room(
+    saved_pair: Pair, save_model: Save, loads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
+    other = str(save_model("llama", "other"))
+    needed = check_pair_sources(custom_pair(other, other), "cpu").bytes_needed
+    held = sum(thing.info.bytes for _, thing in pairs._store.idle(()))
+    monkeypatch.setattr(placement, "free_bytes", Room(held + needed - 1).free_bytes)
+    load_pair(custom_pair(saved_pair.target, other), "cpu", needs=need(Need.DRAFT))
+    kept = {Path(key[1]).name for key, _ in pairs._store.idle(())}
+    assert kept == {"target", "other"}
+
+
+def test_where_room_cannot_be_made_nothing_is_dropped(
+    saved_pair: Pair, save_model: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
+    held = sum(thing.info.bytes for _, thing in pairs._store.idle(()))
+    monkeypatch.setattr(placement, "free_bytes", Room(held + 10_000).free_bytes)
+    large = save_model("llama", "large", num_hidden_layers=12)
+    assert "needs about" in refusal(custom_pair(str(large), str(large)), Need.DRAFT)
+    assert len(pairs._store.idle(())) == 2
 
 
 def test_other_tokens_are_refused(save_model: Save, tiny_tokenizer: Any) -> None:

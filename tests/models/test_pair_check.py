@@ -1,0 +1,177 @@
+"""A pair is judged before its weights are fetched: vocabularies, memory, licences, dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import errors
+from transformers import AutoTokenizer
+
+from specviz.errors import InputError
+from specviz.models import pair_check, placement
+from specviz.models.catalog import custom_pair
+from specviz.models.pair_check import CACHE_TOKENS, PairReport, check_pair_sources
+from specviz.models.parts import Need
+from specviz.models.vocabulary import Relation
+from tests.models.hub_stub import HubStub, answer
+
+Save = Callable[..., Path]
+CHAT = "{% for turn in messages %}{{ turn.content }}<|endoftext|>{% endfor %}"
+
+
+def give_tokens(folder: Path, *pieces: str, tiny_tokenizer: Any) -> None:
+    tiny_tokenizer(extra=pieces).save_pretrained(folder)
+
+
+def give_chat(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture
+def folders(save_model: Save) -> tuple[Path, Path]:
+    return save_model("llama", "target"), save_model("gpt2", "draft", num_hidden_layers=1)
+
+
+def report(folders: tuple[Path, Path], *needs: Need, dtype: str = "float32") -> PairReport:
+    pair = custom_pair(*map(str, folders))
+    return check_pair_sources(pair, "cpu", dtype, frozenset(needs or {Need.DRAFT}))
+
+
+def test_a_plain_pair_has_no_problem(folders: tuple[Path, Path]) -> None:
+    found = report(folders)
+    assert (found.problems, found.warnings) == ((), ())
+    assert (found.vocabulary, found.shared_tokens) == (Relation.EQUAL, 1)
+    assert (found.device, found.dtype, found.instruct, found.gated) == (
+        "cpu",
+        "float32",
+        False,
+        False,
+    )
+    assert found.download_bytes == 0
+
+
+def test_weights_and_caches_of_what_is_needed_are_counted(folders: tuple[Path, Path]) -> None:
+    target = report(folders, Need.LAYERS)
+    both = report(folders)
+    assert target.vocabulary is None
+    assert target.shared_tokens is None
+    draft_cache = 2 * 1 * 32 * CACHE_TOKENS * 4  # keys and values, one layer, width, float32
+    assert both.bytes_needed - target.bytes_needed > draft_cache
+    assert report(folders, dtype="bfloat16").bytes_needed * 2 == both.bytes_needed
+
+
+def test_padding_is_told_from_equal_tokens(save_model: Save) -> None:
+    padded = save_model("llama", "target"), save_model("llama", "draft", vocab_size=270)
+    found = report(padded)
+    assert (found.vocabulary, found.problems) == (Relation.PADDED, ())
+
+
+def test_other_tokens_are_a_problem_for_a_draft_model_and_the_way_out_is_named(
+    folders: tuple[Path, Path], tiny_tokenizer: Any
+) -> None:
+    give_tokens(folders[0], "ab", "xy", tiny_tokenizer=tiny_tokenizer)
+    give_tokens(folders[1], "cd", tiny_tokenizer=tiny_tokenizer)
+    found = report(folders)
+    assert found.vocabulary is Relation.DIFFERENT
+    assert found.shared_tokens == 256 / 261
+    (problem,) = found.problems
+    assert "token 259 is 'ab' and 'cd'" in problem
+    assert "a method that takes drafts of another vocabulary" in problem
+
+
+def test_for_a_foreign_draft_other_tokens_are_no_problem(
+    folders: tuple[Path, Path], tiny_tokenizer: Any
+) -> None:
+    give_tokens(folders[1], "cd", tiny_tokenizer=tiny_tokenizer)
+    found = report(folders, Need.FOREIGN_DRAFT)
+    assert (found.vocabulary, found.problems) == (Relation.DIFFERENT, ())
+
+
+def test_a_pair_that_does_not_fit_says_so_with_both_sizes(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "free_bytes", lambda device: 10**6)
+    found = report(folders)
+    assert found.bytes_free == 10**6
+    (problem,) = found.problems
+    assert problem.startswith("pair 'custom' needs about 0.00 GB in float32, 0.00 GB are free")
+
+
+def test_a_need_that_the_pair_lacks_is_a_problem(folders: tuple[Path, Path]) -> None:
+    assert "has no Medusa heads" in report(folders, Need.MEDUSA).problems[0]
+
+
+def test_a_machine_that_does_not_say_has_room(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "free_bytes", lambda device: None)
+    found = report(folders)
+    assert (found.bytes_free, found.problems) == (None, ())
+
+
+def test_instruct_models_are_told_and_a_mixed_pair_is_warned_of(
+    folders: tuple[Path, Path],
+) -> None:
+    give_chat(folders[0])
+    mixed = report(folders)
+    assert mixed.instruct
+    assert mixed.warnings == (
+        "the target is an instruct model and the draft a base model: expect less accepted",
+    )
+    give_chat(folders[1])
+    assert report(folders).warnings == ()
+
+
+def test_a_draft_as_large_as_its_target_is_warned_of(save_model: Save) -> None:
+    same = save_model("llama", "target"), save_model("llama", "draft")
+    assert report(same).warnings == (
+        "the draft is not smaller than the target: it cannot make it faster",
+    )
+
+
+def test_float16_on_a_cpu_is_warned_of(folders: tuple[Path, Path]) -> None:
+    assert report(folders, dtype="float16").warnings[0].startswith("float16 is slow on a CPU")
+
+
+def test_models_of_the_hub_are_judged_without_their_weights(
+    folders: tuple[Path, Path], hub: HubStub
+) -> None:
+    hub.folders, hub.is_gated = {"owner/target": folders[0], "owner/draft": folders[1]}, True
+    for folder in folders:
+        (folder / "model.safetensors").unlink()
+    found = check_pair_sources(custom_pair("owner/target", "owner/draft"), "cpu")
+    assert (found.problems, found.gated, found.download_bytes) == ((), True, 2 * 10**9)
+    assert not hub.fetched_weights
+
+
+def test_a_download_beyond_the_limit_is_a_problem(folders: tuple[Path, Path], hub: HubStub) -> None:
+    hub.folders = {"owner/target": folders[0], "owner/draft": folders[1]}
+    hub.files = [("model.safetensors", 30 * 10**9)]
+    found = check_pair_sources(custom_pair("owner/target", "owner/draft"), "cpu")
+    assert "model 'owner/target' must be at most 20 GB" in found.problems[0]
+
+
+def test_a_source_that_cannot_be_looked_at_is_refused(hub: HubStub) -> None:
+    hub.failure = errors.GatedRepoError("gated", response=answer(403))
+    with pytest.raises(InputError, match="model 'owner/target' is gated: accept its terms"):
+        check_pair_sources(custom_pair("owner/target", "owner/draft"), "cpu")
+
+
+def test_one_source_in_two_roles_is_looked_at_once(
+    save_model: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    look = pair_check.survey_model
+    monkeypatch.setattr(
+        pair_check, "survey_model", lambda source, *rest: seen.append(source) or look(source, *rest)
+    )
+    folder = str(save_model())
+    found = report((Path(folder), Path(folder)), Need.DRAFT, Need.FOREIGN_DRAFT)
+    assert seen == [folder]
+    alone = report((Path(folder), Path(folder)), Need.TEXT)
+    assert found.bytes_needed == alone.bytes_needed
