@@ -30,6 +30,8 @@ def check_config(name: str, config: Any) -> None:
         raise InputError(f"model {name!r} is an encoder-decoder ({kind}): {_CHOOSE}")
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise InputError(f"model {name!r} is no causal language model ({kind}): {_CHOOSE}")
+    if config.get_text_config(decoder=True) is not config:
+        raise InputError(f"model {name!r} reads more than text ({kind}): {_CHOOSE}")
     if getattr(config, "quantization_config", None) is not None:
         raise InputError(f"model {name!r} has quantised weights: choose the plain model")
     if any(word in kind for word in _RECURRENT):
@@ -37,7 +39,7 @@ def check_config(name: str, config: Any) -> None:
     others = sorted(_layer_kinds(config) - {"full_attention"})
     if others:
         raise InputError(f"model {name!r} has {', '.join(others)} layers ({kind}), {_NO_ROLLBACK}")
-    length = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
+    length = getattr(config, "max_position_embeddings", None)
     if length is not None and (type(length) is not int or length < 1):
         shown = reprlib.repr(length)
         raise InputError(f"model {name!r} must have max_position_embeddings >= 1, got {shown}")
@@ -48,6 +50,8 @@ _NO_ROLLBACK = f"which cannot take back rejected tokens: {_CHOOSE}"
 
 
 def _layer_kinds(config: Any) -> set[str]:
+    if not hasattr(config, "num_hidden_layers"):
+        return {"unknown"}
     kinds, _ = get_layer_types_and_kwargs(config)
     local = {"local_attention"} if "local" in getattr(config, "attention_layers", ()) else set()
     return {str(kind) for kind in kinds} | local

@@ -43,7 +43,7 @@ class Survey:
 
     def cache_bytes(self, dtype: torch.dtype, tokens: int) -> int:
         """What the keys and values of so many tokens take, all layers together."""
-        config = self.config.get_text_config(decoder=True)
+        config = self.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return 2 * int(config.num_hidden_layers * heads * size) * tokens * dtype.itemsize

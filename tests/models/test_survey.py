@@ -184,6 +184,9 @@ def test_a_tokenizer_that_cannot_be_read_is_refused(save_model: Save, damage: st
     [
         ({"model_type": "t5"}, "is an encoder-decoder (t5)"),
         ({"model_type": "vit"}, "is no causal language model (vit)"),
+        ({"model_type": "gemma3"}, "reads more than text (gemma3)"),
+        ({"model_type": "llama4"}, "reads more than text (llama4)"),
+        ({"model_type": "blt"}, "unknown layers (blt)"),
         ({"model_type": "mamba"}, "is recurrent (mamba)"),
         ({"model_type": "rwkv"}, "is recurrent (rwkv)"),
         ({"model_type": "recurrent_gemma"}, "cannot take back rejected tokens"),
