@@ -78,6 +78,24 @@ def test_a_base_model_with_its_family_s_template_is_a_base_model(
     assert base.decode(base.encode("Why?")) == "Why?"
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for t in messages %}<|story|>{{ t.role }}\n{{ t.content }}{{ eos_token }}\n{% endfor %}",
+        "{{ bos_token }}{% for t in messages %}{% if t.role == 'user' %}[INST] {{ t.content }} "
+        "[/INST]{% else %} {{ t.content }}{{ eos_token }}{% endif %}{% endfor %}",
+    ],
+    ids=["turns with names", "instructions in brackets"],
+)
+def test_templates_of_both_usual_shapes_make_an_instruct_model(
+    tokenizer: PreTrainedTokenizerFast, template: str
+) -> None:
+    tokenizer.chat_template = template
+    instruct = codec(tokenizer)
+    assert instruct.is_instruct
+    assert "Why?" in instruct.decode(instruct.encode("Why?"))
+
+
 @pytest.mark.parametrize("ends", [(END,), (1, END), (END, 99)])
 def test_one_end_token_of_the_template_is_enough(
     tokenizer: PreTrainedTokenizerFast, ends: tuple[int, ...]
