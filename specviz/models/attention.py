@@ -1,13 +1,15 @@
 """Attention of one forward over a cache: grouped heads, one mask for all layers.
 
 Knows nothing of weights or positions. Letters: B rows, N query tokens, T = B * N, E = the slots up
-to the last of them, A query heads, G key-value heads, R = A / G, D head size.
+to the last of them, S slots that a tree mask covers, A query heads, G key-value heads, R = A / G,
+D head size.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -72,3 +74,27 @@ class Attention:
         mixed = F.scaled_dot_product_attention(packed, keys, values, self.mask)
         unpacked = (self.rows, heads.keys, heads.group, self.count, heads.size)
         return mixed.view(unpacked).permute(0, 3, 1, 2, 4)  # [B, N, G, R, D]
+
+
+def attention(
+    cache: SlotCache, start: int, heads: Heads, hidden: Tensor, rows: int, tree_mask: Tensor | None
+) -> Attention:
+    """Attention of the tokens `hidden` [T, W] that stand at `start`, …; `tree_mask` is [N, S].
+
+    No mask for a single token, nor for a prompt into an empty cache.
+    """
+    count = hidden.shape[0] // rows
+    is_free = tree_mask is None and (count == 1 or start == 0)
+    mask = None if is_free else _mask(hidden, start + count, count, heads.group, tree_mask)
+    return Attention(cache, start, heads, rows, count, mask, is_free and count > 1)
+
+
+def _mask(
+    like: Tensor, end: int, count: int, group: int, tree_mask: Tensor | None
+) -> Tensor:  # [R * N, E]
+    """0 where a token sees a slot, minus infinity elsewhere."""
+    if tree_mask is None:
+        tree_mask = torch.ones((count, count), dtype=torch.bool, device=like.device).tril()
+    mask = like.new_zeros((count, end))
+    mask[:, end - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
+    return mask.repeat(group, 1) if group > 1 else mask

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from specviz.models.projection import compact_dtype
+
 LEVELS = 127  # symmetric: -127 … 127
 KERNEL_ROWS = 16  # with more rows, widening the whole matrix first is faster on CPU
 KERNEL_INPUTS = 32  # the CPU kernel reads past the end of rows that are no multiple of this
@@ -29,9 +31,7 @@ class Int8Projection:
         self._scale = scale
         self.bias = bias
         self._kernel_rows = 0 if weight.shape[1] % KERNEL_INPUTS else KERNEL_ROWS
-        self._wide = torch.float32
-        if torch._C._has_mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported():
-            self._wide = torch.bfloat16
+        self._wide = compact_dtype(weight.device)
 
     @property
     def weight(self) -> Tensor:  # [O, I] float32

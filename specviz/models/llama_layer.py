@@ -45,7 +45,7 @@ class LlamaLayer:
     """Weights and forward of one layer."""
 
     heads: Heads
-    input_norm: RootMeanSquareNorm
+    input_norm: RootMeanSquareNorm | None  # none in an EAGLE head
     qkv: Product  # queries, keys and values joined
     head_norm: RootMeanSquareNorm | None  # of queries and keys (Qwen3)
     out: Product
@@ -58,7 +58,8 @@ class LlamaLayer:
         self, hidden: Tensor, angles: tuple[Tensor, Tensor], attend: Attention, index: int
     ) -> Tensor:  # [T, W] -> [T, W]
         heads = self.heads
-        joined = self.qkv(self.input_norm(hidden)).view(hidden.shape[0], -1, heads.size)
+        normed = hidden if self.input_norm is None else self.input_norm(hidden)
+        joined = self.qkv(normed).view(hidden.shape[0], -1, heads.size)
         turned = joined.narrow(1, 0, heads.queries + heads.keys)
         rotate(turned if self.head_norm is None else self.head_norm(turned), angles, out=turned)
         hidden = self.out.add_to(hidden, attend(index, joined))
@@ -74,6 +75,11 @@ class LlamaLayer:
             gate_up=convert(self.gate_up),
             down=convert(self.down),
         )
+
+
+def take_heads(config: Any) -> Heads:
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return Heads(config.num_attention_heads, config.num_key_value_heads, size)
 
 
 def take_layer(layers: nn.ModuleList, index: int, heads: Heads) -> LlamaLayer:

@@ -2,8 +2,7 @@
 
 Llama, SmolLM2, Mistral with full attention, Qwen2 and Qwen3. Knows nothing of loading, text or
 drafting; `library_model` is the reference that it equals. Letters: B rows, N query tokens,
-T = B * N, E = the slots up to the last of them, S slots that a tree mask covers, A query heads,
-G key-value heads, R = A / G, D head size, W hidden size, V vocabulary.
+T = B * N, S slots that a tree mask covers, W hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.models.attention import Attention, Heads
+from specviz.models.attention import attention
 from specviz.models.cache import SlotCache
 from specviz.models.language_model import ForwardOutput, KeyValueCache
-from specviz.models.llama_layer import LlamaLayer, take_layer, take_norm
+from specviz.models.llama_layer import LlamaLayer, take_heads, take_layer, take_norm
 from specviz.models.local_model import LocalModel
 from specviz.models.projection import Product, Projection
-from specviz.models.rotary import FIXED_KINDS, Rotary
+from specviz.models.rotary import Rotary, is_fixed
 from specviz.records import ModelInfo
 
 FAMILY = ("llama", "mistral", "qwen2", "qwen3")
@@ -31,11 +30,7 @@ TIED_COPY_BYTES = 64 << 20  # a tied output matrix up to this size is copied to 
 
 def is_supported(config: Any) -> bool:
     """Whether this loop computes what the model of that configuration computes."""
-    return (
-        config.model_type in FAMILY
-        and config.hidden_act == "silu"
-        and config.rope_parameters.get("rope_type", "default") in FIXED_KINDS
-    )
+    return config.model_type in FAMILY and config.hidden_act == "silu" and is_fixed(config)
 
 
 class LlamaModel(LocalModel):
@@ -44,7 +39,7 @@ class LlamaModel(LocalModel):
     def __init__(self, module: Any, info: ModelInfo) -> None:
         body = module.model
         super().__init__(info, body.embed_tokens.weight.detach())
-        self._heads = _heads(module.config)
+        self._heads = take_heads(module.config)
         self._rotary = Rotary(body.rotary_emb, self.dtype, self.device)
         self.layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
         self._norm = take_norm(body.norm)
@@ -97,9 +92,8 @@ class LlamaModel(LocalModel):
     ) -> Tensor:  # [T, W]
         """See `LayeredModel.run_layers`."""
         assert isinstance(cache, SlotCache)
-        count = hidden.shape[0] // rows
-        angles = self._rotary.angles(position_ids, start + count)
-        attend = self._attention(cache, start, rows, count, tree_mask)
+        angles = self._rotary.angles(position_ids, start + hidden.shape[0] // rows)
+        attend = attention(cache, start, self._heads, hidden, rows, tree_mask)
         for index in layers:
             hidden = self.layers[index](hidden, angles, attend, index)
         return hidden
@@ -112,27 +106,6 @@ class LlamaModel(LocalModel):
 
     def output(self, features: Tensor) -> Tensor:  # [T, W] -> [T, V]
         return self.head(features)
-
-    def _attention(
-        self, cache: SlotCache, start: int, rows: int, count: int, tree_mask: Tensor | None
-    ) -> Attention:
-        """No mask for a single token, nor for a prompt into an empty cache."""
-        is_free = tree_mask is None and (count == 1 or start == 0)
-        mask = None if is_free else self._mask(start + count, count, tree_mask)
-        return Attention(cache, start, self._heads, rows, count, mask, is_free and count > 1)
-
-    def _mask(self, end: int, count: int, tree_mask: Tensor | None) -> Tensor:  # [R * N, E]
-        """0 where a token sees a slot, minus infinity elsewhere."""
-        if tree_mask is None:
-            tree_mask = torch.ones((count, count), dtype=torch.bool, device=self.device).tril()
-        mask = torch.zeros((count, end), dtype=self.dtype, device=self.device)
-        mask[:, end - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
-        return mask.repeat(self._heads.group, 1) if self._heads.group > 1 else mask
-
-
-def _heads(config: Any) -> Heads:
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return Heads(config.num_attention_heads, config.num_key_value_heads, size)
 
 
 def _take_head(module: Any, vocab_size: int) -> Projection:

@@ -88,5 +88,13 @@ def _has_onednn(weight: Tensor) -> bool:
     if weight.device.type != "cpu" or not torch._C._has_mkldnn or _ONEDNN is None:
         return False
     if weight.dtype is torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        return compact_dtype(weight.device) is torch.bfloat16
     return weight.dtype is torch.float32
+
+
+def compact_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the device multiplies it at full speed, else float32."""
+    if device.type != "cpu":
+        return torch.bfloat16
+    is_fast = torch._C._has_mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.bfloat16 if is_fast else torch.float32

@@ -15,6 +15,11 @@ FIRST_POSITIONS = 1024
 FIXED_KINDS = ("default", "linear", "llama3", "yarn")  # their angles depend on the position alone
 
 
+def is_fixed(config: Any) -> bool:
+    """Whether the angles of that configuration can be looked up."""
+    return config.rope_parameters.get("rope_type", "default") in FIXED_KINDS
+
+
 class Rotary:
     """The rotation of a loaded model, looked up instead of computed at each step."""
 

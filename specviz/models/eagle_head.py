@@ -1,0 +1,126 @@
+"""An EAGLE head: one decoder layer that foretells the target's next hidden state.
+
+Li et al., EAGLE (2401.15077). Knows nothing of trees or sampling. Letters: N tokens, W hidden size,
+V vocabulary, S slots that a tree mask covers, D head size.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from specviz.models.attention import attention
+from specviz.models.cache import SlotCache
+from specviz.models.head_folder import HeadFolder
+from specviz.models.language_model import LanguageModel
+from specviz.models.llama_layer import LlamaLayer, RootMeanSquareNorm, take_heads
+from specviz.models.projection import Projection
+from specviz.models.rotary import Rotary, is_fixed
+
+
+class EagleHead:
+    """Pair t, [embedding of token t + 1 ; feature of t] at position t, gives the feature of t + 1.
+
+    A feature is the hidden state after the final norm; the target's own output matrix turns the
+    foretold one into the law of token t + 2. No norm before attention, none at the end.
+    """
+
+    def __init__(
+        self, target: LanguageModel, fuse: Projection, layer: LlamaLayer, rotary: Rotary, size: int
+    ) -> None:
+        self._target = target
+        self._fuse = fuse  # [W, 2 W]
+        self._layer = layer
+        self._rotary = rotary
+        self.bytes = size
+
+    @classmethod
+    def open(cls, folder: Path, target: LanguageModel) -> EagleHead:
+        """Raises InputError where the folder is broken or made for another kind of target."""
+        source = HeadFolder("EAGLE head", folder)
+        source.fit_width(target.info)
+        source.number("vocab_size", least=target.info.vocab_size)
+        config, width = _config(source), target.info.hidden_size
+
+        def matrix(name: str, *shape: int) -> Tensor:
+            return source.tensor(name, shape, target.dtype, target.device)
+
+        fuse = Projection(matrix("fc.weight", width, 2 * width))
+        layer = _layer(config, matrix)
+        source.finish()
+        rotary = Rotary(LlamaRotaryEmbedding(config).to(target.device), target.dtype, target.device)
+        return cls(target, fuse, layer, rotary, source.bytes)
+
+    def new_cache(self, capacity: int) -> SlotCache:
+        """An empty cache for at most `capacity` pairs."""
+        return SlotCache(1, capacity)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        token_ids: Tensor,  # [N] int64, token t + 1
+        features: Tensor,  # [N, W], of t
+        position_ids: Tensor,  # [N] int64, t
+        cache: SlotCache,
+        tree_mask: Tensor | None = None,  # [N, S] bool
+        last_only: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Run N pairs behind the cache; logits of t + 2 [N, V] and features of t + 1 [N, W].
+
+        `tree_mask`, `last_only` (logits [1, V]) and errors are those of `LanguageModel.forward`;
+        no position may be larger than its pair's slot.
+        """
+        cache.check_room(count := token_ids.shape[0])
+        hidden = self._fuse(torch.cat((self._target.embed(token_ids), features), dim=-1))
+        angles = self._rotary.angles(position_ids, cache.length + count)
+        attend = attention(cache, cache.length, self._layer.heads, hidden, 1, tree_mask)
+        foretold = self._layer(hidden, angles, attend, 0)
+        cache.advance(count)
+        return self._target.output(foretold[-1:] if last_only else foretold), foretold
+
+
+def _config(source: HeadFolder) -> Any:
+    for key in ("num_attention_heads", "num_key_value_heads", "intermediate_size"):
+        source.number(key)
+    try:
+        config = LlamaConfig.from_dict(source.config)
+        heads = take_heads(config)
+        is_known = config.hidden_act == "silu" and is_fixed(config)
+    except Exception as error:  # a configuration class may raise anything for odd values
+        raise source.error(f"has a bad config.json: {' '.join(str(error).split())[:200]}") from None
+    if not is_known or heads.queries % heads.keys:
+        raise source.error(
+            "must be a layer of the Llama family: silu, fixed rotary angles, and "
+            "num_attention_heads a multiple of num_key_value_heads"
+        )
+    return config
+
+
+def _layer(config: Any, matrix: Any) -> LlamaLayer:
+    heads, width, inner = take_heads(config), config.hidden_size, config.intermediate_size
+    queries, keys = heads.queries * heads.size, heads.keys * heads.size
+    attention, mlp = "layers.0.self_attn", "layers.0.mlp"
+    joined = [
+        matrix(f"{attention}.{name}_proj.weight", size, width)
+        for name, size in (("q", queries), ("k", keys), ("v", keys))
+    ]
+    gate_up = [matrix(f"{mlp}.{name}_proj.weight", inner, width) for name in ("gate", "up")]
+    out = matrix(f"{attention}.o_proj.weight", width, queries)
+    down = matrix(f"{mlp}.down_proj.weight", width, inner)
+    norm = matrix("layers.0.post_attention_layernorm.weight", width)
+    return LlamaLayer(
+        heads=heads,
+        input_norm=None,
+        qkv=Projection(torch.cat(joined)),
+        head_norm=None,
+        out=Projection(out),
+        mlp_norm=RootMeanSquareNorm(norm, config.rms_norm_eps),
+        gate_up=Projection(torch.cat(gate_up)),
+        down=Projection(down),
+        parameters=sum(weight.numel() for weight in (*joined, *gate_up, out, down, norm)),
+    )

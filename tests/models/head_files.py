@@ -1,0 +1,68 @@
+"""Writes random drafting heads into folders of a test, in the format that they ship in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import LlamaConfig
+
+WIDTH, VOCAB = 32, 61  # those of the tiny models
+
+
+def save_head(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def medusa_parts(
+    heads: int = 3, vocabulary: int = VOCAB
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    config = {
+        "heads": heads,
+        "hidden_size": WIDTH,
+        "vocab_size": vocabulary,
+        "accuracies": [[0.6 - 0.1 * i, 0.1, 0.05] for i in range(heads)],
+    }
+    tensors = {}
+    for i in range(heads):
+        tensors[f"heads.{i}.residual.weight"] = 0.2 * torch.randn(WIDTH, WIDTH)
+        tensors[f"heads.{i}.residual.bias"] = 0.2 * torch.randn(WIDTH)
+        tensors[f"heads.{i}.output.weight"] = torch.randn(vocabulary, WIDTH)
+    return config, {name: tensor.bfloat16() for name, tensor in tensors.items()}
+
+
+def eagle_parts(**changes: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    shape: dict[str, Any] = dict(
+        vocab_size=VOCAB,
+        hidden_size=WIDTH,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+    )
+    config = LlamaConfig(**{**shape, **changes})
+    keys = config.num_key_value_heads * config.head_dim
+    inner, queries = config.intermediate_size, config.num_attention_heads * config.head_dim
+    sizes = {
+        "fc": (WIDTH, 2 * WIDTH),
+        "layers.0.self_attn.q_proj": (queries, WIDTH),
+        "layers.0.self_attn.k_proj": (keys, WIDTH),
+        "layers.0.self_attn.v_proj": (keys, WIDTH),
+        "layers.0.self_attn.o_proj": (WIDTH, queries),
+        "layers.0.post_attention_layernorm": (WIDTH,),
+        "layers.0.mlp.gate_proj": (inner, WIDTH),
+        "layers.0.mlp.up_proj": (inner, WIDTH),
+        "layers.0.mlp.down_proj": (WIDTH, inner),
+    }
+    tensors = {
+        f"{name}.weight": (0.3 * torch.randn(size)).bfloat16() for name, size in sizes.items()
+    }
+    return config.to_dict(), tensors

@@ -1,0 +1,158 @@
+"""An EAGLE head equals a plain forward of its weights, in chains, trees and after a cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.eagle_head import EagleHead
+from specviz.models.language_model import LanguageModel
+from specviz.models.library_model import LibraryModel
+from specviz.models.llama_model import LlamaModel
+from tests.models.head_files import WIDTH, eagle_parts, save_head
+
+SHAPES: tuple[dict[str, Any], ...] = (
+    {},
+    {"num_key_value_heads": 4, "rms_norm_eps": 1e-3},
+    {"head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
+)
+
+
+class PlainEagle:
+    """The head spelled out: one sequence of pairs, no cache, float64."""
+
+    def __init__(
+        self, config: dict[str, Any], tensors: dict[str, Tensor], target: LanguageModel
+    ) -> None:
+        self.config = config
+        self.weights = {name: tensor.double() for name, tensor in tensors.items()}
+        self.target = target
+
+    def __call__(self, token_ids: Tensor, features: Tensor) -> Tensor:  # [N], [N, W] -> [N, W]
+        embedded = self.target.embed(token_ids).double()
+        hidden = self.times("fc", torch.cat((embedded, features.double()), dim=1))
+        hidden = hidden + self.times("layers.0.self_attn.o_proj", self.attend(hidden))
+        scale = (hidden.pow(2).mean(-1, keepdim=True) + self.config["rms_norm_eps"]).rsqrt()
+        normed = hidden * scale * self.weights["layers.0.post_attention_layernorm.weight"]
+        gate = F.silu(self.times("layers.0.mlp.gate_proj", normed))
+        up = self.times("layers.0.mlp.up_proj", normed)
+        return hidden + self.times("layers.0.mlp.down_proj", gate * up)
+
+    def times(self, name: str, x: Tensor) -> Tensor:
+        return x @ self.weights[f"{name}.weight"].t()
+
+    def attend(self, hidden: Tensor) -> Tensor:
+        size, count = self.config["head_dim"], len(hidden)
+        heads = {
+            name: self.times(f"layers.0.self_attn.{name}_proj", hidden).view(count, -1, size)
+            for name in "qkv"
+        }
+        queries, keys = self.turned(heads["q"]), self.turned(heads["k"])
+        group = queries.shape[1] // keys.shape[1]
+        keys, values = (each.repeat_interleave(group, 1) for each in (keys, heads["v"]))
+        scores = torch.einsum("nad,mad->anm", queries, keys) / size**0.5
+        seen = torch.ones(count, count, dtype=torch.bool).tril()
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+        return torch.einsum("anm,mad->nad", weights, values).reshape(count, -1)
+
+    def turned(self, heads: Tensor) -> Tensor:  # [N, A, D], pair t at position t
+        half = heads.shape[-1] // 2
+        theta = self.config["rope_parameters"]["rope_theta"]
+        angles = torch.outer(
+            torch.arange(len(heads)).double(), theta ** -(torch.arange(half).double() / half)
+        )
+        cosines, sines = angles.cos()[:, None], angles.sin()[:, None]
+        first, second = heads.chunk(2, dim=-1)
+        return torch.cat((first * cosines - second * sines, second * cosines + first * sines), -1)
+
+
+@pytest.fixture(params=[LlamaModel, LibraryModel])
+def target(request: pytest.FixtureRequest, tiny_module: Any, tiny_info: Any) -> LanguageModel:
+    module = tiny_module("llama")
+    model: LanguageModel = request.param(module, tiny_info(module))
+    return model
+
+
+@pytest.fixture(params=range(len(SHAPES)))
+def both(
+    request: pytest.FixtureRequest, tmp_path: Path, target: LanguageModel
+) -> tuple[EagleHead, PlainEagle]:
+    config, tensors = eagle_parts(**SHAPES[request.param])
+    head = EagleHead.open(save_head(tmp_path, config, tensors), target)
+    return head, PlainEagle(config, tensors, target)
+
+
+IDS = torch.tensor([7, 3, 11, 42, 5, 19])
+
+
+def assert_same(left: Tensor, right: Tensor) -> None:
+    torch.testing.assert_close(left.double(), right, rtol=1e-4, atol=1e-4)
+
+
+def test_pairs_at_once_and_one_by_one_equal_the_plain_forward(
+    both: tuple[EagleHead, PlainEagle], target: LanguageModel
+) -> None:
+    head, plain = both
+    features = torch.randn(6, WIDTH)
+    expected = plain(IDS, features)
+    logits, foretold = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
+    assert_same(foretold, expected)
+    assert torch.equal(logits, target.output(foretold))
+    cache = head.new_cache(8)
+    for t in range(6):
+        _, foretold = head.forward(IDS[t, None], features[t, None], torch.tensor([t]), cache)
+        assert_same(foretold, expected[t, None])
+
+
+def test_last_only_gives_the_last_logits_and_all_features(
+    both: tuple[EagleHead, PlainEagle], target: LanguageModel
+) -> None:
+    head, plain = both
+    features = torch.randn(6, WIDTH)
+    cache = head.new_cache(8)
+    logits, foretold = head.forward(IDS, features, torch.arange(6), cache, last_only=True)
+    assert_same(foretold, plain(IDS, features))
+    assert torch.equal(logits, target.output(foretold[-1:]))
+
+
+def test_every_node_of_a_tree_fed_on_foretold_features_equals_its_path(
+    both: tuple[EagleHead, PlainEagle],
+) -> None:
+    """Two levels of drafting behind three pairs of the target; then the cache is cut again."""
+    head, plain = both
+    features = torch.randn(3, WIDTH)
+    cache = head.new_cache(16)
+    _, foretold = head.forward(IDS[:3], features, torch.arange(3), cache)
+    level = torch.tensor([4, 9, 2])  # three tokens behind the last pair
+    root = foretold[-1:].expand(3, -1)
+    mask = torch.eye(3, dtype=torch.bool)
+    _, first = head.forward(level, root, torch.tensor([3, 3, 3]), cache, mask)
+    mask = torch.tensor([[0, 1, 0, 1, 0], [0, 0, 1, 0, 1]], dtype=torch.bool)
+    deeper = torch.tensor([33, 50])  # below the second and the third
+    _, second = head.forward(deeper, first[1:], torch.tensor([4, 4]), cache, mask)
+    for node, parent in enumerate((1, 2)):
+        ids = torch.cat((IDS[:3], level[parent, None], deeper[node, None]))
+        path = torch.cat((features, foretold[-1:], first[parent, None]))
+        expected = plain(ids, path)
+        assert_same(first[parent], expected[3])
+        assert_same(second[node], expected[4])
+    cache.keep(3, [])
+    more = torch.randn(2, WIDTH)
+    _, after = head.forward(IDS[3:5], more, torch.tensor([3, 4]), cache)
+    assert_same(after, plain(IDS[:5], torch.cat((features, more)))[3:])
+
+
+def test_memory_is_that_of_the_weights_and_a_full_cache_is_refused(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    config, tensors = eagle_parts()
+    head = EagleHead.open(save_head(tmp_path, config, tensors), target)
+    assert head.bytes == sum(4 * tensor.numel() for tensor in tensors.values())
+    with pytest.raises(InputError, match="cache has 2 slots, 0 of them in use: no room for 3"):
+        head.forward(IDS[:3], torch.randn(3, WIDTH), torch.arange(3), head.new_cache(2))
