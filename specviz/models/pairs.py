@@ -46,12 +46,6 @@ class LoadedPair:
     parts: Parts
     codec: TextCodec
 
-    @property
-    def draft(self) -> LanguageModel:
-        """The draft, where it was needed."""
-        assert self.parts.draft is not None
-        return self.parts.draft
-
 
 def load_pair(
     pair: Pair,

@@ -81,7 +81,7 @@ def test_a_base_model_with_its_family_s_template_is_a_base_model(
 @pytest.mark.parametrize(
     "template",
     [
-        "{% for t in messages %}<|story|>{{ t.role }}\n{{ t.content }}{{ eos_token }}\n{% endfor %}",
+        "{% for t in messages %}<|story|>{{ t.role }}\n{{ t.content }}{{ eos_token }}{% endfor %}",
         "{{ bos_token }}{% for t in messages %}{% if t.role == 'user' %}[INST] {{ t.content }} "
         "[/INST]{% else %} {{ t.content }}{{ eos_token }}{% endif %}{% endfor %}",
     ],
