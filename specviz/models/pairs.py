@@ -6,23 +6,23 @@ Knows nothing of decoding; the caches of a run are the run's own.
 from __future__ import annotations
 
 import gc
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from specviz.errors import InputError
 from specviz.models.catalog import BUNDLED, Pair
+from specviz.models.eagle_head import EagleHead
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama_model import LlamaModel
 from specviz.models.loading import LoadedModel, load_surveyed, resolve_device, resolve_dtype
+from specviz.models.medusa_heads import MedusaHeads
 from specviz.models.model_folder import find_model_folder
 from specviz.models.pair_check import needed_bytes, source_problems, survey_pair
 from specviz.models.pair_needs import need_refusal, needed_models
 from specviz.models.pair_needs import needs_missing as needs_missing
-from specviz.models.parts import EagleHead, MedusaHeads, Need, Parts
+from specviz.models.parts import Need, Parts
 from specviz.models.placement import room_bytes, shortage
 from specviz.models.self_drafting import SelfDrafting, self_drafting
 from specviz.models.store import Key, Store
@@ -133,19 +133,14 @@ class _Loader:
         return draft.model
 
     def _medusa(self, target: LoadedModel) -> MedusaHeads:
-        return self._head("medusa", self.pair.medusa, target)
+        source = self.pair.medusa
+        key = self._key("medusa", source, self.pair.target)
+        return _store.get(key, lambda: MedusaHeads.open(_head_folder(source), target.model))
 
     def _eagle(self, target: LoadedModel) -> EagleHead:
-        return self._head("eagle", self.pair.eagle, target)
-
-    def _head(self, kind: str, source: str, target: LoadedModel) -> Any:
-        """A head belongs to its target, whose device and dtype it has."""
-        return _store.get(
-            self._key(kind, source, self.pair.target),
-            lambda: _open_head(
-                kind, find_model_folder(source, Settings.from_environment()), target.model
-            ),
-        )
+        source = self.pair.eagle
+        key = self._key("eagle", source, self.pair.target)
+        return _store.get(key, lambda: EagleHead.open(_head_folder(source), target.model))
 
     def _self_drafting(self, target: LoadedModel) -> SelfDrafting:
         if not isinstance(target.model, LlamaModel):
@@ -156,13 +151,8 @@ class _Loader:
         return (kind, *sources, self.device.type, str(self.dtype))
 
 
-def _open_head(kind: str, folder: Path, target: LanguageModel) -> Any:
-    name, reader = _HEADS[kind]
-    return getattr(importlib.import_module(f"specviz.models.{name}"), reader).open(folder, target)
-
-
-# until both are there to be imported
-_HEADS = {"medusa": ("medusa_heads", "MedusaHeads"), "eagle": ("eagle_head", "EagleHead")}
+def _head_folder(source: str) -> Path:
+    return find_model_folder(source, Settings.from_environment())
 
 
 def check_pair(target: LoadedModel, draft: LoadedModel) -> None:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
+from specviz.models.eagle_head import EagleHead
 from specviz.models.language_model import LanguageModel
 from specviz.models.loading import LoadedModel
+from specviz.models.medusa_heads import MedusaHeads
 from specviz.models.self_drafting import SelfDrafting as SelfDrafting
 from specviz.models.tokenizer import TextCodec
-
-MedusaHeads = Any  # until specviz.models.medusa_heads is there
-EagleHead = Any  # until specviz.models.eagle_head is there
 
 
 class Need(Enum):

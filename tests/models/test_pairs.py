@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,12 +12,15 @@ import pytest
 from specviz.errors import InputError
 from specviz.models import pairs, placement
 from specviz.models.catalog import Pair, custom_pair, pair_named
+from specviz.models.eagle_head import EagleHead
 from specviz.models.loading import load_model, load_surveyed
+from specviz.models.medusa_heads import MedusaHeads
 from specviz.models.pair_check import check_pair_sources
-from specviz.models.pairs import check_pair, load_pair, needs_missing
+from specviz.models.pairs import check_pair, load_pair
 from specviz.models.parts import Need
 from specviz.models.self_drafting import SelfDrafting
 from specviz.models.survey import Survey
+from tests.models.head_files import eagle_parts, medusa_parts, save_head
 from tests.models.hub_stub import HubStub
 
 Save = Callable[..., Path]
@@ -108,22 +110,21 @@ def test_the_bundled_pair_comes_from_the_models_folder(
     assert names == ("bundled target", "bundled draft", "bundled foreign draft")
 
 
-def test_heads_are_opened_once_for_their_target(
-    saved_pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[tuple[str, Path, Any]] = []
-
-    def read(kind: str, folder: Path, target: Any) -> Any:
-        opened.append((kind, folder, target))
-        return SimpleNamespace()
-
-    monkeypatch.setattr(pairs, "_open_head", read)
-    pair = replace(saved_pair, medusa=str(tmp_path), eagle=str(tmp_path))
+def test_heads_are_opened_once_for_their_target(saved_pair: Pair, tmp_path: Path) -> None:
+    medusa = save_head(tmp_path / "medusa", *medusa_parts(vocabulary=259))
+    eagle = save_head(tmp_path / "eagle", *eagle_parts(vocab_size=259))
+    pair = replace(saved_pair, medusa=str(medusa), eagle=str(eagle))
     needs = need(Need.MEDUSA, Need.EAGLE)
-    first, second = (load_pair(pair, "cpu", needs=needs) for _ in range(2))
-    assert opened == [(kind, tmp_path, first.target) for kind in ("medusa", "eagle")]
-    assert first.parts.medusa is second.parts.medusa
-    assert first.parts.eagle is not first.parts.medusa
+    first, second = (load_pair(pair, "cpu", needs=needs).parts for _ in range(2))
+    assert isinstance(first.medusa, MedusaHeads)
+    assert isinstance(first.eagle, EagleHead)
+    assert (first.medusa, first.eagle) == (second.medusa, second.eagle)
+
+
+def test_a_head_of_another_width_is_refused(saved_pair: Pair, tmp_path: Path) -> None:
+    config, tensors = medusa_parts(vocabulary=259)
+    folder = save_head(tmp_path / "medusa", {**config, "hidden_size": 64}, tensors)
+    assert "hidden_size" in refusal(replace(saved_pair, medusa=str(folder)), Need.MEDUSA)
 
 
 def test_a_target_of_layers_says_where_it_drafts_for_itself(
@@ -135,24 +136,6 @@ def test_a_target_of_layers_says_where_it_drafts_for_itself(
     file.write_text('{"exit_layer": 2, "skipped_layers": [1]}')
     parts = load_pair(saved_pair, "cpu", needs=need(Need.LAYERS)).parts
     assert parts.self_drafting == SelfDrafting(2, (1,))
-
-
-def test_a_pair_says_beforehand_what_it_lacks(saved_pair: Pair, loads: list[str]) -> None:
-    assert needs_missing(saved_pair, frozenset(Need)) == (Need.MEDUSA, Need.EAGLE)
-    turned = custom_pair(saved_pair.draft, saved_pair.target)
-    assert needs_missing(turned, frozenset(Need)) == (Need.LAYERS, Need.MEDUSA, Need.EAGLE)
-    assert needs_missing(turned, need(Need.DRAFT, Need.TEXT)) == ()
-    assert loads == []
-
-
-@pytest.mark.parametrize(("name", "is_layered"), [("smollm2", True), ("gpt2", False)])
-def test_of_a_preset_it_is_known_before_the_download(name: str, is_layered: bool) -> None:
-    missing = needs_missing(pair_named(name), frozenset(Need))
-    assert (Need.LAYERS not in missing) is is_layered
-
-
-def test_of_an_unknown_repository_nothing_is_said_to_lack_that_it_may_have() -> None:
-    assert needs_missing(custom_pair("owner/a", "owner/b"), need(Need.LAYERS)) == ()
 
 
 def test_a_need_that_the_pair_lacks_is_refused_with_pairs_that_have_it(
