@@ -26,8 +26,41 @@ class TreeBudget:
     candidates: int
 
 
-Note = NgramMatch | TreeBudget
+@dataclass(frozen=True, slots=True)
+class LookaheadState:
+    """Lookahead: the pool at the start of the round, and the window that rides in its forward.
+
+    `hits` n-grams were known behind the last token; `added` ones are new since the round before.
+    `token_ids` are the window's, level after level, `level_sizes` of each; empty where the window
+    rests.
+    """
+
+    pool: int
+    hits: int
+    added: int
+    level_sizes: tuple[int, ...]
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Pre-speculation: whether this round's draft was ready before the round began.
+
+    It was looked for among `outcomes`, prepared beside the verification of the round before, so
+    many for 0, 1, … accepted tokens. Drafting took `hidden_seconds` while the target was at work,
+    and `waited_seconds` for which it stood still.
+    """
+
+    hit: bool
+    outcomes: tuple[int, ...]
+    hidden_seconds: float
+    waited_seconds: float
+
+
+Note = NgramMatch | TreeBudget | LookaheadState | Prepared
 NOTE_TYPES: dict[str, type[Note]] = {
     "ngram-match": NgramMatch,
     "tree-budget": TreeBudget,
+    "lookahead-state": LookaheadState,
+    "prepared": Prepared,
 }

@@ -58,5 +58,7 @@ def mentioned_ids(event: Event) -> Iterator[int]:
             yield from event.emitted_ids
             for position in event.positions:
                 yield from position.token_ids
+            for note in event.notes:
+                yield from getattr(note, "token_ids", ())
         case BaselineStep():
             yield event.token_id

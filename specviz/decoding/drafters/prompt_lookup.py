@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 
 from specviz.decoding.drafters.base import Proposal, QuietDrafter
+from specviz.decoding.drafters.host_tree import host_chain
 from specviz.decoding.drafters.method import Method
-from specviz.decoding.topology import topology
 from specviz.records import NgramMatch, ProposalKind
 
 MAX_NGRAM = 3
@@ -45,12 +45,7 @@ class PromptLookup(QuietDrafter):
         match = find_match(committed) if room else None
         start = match.position if match else len(committed)
         copied = committed[start : start + min(self._draft_length, room)]
-        return Proposal(
-            ProposalKind.DETERMINISTIC,
-            topology(tuple(range(-1, len(copied) - 1)), self._device),
-            torch.tensor(copied, dtype=torch.int64).to(self._device, non_blocking=True),
-            notes=(match,) if match else (),
-        )
+        return host_chain(copied, self._device, (match,) if match else ())
 
 
 METHOD = Method(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from specviz.decoding.drafters import draft_model, dynamic_tree, early_exit, prompt_lookup
+from specviz.decoding.drafters import (
+    draft_model,
+    dynamic_tree,
+    early_exit,
+    lookahead,
+    prompt_lookup,
+)
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.errors import InputError
@@ -13,6 +19,7 @@ _METHODS = (
     dynamic_tree.METHOD,
     early_exit.METHOD,
     prompt_lookup.METHOD,
+    lookahead.METHOD,
 )
 DRAFTERS: dict[str, Method] = {method.name: method for method in _METHODS}
 
