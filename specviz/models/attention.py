@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.models.cache import SlotCache
+from specviz.models.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,16 @@ class Attention:
     `is_causal` says so (a prompt into an empty cache).
     """
 
-    cache: SlotCache
-    start: int  # the first token's slot
+    slots: Slots
     heads: Heads
-    rows: int
-    count: int
-    mask: Tensor | None  # [R * N, E]
+    mask: Tensor | None  # [R * N, E] or [B, 1, R * N, E]
     is_causal: bool
 
     def __call__(self, layer: int, joined: Tensor) -> Tensor:
         """[T, A + 2 G, D], queries before keys before values -> [T, A * D]."""
-        heads, split = self.heads, (self.rows, self.count, -1, self.heads.size)
+        heads, split = self.heads, (self.slots.rows, self.slots.count, -1, self.heads.size)
         queries, keys_values = joined.view(split).split_with_sizes(heads.parts, 2)
-        keys, values = self.cache.write(layer, keys_values.transpose(1, 2), self.start)
+        keys, values = self.slots.write(layer, keys_values.transpose(1, 2))
         mixed = (self._causal if self.is_causal else self._masked)(queries, keys, values)
         return mixed.reshape(-1, heads.queries * heads.size)
 
@@ -67,34 +64,24 @@ class Attention:
 
     def _masked(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """The R query heads of a group become R * N queries of one head: nothing is repeated."""
-        heads = self.heads
-        split = (self.rows, self.count, heads.keys, heads.group, heads.size)
+        heads, rows, count = self.heads, self.slots.rows, self.slots.count
+        split = (rows, count, heads.keys, heads.group, heads.size)
         packed = queries.view(split).permute(0, 2, 3, 1, 4)  # [B, G, R, N, D]
-        packed = packed.reshape(self.rows, heads.keys, -1, heads.size)
+        packed = packed.reshape(rows, heads.keys, -1, heads.size)
         mixed = F.scaled_dot_product_attention(packed, keys, values, self.mask)
-        unpacked = (self.rows, heads.keys, heads.group, self.count, heads.size)
+        unpacked = (rows, heads.keys, heads.group, count, heads.size)
         return mixed.view(unpacked).permute(0, 3, 1, 2, 4)  # [B, N, G, R, D]
 
 
-def attention(
-    cache: SlotCache, start: int, heads: Heads, hidden: Tensor, rows: int, tree_mask: Tensor | None
-) -> Attention:
-    """Attention of the tokens `hidden` [T, W] that stand at `start`, …; `tree_mask` is [N, S].
+def attention(slots: Slots, heads: Heads, like: Tensor, tree_mask: Tensor | None) -> Attention:
+    """Attention of the tokens at `slots`, on the device and in the dtype of `like`.
 
-    No mask for a single token, nor for a prompt into an empty cache.
+    `tree_mask` is [N, S], or [B, N, S] for rows of different lengths.
     """
-    count = hidden.shape[0] // rows
-    is_free = tree_mask is None and (count == 1 or start == 0)
-    mask = None if is_free else _mask(hidden, start + count, count, heads.group, tree_mask)
-    return Attention(cache, start, heads, rows, count, mask, is_free and count > 1)
-
-
-def _mask(
-    like: Tensor, end: int, count: int, group: int, tree_mask: Tensor | None
-) -> Tensor:  # [R * N, E]
-    """0 where a token sees a slot, minus infinity elsewhere."""
-    if tree_mask is None:
-        tree_mask = torch.ones((count, count), dtype=torch.bool, device=like.device).tril()
-    mask = like.new_zeros((count, end))
-    mask[:, end - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
-    return mask.repeat(group, 1) if group > 1 else mask
+    if slots.is_free(tree_mask):
+        return Attention(slots, heads, None, slots.count > 1)
+    hidden = ~slots.visible(tree_mask, like.device)
+    mask = like.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+    if heads.group > 1:
+        mask = torch.cat([mask] * heads.group, dim=-2)
+    return Attention(slots, heads, mask, is_causal=False)

@@ -21,6 +21,7 @@ from specviz.models.language_model import LanguageModel
 from specviz.models.llama_layer import LlamaLayer, RootMeanSquareNorm, take_heads
 from specviz.models.projection import Projection
 from specviz.models.rotary import Rotary, is_fixed
+from specviz.models.slots import StraightSlots
 
 
 class EagleHead:
@@ -75,12 +76,13 @@ class EagleHead:
         `tree_mask`, `last_only` (logits [1, V]) and errors are those of `LanguageModel.forward`;
         no position may be larger than its pair's slot.
         """
-        cache.check_room(count := token_ids.shape[0])
+        slots = StraightSlots(cache, cache.length, 1, token_ids.shape[0])
+        cache.check_room(slots.count)
         hidden = self._fuse(torch.cat((self._target.embed(token_ids), features), dim=-1))
-        angles = self._rotary.angles(position_ids, cache.length + count)
-        attend = attention(cache, cache.length, self._layer.heads, hidden, 1, tree_mask)
+        angles = self._rotary.angles(position_ids, slots.end)
+        attend = attention(slots, self._layer.heads, hidden, tree_mask)
         foretold = self._layer(hidden, angles, attend, 0)
-        cache.advance(count)
+        cache.advance(slots.count)
         return self._target.output(foretold[-1:] if last_only else foretold), foretold
 
 

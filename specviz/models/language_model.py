@@ -49,6 +49,30 @@ class KeyValueCache(Protocol):
         ...
 
 
+class RaggedKeyValueCache(Protocol):
+    """The keys and values of several sequences, each with a length of its own.
+
+    Every row fills its slots from 0 on without holes. All methods work on all rows at once; their
+    lists run parallel to the rows.
+    """
+
+    @property
+    def lengths(self) -> tuple[int, ...]: ...
+
+    @property
+    def capacity(self) -> int:
+        """Slots of each row."""
+        ...
+
+    def keep(self, starts: Sequence[int], slots: Sequence[Sequence[int]]) -> None:
+        """In each row what `KeyValueCache.keep` does."""
+        ...
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Only these rows stay, in this order; the memory of the others is freed."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ForwardOutput:
     """Logits over the real vocabulary, and the features that they come from where asked for.
@@ -133,4 +157,40 @@ class LayeredModel(LanguageModel, Protocol):
 
     def norm(self, hidden: Tensor) -> Tensor:
         """The final norm. [N, W] -> [N, W]"""
+        ...
+
+
+class BatchedModel(LanguageModel, Protocol):
+    """A model that runs rows of different lengths in one forward.
+
+    Each row gets what its own `forward` over its own cache would give, to rounding.
+    """
+
+    def new_ragged_cache(self, rows: int, capacity: int) -> RaggedKeyValueCache:
+        """Empty caches for `rows` sequences of at most `capacity` tokens each."""
+        ...
+
+    def forward_rows(
+        self,
+        token_ids: Tensor,  # [B, N] int64
+        counts: Sequence[int],  # B, each from 0 to N
+        position_ids: Tensor,  # [B, N] int64
+        cache: RaggedKeyValueCache,
+        tree_mask: Tensor | None = None,  # [B, N, S] bool, S >= N, True = attend
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        """Run the first `counts[b]` of N tokens behind each row b; the others are padding.
+
+        Padding stands at the end of a row, may have any token and any position of the context (0
+        will do), and gives logits and features without meaning. Token i of row b takes slot
+        L[b] + i, L being the cache's lengths; those grow by `counts`.
+
+        `tree_mask[b]` covers slots L[b] + N - S … L[b] + N - 1 of row b: column c is slot
+        L[b] + N - S + c, whatever the count. Slots before those are seen by every token of the row,
+        columns before slot 0 by none. Real tokens must not be let see padding; each token sees
+        itself. None means causal order.
+        `last_only` returns the logits of each row's last real token, [B, 1, V].
+        Raises InputError as `forward` does, and reads nothing back from the device.
+        """
         ...

@@ -7,6 +7,7 @@ V vocabulary, W hidden size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,9 +15,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
+from specviz.errors import InputError
 from specviz.models.cache import SlotCache
-from specviz.models.language_model import ForwardOutput, KeyValueCache
+from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
 from specviz.models.local_model import LocalModel
+from specviz.models.ragged_cache import RaggedCache
+from specviz.models.slots import RaggedSlots, Slots, StraightSlots
 from specviz.records import ModelInfo
 
 
@@ -24,8 +28,15 @@ class LibraryModel(LocalModel):
     """A transformers model behind the `LanguageModel` interface."""
 
     def __init__(self, module: PreTrainedModel, info: ModelInfo) -> None:
+        """Raises InputError where the module keeps its output matrix to itself."""
         super().__init__(info, module.get_input_embeddings().weight)
         self._module = module.eval()
+        self._matrix = module.get_output_embeddings()
+        if self._matrix is None:
+            raise InputError(
+                f"model {info.name!r} ({info.architecture}) has no output matrix that can be "
+                "reached: choose another model"
+            )
 
     @torch.inference_mode()
     def forward(
@@ -39,18 +50,52 @@ class LibraryModel(LocalModel):
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         assert isinstance(cache, SlotCache)
-        count = token_ids.shape[1]
+        rows, count = token_ids.shape
         self._check(cache, count, tree_mask)
-        with _Features(self._module, with_features, last_only) as seen:
+        slots = StraightSlots(cache, cache.length, rows, count)
+        last = torch.full((rows,), count - 1, device=self.device) if last_only else None
+        output = self._run(token_ids, position_ids, slots, tree_mask, last, with_features)
+        cache.advance(count)
+        return output
+
+    @torch.inference_mode()
+    def forward_rows(
+        self,
+        token_ids: Tensor,  # [B, N]
+        counts: Sequence[int],
+        position_ids: Tensor,  # [B, N]
+        cache: RaggedKeyValueCache,
+        tree_mask: Tensor | None = None,  # [B, N, S]
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        """See `BatchedModel.forward_rows`."""
+        assert isinstance(cache, RaggedCache)
+        self._check_rows(cache, counts, token_ids.shape[1], tree_mask)
+        slots = RaggedSlots(cache, counts, token_ids.shape[1], self.device)
+        last = slots.last if last_only else None
+        output = self._run(token_ids, position_ids, slots, tree_mask, last, with_features)
+        cache.advance(counts)
+        return output
+
+    def _run(
+        self,
+        token_ids: Tensor,
+        position_ids: Tensor,
+        slots: Slots,
+        tree_mask: Tensor | None,
+        last: Tensor | None,  # [B]
+        with_features: bool,
+    ) -> ForwardOutput:
+        visible = slots.visible(tree_mask, token_ids.device)
+        with _Features(self._matrix, last, with_features) as seen:
             logits = self._module(
                 input_ids=token_ids,
-                attention_mask=attention_mask(cache.length, count, tree_mask, token_ids.device),
+                attention_mask=visible if visible.ndim == 4 else visible[None, None],
                 position_ids=position_ids,
-                past_key_values=_LibraryCache(cache),
+                past_key_values=_LibraryCache(slots),
                 use_cache=True,
-                logits_to_keep=1 if last_only and not with_features else 0,
             ).logits
-        cache.advance(count)
         return ForwardOutput(logits[..., : self._info.vocab_size], seen.features)
 
     @torch.inference_mode()
@@ -60,7 +105,7 @@ class LibraryModel(LocalModel):
 
     @torch.inference_mode()
     def output(self, features: Tensor) -> Tensor:  # [N, W] -> [N, V]
-        logits: Tensor = self._module.get_output_embeddings()(features)
+        logits: Tensor = self._matrix(features)
         return logits[..., : self._info.vocab_size]
 
     @torch.inference_mode()
@@ -71,53 +116,45 @@ class LibraryModel(LocalModel):
 
 
 class _Features:
-    """Sees what goes into the output matrix during one forward; lets only the last token pass."""
+    """Sees what goes into the output matrix during one forward; lets only `last` [B] pass."""
 
-    def __init__(self, module: PreTrainedModel, is_wanted: bool, last_only: bool) -> None:
+    def __init__(self, matrix: Any, last: Tensor | None, is_wanted: bool) -> None:
         self.features: Tensor | None = None  # [B, N, W]
-        self._matrix = module.get_output_embeddings() if is_wanted else None
-        self._last_only = last_only
+        self._last = last
+        self._is_wanted = is_wanted
+        self._matrix = matrix
 
     def __enter__(self) -> _Features:
-        if self._matrix is not None:
-            self._hook = self._matrix.register_forward_pre_hook(self._see)
+        self._hook = self._matrix.register_forward_pre_hook(self._see)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._matrix is not None:
-            self._hook.remove()
+        self._hook.remove()
 
     def _see(self, matrix: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        (self.features,) = inputs
-        return (inputs[0][:, -1:],) if self._last_only else inputs
+        (features,) = inputs
+        if self._is_wanted:
+            self.features = features
+        if self._last is None:
+            return inputs
+        rows = torch.arange(features.shape[0], device=features.device)
+        return (features[rows, self._last.to(features.device)][:, None],)
 
 
 class _LibraryCache(Cache):  # type: ignore[misc]
-    """A `SlotCache` in the shape that the library's layers expect."""
+    """The slots of one forward in the shape that the library's layers expect."""
 
-    def __init__(self, slots: SlotCache) -> None:
+    def __init__(self, slots: Slots) -> None:
         super().__init__(layers=[])
         self._slots = slots
 
     def update(
         self, keys: Tensor, values: Tensor, layer: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        return self._slots.write(layer, torch.cat((keys, values), dim=1), self._slots.length)
+        return self._slots.write(layer, torch.cat((keys, values), dim=1))
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return self._slots.length
+        return self._slots.end - self._slots.count
 
     def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
-        return self._slots.length + query_length, 0
-
-
-def attention_mask(
-    cached: int, count: int, tree_mask: Tensor | None, device: torch.device
-) -> Tensor:  # [1, 1, N, L + N] bool, True = attend
-    """Every query sees all slots, but for the last S, where it sees what `tree_mask` says."""
-    mask = torch.ones((count, cached + count), dtype=torch.bool, device=device)
-    if tree_mask is None:
-        mask[:, cached:].tril_()
-    else:
-        mask[:, -tree_mask.shape[1] :] = tree_mask
-    return mask[None, None]
+        return self._slots.end, 0

@@ -17,11 +17,13 @@ from torch import Tensor
 
 from specviz.models.attention import attention
 from specviz.models.cache import SlotCache
-from specviz.models.language_model import ForwardOutput, KeyValueCache
+from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
 from specviz.models.llama_layer import LlamaLayer, take_heads, take_layer, take_norm
 from specviz.models.local_model import LocalModel
 from specviz.models.projection import Product, Projection
+from specviz.models.ragged_cache import RaggedCache
 from specviz.models.rotary import Rotary, is_fixed
+from specviz.models.slots import RaggedSlots, Slots, StraightSlots
 from specviz.records import ModelInfo
 
 FAMILY = ("llama", "mistral", "qwen2", "qwen3")
@@ -67,36 +69,80 @@ class LlamaModel(LocalModel):
         assert isinstance(cache, SlotCache)
         rows, count = token_ids.shape
         self._check(cache, count, tree_mask)
-        hidden = self.embed(token_ids.reshape(-1))
-        positions, layers = position_ids.reshape(-1), range(self._info.layers)
-        hidden = self.run_layers(hidden, positions, cache, layers, cache.length, tree_mask, rows)
+        slots = StraightSlots(cache, cache.length, rows, count)
+        hidden = self._run_all(token_ids, position_ids, slots, tree_mask)
         cache.advance(count)
-        chosen = slice(count - 1, None, count) if last_only else slice(None)
-        features = self.norm(hidden if with_features else hidden[chosen])
-        logits = self.output(features[chosen] if with_features else features)
-        return ForwardOutput(
-            logits.view(rows, -1, self._info.vocab_size),
-            features.view(rows, count, -1) if with_features else None,
-        )
+        last = slice(count - 1, None, count) if last_only else None
+        return self._finish(hidden, rows, last, with_features)
+
+    @torch.inference_mode()
+    def forward_rows(
+        self,
+        token_ids: Tensor,  # [B, N]
+        counts: Sequence[int],
+        position_ids: Tensor,  # [B, N]
+        cache: RaggedKeyValueCache,
+        tree_mask: Tensor | None = None,  # [B, N, S]
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        """See `BatchedModel.forward_rows`."""
+        assert isinstance(cache, RaggedCache)
+        rows, count = token_ids.shape
+        self._check_rows(cache, counts, count, tree_mask)
+        slots = RaggedSlots(cache, counts, count, self.device)
+        hidden = self._run_all(token_ids, position_ids, slots, tree_mask)
+        cache.advance(counts)
+        last = slots.last + count * torch.arange(rows, device=self.device) if last_only else None
+        return self._finish(hidden, rows, last, with_features)
 
     @torch.inference_mode()
     def run_layers(
         self,
-        hidden: Tensor,  # [T, W]
-        position_ids: Tensor,  # [T]
+        hidden: Tensor,  # [N, W]
+        position_ids: Tensor,  # [N]
         cache: KeyValueCache,
         layers: range,
         start: int,
         tree_mask: Tensor | None = None,  # [N, S]
-        rows: int = 1,
-    ) -> Tensor:  # [T, W]
+    ) -> Tensor:  # [N, W]
         """See `LayeredModel.run_layers`."""
         assert isinstance(cache, SlotCache)
-        angles = self._rotary.angles(position_ids, start + hidden.shape[0] // rows)
-        attend = attention(cache, start, self._heads, hidden, rows, tree_mask)
+        slots = StraightSlots(cache, start, 1, hidden.shape[0])
+        return self._run(hidden, position_ids, slots, layers, tree_mask)
+
+    def _run_all(
+        self, token_ids: Tensor, position_ids: Tensor, slots: Slots, tree_mask: Tensor | None
+    ) -> Tensor:  # [B, N] -> [T, W]
+        hidden, layers = self.embed(token_ids.reshape(-1)), range(self._info.layers)
+        return self._run(hidden, position_ids.reshape(-1), slots, layers, tree_mask)
+
+    def _run(
+        self,
+        hidden: Tensor,
+        position_ids: Tensor,
+        slots: Slots,
+        layers: range,
+        tree_mask: Tensor | None,
+    ) -> Tensor:  # [T, W]
+        angles = self._rotary.angles(position_ids, slots.end)
+        attend = attention(slots, self._heads, hidden, tree_mask)
         for index in layers:
             hidden = self.layers[index](hidden, angles, attend, index)
         return hidden
+
+    def _finish(
+        self, hidden: Tensor, rows: int, last: slice | Tensor | None, with_features: bool
+    ) -> ForwardOutput:
+        """Norm and output matrix; `last` picks the tokens [B] of T that get logits, None all."""
+        if last is not None and not with_features:
+            hidden, last = hidden[last], None
+        features = self.norm(hidden)
+        logits = self.output(features if last is None else features[last])
+        return ForwardOutput(
+            logits.view(rows, -1, self._info.vocab_size),
+            features.view(rows, -1, features.shape[-1]) if with_features else None,
+        )
 
     def embed(self, token_ids: Tensor) -> Tensor:  # [T] -> [T, W]
         return F.embedding(token_ids, self._embedding)

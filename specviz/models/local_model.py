@@ -5,11 +5,14 @@ Knows nothing of how a forward runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from specviz.errors import InputError
 from specviz.models.cache import SlotCache
+from specviz.models.ragged_cache import RaggedCache
 from specviz.records import ModelInfo
 
 
@@ -35,6 +38,9 @@ class LocalModel:
     def new_cache(self, capacity: int) -> SlotCache:
         return SlotCache(self._info.layers, capacity)
 
+    def new_ragged_cache(self, rows: int, capacity: int) -> RaggedCache:
+        return RaggedCache(self._info.layers, rows, capacity)
+
     def _check(self, cache: SlotCache, count: int, tree_mask: Tensor | None) -> None:
         """Raise InputError where the cache has no room or a token stands outside the context.
 
@@ -44,7 +50,24 @@ class LocalModel:
         context has left.
         """
         cache.check_room(count)
-        last = cache.length + count - (1 if tree_mask is None else tree_mask.shape[1])
+        self._check_position(
+            cache.length + count - (1 if tree_mask is None else tree_mask.shape[1])
+        )
+
+    def _check_rows(
+        self, cache: RaggedCache, counts: Sequence[int], count: int, tree_mask: Tensor | None
+    ) -> None:
+        """The same for rows of different lengths."""
+        cache.check_room(counts)
+        if tree_mask is None:
+            reached = [
+                length + real - 1 for length, real in zip(cache.lengths, counts, strict=True)
+            ]
+        else:
+            reached = [length + count - tree_mask.shape[2] for length in cache.lengths]
+        self._check_position(max(reached))
+
+    def _check_position(self, last: int) -> None:
         if last >= self._info.context_length:
             raise InputError(
                 f"context length of {self._info.name} is {self._info.context_length} tokens, "
