@@ -3,7 +3,7 @@
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 7860
-MINUTES ?= 120
+MINUTES ?= 200
 BIN := .venv/bin
 
 .PHONY: setup setup-dev browser run test lint typecheck format models

@@ -13,7 +13,8 @@ from typing import NoReturn
 import torch
 
 from specviz.training.allocator import keep_freed_memory
-from specviz.training.family import FamilyPlan, make_family
+from specviz.training.family import make_family
+from specviz.training.plan import FamilyPlan, Step
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -27,27 +28,32 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         plan = _plan(options)
         keep_freed_memory()
-        evaluation = make_family(plan)
+        measured = make_family(plan)
     except ValueError as error:
         print(f"specviz.training: {error}", file=sys.stderr)
         return 2
-    print(
-        json.dumps(
-            {task: scores["target_loss"] for task, scores in evaluation.to_dict()["scores"].items()}
-        )
-    )
+    print(json.dumps({step: found.get("scores", found) for step, found in measured.items()}))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _OneLineParser(prog="specviz.training", description="Make the bundled model family.")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with the source files")
-    parser.add_argument("--output", type=Path, required=True, help="gets target/ and draft/")
+    parser.add_argument("--output", type=Path, required=True, help="gets a folder per model")
     parser.add_argument(
         "--minutes", type=float, required=True, help="wall-clock budget of all training"
     )
     parser.add_argument(
         "--work", type=Path, default=Path("build/models"), help="checkpoints; a second run resumes"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        type=Step,
+        choices=tuple(Step),
+        default=tuple(Step),
+        metavar="STEP",
+        help=f"of {', '.join(Step)}; all but the first need a target in the output folder",
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     return parser
@@ -58,7 +64,14 @@ def _plan(options: argparse.Namespace) -> FamilyPlan:
         raise ValueError(f"minutes must be > 0, got {options.minutes}")
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"device must be available here, got {options.device!r}")
-    return FamilyPlan(options.corpus, options.output, options.work, options.minutes, options.device)
+    return FamilyPlan(
+        options.corpus,
+        options.output,
+        options.work,
+        options.minutes,
+        tuple(options.only),
+        options.device,
+    )
 
 
 if __name__ == "__main__":

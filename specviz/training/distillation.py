@@ -36,13 +36,20 @@ class CacheReader:
 
     def batch(self, rows: int) -> tuple[Tensor, Tensor, Tensor]:
         """tokens [B, T], top ids [B, T, k], top probabilities [B, T, k]."""
+        return self.lines(self.pick(rows))
+
+    def pick(self, rows: int) -> list[int]:
+        """The next `rows` windows of the pass."""
         if len(self.waiting) < rows:
             self.waiting = self.chance.permutation(len(self.cache.tokens)).tolist()
         picked = sorted(self.waiting.pop() for _ in range(min(rows, len(self.waiting))))
-        tokens = self.cache.tokens[picked][:, :-1]
-        self.tokens_read += tokens.size
+        self.tokens_read += len(picked) * (self.cache.tokens.shape[1] - 1)
+        return picked
+
+    def lines(self, picked: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """What the cache holds of these windows; see `batch`."""
         return (
-            torch.from_numpy(tokens.astype(np.int64)),
+            torch.from_numpy(self.cache.tokens[picked][:, :-1].astype(np.int64)),
             torch.from_numpy(self.cache.top_ids[picked].astype(np.int64)),
             torch.from_numpy(self.cache.top_probs[picked].astype(np.float32)),
         )
@@ -84,13 +91,19 @@ def distil(
 
 
 def draft_loss(network: Network, tokens: Tensor, top_ids: Tensor, top_probs: Tensor) -> Tensor:
+    """Mean divergence per position; tokens [B, T], the rest as in `divergence`."""
+    return divergence(network(tokens), top_ids, top_probs)
+
+
+def divergence(logits: Tensor, top_ids: Tensor, top_probs: Tensor) -> Tensor:
     """Mean KL(target || draft) per position, all tokens outside the target's top as one outcome.
 
+    logits [..., V]; top ids and probabilities [..., k].
     Target (0.7, 0.2, rest 0.1) against an equal draft: 0.
     """
-    log_draft = network(tokens).float().log_softmax(-1).gather(-1, top_ids)  # [B, T, k]
+    log_draft = logits.float().log_softmax(-1).gather(-1, top_ids)  # [..., k]
     rest = (1 - top_probs.sum(-1)).clamp_min(SMALLEST)
     log_rest = torch.log1p(-log_draft.exp().sum(-1).clamp_max(1 - SMALLEST))
     inside = (top_probs * (top_probs.clamp_min(SMALLEST).log() - log_draft)).sum(-1)
-    divergence: Tensor = (inside + rest * (rest.log() - log_rest)).mean()
-    return divergence
+    mean: Tensor = (inside + rest * (rest.log() - log_rest)).mean()
+    return mean

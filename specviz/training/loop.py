@@ -21,6 +21,7 @@ PLATEAU_END = 0.35  # from here the rate falls in a line
 LAST_RATE = 0.03  # of the highest
 CHECKPOINT_SECONDS = 180.0
 REPORT_SECONDS = 15.0
+TABLES = ("embed_tokens", "output")  # a row per token: no matrices to Muon
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +165,4 @@ class TrainingLoop:
 
 
 def _is_matrix(name: str, weight: nn.Parameter) -> bool:
-    return weight.ndim == 2 and "embed_tokens" not in name
+    return weight.ndim == 2 and not any(part in name for part in TABLES)

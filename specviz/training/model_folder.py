@@ -3,6 +3,7 @@
 Knows nothing of how it was trained.
 """
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -37,3 +38,11 @@ def load_network(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
     }
     network.load_state_dict(weights)
     return network.eval()
+
+
+def fingerprint(folder: Path) -> str:
+    """Eight hexadecimal digits of the saved weights: what is made of a model carries them."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]

@@ -27,6 +27,10 @@ class Attention(nn.Module):
 
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """hidden [B, T, D] -> [B, T, D]."""
+        return self.write(attend(*self.project(hidden, cos, sin)))
+
+    def project(self, hidden: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """hidden [B, T, D] -> query and key, both turned, and value, each [B, H, T, d]."""
         rows, length, _ = hidden.shape
         weight = torch.cat((self.q_proj.weight, self.k_proj.weight, self.v_proj.weight)).to(
             hidden.dtype
@@ -35,8 +39,11 @@ class Attention(nn.Module):
             rows, length, 3, -1, self.head_dim
         )  # [B, T, 3, H, d]
         query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)  # [B, H, T, d]
-        mixed = attend(rotate(query, cos, sin), rotate(key, cos, sin), value)
-        return linear(mixed.transpose(1, 2).reshape(rows, length, -1), self.o_proj)
+        return rotate(query, cos, sin), rotate(key, cos, sin), value
+
+    def write(self, mixed: Tensor) -> Tensor:
+        """What the heads found [B, H, T, d] -> [B, T, D]."""
+        return linear(mixed.transpose(1, 2).flatten(2), self.o_proj)
 
 
 class FeedForward(nn.Module):

@@ -26,10 +26,12 @@ LONG_FROM = 0.75  # share of the budget
 SHARES = {"code": 0.30, "story": 0.27, "maths": 0.15, "translate": 0.18, "summarise": 0.10}
 
 
-def llama_config(layers: int = 12, width: int = 256, inner: int = 768) -> LlamaConfig:
+def llama_config(
+    layers: int = 12, width: int = 256, inner: int = 768, vocabulary: int = VOCABULARY
+) -> LlamaConfig:
     """The family's shape: heads of 64, tied head, 1,024 positions, theta 10,000."""
     return LlamaConfig(
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         hidden_size=width,
         intermediate_size=inner,
         num_hidden_layers=layers,

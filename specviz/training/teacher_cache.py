@@ -1,7 +1,7 @@
 """What the finished target thinks of some texts: its TOP likeliest tokens at every position.
 
-Half of the texts are windows of the corpus, half the target wrote itself. Knows nothing of the
-draft.
+Half of the texts are windows of the corpus, half the target wrote itself. Knows nothing of
+those that learn from it.
 """
 
 import sys
@@ -38,6 +38,11 @@ class TeacherCache:
         """Memory-mapped."""
         parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in cls.__slots__)
         return cls(*parts)
+
+    def written(self, rows: int) -> NDArray[np.uint16]:
+        """The tokens of all windows that the target wrote; `rows` as in `make_cache`."""
+        width = self.tokens.shape[1]
+        return self.tokens.reshape(-1, 2, rows, width)[:, 1].reshape(-1, width)
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,13 @@
-"""The family's tokenizer: byte-level BPE, trained on a sample with equal parts of every task.
+"""The family's tokenizers: byte-level BPE, one for target and draft, another for the foreign draft.
 
-Round trips are byte-exact: nothing is normalised, no space is put in front, no token is added. A
-digit is a token of its own. Knows nothing of what the documents say.
+Round trips are byte-exact: nothing is normalised, no space is put in front, no token is added. The
+two differ in what they were trained on, where they cut text before merging, and in size, so that
+neither vocabulary holds the other. Knows nothing of what the documents say.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -13,10 +15,38 @@ from transformers import PreTrainedTokenizerFast
 
 from specviz.training.corpus import TASKS, Corpus
 
-VOCABULARY = 4096
+VOCABULARY, FOREIGN_VOCABULARY = 4096, 3072
 END = "<|endoftext|>"
-SAMPLE_CHARS = 1_500_000  # of each task
-_WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_MARKS_AND_SPACE = r"| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a tokenizer is made of."""
+
+    vocabulary: int
+    words: str  # pattern of the pieces that merges stay within
+    sample_chars: Mapping[str, int]  # of each task
+
+
+# A digit stands alone; one space belongs to what follows it.
+FAMILY = Recipe(
+    VOCABULARY,
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}" + _MARKS_AND_SPACE,
+    dict.fromkeys(TASKS, 1_500_000),
+)
+# Up to three digits stand together, without a space; any one sign belongs to the word after it.
+FOREIGN = Recipe(
+    FOREIGN_VOCABULARY,
+    r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + _MARKS_AND_SPACE,
+    {
+        "code": 400_000,
+        "story": 3_000_000,
+        "maths": 800_000,
+        "translate": 1_500_000,
+        "summarise": 200_000,
+    },
+)
 
 
 def tag(task: str) -> str:
@@ -24,23 +54,25 @@ def tag(task: str) -> str:
     return f"<|{task}|>"
 
 
-def train_tokenizer(corpus: Corpus, seed: int = 0) -> PreTrainedTokenizerFast:
-    """A tokenizer of VOCABULARY tokens; `<|endoftext|>` is 0 and the tags follow."""
+def train_tokenizer(
+    corpus: Corpus, recipe: Recipe = FAMILY, seed: int = 0
+) -> PreTrainedTokenizerFast:
+    """A tokenizer of the recipe's size; `<|endoftext|>` is 0 and the tags follow."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_WORDS), behavior="isolated"),
+            pre_tokenizers.Split(Regex(recipe.words), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
+        vocab_size=recipe.vocabulary,
         special_tokens=[END, *map(tag, TASKS)],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    core.train_from_iterator(_sample(corpus, seed), trainer)
+    core.train_from_iterator(_sample(corpus, recipe, seed), trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token=END,
@@ -56,11 +88,11 @@ def open_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast.from_pretrained(folder)
 
 
-def _sample(corpus: Corpus, seed: int) -> Iterator[str]:
+def _sample(corpus: Corpus, recipe: Recipe, seed: int) -> Iterator[str]:
     for task in TASKS:
         documents = list(corpus.training[task])
         random.Random(f"{seed} sample {task}").shuffle(documents)
         taken = 0
-        while documents and taken < SAMPLE_CHARS:
+        while documents and taken < recipe.sample_chars[task]:
             taken += len(documents[-1])
             yield documents.pop()

@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from specviz.training.corpus import Corpus, read_corpus
+from specviz.training.feature_cache import Lesson, LessonReader, features
+from specviz.training.network import Network
+from specviz.training.pretraining import llama_config
+from specviz.training.teacher_cache import TeacherCache, judge
 from tests.training.tiny_corpus import write_corpus, write_library
 
 
@@ -30,3 +35,26 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def corpus(sources: tuple[Path, Path]) -> Corpus:
     """The tiny corpus, read."""
     return read_corpus(*sources)
+
+
+@pytest.fixture(scope="session")
+def target() -> Network:
+    """A small target in float32 that says something different at every position."""
+    torch.manual_seed(0)
+    network = Network(llama_config(layers=2, width=64, inner=64), torch.float32)
+    for weight in network.parameters():
+        torch.nn.init.normal_(weight, std=0.5)
+    return network.eval()
+
+
+@pytest.fixture(scope="session")
+def cache(target: Network) -> TeacherCache:
+    """Its laws on 16 random windows of 20 tokens."""
+    return TeacherCache(*judge(target, torch.randint(4096, (16, 21))))
+
+
+@pytest.fixture(scope="session")
+def lesson(target: Network, cache: TeacherCache) -> Lesson:
+    """Four of the windows with their features."""
+    tokens = torch.from_numpy(cache.tokens[:, :-1].astype(np.int64))
+    return LessonReader(cache, features(target, tokens).numpy(), seed=0).lesson(4)

@@ -1,5 +1,7 @@
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -7,15 +9,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.training.__main__ import main
 from specviz.training.corpus import FILES, TASKS
-from specviz.training.evaluation import Evaluation
-from specviz.training.family import FamilyPlan, make_family
-from specviz.training.pretraining import llama_config
+from specviz.training.family import make_family
+from specviz.training.plan import FamilyPlan, Step
+from specviz.training.pretraining import EXIT_LAYER, llama_config
+from specviz.training.tokenizer import FOREIGN_VOCABULARY
+
+Made = tuple[FamilyPlan, dict[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def made(
-    sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[FamilyPlan, Evaluation]:
+def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A whole run of a few seconds."""
     folder = tmp_path_factory.mktemp("family")
     plan = FamilyPlan(
@@ -27,6 +30,8 @@ def made(
         library=sources[1],
         target=llama_config(layers=4, width=64, inner=64),
         draft=llama_config(layers=1, width=64, inner=64),
+        eagle=llama_config(layers=1, width=64, inner=64),
+        foreign=llama_config(layers=1, width=64, inner=64, vocabulary=FOREIGN_VOCABULARY),
         step_tokens=512,
         cache_rows=4,
         cache_window=80,
@@ -34,36 +39,38 @@ def made(
     return plan, make_family(plan)
 
 
-@pytest.mark.parametrize("role", ["target", "draft"])
+@pytest.mark.parametrize(
+    ("role", "vocabulary"),
+    [("target", 4096), ("draft", 4096), ("foreign-draft", FOREIGN_VOCABULARY)],
+)
 def test_a_run_makes_folders_that_transformers_opens(
-    made: tuple[FamilyPlan, Evaluation], role: str
+    made: Made, role: str, vocabulary: int
 ) -> None:
     folder = made[0].output / role
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert model.dtype == torch.bfloat16
     ids = tokenizer("<|code|>def f(", return_tensors="pt")["input_ids"]
-    assert model(ids).logits.shape == (1, ids.shape[1], 4096)
+    assert model(ids).logits.shape == (1, ids.shape[1], vocabulary)
 
 
-def test_every_task_is_scored_and_sampled(made: tuple[FamilyPlan, Evaluation]) -> None:
-    evaluation = made[1]
-    assert set(evaluation.scores) == set(evaluation.target_samples) == set(TASKS)
-    assert all(0 < scores.target_loss < 12 for scores in evaluation.scores.values())
+def test_every_task_is_scored_and_sampled(made: Made) -> None:
+    for step in (Step.PAIR, Step.EAGLE, Step.MEDUSA, Step.FOREIGN_DRAFT):
+        assert set(made[1][step]["scores"]) == set(TASKS)
+    pair = made[1][Step.PAIR]
+    assert set(pair["target_samples"]) == set(TASKS)
+    assert all(0 < scores["target_loss"] < 12 for scores in pair["scores"].values())
 
 
-def test_prompts_lie_beside_the_models(made: tuple[FamilyPlan, Evaluation]) -> None:
+def test_prompts_lie_beside_the_models(made: Made) -> None:
     prompts = json.loads((made[0].output.parent / "prompts.json").read_text("utf-8"))
     assert list(prompts) == list(TASKS) and all(prompts.values())
 
 
-@pytest.mark.parametrize("role", ["target", "draft"])
-def test_a_card_has_front_matter_sources_and_measured_losses(
-    made: tuple[FamilyPlan, Evaluation], role: str
-) -> None:
-    plan, evaluation = made
-    card = (plan.output / role / "README.md").read_text("utf-8")
-    assert card.startswith("---\nlicense: ") and "pipeline_tag: text-generation" in card
+@pytest.mark.parametrize("role", ["target", "draft", "eagle", "medusa", "foreign-draft"])
+def test_a_card_has_front_matter_sources_and_a_row_per_task(made: Made, role: str) -> None:
+    card = (made[0].output / role / "README.md").read_text("utf-8")
+    assert card.startswith("---\nlicense: ")
     for word in (
         "Tatoeba",
         "manythings.org",
@@ -75,9 +82,51 @@ def test_a_card_has_front_matter_sources_and_measured_losses(
         *FILES,
     ):
         assert word in card
-    for scores in evaluation.scores.values():
-        loss = scores.target_loss if role == "target" else scores.draft_loss
-        assert f" {loss:.2f} |" in card
+    assert all(f"| {task} | " in card for task in TASKS)
+
+
+@pytest.mark.parametrize(
+    ("role", "step", "loss", "digits"),
+    [
+        ("target", Step.PAIR, "target_loss", 2),
+        ("draft", Step.PAIR, "draft_loss", 2),
+        ("foreign-draft", Step.FOREIGN_DRAFT, "foreign_loss", 3),
+    ],
+)
+def test_a_model_card_gives_the_measured_losses(
+    made: Made, role: str, step: Step, loss: str, digits: int
+) -> None:
+    card = (made[0].output / role / "README.md").read_text("utf-8")
+    assert "pipeline_tag: text-generation" in card
+    for scores in made[1][step]["scores"].values():
+        assert f" {scores[loss]:.{digits}f} |" in card
+
+
+@pytest.mark.parametrize("role", ["eagle", "medusa"])
+def test_a_head_card_gives_the_measured_accuracy_of_every_level(made: Made, role: str) -> None:
+    card = (made[0].output / role / "README.md").read_text("utf-8")
+    for scores in made[1][role]["scores"].values():
+        assert (
+            f"| written | {' | '.join(f'{100 * level:.0f} %' for level in scores['written'])} |"
+            in card
+        )
+
+
+def test_the_target_knows_how_to_draft_for_itself(made: Made) -> None:
+    ways = json.loads((made[0].output / "target" / "self_drafting.json").read_text("utf-8"))
+    assert ways["exit_layer"] == EXIT_LAYER
+    assert len(set(ways["skipped_layers"])) == 3 and set(ways["skipped_layers"]) < set(range(4))
+
+
+def test_a_step_alone_is_made_again_from_what_is_kept(made: Made) -> None:
+    plan, measured = made
+    again = make_family(replace(plan, steps=(Step.EAGLE,)))
+    assert again == {"eagle": measured["eagle"]}
+
+
+def test_a_step_without_a_target_is_refused(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="output must hold a target without pair, got '"):
+        make_family(replace(made[0], steps=(Step.MEDUSA,), output=tmp_path))
 
 
 @pytest.mark.parametrize(

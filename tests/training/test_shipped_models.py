@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from specviz.training.corpus import TASKS
+from specviz.training.foreign_evaluation import meeting
+from specviz.training.head_folder import load_eagle, load_medusa
 from specviz.training.prompts import PROMPTS_PER_TASK
-from specviz.training.tokenizer import tag
+from specviz.training.tokenizer import FOREIGN_VOCABULARY, tag
 
 ASSETS = Path(__file__).parents[2] / "assets"
-ROLES = ("target", "draft")
+ROLES = ("target", "draft", "foreign-draft")
+MEMBERS = (*ROLES, "eagle", "medusa")
 
 
 @pytest.fixture(scope="module")
@@ -28,24 +32,55 @@ def test_the_library_opens_it_in_bfloat16(role: str) -> None:
     assert model.config.head_dim == 64 and model.config.max_position_embeddings == 1024
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_every_file_is_under_10_megabytes(role: str) -> None:
-    for path in (ASSETS / "models" / role).iterdir():
-        assert path.stat().st_size < 10_000_000, path.name
+def test_the_family_is_under_46_megabytes_and_no_file_over_9() -> None:
+    sizes = {path: path.stat().st_size for path in (ASSETS / "models").rglob("*") if path.is_file()}
+    assert sum(sizes.values()) < 46e6
+    assert max(sizes.values()) < 9e6
 
 
-def test_the_target_is_under_34_megabytes() -> None:
-    assert sum(path.stat().st_size for path in (ASSETS / "models" / "target").iterdir()) < 34e6
-
-
-def test_both_models_have_one_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_target_and_draft_have_one_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
     draft = AutoTokenizer.from_pretrained(ASSETS / "models" / "draft")
     assert draft.get_vocab() == tokenizer.get_vocab() and len(tokenizer) == 4096
     assert tokenizer.convert_ids_to_tokens(list(range(6))) == ["<|endoftext|>", *map(tag, TASKS)]
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_card_names_a_loss_for_every_task(role: str) -> None:
+def test_the_foreign_vocabulary_meets_the_target_s_in_part(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    foreign = AutoTokenizer.from_pretrained(ASSETS / "models" / "foreign-draft")
+    assert foreign.convert_ids_to_tokens(list(range(6))) == tokenizer.convert_ids_to_tokens(
+        list(range(6))
+    )
+    shared = meeting(tokenizer, foreign).shape[1]
+    assert len(foreign) == FOREIGN_VOCABULARY and 1000 < shared < len(foreign) - 100
+
+
+def test_the_eagle_head_fits_the_target() -> None:
+    weights = load_file(ASSETS / "models" / "eagle" / "model.safetensors")
+    assert weights["fc.weight"].shape == (256, 512)
+    assert all(weight.dtype == torch.bfloat16 for weight in weights.values())
+    assert load_eagle(ASSETS / "models" / "eagle").config.vocab_size == 4096
+
+
+def test_the_medusa_heads_fit_the_target_and_their_accuracies_fall_with_rank_and_head() -> None:
+    folder = ASSETS / "models" / "medusa"
+    heads = load_medusa(folder).heads
+    assert len(heads) == 4 and heads[0].output.weight.shape == (4096, 256)
+    accuracies = json.loads((folder / "config.json").read_text("utf-8"))["accuracies"]
+    assert [len(shares) for shares in accuracies] == [10] * 4
+    assert all(sum(shares) <= 1 and shares[0] == max(shares) for shares in accuracies)
+    assert [shares[0] for shares in accuracies] == sorted(
+        (shares[0] for shares in accuracies), reverse=True
+    )
+
+
+def test_the_target_may_stop_early_and_leave_layers_out() -> None:
+    ways = json.loads((ASSETS / "models" / "target" / "self_drafting.json").read_text("utf-8"))
+    assert ways["exit_layer"] in range(1, 12) and set(ways["skipped_layers"]) < set(range(12))
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_a_card_has_a_row_for_every_task(role: str) -> None:
     card = (ASSETS / "models" / role / "README.md").read_text("utf-8")
     assert all(f"| {task} | " in card for task in TASKS)
 

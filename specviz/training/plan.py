@@ -1,0 +1,72 @@
+"""What a run is to make, from what, and within how long.
+
+Knows nothing of how any of it is made.
+"""
+
+import os
+import platform
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import torch
+from transformers import LlamaConfig
+
+from specviz.training.distillation import draft_config
+from specviz.training.eagle import eagle_config
+from specviz.training.foreign_draft import foreign_config
+from specviz.training.pretraining import STEP_TOKENS, llama_config
+from specviz.training.teacher_cache import WINDOW
+
+
+class Step(StrEnum):
+    """What can be made by itself, in this order; all but the pair need a target."""
+
+    PAIR = "pair"
+    SELF_DRAFTING = "self-drafting"
+    EAGLE = "eagle"
+    MEDUSA = "medusa"
+    FOREIGN_DRAFT = "foreign-draft"
+
+
+class Share:
+    """Of the budget; the rest goes to text, features and evaluation."""
+
+    TARGET = 0.47
+    CACHE = 0.035
+    DRAFT = 0.065
+    EAGLE = 0.15
+    MEDUSA = 0.11
+    FOREIGN_DRAFT = 0.065
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyPlan:
+    """The whole family or some steps of it; a step's share of `minutes` is the same in both."""
+
+    corpus: Path
+    output: Path
+    work: Path
+    minutes: float
+    steps: tuple[Step, ...] = tuple(Step)
+    device: str = "cpu"
+    compiled: bool = True
+    library: Path | None = None  # None: that of the running interpreter
+    target: LlamaConfig = field(default_factory=llama_config)
+    draft: LlamaConfig = field(default_factory=draft_config)
+    eagle: LlamaConfig = field(default_factory=eagle_config)
+    foreign: LlamaConfig = field(default_factory=foreign_config)
+    step_tokens: int = STEP_TOKENS
+    cache_rows: int = 192
+    cache_window: int = WINDOW
+
+    def seconds(self, share: float) -> float:
+        """A share of the budget."""
+        return 60 * self.minutes * share
+
+    @property
+    def machine(self) -> str:
+        """Where it runs, in words."""
+        if self.device.startswith("cuda"):
+            return torch.cuda.get_device_name(self.device)
+        return f"{os.cpu_count()} shared {platform.machine()} CPU cores"
