@@ -7,7 +7,9 @@ V vocabulary, W hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -37,6 +39,7 @@ class LibraryModel(LocalModel):
                 f"model {info.name!r} ({info.architecture}) has no output matrix that can be "
                 "reached: choose another model"
             )
+        self._tap = _OutputTap(self._matrix)
 
     @torch.inference_mode()
     def forward(
@@ -88,7 +91,7 @@ class LibraryModel(LocalModel):
         with_features: bool,
     ) -> ForwardOutput:
         visible = slots.visible(tree_mask, token_ids.device)
-        with _Features(self._matrix, last, with_features) as seen:
+        with self._tap.watching(last) as watch:
             logits = self._module(
                 input_ids=token_ids,
                 attention_mask=visible if visible.ndim == 4 else visible[None, None],
@@ -96,7 +99,8 @@ class LibraryModel(LocalModel):
                 past_key_values=_LibraryCache(slots),
                 use_cache=True,
             ).logits
-        return ForwardOutput(logits[..., : self._info.vocab_size], seen.features)
+        features = watch.features if with_features else None
+        return ForwardOutput(logits[..., : self._info.vocab_size], features)
 
     @torch.inference_mode()
     def embed(self, token_ids: Tensor) -> Tensor:  # [N] -> [N, W]
@@ -115,30 +119,38 @@ class LibraryModel(LocalModel):
         return logits[..., : self._info.vocab_size]
 
 
-class _Features:
-    """Sees what goes into the output matrix during one forward; lets only `last` [B] pass."""
+class _Watch:
+    """What one forward sends into the output matrix, and which tokens it lets through."""
 
-    def __init__(self, matrix: Any, last: Tensor | None, is_wanted: bool) -> None:
+    def __init__(self, last: Tensor | None) -> None:
+        self.last = last  # [B], the only token of each row to pass; None: all
         self.features: Tensor | None = None  # [B, N, W]
-        self._last = last
-        self._is_wanted = is_wanted
-        self._matrix = matrix
 
-    def __enter__(self) -> _Features:
-        self._hook = self._matrix.register_forward_pre_hook(self._see)
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self._hook.remove()
+class _OutputTap:
+    """Stands before the output matrix; sessions share the module, so each thread has its watch."""
 
-    def _see(self, matrix: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        (features,) = inputs
-        if self._is_wanted:
-            self.features = features
-        if self._last is None:
-            return inputs
+    def __init__(self, matrix: Any) -> None:
+        self._present = threading.local()
+        matrix.register_forward_pre_hook(self._pass)
+
+    @contextmanager
+    def watching(self, last: Tensor | None) -> Iterator[_Watch]:
+        self._present.watch = _Watch(last)
+        try:
+            yield self._present.watch
+        finally:
+            self._present.watch = None
+
+    def _pass(self, matrix: Any, inputs: tuple[Tensor]) -> tuple[Tensor] | None:
+        watch = getattr(self._present, "watch", None)
+        if watch is None:
+            return None
+        watch.features = features = inputs[0]
+        if watch.last is None:
+            return None
         rows = torch.arange(features.shape[0], device=features.device)
-        return (features[rows, self._last.to(features.device)][:, None],)
+        return (features[rows, watch.last.to(features.device)][:, None],)
 
 
 class _LibraryCache(Cache):  # type: ignore[misc]

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from specviz.models.int8_projection import KERNEL_ROWS, Int8Projection
+from tests.models.test_tree_forward import DEVICES
 
 SHAPES = ((48, 32), (61, 33), (1, 7), (64, 48), (300, 768))
 
@@ -14,11 +15,13 @@ SHAPES = ((48, 32), (61, 33), (1, 7), (64, 48), (300, 768))
 @pytest.mark.parametrize("rows", [1, 6, KERNEL_ROWS, KERNEL_ROWS + 1, 70])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("device", DEVICES)
 def test_it_equals_linear_with_the_rounded_matrix(
-    rows: int, shape: tuple[int, int], has_bias: bool
+    rows: int, shape: tuple[int, int], has_bias: bool, device: str
 ) -> None:
-    weight, x = torch.randn(shape), torch.randn(rows, shape[1])
-    bias, residual = torch.randn(shape[0]) if has_bias else None, torch.randn(rows, shape[0])
+    weight, x = torch.randn(shape, device=device), torch.randn(rows, shape[1], device=device)
+    bias = torch.randn(shape[0], device=device) if has_bias else None
+    residual = torch.randn(rows, shape[0], device=device)
     projection = Int8Projection(weight, bias)
     expected = F.linear(x, projection.weight, bias)
     torch.testing.assert_close(projection(x), expected, rtol=2e-2, atol=2e-2 * shape[1] ** 0.5)

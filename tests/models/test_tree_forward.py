@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -169,6 +170,40 @@ def test_features_are_what_the_output_matrix_turns_into_logits(model: LanguageMo
     assert_same(last.logits[0, 0], plain.logits[0, -1])
     assert_same(last.features, full.features)
     assert_same(model.output(full.features[0]), plain.logits[0])
+
+
+def test_features_belong_to_the_thread_that_asked(tiny_module: Any, tiny_info: Any) -> None:
+    """Sessions share a model: one that wants the last token must not cut another's logits."""
+    module = tiny_module("gpt2")
+    model = LibraryModel(module, tiny_info(module))
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait(*_: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            go_on.wait(10)
+
+    module.transformer.register_forward_hook(wait)
+    shapes = []
+
+    def prefill() -> None:
+        ids = torch.tensor([PROMPT])
+        shapes.append(model.forward(ids, ids, model.new_cache(16), last_only=True).logits.shape)
+
+    other = threading.Thread(target=prefill)
+    other.start()
+    assert inside.wait(10)
+    assert plain_logits(model, PROMPT).shape == (len(PROMPT), VOCAB)
+    go_on.set()
+    other.join(10)
+    assert shapes == [(1, 1, VOCAB)]
+
+
+def test_a_module_without_an_output_matrix_is_refused(tiny_module: Any, tiny_info: Any) -> None:
+    module = tiny_module("gpt2")
+    module.get_output_embeddings = lambda: None
+    with pytest.raises(InputError, match="has no output matrix that can be reached"):
+        LibraryModel(module, tiny_info(module))
 
 
 def test_rows_of_a_batch_do_not_see_each_other(model: LanguageModel) -> None:
