@@ -52,6 +52,7 @@ class Contender:
     tokens: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
+    extra_bytes: int | None = None  # weights beside the target's
 
     def pass_over(self, prompts: Sequence[str]) -> None:
         began = time.perf_counter()
@@ -134,6 +135,7 @@ def _request(plan: Plan, task: str, prompt: str) -> RaceRequest:
 def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
     race = start_race(request)
     contender.rounds += [each for each in race.run_lane(lane) if isinstance(each, Round)]
+    contender.extra_bytes = race.header.drafter_bytes if lane is Lane.SPECULATIVE else None
     return len(race.emitted_ids(lane))
 
 
@@ -148,4 +150,5 @@ def _row(task: str, contender: Contender, baseline: Contender) -> dict[str, Any]
         "speedup_spread": [min(ratios), max(ratios)],
         "acceptance_rate": acceptance_rate(contender.rounds),
         "block_efficiency": block_efficiency(contender.rounds),
+        "extra_bytes": contender.extra_bytes,
     }

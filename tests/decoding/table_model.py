@@ -34,6 +34,21 @@ class TableCache:
         self.length = start + len(slots)
 
 
+class TableLayer:
+    """Logits for every pair of tokens; row V of the first is "nothing before"."""
+
+    parameters = 1
+
+    def __init__(self, weight):  # [V + 1, V, V]
+        self.weight = weight
+        self.bias = None
+
+    def converted(self, convert):
+        """The same with its weight taken through `convert`, as a matrix over all pairs."""
+        matrix = TableLayer(self.weight.flatten(0, 1))
+        return TableLayer(convert(matrix).weight.view_as(self.weight))
+
+
 class TableModel:
     """The last of `seeds` is the model's own law; those before it are its early layers' laws."""
 
@@ -41,22 +56,26 @@ class TableModel:
     dtype = torch.float32
 
     def __init__(self, *seeds, vocab=3, sharpness=1.0):
-        self.tables = [self._table(seed, vocab, sharpness) for seed in seeds]
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        shape = (vocab + 1, vocab, vocab)
+        self.layers = [TableLayer(sharpness * torch.randn(shape, generator=g)) for g in generators]
+        self.head = TableLayer(torch.eye(vocab))
         self.info = ModelInfo("table", "Table", 1, 1, len(seeds), vocab, vocab, 10_000)
         self.executions = 0  # of one layer over one token
 
-    @staticmethod
-    def _table(seed, vocab, sharpness):
-        generator = torch.Generator().manual_seed(seed)
-        return sharpness * torch.randn(vocab + 1, vocab, vocab, generator=generator)
+    def with_layers(self, layers, info, head=None):
+        """A model of these layers; a head that is no identity any more is ignored."""
+        model = TableModel(vocab=self.info.vocab_size)
+        model.layers, model.info = layers, info
+        return model
 
     def new_cache(self, capacity):
-        return TableCache(len(self.tables), capacity)
+        return TableCache(len(self.layers), capacity)
 
     def forward(
         self, token_ids, position_ids, cache, tree_mask=None, last_only=False, with_features=False
     ):
-        layers, start = range(len(self.tables)), cache.length
+        layers, start = range(len(self.layers)), cache.length
         hidden = self.run_layers(
             self.embed(token_ids[0]), position_ids[0], cache, layers, start, tree_mask
         )
@@ -93,7 +112,7 @@ class TableModel:
     def law(self, tokens, layer=-1):
         """Logits after a path of tokens, from its last two."""
         before = tokens[-2] if len(tokens) > 1 else self.info.vocab_size
-        return self.tables[layer][before, tokens[-1]]
+        return self.layers[layer].weight[before, tokens[-1]]
 
     @staticmethod
     def _path(slots, start, query, tree_mask):

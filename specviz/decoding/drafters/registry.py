@@ -8,6 +8,7 @@ from specviz.decoding.drafters import (
     early_exit,
     lookahead,
     prompt_lookup,
+    self_draft,
 )
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
@@ -20,6 +21,8 @@ _METHODS = (
     early_exit.METHOD,
     prompt_lookup.METHOD,
     lookahead.METHOD,
+    self_draft.QUANTISED,
+    self_draft.SKIPPING,
 )
 DRAFTERS: dict[str, Method] = {method.name: method for method in _METHODS}
 

@@ -1,0 +1,64 @@
+"""The target drafts for itself in a cheaper form of its own weights, with a cache of its own.
+
+Layer skipping: Draft & Verify (Zhang et al. 2309.08168). Quantised: an int8 copy, which agrees with
+the target nearly always and costs a quarter of its memory; it pays where memory bandwidth is what
+limits the target.
+"""
+
+from __future__ import annotations
+
+from specviz.decoding.drafters.base import Drafter
+from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.source import ModelSource
+from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.static_tree import static_tree
+from specviz.models.language_model import LanguageModel
+from specviz.models.llama_model import LlamaModel
+from specviz.models.parts import Need
+from specviz.models.self_model import layer_skipping, quantised
+from specviz.records import ProposalKind
+
+_KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC)
+
+
+def _target(setup: Setup) -> LlamaModel:
+    """That its layers can be taken one by one is what LAYERS means."""
+    return setup.target  # type: ignore[return-value]
+
+
+def _drafter(setup: Setup, draft: LanguageModel) -> Drafter:
+    source = ModelSource(draft, setup.capacity, setup.target.info.vocab_size)
+    return SourceDrafter(source, static_tree(setup))
+
+
+def _make_quantised(setup: Setup) -> Drafter:
+    if setup.parts.self_drafting is None:
+        raise setup.lacks(Need.LAYERS)
+    return _drafter(setup, quantised(_target(setup)))
+
+
+def _make_skipping(setup: Setup) -> Drafter:
+    usual = setup.parts.self_drafting
+    if usual is None:
+        raise setup.lacks(Need.LAYERS)
+    return _drafter(setup, layer_skipping(_target(setup), usual.skipped_layers))
+
+
+QUANTISED = Method(
+    "quantised-self",
+    "Quantised self",
+    "An int8 copy of the target drafts: nearly always right, and worth it where memory is slow.",
+    _KINDS,
+    _make_quantised,
+    frozenset({Need.LAYERS}),
+    takes_branching=True,
+)
+SKIPPING = Method(
+    "layer-skip",
+    "Layer-skipping self",
+    "The target drafts with some of its layers left out; not a weight is added.",
+    _KINDS,
+    _make_skipping,
+    frozenset({Need.LAYERS}),
+    takes_branching=True,
+)
