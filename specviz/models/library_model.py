@@ -131,19 +131,19 @@ class _OutputTap:
     """Stands before the output matrix; sessions share the module, so each thread has its watch."""
 
     def __init__(self, matrix: Any) -> None:
-        self._present = threading.local()
+        self._watches: dict[int, _Watch] = {}  # by thread
         matrix.register_forward_pre_hook(self._pass)
 
     @contextmanager
     def watching(self, last: Tensor | None) -> Iterator[_Watch]:
-        self._present.watch = _Watch(last)
+        watch = self._watches[threading.get_ident()] = _Watch(last)
         try:
-            yield self._present.watch
+            yield watch
         finally:
-            self._present.watch = None
+            del self._watches[threading.get_ident()]
 
     def _pass(self, matrix: Any, inputs: tuple[Tensor]) -> tuple[Tensor] | None:
-        watch = getattr(self._present, "watch", None)
+        watch = self._watches.get(threading.get_ident())
         if watch is None:
             return None
         watch.features = features = inputs[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import threading
 from collections.abc import Callable
@@ -197,6 +198,16 @@ def test_features_belong_to_the_thread_that_asked(tiny_module: Any, tiny_info: A
     go_on.set()
     other.join(10)
     assert shapes == [(1, 1, VOCAB)]
+
+
+def test_a_model_sent_to_another_process_gives_the_same(tiny_module: Any, tiny_info: Any) -> None:
+    module = tiny_module("gpt2")
+    model = LibraryModel(module, tiny_info(module))
+    copy = pickle.loads(pickle.dumps(model))
+    assert torch.equal(plain_logits(copy, PROMPT), plain_logits(model, PROMPT))
+    ids = torch.tensor([PROMPT])
+    last = copy.forward(ids, ids, copy.new_cache(16), last_only=True, with_features=True)
+    assert last.logits.shape == (1, 1, VOCAB) and last.features.shape == (1, len(PROMPT), 32)
 
 
 def test_a_module_without_an_output_matrix_is_refused(tiny_module: Any, tiny_info: Any) -> None:
