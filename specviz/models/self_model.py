@@ -36,7 +36,7 @@ def layer_skipping(model: LlamaModel, skipped: Sequence[int]) -> LlamaModel:
     left_out = sum(layer.parameters for i, layer in enumerate(model.layers) if i not in kept)
     smaller = replace(
         info,
-        name=f"{info.name} without {len(skipped)} layers",
+        name=f"{info.name}, {len(layers)} of {info.layers} layers",
         parameters=info.parameters - left_out,
         bytes=0,
         layers=len(layers),

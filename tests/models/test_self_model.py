@@ -66,7 +66,7 @@ def test_skipping_layers_takes_no_memory_and_leaves_the_target_as_it_was(
     before = logits_of(model)
     smaller = layer_skipping(model, (1,))
     assert smaller.info.bytes == 0
-    assert smaller.info.name == "tiny without 1 layers"
+    assert smaller.info.name == "tiny, 2 of 3 layers"
     assert [id(layer) for layer in smaller.layers] == [id(model.layers[i]) for i in (0, 2)]
     assert torch.equal(logits_of(model), before)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 import random
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -173,50 +171,6 @@ def test_features_are_what_the_output_matrix_turns_into_logits(model: LanguageMo
     assert_same(model.output(full.features[0]), plain.logits[0])
 
 
-def test_features_belong_to_the_thread_that_asked(tiny_module: Any, tiny_info: Any) -> None:
-    """Sessions share a model: one that wants the last token must not cut another's logits."""
-    module = tiny_module("gpt2")
-    model = LibraryModel(module, tiny_info(module))
-    inside, go_on = threading.Event(), threading.Event()
-
-    def wait(*_: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            inside.set()
-            go_on.wait(10)
-
-    module.transformer.register_forward_hook(wait)
-    shapes = []
-
-    def prefill() -> None:
-        ids = torch.tensor([PROMPT])
-        shapes.append(model.forward(ids, ids, model.new_cache(16), last_only=True).logits.shape)
-
-    other = threading.Thread(target=prefill)
-    other.start()
-    assert inside.wait(10)
-    assert plain_logits(model, PROMPT).shape == (len(PROMPT), VOCAB)
-    go_on.set()
-    other.join(10)
-    assert shapes == [(1, 1, VOCAB)]
-
-
-def test_a_model_sent_to_another_process_gives_the_same(tiny_module: Any, tiny_info: Any) -> None:
-    module = tiny_module("gpt2")
-    model = LibraryModel(module, tiny_info(module))
-    copy = pickle.loads(pickle.dumps(model))
-    assert torch.equal(plain_logits(copy, PROMPT), plain_logits(model, PROMPT))
-    ids = torch.tensor([PROMPT])
-    last = copy.forward(ids, ids, copy.new_cache(16), last_only=True, with_features=True)
-    assert last.logits.shape == (1, 1, VOCAB) and last.features.shape == (1, len(PROMPT), 32)
-
-
-def test_a_module_without_an_output_matrix_is_refused(tiny_module: Any, tiny_info: Any) -> None:
-    module = tiny_module("gpt2")
-    module.get_output_embeddings = lambda: None
-    with pytest.raises(InputError, match="has no output matrix that can be reached"):
-        LibraryModel(module, tiny_info(module))
-
-
 def test_rows_of_a_batch_do_not_see_each_other(model: LanguageModel) -> None:
     rows = [PROMPT, PROMPT[::-1]]
     ids = torch.tensor(rows, device=model.device)
@@ -278,9 +232,3 @@ def test_no_forward_reads_a_number_back(model: LanguageModel) -> None:
         run(model, cache, [5, 6], [125, 126])
         cache.keep(126, [])
         run(model, cache, [4, 9, 2, 33, 50], [126, 127, 127, 127, 127], tree_mask=star)
-
-
-def test_logits_end_with_the_real_vocabulary(tiny_module: Any, tiny_info: Any) -> None:
-    module = tiny_module("llama")
-    model = LibraryModel(module, tiny_info(module, vocab_size=50))
-    assert plain_logits(model, PROMPT).shape == (len(PROMPT), 50)
