@@ -6,7 +6,7 @@ PORT ?= 7860
 MINUTES ?= 200
 BIN := .venv/bin
 
-.PHONY: setup setup-dev browser run test lint typecheck format models
+.PHONY: setup setup-dev browser run test lint typecheck format models lossy
 
 setup: .venv/run.stamp
 setup-dev: .venv/dev.stamp
@@ -46,3 +46,8 @@ typecheck: setup-dev
 
 models: setup
 	$(BIN)/python -m specviz.training --corpus "$(CORPUS)" --output assets/models --minutes $(MINUTES)
+
+# how far each lossy rule is from the target's distribution, for the page to say
+lossy: setup
+	$(BIN)/python -m specviz lossless --method medusa --rule typical --temperature 0.8 \
+		--samples 4000 --json > assets/lossy/medusa-typical.json

@@ -67,7 +67,13 @@ def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
     contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
     found = measure_losslessness(loaded, config, contexts, options.samples, progress)
-    return {**asdict(found), "verdict": found.verdict, "method": config.method}
+    return {
+        **asdict(found),
+        "verdict": found.verdict,
+        "method": config.method,
+        "rule": config.tree_kind.value,
+        "temperature": config.temperature,
+    }
 
 
 def bench(options: Namespace, progress: Progress) -> dict[str, Any]:

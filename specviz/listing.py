@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.catalog import BUNDLED, pairs
@@ -16,6 +17,7 @@ from specviz.models.pair_check import check_pair_sources
 from specviz.models.pair_needs import needs_missing
 from specviz.models.pairs import load_pair
 from specviz.models.parts import Need
+from specviz.records import ProposalKind
 
 _MODELS = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE, Need.FOREIGN_DRAFT})
 
@@ -31,10 +33,15 @@ def _describe_method(method: Method) -> dict[str, Any]:
         "title": method.title,
         "lossless": method.is_lossless,
         "proposal": [kind.value for kind in method.kinds if kind.is_lossless],
-        "lossy": [kind.value for kind in method.kinds if not kind.is_lossless],
+        "lossy": [_describe_bias(method, kind) for kind in method.kinds if not kind.is_lossless],
         "needs": sorted(need.value for need in method.needs),
         "options": [asdict(option) for option in method.options],
     }
+
+
+def _describe_bias(method: Method, kind: ProposalKind) -> dict[str, Any]:
+    bias = measured_bias(method.name, kind.value)
+    return {"rule": kind.value} | (asdict(bias) if bias else {})
 
 
 def list_pairs() -> list[dict[str, Any]]:

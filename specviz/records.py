@@ -23,6 +23,7 @@ from specviz.notes import NOTE_TYPES as NOTE_TYPES
 from specviz.notes import LookaheadState as LookaheadState
 from specviz.notes import NgramMatch as NgramMatch
 from specviz.notes import Note as Note
+from specviz.notes import SharedVocabulary as SharedVocabulary
 from specviz.notes import TreeBudget as TreeBudget
 
 FORMAT_VERSION = 1
@@ -237,7 +238,8 @@ class ModelInfo:
 class Trace:
     """A whole run, both lanes; `token_texts` pairs every token id that occurs with its text.
 
-    A lane that was not run, or not yet, has no prefill.
+    A lane that was not run, or not yet, has no prefill. `total_variation` is how far a lossy rule
+    was found from the target's law when it was measured, None for a lossless one.
     """
 
     config: DecodingConfig
@@ -255,6 +257,7 @@ class Trace:
     baseline_steps: tuple[BaselineStep, ...]
     baseline_finish: FinishReason | None
     drafter_bytes: int
+    total_variation: float | None = None
     format_version: int = FORMAT_VERSION
 
     @property

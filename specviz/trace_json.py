@@ -21,7 +21,17 @@ from specviz.records import (
 )
 from specviz.trace_decoding import decode_prefill, decode_round, decode_step
 from specviz.trace_encoding import Json, encode_prefill, encode_round, encode_step
-from specviz.trace_fields import MAX_INTEGER, MAX_TEXT, Fields, array, choice, integer, short, text
+from specviz.trace_fields import (
+    MAX_INTEGER,
+    MAX_TEXT,
+    Fields,
+    array,
+    choice,
+    integer,
+    number,
+    short,
+    text,
+)
 
 _FORMAT = "specviz-trace"
 MAX_OPTIONS = 16
@@ -29,6 +39,7 @@ _STEP_KEYS = ("i", "id", "prob", "margin", "seconds")
 _KEYS = (
     *("format", "version", "config", "target", "draft", "device", "dtype", "prompt"),
     *("prompt_ids", "tokens", "prefill", "rounds", "finish", "baseline", "drafter_bytes"),
+    "total_variation",
 )
 
 
@@ -64,6 +75,7 @@ def encode_trace(trace: Trace) -> Json:
             "finish": _encode_finish(trace.baseline_finish),
         },
         "drafter_bytes": trace.drafter_bytes,
+        "total_variation": trace.total_variation,
     }
 
 
@@ -92,6 +104,7 @@ def decode_trace(value: object) -> Trace:
         baseline_steps=_decode_steps(baseline["steps"], baseline.at("steps")),
         baseline_finish=baseline.optional("finish", _decode_finish),
         drafter_bytes=trace.integer("drafter_bytes"),
+        total_variation=trace.optional("total_variation", _decode_share),
     )
     _check_order(decoded)
     return decoded
@@ -120,6 +133,10 @@ def _decode_config(value: object, path: str) -> DecodingConfig:
         max_new_tokens=config.integer("max_new_tokens"),
         options=config.each("options", _decode_option, MAX_OPTIONS),
     )
+
+
+def _decode_share(value: object, path: str) -> float:
+    return number(value, path, 0, 1)
 
 
 def _decode_option(value: object, path: str) -> tuple[str, int]:

@@ -7,6 +7,7 @@ import pytest
 from specviz.cli import main
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.catalog import pair_named
+from specviz.records import ProposalKind
 from specviz.trace_file import load
 
 
@@ -26,6 +27,26 @@ def test_methods_lists_the_registry(capsys):
     listed = run_json(capsys, "methods")
     assert [method["name"] for method in listed] == list(DRAFTERS)
     assert {"name", "title", "lossless", "proposal", "needs"} <= set(listed[0])
+
+
+def test_methods_tells_how_far_lossy_rules_were_measured_from_the_target(capsys):
+    lossy = {each["name"]: each["lossy"] for each in run_json(capsys, "methods") if each["lossy"]}
+    assert list(lossy) == ["medusa"]
+    (typical,) = lossy["medusa"]
+    assert typical["rule"] == "typical"
+    assert typical["total_variation"] > 2 * typical["noise_floor"] > 0
+
+
+def test_a_race_under_a_lossy_rule_says_so_in_result_and_trace(capsys, tmp_path):
+    file = tmp_path / "lossy.json.gz"
+    result = run_json(
+        capsys, "race", "--method", "medusa", "--rule", "typical", "--temperature", "0.8",
+        "--max-new-tokens", "8", "--repeat", "1", "--trace", str(file),
+    )  # fmt: skip
+    assert result["lossless"] is False
+    trace = load(file)
+    assert trace.config.tree_kind is ProposalKind.TYPICAL
+    assert trace.total_variation is not None and trace.total_variation > 0.1
 
 
 def test_models_tells_the_size_of_the_bundled_pair(capsys):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from specviz.bias import measured_bias
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, method_named
@@ -69,6 +70,7 @@ class Race:
             Lane.SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
+        bias = measured_bias(config.method, config.tree_kind.value)
         self.header = Trace(
             config=config,
             target=target.info,
@@ -85,6 +87,7 @@ class Race:
             baseline_steps=(),
             baseline_finish=None,
             drafter_bytes=drafter.memory_bytes,
+            total_variation=bias.total_variation if bias else None,
         )
 
     def __iter__(self) -> Iterator[LaneEvent]:
