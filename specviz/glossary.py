@@ -5,22 +5,12 @@ Knows no page. Formulas are plain text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specviz.errors import InputError
+from specviz.method_terms import METHOD_TERMS
+from specviz.term import Term as Term
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """`key` is the name in code, `title` the one on screen; `formula` may be empty."""
-
-    key: str
-    title: str
-    definition: str
-    formula: str = ""
-
-
-TERMS = (
+_GENERAL_TERMS = (
     Term(
         "speculative_decoding",
         "speculative decoding",
@@ -278,6 +268,7 @@ TERMS = (
         "solve T(α, K) = 1 + K·c + v",
     ),
 )
+TERMS = (*_GENERAL_TERMS, *METHOD_TERMS)
 
 
 def term(key: str) -> Term:

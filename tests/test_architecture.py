@@ -41,6 +41,7 @@ PART_OF = {"round_totals": "metrics", "run_meter": "metrics", "run_summary": "me
 PART_OF |= {"speedup_curve": "metrics"}
 PART_OF |= {f"trace_{part}": "trace_file" for part in ("fields", "encoding", "decoding", "notes")}
 PART_OF |= {"trace_json": "trace_file", "decoding_config": "records", "notes": "records"}
+PART_OF |= dict.fromkeys(("term", "method_terms"), "glossary")
 FRONT = {"ui", "cli", "__main__", "app"}
 
 
