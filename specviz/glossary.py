@@ -9,7 +9,6 @@ from specviz.errors import InputError
 from specviz.method_terms import METHOD_TERMS
 from specviz.term import Term as Term
 
-
 _GENERAL_TERMS = (
     Term(
         "speculative_decoding",
