@@ -7,7 +7,7 @@ not. Letters: T rows, I inputs, O outputs.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -52,6 +52,11 @@ class Projection:
         self._packed = _pack(weight) if may_copy else weight
         if weight.dtype is torch.float32 and weight.nbytes < SMALL_BYTES:
             self._plain = weight.t().contiguous()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the plain matrix: the packed layout has no bytes of its own to show."""
+        may_copy = self._packed is None or self._packed.is_mkldnn
+        return Projection, (self.weight, self.bias, may_copy)
 
     @property
     def weight(self) -> Tensor:  # [O, I]

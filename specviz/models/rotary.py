@@ -21,11 +21,16 @@ def is_fixed(config: Any) -> bool:
 
 
 class Rotary:
-    """The rotation of a loaded model, looked up instead of computed at each step."""
+    """The rotation of a loaded model, looked up instead of computed at each step.
+
+    Takes the frequencies over from the model's own `embedding`, so it needs no library to be
+    pickled or read again.
+    """
 
     def __init__(self, embedding: Any, dtype: torch.dtype, device: torch.device) -> None:
-        self._embedding = embedding  # the model's own module: (x, positions) -> (cos, sin)
-        self._like = torch.empty(0, dtype=dtype, device=device)
+        self._frequencies = embedding.inv_freq.to(device, torch.float32)  # [D / 2]
+        self._scaling = float(embedding.attention_scaling)
+        self._dtype = dtype
         self._table = self._build(FIRST_POSITIONS)
 
     def angles(self, position_ids: Tensor, reach: int) -> tuple[Tensor, Tensor]:
@@ -36,11 +41,10 @@ class Rotary:
         return cosines, sines
 
     def _build(self, count: int) -> Tensor:  # [P, 2 D]
-        positions = torch.arange(count, device=self._like.device)[None]
-        cosines, sines = self._embedding(self._like, positions)
-        half = sines.shape[-1] // 2
-        signed = torch.cat((-sines[..., :half], sines[..., half:]), dim=-1)
-        return torch.cat((cosines[0], signed[0]), dim=-1)
+        positions = torch.arange(count, device=self._frequencies.device)[:, None].float()
+        angles = positions * self._frequencies  # [P, D / 2]
+        cosines, sines = angles.cos() * self._scaling, angles.sin() * self._scaling
+        return torch.cat((cosines, cosines, -sines, sines), dim=-1).to(self._dtype)
 
 
 def rotate(heads: Tensor, angles: tuple[Tensor, Tensor], out: Tensor) -> None:
