@@ -1,5 +1,7 @@
 """Reading a stream of events."""
 
+from dataclasses import fields, replace
+
 from specviz.records import BaselineStep, Prefill, Round
 
 
@@ -15,3 +17,20 @@ def tokens_of(events):
             case BaselineStep():
                 ids.append(event.token_id)
     return ids
+
+
+def without_seconds(round_):
+    """All of a round that a second run must repeat."""
+    return replace(
+        round_,
+        draft_seconds=0,
+        verify_seconds=0,
+        host_seconds=0,
+        spans=(),
+        notes=tuple(map(_timeless, round_.notes)),
+    )
+
+
+def _timeless(note):
+    seconds = [field.name for field in fields(note) if field.name.endswith("_seconds")]
+    return replace(note, **dict.fromkeys(seconds, 0.0))

@@ -19,7 +19,7 @@ from specviz.records import (
     ProposalKind,
     Round,
 )
-from tests.decoding.events import tokens_of
+from tests.decoding.events import tokens_of, without_seconds
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 VARIANTS = [
@@ -59,9 +59,7 @@ def test_the_same_seed_gives_the_same_rounds(method, kind, target, drafter_for):
         drafter = drafter_for(config, PROMPT)
         for event in speculative.decode(target, drafter, PROMPT, config):
             if isinstance(event, Round):
-                yield dataclasses.replace(
-                    event, draft_seconds=0, verify_seconds=0, host_seconds=0, spans=()
-                )
+                yield without_seconds(event)
 
     torch.manual_seed(1)
     first = list(rounds())

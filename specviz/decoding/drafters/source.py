@@ -90,7 +90,7 @@ class ModelSource:
             self._on_device(missing), self._on_device(positions), self._cache, last_only=True
         )
         self._root_end, self._ran = len(committed), 0
-        return self._fitted(output.logits[0])
+        return fitted(output.logits[0], self._vocab_size)
 
     def extend(self, level: Level) -> Tensor:
         count = len(level.token_ids)
@@ -98,7 +98,7 @@ class ModelSource:
         positions = torch.full((1, count), position, device=self.device)
         output = self._model.forward(level.token_ids[None], positions, self._cache, level.mask)
         self._ran += count
-        return self._fitted(output.logits[0])
+        return fitted(output.logits[0], self._vocab_size)
 
     def partial(self) -> None:
         """The target shares nothing with a model of its own cache."""
@@ -110,9 +110,10 @@ class ModelSource:
     def _on_device(self, token_ids: Sequence[int]) -> Tensor:
         return torch.tensor([token_ids], dtype=torch.int64).to(self.device, non_blocking=True)
 
-    def _fitted(self, logits: Tensor) -> Tensor:
-        """Bring padded vocabularies to the target's width; added tokens can never be drawn."""
-        missing = self._vocab_size - logits.shape[-1]
-        if missing <= 0:
-            return logits[..., : self._vocab_size]
-        return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
+
+def fitted(logits: Tensor, vocab_size: int) -> Tensor:
+    """Bring padded vocabularies to the target's width; added tokens can never be drawn."""
+    missing = vocab_size - logits.shape[-1]
+    if missing <= 0:
+        return logits[..., :vocab_size]
+    return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)

@@ -1,0 +1,112 @@
+"""What a draft worker and its owner say to each other, byte by byte.
+
+Everything large goes through shared memory; what goes over the line has a fixed size, so that a
+message costs one system call on either side. Knows nothing of drafting.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from dataclasses import astuple, dataclass
+from enum import IntEnum
+
+from specviz.decoding.ahead.order import Order
+
+_MESSAGE = struct.Struct("<7q")
+_ANSWER = struct.Struct("<3q2d")
+_NOTHING = (0,) * 5
+
+
+class Kind(IntEnum):
+    """Of a message to the worker; each is about one run."""
+
+    OPEN = 1  # brings the descriptor of a board, and the size of a setting, which follows
+    DRAFT = 2  # brings an order
+    CLOSE = 3
+
+
+class Said(IntEnum):
+    """By the worker, about one run."""
+
+    READY = 1  # it is open
+    CHAIN = 2  # the order's chain is on the board, if it had to be drafted
+    AHEAD = 3  # so are the outcomes; brings when that began and ended
+    FAILED = 4  # brings the size of an explanation, which follows
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    kind: Kind
+    run: int
+    numbers: tuple[int, ...]
+    descriptor: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Moments are in seconds of time.perf_counter, which all processes of a machine share."""
+
+    said: Said
+    run: int
+    began: float = 0.0
+    ended: float = 0.0
+    text: str = ""
+
+
+def pair() -> tuple[socket.socket, int]:
+    """Our end of a new line, and a descriptor of the other end."""
+    ours, theirs = socket.socketpair()
+    return ours, theirs.detach()
+
+
+def is_waiting(line: socket.socket) -> bool:
+    """Whether there is something to receive, or the line has ended."""
+    return bool(select.select([line], [], [], 0)[0])
+
+
+def send_opening(line: socket.socket, run: int, setting: bytes, board: int) -> None:
+    header = _MESSAGE.pack(Kind.OPEN, run, len(setting), 0, 0, 0, 0)
+    socket.send_fds(line, [header, setting], [board])
+
+
+def send_order(line: socket.socket, run: int, order: Order) -> None:
+    line.sendall(_MESSAGE.pack(Kind.DRAFT, run, *astuple(order)))
+
+
+def send_closing(line: socket.socket, run: int) -> None:
+    line.sendall(_MESSAGE.pack(Kind.CLOSE, run, *_NOTHING))
+
+
+def receive_message(line: socket.socket) -> Message:
+    """EOFError at the line's end."""
+    data, descriptors, _, _ = socket.recv_fds(line, _MESSAGE.size, 1)
+    if not data:
+        raise EOFError
+    data += receive_bytes(line, _MESSAGE.size - len(data))
+    kind, run, *numbers = _MESSAGE.unpack(data)
+    return Message(Kind(kind), run, tuple(numbers), descriptors[0] if descriptors else None)
+
+
+def send_answer(line: socket.socket, answer: Answer) -> None:
+    text = answer.text.encode()
+    head = _ANSWER.pack(answer.said, answer.run, len(text), answer.began, answer.ended)
+    line.sendall(head + text)
+
+
+def receive_answer(line: socket.socket) -> Answer:
+    """EOFError at the line's end, TimeoutError where the line has a time limit."""
+    said, run, size, began, ended = _ANSWER.unpack(receive_bytes(line, _ANSWER.size))
+    return Answer(Said(said), run, began, ended, receive_bytes(line, size).decode())
+
+
+def receive_bytes(line: socket.socket, size: int) -> bytes:
+    """Exactly so many; EOFError at the line's end."""
+    data = b""
+    while len(data) < size:
+        part = line.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data

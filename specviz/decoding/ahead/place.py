@@ -1,0 +1,147 @@
+"""Where drafting runs beside the target: in a process of its own, on a second stream, or in line.
+
+A place takes an order, has the round's chain ready when `begin` returns, and drafts ahead until
+`finish`. Knows nothing of verification.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+import weakref
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from specviz.decoding.ahead.board import Board, board_bytes, shared_file
+from specviz.decoding.ahead.drafting import AheadDrafting
+from specviz.decoding.ahead.line import Said
+from specviz.decoding.ahead.order import Order, Setting
+from specviz.decoding.ahead.worker import worker_for
+from specviz.models.language_model import LanguageModel
+from specviz.models.local_model import LocalModel
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """When drafting ahead ran, in seconds of `time.perf_counter`."""
+
+    began: float
+    ended: float
+
+
+class Place(Protocol):
+    """One run's drafting."""
+
+    board: Board
+    memory_bytes: int  # weights
+
+    def begin(self, order: Order) -> None:
+        """Returns once the order's chain is on the board; drafting ahead then goes on.
+
+        A chain that is on the board already may be written over from now on.
+        """
+        ...
+
+    def finish(self) -> Ahead:
+        """Wait until everything of the last order is on the board."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class OwnProcess:
+    """The model's worker process, on a core of its own, with a copy of the weights."""
+
+    def __init__(self, model: LanguageModel, setting: Setting) -> None:
+        self.memory_bytes = 2 * model.info.bytes
+        self._worker = worker_for(model)
+        size = board_bytes(setting)
+        descriptor = shared_file(size)
+        try:
+            self.board = Board(setting, mmap.mmap(descriptor, size))
+            self._run = self._worker.open(setting, descriptor)
+        finally:
+            os.close(descriptor)
+        self._close = weakref.finalize(self, self._worker.close, self._run)
+        self._close.atexit = False
+
+    def begin(self, order: Order) -> None:
+        self._worker.order(self._run, order)
+        if order.row == self.board.fresh_row:
+            self._worker.expect(self._run, Said.CHAIN)
+
+    def finish(self) -> Ahead:
+        answer = self._worker.expect(self._run, Said.AHEAD)
+        return Ahead(answer.began, answer.ended)
+
+    def close(self) -> None:
+        self._close()
+
+
+class InLine:
+    """This very thread: nothing is hidden. For models that cannot be copied."""
+
+    def __init__(self, model: LanguageModel, setting: Setting) -> None:
+        self.memory_bytes = model.info.bytes
+        self.board = Board(setting)
+        self._drafting = AheadDrafting(model, setting, self.board)
+        self._order: Order | None = None
+
+    def begin(self, order: Order) -> None:
+        self._drafting.chain(order)
+        self._order = order
+
+    def finish(self) -> Ahead:
+        assert self._order is not None
+        began = time.perf_counter()
+        self._drafting.ahead(self._order)
+        return Ahead(began, time.perf_counter())
+
+    def close(self) -> None:
+        """Nothing outlives the run."""
+
+
+class SecondStream:
+    """A CUDA stream beside the target's. The host sends all of it off before the target's work."""
+
+    def __init__(self, model: LanguageModel, setting: Setting) -> None:
+        self.memory_bytes = model.info.bytes
+        self.board = Board(setting, device=model.device)
+        self._drafting = AheadDrafting(model, setting, self.board)
+        self._stream = torch.cuda.Stream(model.device)  # type: ignore[no-untyped-call]
+        self._began = 0.0
+        self._marks = _marks()
+
+    def begin(self, order: Order) -> None:
+        target_stream = torch.cuda.current_stream(self._stream.device)
+        self._stream.wait_stream(target_stream)  # chains are read there before they are overwritten
+        with torch.cuda.stream(self._stream):
+            self._drafting.chain(order)
+            target_stream.wait_stream(self._stream)
+            self._began, self._marks = time.perf_counter(), _marks()
+            self._marks[0].record()
+            self._drafting.ahead(order)
+            self._marks[1].record()
+
+    def finish(self) -> Ahead:
+        first, last = self._marks
+        last.synchronize()
+        return Ahead(self._began, self._began + first.elapsed_time(last) / 1000)
+
+    def close(self) -> None:
+        self._stream.synchronize()
+
+
+def _marks() -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    return first, last
+
+
+def place_for(model: LanguageModel, setting: Setting) -> Place:
+    """The best place for a model where it is."""
+    if model.device.type == "cuda":
+        return SecondStream(model, setting)
+    return OwnProcess(model, setting) if isinstance(model, LocalModel) else InLine(model, setting)

@@ -1,0 +1,106 @@
+"""The draft worker's own process: reads its model once, then drafts for its owner's runs.
+
+It runs on one thread. Chains that somebody waits for come before drafting ahead. It ends when its
+line does, so it never outlives its owner, however that one ends. Knows nothing of targets.
+"""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import pickle
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from specviz.decoding.ahead import line as wire
+from specviz.decoding.ahead.board import Board, board_bytes
+from specviz.decoding.ahead.drafting import AheadDrafting
+from specviz.decoding.ahead.line import Answer, Kind, Message, Said
+from specviz.decoding.ahead.order import Order, Setting
+from specviz.errors import InputError
+from specviz.models.language_model import LanguageModel
+
+
+def main(line_descriptor: int, model_descriptor: int) -> None:
+    """Serve the owner at the other end of the line until it hangs up."""
+    torch.set_num_threads(1)
+    with os.fdopen(model_descriptor, "rb") as file:
+        model: LanguageModel = torch.load(file, weights_only=False)
+    gc.freeze()  # what is here stays
+    with socket.socket(fileno=line_descriptor) as line, suppress(EOFError, ConnectionError):
+        wire.send_answer(line, Answer(Said.READY, 0))
+        _Service(model, line).run()
+
+
+class _Service:
+    """The open runs by number, and the orders whose outcomes are still to be drafted."""
+
+    def __init__(self, model: LanguageModel, line: socket.socket) -> None:
+        self._model = model
+        self._line = line
+        self._runs: dict[int, AheadDrafting] = {}
+        self._waiting: deque[tuple[int, Order]] = deque()
+        self._warm: set[tuple[int, int]] = set()  # lengths and fan-outs that have been run
+
+    def run(self) -> None:
+        while True:
+            if self._waiting and not wire.is_waiting(self._line):
+                self._try(self._ahead, *self._waiting.popleft())
+            else:
+                message = wire.receive_message(self._line)
+                self._try(self._serve, message.run, message)
+
+    def _try(self, action: Callable[[int, Any], None], run: int, subject: object) -> None:
+        """A failure ends the run that it is about, and is told."""
+        try:
+            action(run, subject)
+        except (EOFError, ConnectionError):
+            raise
+        except Exception as error:
+            self._forget(run)
+            told = str(error) if isinstance(error, InputError) else repr(error)
+            wire.send_answer(self._line, Answer(Said.FAILED, run, text=told))
+
+    def _serve(self, run: int, message: Message) -> None:
+        match message.kind:
+            case Kind.OPEN:
+                self._open(run, message)
+            case Kind.DRAFT:
+                self._chain(run, Order(*message.numbers))
+            case Kind.CLOSE:
+                self._forget(run)
+
+    def _open(self, run: int, message: Message) -> None:
+        setting: Setting = pickle.loads(wire.receive_bytes(self._line, message.numbers[0]))
+        assert message.descriptor is not None
+        memory = mmap.mmap(message.descriptor, board_bytes(setting))
+        os.close(message.descriptor)
+        self._runs[run] = drafting = AheadDrafting(self._model, setting, Board(setting, memory))
+        shape = setting.draft_length, setting.fan_out
+        if shape not in self._warm:
+            drafting.warm_up()
+            self._warm.add(shape)
+        wire.send_answer(self._line, Answer(Said.READY, run))
+
+    def _chain(self, run: int, order: Order) -> None:
+        drafting = self._runs[run]
+        drafting.chain(order)
+        self._waiting.append((run, order))
+        if drafting.has_to_draft(order):
+            wire.send_answer(self._line, Answer(Said.CHAIN, run))
+
+    def _ahead(self, run: int, order: Order) -> None:
+        began = time.perf_counter()
+        self._runs[run].ahead(order)
+        wire.send_answer(self._line, Answer(Said.AHEAD, run, began, time.perf_counter()))
+
+    def _forget(self, run: int) -> None:
+        self._runs.pop(run, None)
+        self._waiting = deque(each for each in self._waiting if each[0] != run)

@@ -1,0 +1,162 @@
+"""Draft workers: one process per draft model, that drafts for all runs of this one.
+
+Starting it takes seconds, so it outlives its runs. It ends with this process, with the model, or
+when it fails. Knows nothing of rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+
+import torch
+
+from specviz.decoding.ahead import line as wire
+from specviz.decoding.ahead.board import shared_file
+from specviz.decoding.ahead.line import Answer, Said
+from specviz.decoding.ahead.order import Order, Setting
+from specviz.errors import InputError
+from specviz.models.language_model import LanguageModel
+
+PATIENCE_SECONDS = 120.0  # for one answer
+_START = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from specviz.decoding.ahead.process import main; main(int(sys.argv[1]), int(sys.argv[2]))"
+)
+
+
+class Worker:
+    """One process. Its failure is an InputError that names the model; it is then at an end."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._name = model.info.name
+        self._line, theirs = wire.pair()
+        self._line.settimeout(PATIENCE_SECONDS)
+        try:
+            self._process = _start(model, theirs)
+        except OSError as error:
+            raise InputError(f"no process could be started for {self._name!r}: {error}") from None
+        finally:
+            os.close(theirs)
+        self.end = weakref.finalize(self, _end, self._process, self._line)
+        self._numbers = count(1)
+        self._sending, self._receiving = threading.RLock(), threading.Lock()
+        self._answers: dict[int, deque[Answer]] = {0: deque()}  # by open run; 0: no run's
+        self._receive(0)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.end.alive and self._process.poll() is None
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    def open(self, setting: Setting, board: int) -> int:
+        """Begin a run on the board of that descriptor; returns its number."""
+        run = next(self._numbers)
+        self._answers[run] = deque()
+        with self._told(), self._sending:
+            wire.send_opening(self._line, run, pickle.dumps(setting), board)
+        self.expect(run, Said.READY)
+        return run
+
+    def order(self, run: int, order: Order) -> None:
+        """Have a round drafted; returns at once."""
+        with self._told(), self._sending:
+            wire.send_order(self._line, run, order)
+
+    def expect(self, run: int, said: Said) -> Answer:
+        """Wait for the run's next answer, which has to be this one."""
+        answer = self._receive(run)
+        if answer.said is Said.FAILED:
+            raise InputError(answer.text)
+        assert answer.said is said, f"{answer.said!r} instead of {said!r}"
+        return answer
+
+    def close(self, run: int) -> None:
+        """End a run. May be called by the garbage collector, wherever this thread stands."""
+        self._answers.pop(run, None)
+        with suppress(OSError), self._sending:
+            wire.send_closing(self._line, run)
+
+    def _receive(self, run: int) -> Answer:
+        """The run's next answer; those of others are put aside for them."""
+        with self._told(), self._receiving:
+            answers = self._answers[run]
+            while not answers:
+                answer = wire.receive_answer(self._line)
+                if answer.run in self._answers:
+                    self._answers[answer.run].append(answer)
+            return answers.popleft()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """A broken line ends the process and is an InputError."""
+        try:
+            yield
+        except (OSError, EOFError) as error:
+            reason = self._reason(error)
+            self.end()
+            raise InputError(
+                f"the process that drafts with {self._name!r} must stay alive, got: {reason}; "
+                "start again, it then gets a new one"
+            ) from None
+
+    def _reason(self, error: BaseException) -> str:
+        if isinstance(error, TimeoutError):
+            return f"no answer within {PATIENCE_SECONDS:g} s"
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        code = self._process.returncode
+        if code is not None and code < 0:
+            return f"it ended by {signal.Signals(-code).name}"
+        return f"it ended with status {code}"
+
+
+def _start(model: LanguageModel, line: int) -> subprocess.Popen[bytes]:
+    """A new interpreter, which imports nothing of this one's main module."""
+    weights = shared_file(0)
+    try:
+        with os.fdopen(os.dup(weights), "wb") as file:
+            torch.save(model, file)
+        os.lseek(weights, 0, os.SEEK_SET)
+        return subprocess.Popen(
+            [sys.executable, "-c", _START, str(line), str(weights), *sys.path],
+            pass_fds=(line, weights),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is its owner's business
+        )
+    finally:
+        os.close(weights)
+
+
+def _end(process: subprocess.Popen[bytes], line: socket.socket) -> None:
+    line.close()
+    process.kill()  # it has nothing to lose
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=5)
+
+
+_workers: weakref.WeakKeyDictionary[LanguageModel, Worker] = weakref.WeakKeyDictionary()
+_starting = threading.Lock()
+
+
+def worker_for(model: LanguageModel) -> Worker:
+    """The model's worker, a new one where there is none alive."""
+    with _starting:
+        worker = _workers.get(model)
+        if worker is None or not worker.is_alive:
+            worker = _workers[model] = Worker(model)
+        return worker

@@ -1,0 +1,142 @@
+"""Drafting the next round while the target verifies this one (2603.03251).
+
+Chains for the likely outcomes of the verification are prepared beside it. If one of them comes
+true, the next round's draft is there; otherwise it is drafted now. Tokens and laws are those of
+the plain chain either way. Knows nothing of where the drafting runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.ahead.order import Order, Setting
+from specviz.decoding.ahead.place import Place, place_for
+from specviz.decoding.drafters.base import (
+    NOTHING_BESIDE,
+    Beside,
+    Drafter,
+    Observation,
+    Opening,
+    Proposal,
+    empty_proposal,
+)
+from specviz.decoding.drafters.method import Method, Option, Setup
+from specviz.decoding.topology import topology
+from specviz.models.parts import Need
+from specviz.notes import Prepared
+from specviz.records import ProposalKind, Span
+
+FAN_OUT = Option(
+    "fan_out",
+    "Outcomes prepared",
+    2,
+    1,
+    4,
+    "per number of accepted tokens, on average; each gets a draft of its own",
+)
+
+
+class PreSpeculation:
+    """A chain whose drafting runs beside verification, wherever `place` is."""
+
+    needs_features = False
+
+    def __init__(self, setting: Setting, place: Place, device: torch.device) -> None:
+        self._setting = setting
+        self._place = place
+        self._device = device
+        self._committed = 0  # tokens on the board
+        self._order: Order | None = None  # of this round, until it is decided
+        self._accepted = 0  # nodes of the last chain
+        self._row = place.board.fresh_row  # of the next chain
+        self._outcomes: tuple[int, ...] = ()  # that it was among, per accepted count
+        self._hidden_seconds = self._waited_seconds = 0.0  # of drafting it
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._place.memory_bytes
+
+    def start(self, opening: Opening) -> None:
+        """The prompt is run with the first root."""
+
+    def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
+        if room == 0:
+            return empty_proposal(self._device)
+        self._place.board.commit(committed[self._committed :], self._committed)
+        self._committed = len(committed)
+        self._order = Order(round_index, len(committed), room, self._accepted, self._row)
+        token_ids, logits = self._chain(self._order)
+        return Proposal(
+            ProposalKind.IID,
+            topology(tuple(range(-1, len(token_ids) - 1)), self._device),
+            token_ids,
+            self._setting.sampler.laws(logits),
+            logits.softmax(-1),
+            notes=(self._note(),),
+        )
+
+    def observe(self, observation: Observation) -> Beside:
+        """Wait for what is drafted beside the round, and see whether this outcome is among it."""
+        order, self._order = self._order, None
+        if order is None:
+            return NOTHING_BESIDE
+        began = time.perf_counter()
+        ahead = self._place.finish()
+        waited = time.perf_counter() - began
+        outcomes, board = order.outcomes(self._setting), self._place.board
+        self._accepted = len(observation.path)
+        row = outcomes.find(board.extras(outcomes.size), self._accepted, observation.token_ids[-1])
+        self._row = board.fresh_row if row is None else row
+        self._outcomes = outcomes.counts
+        if not outcomes.size:
+            return NOTHING_BESIDE
+        self._hidden_seconds = max(0.0, ahead.ended - ahead.began - waited)
+        self._waited_seconds = waited
+        return Beside((Span("draft ahead", ahead.began, ahead.ended),), waited)
+
+    def close(self) -> None:
+        self._place.close()
+
+    def _chain(self, order: Order) -> tuple[Tensor, Tensor]:
+        """The round's tokens [K] and their logits [K, V]; drafting ahead has begun."""
+        board, length = self._place.board, order.length(self._setting)
+        if order.row != board.fresh_row:
+            prepared = board.chain(order.row, length)
+            self._place.begin(order)
+            return prepared
+        began = time.perf_counter()
+        self._place.begin(order)
+        self._waited_seconds += time.perf_counter() - began
+        return board.chain(order.row, length)
+
+    def _note(self) -> Prepared:
+        is_hit = self._row != self._place.board.fresh_row
+        return Prepared(is_hit, self._outcomes, self._hidden_seconds, self._waited_seconds)
+
+
+def _make(setup: Setup) -> Drafter:
+    config, draft = setup.config, setup.draft
+    setting = Setting(
+        config.draft_length,
+        METHOD.completed(config)[FAN_OUT.name],
+        setup.sampler,
+        config.seed,
+        setup.target.info.vocab_size,
+        setup.capacity,
+    )
+    return PreSpeculation(setting, place_for(draft, setting), draft.device)
+
+
+METHOD = Method(
+    "pre-speculation",
+    "Draft model, ahead of the target",
+    "While the target verifies, a small model already drafts for the likely outcomes.",
+    (ProposalKind.IID,),
+    _make,
+    frozenset({Need.DRAFT}),
+    options=(FAN_OUT,),
+)
