@@ -1,15 +1,34 @@
 """What methods need beside a target, tiny and random: for table models and for tiny Llamas."""
 
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import LlamaConfig
+
+from specviz.models.eagle_head import EagleHead
+from specviz.models.medusa_heads import MedusaHeads
 from specviz.models.parts import Need, Parts
 from specviz.models.self_drafting import SelfDrafting
+from tests.decoding.table_eagle import TableEagle
 from tests.decoding.table_model import TableModel
 
 LLAMA_NEEDS: set[Need] = set()  # what a table cannot give
+HEADS = 3
+SHARES = [[0.6, 0.2, 0.1], [0.4, 0.2, 0.1], [0.3, 0.1, 0.1]]
 
 
 def parts_for(target, draft):
     """Every part that a pair of these two can offer."""
-    return Parts(draft=draft, self_drafting=SelfDrafting(1, (1,)))
+    is_table = isinstance(target, TableModel)
+    return Parts(
+        draft=draft,
+        medusa=medusa_for(target),
+        eagle=TableEagle(target, draft) if is_table else eagle_for(target),
+        self_drafting=SelfDrafting(1, (1,)),
+    )
 
 
 def pair_for(method, tiny_model):
@@ -17,3 +36,53 @@ def pair_for(method, tiny_model):
     if method.needs & LLAMA_NEEDS:
         return tiny_model(1, 3, "target", vocab=3), tiny_model(2, 1, "draft", vocab=3)
     return TableModel(3, 1), TableModel(2)
+
+
+def medusa_for(target, seed=3):
+    """Random heads."""
+    width, vocab = target.info.hidden_size, target.info.vocab_size
+    config = {"heads": HEADS, "hidden_size": width, "vocab_size": vocab, "accuracies": SHARES}
+    shapes = {}
+    for i in range(HEADS):
+        shapes[f"heads.{i}.residual.weight"] = (width, width)
+        shapes[f"heads.{i}.residual.bias"] = (width,)
+        shapes[f"heads.{i}.output.weight"] = (vocab, width)
+    return _opened(MedusaHeads, config, _random(shapes, seed), target)
+
+
+def eagle_for(target, seed=4):
+    """A random layer of two heads."""
+    width, inner, heads = target.info.hidden_size, 48, 32
+    config = LlamaConfig(
+        vocab_size=target.info.vocab_size,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+    ).to_dict()
+    shapes = {"fc.weight": (width, 2 * width)}
+    for name in "qkv":
+        shapes[f"layers.0.self_attn.{name}_proj.weight"] = (heads, width)
+    shapes["layers.0.self_attn.o_proj.weight"] = (width, heads)
+    for name in ("gate", "up"):
+        shapes[f"layers.0.mlp.{name}_proj.weight"] = (inner, width)
+    shapes["layers.0.mlp.down_proj.weight"] = (width, inner)
+    shapes["layers.0.post_attention_layernorm.weight"] = (width,)
+    return _opened(EagleHead, config, _random(shapes, seed), target)
+
+
+def _random(shapes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(shape, generator=generator) / shape[-1] ** 0.5
+        for name, shape in shapes.items()
+    }
+
+
+def _opened(kind, config, weights, target):
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(config))
+        save_file(weights, Path(folder) / "model.safetensors")
+        return kind.open(Path(folder), target)

@@ -17,9 +17,11 @@ from torch import Tensor
 from specviz.decoding.drafters.base import Drafter, Proposal, empty_proposal
 from specviz.decoding.drafters.draft_model import draft_source
 from specviz.decoding.drafters.method import Method, Option, Setup
+from specviz.decoding.drafters.ranked_tree import ranked_nodes
 from specviz.decoding.drafters.source import Level, Source
-from specviz.decoding.drafters.source_drafter import SourceDrafter
-from specviz.decoding.drafters.tree_budget import best_node_count
+from specviz.decoding.drafters.source_drafter import Shape, SourceDrafter
+from specviz.decoding.drafters.static_tree import static_tree
+from specviz.decoding.drafters.tree_budget import NODES, chosen_node_count
 from specviz.decoding.topology import device_topology
 from specviz.models.parts import Need
 from specviz.records import MAX_TREE_NODES, ProposalKind, TreeBudget
@@ -30,9 +32,8 @@ STEP = 1e-4  # subtracted per level, so that no child ever ties with its parent
 LEVEL_WIDTH = Option(
     "level_width", "Nodes expanded per level", 4, 1, 8, "the k of the best k, at every depth"
 )
-NODES = Option(
-    "nodes", "Nodes verified", 0, 0, MAX_TREE_NODES, "0: chosen from the measured forward times"
-)
+# How often the bundled draft's k-th choice is the next token of its target, over all tasks.
+RANK_ACCEPTANCE = (0.60, 0.14, 0.06, 0.04, 0.02, 0.02, 0.01, 0.01)
 
 
 class DynamicTree:
@@ -148,8 +149,14 @@ class _Candidates:
 def dynamic_tree(setup: Setup, values: dict[str, int]) -> DynamicTree:
     """The shape of the run's setting; a budget of 0 follows from the measured forward curve."""
     depth, width = setup.config.draft_length, values[LEVEL_WIDTH.name]
-    nodes = values[NODES.name] or best_node_count(setup.target, depth, width)
-    return DynamicTree(depth, width, nodes)
+    gains = [node.gain for node in ranked_nodes((RANK_ACCEPTANCE[:width],) * depth, MAX_TREE_NODES)]
+    return DynamicTree(depth, width, chosen_node_count(values[NODES.name], setup.target, gains))
+
+
+def any_tree(setup: Setup, values: dict[str, int]) -> Shape:
+    """A dynamic tree, unless a branching or a drawn kind asks for a static one."""
+    is_free = setup.config.tree_kind is ProposalKind.DETERMINISTIC and not setup.config.branching
+    return dynamic_tree(setup, values) if is_free else static_tree(setup)
 
 
 def _make(setup: Setup) -> Drafter:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from specviz.decoding.drafters import (
     draft_model,
     dynamic_tree,
+    eagle,
     early_exit,
     lookahead,
+    medusa,
     prompt_lookup,
     self_draft,
 )
@@ -19,6 +21,8 @@ _METHODS = (
     draft_model.TREE,
     dynamic_tree.METHOD,
     early_exit.METHOD,
+    medusa.METHOD,
+    eagle.METHOD,
     prompt_lookup.METHOD,
     lookahead.METHOD,
     self_draft.QUANTISED,

@@ -1,26 +1,27 @@
-"""How many nodes a dynamic tree should have: expected tokens per second of target forward.
+"""How many nodes a tree should have: expected tokens per second of target forward.
 
 The forward's time over the number of tokens is measured once per model. What a further node is
-worth follows from how often a draft's first, second, … choice is right; the best nodes are taken
-first (Sequoia 2402.12374 builds its trees from the same numbers). Knows nothing of drafters.
+worth follows from a table of how often choices are right (see `ranked_tree`). Knows nothing of
+drafters.
 """
 
 from __future__ import annotations
 
-import heapq
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
 from statistics import median
 from weakref import WeakKeyDictionary
 
 import torch
 
+from specviz.decoding.drafters.method import Option
 from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.records import MAX_TREE_NODES
 
-# How often the bundled draft's k-th choice is the next token of its target, over all tasks.
-RANK_ACCEPTANCE = (0.60, 0.14, 0.06, 0.04, 0.02, 0.02, 0.01, 0.01)
+NODES = Option(
+    "nodes", "Nodes verified", 0, 0, MAX_TREE_NODES, "0: chosen from the measured forward times"
+)
 TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)
 CONTEXT = 128
 REPEATS = 5
@@ -28,10 +29,17 @@ REPEATS = 5
 _curves: WeakKeyDictionary[LanguageModel, tuple[float, ...]] = WeakKeyDictionary()
 
 
-def best_node_count(model: LanguageModel, depth: int, width: int) -> int:
-    """Nodes n of the largest (1 + expected accepted) / time of a forward over 1 + n tokens."""
+def chosen_node_count(budget: int, model: LanguageModel, gains: Sequence[float]) -> int:
+    """`budget`, or the best count where it is 0; no more than there are gains."""
+    return min(budget, len(gains)) if budget else best_node_count(model, gains)
+
+
+def best_node_count(model: LanguageModel, gains: Sequence[float]) -> int:
+    """Nodes n of the largest (1 + expected accepted) / time of a forward over 1 + n tokens.
+
+    `gains` are the chances of acceptance of the nodes, best first; at least one, at most 64.
+    """
     times = forward_times(model)
-    gains = node_gains(depth, width, TOKEN_COUNTS[-1] - 1)
     rates = [
         (1 + sum(gains[:count])) / time_of(count + 1, times) for count in range(1, len(gains) + 1)
     ]
@@ -57,27 +65,6 @@ def time_of(count: int, times: Sequence[float]) -> float:
     low, high = TOKEN_COUNTS[right - 1], TOKEN_COUNTS[right]
     share = (count - low) / (high - low)
     return times[right - 1] * (1 - share) + times[right] * share
-
-
-@lru_cache(maxsize=64)
-def node_gains(depth: int, width: int, most: int) -> tuple[float, ...]:
-    """Chance of acceptance of the best nodes, best first; at most `most` of them.
-
-    A node of rank r under a node of chance c has c * RANK_ACCEPTANCE[r].
-
-    >>> [round(gain, 4) for gain in node_gains(2, 2, 4)]
-    [0.6, 0.36, 0.14, 0.084]
-    """
-    waiting = [(-RANK_ACCEPTANCE[rank], 1) for rank in range(min(width, len(RANK_ACCEPTANCE)))]
-    heapq.heapify(waiting)
-    gains: list[float] = []
-    while waiting and len(gains) < most:
-        gain, level = heapq.heappop(waiting)
-        gains.append(-gain)
-        if level < depth:
-            for rank in range(width):
-                heapq.heappush(waiting, (gain * RANK_ACCEPTANCE[rank], level + 1))
-    return tuple(gains)
 
 
 @torch.inference_mode()

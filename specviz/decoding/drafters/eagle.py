@@ -1,0 +1,97 @@
+"""EAGLE: one decoder layer foretells the target's next hidden state from its last ones.
+
+Li et al., 2401.15077; the dynamic tree is that of EAGLE-2 (2406.16858). Pair t, the embedding of
+token t + 1 beside the feature of token t, gives a guess of the feature of token t + 1, and so the
+law of token t + 2. Where the target has run, the features are its own; below the root they are the
+head's guesses. Letters: M nodes of one level, P pairs, W the target's hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.drafters.base import Drafter, Observation, Opening
+from specviz.decoding.drafters.dynamic_tree import LEVEL_WIDTH, any_tree
+from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.source import Level
+from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.tree_budget import NODES
+from specviz.models.eagle_head import EagleHead
+from specviz.models.parts import Need
+from specviz.records import ProposalKind
+
+
+class EagleSource:
+    """Logits from the head; its cache covers a prefix of the pairs of committed tokens."""
+
+    needs_features = True
+
+    def __init__(self, head: EagleHead, device: torch.device, capacity: int) -> None:
+        self._head = head
+        self._device = device
+        self._cache = head.new_cache(capacity)
+        self._pairs = 0  # slots that were run on the target's own features
+        self._unused: list[Tensor] = []  # the target's features behind them
+        self._guesses: list[Tensor] = []  # below the root [1, W], then below each level [M, W]
+        self.memory_bytes = head.bytes
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def start(self, opening: Opening) -> None:
+        assert opening.features is not None
+        self._unused = [opening.features]
+
+    def begin(self, committed: Sequence[int]) -> Tensor:
+        """Run the pairs that came with the last round: as many as it committed tokens."""
+        new = torch.tensor(committed[self._pairs + 1 :]).to(self._device, non_blocking=True)
+        end = self._pairs + len(new)
+        positions = torch.arange(self._pairs, end, device=self._device)
+        features = torch.cat(self._unused)
+        logits, guesses = self._head.forward(new, features, positions, self._cache, last_only=True)
+        self._pairs, self._unused, self._guesses = end, [], [guesses[-1:]]
+        return logits
+
+    def extend(self, level: Level) -> Tensor:
+        above = torch.cat(self._guesses)[level.parents + 1]
+        positions = torch.full_like(level.token_ids, self._pairs - 1 + level.depth)
+        logits, guesses = self._head.forward(
+            level.token_ids, above, positions, self._cache, level.mask
+        )
+        self._guesses.append(guesses)
+        return logits
+
+    def partial(self) -> None:
+        """The target shares nothing with the head."""
+
+    def keep(self, observation: Observation) -> None:
+        """Guesses go; of what was committed the target has given true features."""
+        assert observation.features is not None
+        rows = [0, *(node + 1 for node in observation.path)]
+        chosen = torch.tensor(rows).to(self._device, non_blocking=True)
+        self._unused.append(observation.features[chosen])
+        self._cache.keep(self._pairs, [])
+
+
+def _make(setup: Setup) -> Drafter:
+    head = setup.parts.eagle
+    if head is None:
+        raise setup.lacks(Need.EAGLE)
+    source = EagleSource(head, setup.target.device, setup.capacity)
+    return SourceDrafter(source, any_tree(setup, METHOD.completed(setup.config)))
+
+
+METHOD = Method(
+    "eagle",
+    "EAGLE head",
+    "One layer foretells the target's hidden states; its surest paths make the tree.",
+    (ProposalKind.DETERMINISTIC, ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT),
+    _make,
+    frozenset({Need.EAGLE}),
+    takes_branching=True,
+    options=(LEVEL_WIDTH, NODES),
+)

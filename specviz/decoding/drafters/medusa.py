@@ -1,0 +1,129 @@
+"""Medusa: heads on the target's last hidden state guess several places ahead, all at once.
+
+Cai et al., 2401.10774. Head d gives the law of the token d places behind the root, whatever stands
+between; a node of depth d and rank r is that head's r-th choice. Which nodes there are follows from
+how often each choice of each head was right. Typical acceptance (TYPICAL) is the paper's own,
+lossy rule. Letters: H heads, N nodes, E leading rows up to the last one with children, K choices
+of a head, W the target's hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.drafters.base import (
+    NOTHING_BESIDE,
+    Beside,
+    Drafter,
+    Observation,
+    Opening,
+    Proposal,
+    QuietDrafter,
+    empty_proposal,
+)
+from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.ranked_tree import RankedNode, Rates, by_depth, ranked_nodes
+from specviz.decoding.drafters.tree_budget import NODES, chosen_node_count
+from specviz.decoding.topology import Topology, topology
+from specviz.models.medusa_heads import MedusaHeads
+from specviz.models.parts import Need
+from specviz.records import MAX_TREE_NODES, ProposalKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MedusaTree:
+    """A static tree and where its tokens come from."""
+
+    topology: Topology
+    heads: Tensor  # [N] int64, from 0
+    ranks: Tensor  # [N] int64
+    row_heads: Tensor  # [E] int64, whose law stands below each row
+
+
+def medusa_tree(nodes: Sequence[RankedNode], heads: int, device: torch.device) -> MedusaTree:
+    """The tables of the tree of these nodes, level by level."""
+    tree = topology(tuple(node.parent for node in nodes), device)
+    depths = [0, *(node.depth for node in nodes)]
+    below = [min(depth, heads - 1) for depth in depths[: tree.expanded]]  # of a leaf: any
+    return MedusaTree(
+        tree,
+        torch.tensor([node.depth - 1 for node in nodes], dtype=torch.int64).to(device),
+        torch.tensor([node.rank for node in nodes], dtype=torch.int64).to(device),
+        torch.tensor(below).to(device),
+    )
+
+
+class MedusaDrafter(QuietDrafter):
+    """Fills the tree of `nodes` with the heads' choices, once per round."""
+
+    needs_features = True
+
+    def __init__(
+        self,
+        heads: MedusaHeads,
+        nodes: Sequence[RankedNode],
+        kind: ProposalKind,
+        device: torch.device,
+    ) -> None:
+        self._heads = heads
+        self._kind = kind
+        self._width = 1 + max(node.rank for node in nodes)
+        deepest = max(node.depth for node in nodes)
+        cuts = [[node for node in nodes if node.depth <= room] for room in range(deepest + 1)]
+        self._trees = [medusa_tree(cut, heads.count, device) for cut in cuts]  # by room
+        self._feature = torch.empty(0)  # [W], of the token before the root
+        self.memory_bytes = heads.bytes
+
+    def start(self, opening: Opening) -> None:
+        assert opening.features is not None
+        self._feature = opening.features[-1]
+
+    def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
+        tree = self._trees[min(room, len(self._trees) - 1)]
+        if tree.topology.size == 0:
+            return empty_proposal(self._feature.device)
+        logits = self._heads.logits(self._feature)  # [H, V]
+        choices = logits.topk(self._width, dim=-1).indices  # [H, K]
+        return Proposal(
+            self._kind,
+            tree.topology,
+            choices[tree.heads, tree.ranks],
+            raw_laws=logits.float().softmax(-1)[tree.row_heads],
+        )
+
+    def observe(self, observation: Observation) -> Beside:
+        """The next root's law comes from the last accepted node, and so do the guesses behind."""
+        assert observation.features is not None
+        self._feature = observation.features[observation.end_row]
+        return NOTHING_BESIDE
+
+
+def head_rates(heads: MedusaHeads, depth: int, vocab_size: int) -> Rates:
+    """How often the choices of the first `depth` heads were right."""
+    return tuple(tuple(shares[:vocab_size]) for shares in heads.accuracies[:depth])
+
+
+def _make(setup: Setup) -> Drafter:
+    heads, config = setup.parts.medusa, setup.config
+    if heads is None:
+        raise setup.lacks(Need.MEDUSA)
+    rates = head_rates(heads, config.draft_length, setup.target.info.vocab_size)
+    nodes = ranked_nodes(rates, MAX_TREE_NODES)
+    budget = METHOD.completed(config)[NODES.name]
+    count = chosen_node_count(budget, setup.target, [node.gain for node in nodes])
+    return MedusaDrafter(heads, by_depth(nodes[:count]), config.tree_kind, setup.target.device)
+
+
+METHOD = Method(
+    "medusa",
+    "Medusa heads",
+    "Small heads on the target's last hidden state guess several places ahead, all at once.",
+    (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL),
+    _make,
+    frozenset({Need.MEDUSA}),
+    options=(NODES,),
+)

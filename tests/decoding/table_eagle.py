@@ -1,0 +1,53 @@
+"""An EAGLE head that is a table, and insists on being fed as an EAGLE head has to be.
+
+Pair t must stand at position t, see one unbroken path of pairs, and bring the feature of token t:
+the target's own for committed pairs, below them what this head foretold for the pair before. Its
+laws are those of a table model behind the same tokens, which are also the features that it
+foretells.
+"""
+
+import torch
+
+from tests.decoding.table_model import TableModel
+
+
+class TableEagleCache:
+    def __init__(self):
+        self.length = 0
+        self.slots = []  # (token, position)
+        self.foretold = []  # of each slot, [V]
+
+    def keep(self, start, slots):
+        assert slots == [], "a guess is never kept"
+        self.length = start
+        del self.slots[start:], self.foretold[start:]
+
+
+class TableEagle:
+    bytes = 7
+
+    def __init__(self, target, table):
+        self._target = target
+        self._table = table
+        self.pairs = 0  # run so far
+
+    def new_cache(self, capacity):
+        return TableEagleCache()
+
+    def forward(self, token_ids, features, position_ids, cache, tree_mask=None, last_only=False):
+        start = cache.length
+        cache.slots[start:] = list(zip(token_ids.tolist(), position_ids.tolist(), strict=True))
+        for row in range(len(token_ids)):
+            path = TableModel._path(cache.slots, start, row, tree_mask)
+            self._check_feature(features[row], path, cache)
+            cache.foretold.append(self._table.law(path))
+        self.pairs += len(token_ids)
+        cache.length += len(token_ids)
+        foretold = torch.stack(cache.foretold[start:])
+        return foretold[-1:] if last_only else foretold, foretold
+
+    def _check_feature(self, feature, path, cache):
+        """The first token of the text has no pair, so the target's law is known from pair 2 on."""
+        above = [] if len(path) < 2 else [self._table.law(path[:-1])]
+        true = [self._target.law(path[:-1])] if len(path) > 2 else [feature]
+        assert any(torch.equal(feature, known) for known in true + above), "a foreign feature"
