@@ -57,10 +57,28 @@ class Prepared:
     waited_seconds: float
 
 
-Note = NgramMatch | TreeBudget | LookaheadState | Prepared
+@dataclass(frozen=True, slots=True)
+class SharedVocabulary:
+    """A draft with another vocabulary: how much of it the target has too, and what it wrote.
+
+    `shared` tokens are a share of either vocabulary; `mass` is the probability that the draft gave
+    to them, on average over the places where it wrote in this round. Of its `draft_tokens` came
+    `target_tokens` of the proposal.
+    """
+
+    shared: int
+    target_share: float
+    draft_share: float
+    mass: float
+    draft_tokens: int
+    target_tokens: int
+
+
+Note = NgramMatch | TreeBudget | LookaheadState | Prepared | SharedVocabulary
 NOTE_TYPES: dict[str, type[Note]] = {
     "ngram-match": NgramMatch,
     "tree-budget": TreeBudget,
     "lookahead-state": LookaheadState,
     "prepared": Prepared,
+    "shared-vocabulary": SharedVocabulary,
 }

@@ -67,7 +67,7 @@ def record_round(
             Span("host", judged, judged + host),
             *(_on_lane(span, started - stopwatch.began) for span in beside.spans),
         ),
-        notes=verified.proposal.notes,
+        notes=verified.proposal.notes + beside.notes,
         cache=CacheLengths(verified.context_length - 1, added, added - 1 - len(verified.walk.path)),
     )
 

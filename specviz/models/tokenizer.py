@@ -101,6 +101,23 @@ class TextCodec:
         ids = self._tokenizer(text, split_special_tokens=True, verbose=False).input_ids
         return [*self._tag_ids(tag), *ids]
 
+    def encode_part(self, text: str) -> list[int]:
+        """Token ids of a piece of text, with nothing around it: no template, no tag, no start."""
+        ids: list[int] = self._tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, verbose=False
+        ).input_ids
+        return ids
+
+    @cached_property
+    def start_ids(self) -> tuple[int, ...]:
+        """What the tokenizer itself puts before every text."""
+        return tuple(self._tokenizer("", verbose=False).input_ids)
+
+    @cached_property
+    def control_tokens(self) -> dict[str, int]:
+        """The ids of the control tokens by their names."""
+        return {self._added[token_id]: token_id for token_id in sorted(self._special)}
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of the tokens, control tokens left out."""
         text: str = self._tokenizer.decode(

@@ -9,11 +9,13 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig
 
 from specviz.models.eagle_head import EagleHead
+from specviz.models.loading import LoadedModel
 from specviz.models.medusa_heads import MedusaHeads
 from specviz.models.parts import Need, Parts
 from specviz.models.self_drafting import SelfDrafting
 from tests.decoding.table_eagle import TableEagle
 from tests.decoding.table_model import TableModel
+from tests.decoding.tiny_codecs import our_codec, their_codec
 
 LLAMA_NEEDS: set[Need] = set()  # what a table cannot give
 HEADS = 3
@@ -27,6 +29,8 @@ def parts_for(target, draft):
         draft=draft,
         medusa=medusa_for(target),
         eagle=TableEagle(target, draft) if is_table else eagle_for(target),
+        foreign=LoadedModel(draft, their_codec(draft.info.vocab_size)),
+        codec=our_codec(target.info.vocab_size),
         self_drafting=SelfDrafting(1, (1,)),
     )
 

@@ -115,11 +115,12 @@ class Observation:
 class Beside:
     """Work that ran beside the round: when, in seconds of `time.perf_counter`, and the wait for it.
 
-    The wait counts as drafting.
+    The wait counts as drafting. `notes` are what only the round's end could tell.
     """
 
     spans: tuple[Span, ...] = ()
     waited_seconds: float = 0.0
+    notes: tuple[Note, ...] = ()
 
 
 NOTHING_BESIDE = Beside()

@@ -56,8 +56,8 @@ class Setup:
 class Method:
     """One entry of the menu.
 
-    `kinds` are the ways in which siblings can be chosen, the default first. `host_copies` counts
-    the blocking copies of a round: one, more only for a method that must see its own draft.
+    `kinds` are the ways in which siblings can be chosen, the default first. `host_copies` is the
+    most blocking copies of a round: one, more only for a method that must see its own draft.
     """
 
     name: str

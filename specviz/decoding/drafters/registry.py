@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specviz.decoding.drafters import (
+    cross_vocabulary,
     draft_model,
     dynamic_tree,
     eagle,
@@ -27,6 +28,7 @@ _METHODS = (
     lookahead.METHOD,
     self_draft.QUANTISED,
     self_draft.SKIPPING,
+    cross_vocabulary.METHOD,
 )
 DRAFTERS: dict[str, Method] = {method.name: method for method in _METHODS}
 
