@@ -20,7 +20,8 @@ from specviz.decoding.verification import Acceptance, acceptance
 from specviz.records import Position
 
 TOP_TOKENS = 10
-_NODE_FIELDS = 9
+NODE_FIELDS = 9
+PARENT_FIELD = 1  # of those
 _ROW_FIELDS = 6
 
 
@@ -107,10 +108,10 @@ def judge(proposal: Proposal, logits: Tensor, sampler: Sampler, extra_uniforms: 
 def unpack(proposal: Proposal, values: list[float]) -> Judgement:
     """Read the buffer that `judge` packed, on the host."""
     size, queries = proposal.topology.size, proposal.query_count
-    split, end = size * _NODE_FIELDS, len(values) - queries
+    split, end = size * NODE_FIELDS, len(values) - queries
     nodes = tuple(
-        NodeJudgement(*map(int, values[i : i + 3]), *values[i + 3 : i + _NODE_FIELDS])
-        for i in range(0, split, _NODE_FIELDS)
+        NodeJudgement(*map(int, values[i : i + 3]), *values[i + 3 : i + NODE_FIELDS])
+        for i in range(0, split, NODE_FIELDS)
     )
     width = (end - split) // (size + 1)
     return Judgement(

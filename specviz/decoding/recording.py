@@ -16,6 +16,7 @@ from specviz.records import (
     DraftNode,
     DraftTree,
     ExtraToken,
+    Note,
     Outcome,
     Position,
     Round,
@@ -41,40 +42,72 @@ class Verified:
         return accepted if self.extra is None else (*accepted, self.extra.token_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The part of a record that is told from the verified tree alone."""
+
+    tree: DraftTree
+    verdicts: tuple[Verdict, ...]
+    positions: tuple[Position, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A round in seconds of the lane's own clock, which stood still between rounds."""
+
+    started: float
+    draft: float
+    verify: float
+    host: float
+    shift: float  # from `time.perf_counter` to the lane's own clock
+
+    @classmethod
+    def of(cls, stopwatch: Stopwatch, started: float) -> Timing:
+        """Up to now; `started` is when the round began on the lane's clock."""
+        return cls(started, *stopwatch.split(), started - stopwatch.began)
+
+
+def show(verified: Verified) -> Shown:
+    """What is to be seen of a verified tree; making it is part of the round."""
+    return Shown(_tree(verified), _verdicts(verified), _positions(verified))
+
+
 def record_round(
-    index: int, verified: Verified, stopwatch: Stopwatch, started: float, beside: Beside
+    index: int,
+    verified: Verified,
+    shown: Shown,
+    timing: Timing,
+    beside: Beside,
+    notes: tuple[Note, ...] = (),
 ) -> Round:
-    """The round's record; `started` is when it began, in seconds of the lane's own clock."""
+    """The round's record; `notes` come behind those of the proposal."""
     added = 1 + verified.proposal.topology.size + verified.proposal.query_count
-    tree, verdicts = _tree(verified), _verdicts(verified)
-    positions = _positions(verified)
-    draft, verify, host = stopwatch.split()
-    waited = min(host, beside.waited_seconds)
-    drafted, judged = started + draft, started + draft + verify
+    waited = min(timing.host, beside.waited_seconds)
+    drafted = timing.started + timing.draft
+    judged = drafted + timing.verify
     return Round(
         index=index,
         context_length=verified.context_length,
-        tree=tree,
-        verdicts=verdicts,
-        positions=positions,
+        tree=shown.tree,
+        verdicts=shown.verdicts,
+        positions=shown.positions,
         extra=verified.extra,
-        draft_seconds=draft + waited,
-        verify_seconds=verify,
-        host_seconds=host - waited,
+        draft_seconds=timing.draft + waited,
+        verify_seconds=timing.verify,
+        host_seconds=timing.host - waited,
         spans=(
-            Span("draft", started, drafted),
+            Span("draft", timing.started, drafted),
             Span("verify", drafted, judged),
-            Span("host", judged, judged + host),
-            *(_on_lane(span, started - stopwatch.began) for span in beside.spans),
+            Span("host", judged, judged + timing.host),
+            *(_shifted(span, timing.shift) for span in beside.spans),
         ),
-        notes=verified.proposal.notes + beside.notes,
+        notes=verified.proposal.notes + notes + beside.notes,
         cache=CacheLengths(verified.context_length - 1, added, added - 1 - len(verified.walk.path)),
     )
 
 
-def _on_lane(span: Span, shift: float) -> Span:
-    """From `time.perf_counter` to the lane's own clock, which stood still between rounds."""
-    return Span(span.who, max(0.0, span.start + shift), max(0.0, span.end + shift))
+def _shifted(span: Span, seconds: float) -> Span:
+    return Span(span.who, max(0.0, span.start + seconds), max(0.0, span.end + seconds))
 
 
 def _tree(verified: Verified) -> DraftTree:

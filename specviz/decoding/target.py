@@ -1,4 +1,4 @@
-"""The target in one run, for both lanes: its cache, how tokens are drawn from it, the prefill.
+"""The target of one row, for both lanes: its cache, how tokens run and how they are drawn.
 
 Knows nothing of drafting.
 """
@@ -13,11 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.decoding.clock import Mark, mark
-from specviz.decoding.drafters.base import Partial, Proposal, empty_proposal
-from specviz.decoding.judgement import judge, unpack
-from specviz.decoding.sampling import Sampler, uniforms_on
-from specviz.decoding.streams import Purpose, RandomStream
+from specviz.decoding.drafters.base import Partial, Proposal
+from specviz.decoding.sampling import Sampler
 from specviz.decoding.transfer import HostTransfer
 from specviz.errors import InputError
 from specviz.models.language_model import (
@@ -26,13 +23,7 @@ from specviz.models.language_model import (
     LanguageModel,
     LayeredModel,
 )
-from specviz.records import (
-    MAX_TREE_NODES,
-    DecodingConfig,
-    ExtraKind,
-    ExtraToken,
-    Prefill,
-)
+from specviz.records import MAX_TREE_NODES, DecodingConfig
 
 MAX_EXTRA_QUERIES = 192  # of one round
 
@@ -63,12 +54,11 @@ def check_prompt(model: LanguageModel, prompt_ids: Sequence[int], config: Decodi
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target in one run: its model, its cache, and how tokens are drawn from it."""
+    """One row's target: its model, its cache, and how tokens are drawn from it."""
 
     model: LanguageModel
     cache: KeyValueCache
     sampler: Sampler
-    extra_draws: RandomStream
     transfer: HostTransfer
     with_features: bool = False
 
@@ -89,7 +79,6 @@ class Target:
             model,
             model.new_cache(cache_capacity(prompt_ids, config)),
             Sampler(config.temperature, config.top_k, config.top_p),
-            RandomStream(config.seed, Purpose.EXTRA),
             HostTransfer(),
             with_features,
         )
@@ -112,18 +101,6 @@ class Target:
         return self.model.forward(
             tokens, positions, self.cache, last_only=True, with_features=self.with_features
         )
-
-    def first_token(self, prompt_ids: Sequence[int], logits: Tensor, started: Mark) -> Prefill:
-        """Draw the token behind the prompt that `fill` ran. logits [1, V]"""
-        device = self.model.device
-        nothing = empty_proposal(device)
-        uniforms = uniforms_on(device, [self.extra_draws.uniform(len(prompt_ids))])
-        packed = judge(nothing, logits, self.sampler, uniforms)
-        judged = mark(device)
-        values = self.to_host(packed)
-        row = unpack(nothing, values).row(-1)
-        extra = ExtraToken(row.extra_id, ExtraKind.FIRST, -1, row.extra_prob)
-        return Prefill(len(prompt_ids), extra, row.position, started.seconds_until(judged))
 
     def verify(self, root_id: int, proposal: Proposal, end: int) -> ForwardOutput:
         """One forward over the root at text position `end` - 1, all nodes, all extra queries."""

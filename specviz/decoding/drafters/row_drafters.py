@@ -1,0 +1,79 @@
+"""Drafters of many rows at once: what a batch asks of them, and the way of any method.
+
+A method that can draft for all rows in one forward says so in its registry entry; for every other
+one each row has a drafter of its own. Knows no method. Lists run parallel to the rows that are
+still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from specviz.decoding.drafters.base import Beside, Drafter, Observation, Opening, Proposal
+
+
+class BatchDrafter(Protocol):
+    """The proposer of all rows; each method does for many what `Drafter`'s does for one."""
+
+    @property
+    def needs_features(self) -> bool: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+    def start(self, openings: Sequence[Opening]) -> None: ...
+
+    def propose(
+        self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
+    ) -> list[Proposal]:
+        """What each row's own drafter would propose: same tokens, same laws."""
+        ...
+
+    def observe(self, observations: Sequence[Observation]) -> list[Beside]: ...
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Only these rows (ascending) go on; free what the others held."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class RowDrafters:
+    """Every row drafts for itself, one after the other."""
+
+    def __init__(self, drafters: Sequence[Drafter]) -> None:
+        self._drafters = list(drafters)
+
+    @property
+    def needs_features(self) -> bool:
+        return self._drafters[0].needs_features
+
+    @property
+    def memory_bytes(self) -> int:
+        """Weights are shared, so they count once."""
+        return max(drafter.memory_bytes for drafter in self._drafters)
+
+    def start(self, openings: Sequence[Opening]) -> None:
+        for drafter, opening in zip(self._drafters, openings, strict=True):
+            drafter.start(opening)
+
+    def propose(
+        self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
+    ) -> list[Proposal]:
+        asked = zip(self._drafters, committed, rooms, strict=True)
+        return [drafter.propose(ids, room, round_index) for drafter, ids, room in asked]
+
+    def observe(self, observations: Sequence[Observation]) -> list[Beside]:
+        told = zip(self._drafters, observations, strict=True)
+        return [drafter.observe(observation) for drafter, observation in told]
+
+    def select(self, rows: Sequence[int]) -> None:
+        for index, drafter in enumerate(self._drafters):
+            if index not in rows:
+                drafter.close()
+        self._drafters = [self._drafters[index] for index in rows]
+
+    def close(self) -> None:
+        for drafter in self._drafters:
+            drafter.close()

@@ -1,0 +1,80 @@
+"""One sequence of a run: what is committed, its random draws, and what it makes of a judgement.
+
+A run of one prompt has one row, a batch has many. Knows nothing of models, caches or drafters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.judgement import Judgement
+from specviz.decoding.recording import Verified
+from specviz.decoding.streams import Purpose, RandomStream
+from specviz.decoding.verification import Walk, walk
+from specviz.records import DecodingConfig, ExtraKind, ExtraToken, FinishReason
+
+
+class Row:
+    """The committed tokens and why they end; every draw is keyed by the row's own seed.
+
+    So a row never notices its neighbours: it decides as a run of its prompt and seed alone does.
+    """
+
+    def __init__(
+        self, prompt_ids: Sequence[int], config: DecodingConfig, end_ids: Collection[int]
+    ) -> None:
+        self.committed = list(prompt_ids)
+        self.finish: FinishReason | None = None
+        self._end_ids = frozenset(end_ids)
+        self._limit = len(prompt_ids) + config.max_new_tokens
+        self._extra_draws = RandomStream(config.seed, Purpose.EXTRA)
+        self._verify_draws = RandomStream(config.seed, Purpose.VERIFY)
+
+    @property
+    def end(self) -> int:
+        """How many tokens are committed: the text position behind the root."""
+        return len(self.committed)
+
+    @property
+    def root(self) -> int:
+        """The last committed token; the target has not run it yet."""
+        return self.committed[-1]
+
+    @property
+    def room(self) -> int:
+        """How many tokens may be drafted; the extra token takes one of those that are left."""
+        return self._limit - len(self.committed) - 1
+
+    def extra_draws(self, height: int) -> list[float]:
+        """The uniform of the extra token behind every depth, 0 to `height`.
+
+        Behind a token of depth d it would stand at text position end + d.
+        """
+        return [self._extra_draws.uniform(self.end + depth) for depth in range(height + 1)]
+
+    def decide(self, proposal: Proposal, judgement: Judgement) -> Verified:
+        """Walk the tree; cut the path at an end-of-sequence token, else add the extra token."""
+        shape = judgement.shape
+        uniforms = tuple(
+            self._verify_draws.uniform(self.end + depth - 1, rank)
+            for depth, rank in zip(shape.depths, shape.ranks, strict=True)
+        )
+        acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
+        walked = walk(shape.groups, acceptance_probs, uniforms)
+        for length, node in enumerate(walked.path, start=1):
+            if judgement.nodes[node].token_id in self._end_ids:
+                cut = Walk(walked.path[:length], walked.rejected_before(length, shape.depths))
+                return Verified(proposal, judgement, uniforms, cut, None, self.end)
+        row = judgement.row(walked.end)
+        kind = ExtraKind.RECOVERED if shape.groups[walked.end + 1] else ExtraKind.BONUS
+        extra = ExtraToken(row.extra_id, kind, walked.end, row.extra_prob)
+        return Verified(proposal, judgement, uniforms, walked, extra, self.end)
+
+    def append(self, token_ids: Sequence[int]) -> None:
+        """Commit new tokens (at least one); they may end the row."""
+        self.committed.extend(token_ids)
+        if token_ids[-1] in self._end_ids:
+            self.finish = FinishReason.END_OF_SEQUENCE
+        elif len(self.committed) >= self._limit:
+            self.finish = FinishReason.LENGTH
