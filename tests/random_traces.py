@@ -38,6 +38,7 @@ TEXTS = (
 )
 VOCABULARY = len(TEXTS)
 EXAMPLES = 10  # top tokens kept per position
+THRESHOLD = 0.09  # of the lossy rule
 Law = tuple[float, ...]
 
 
@@ -104,11 +105,11 @@ class _RoundMaker:
             for child in tree.children(here):
                 node = self.nodes[child]
                 compared[child] = law[node.token_id]
-                if uniforms[child] * node.draft_prob < law[node.token_id]:
+                if self._passes(law[node.token_id], node.draft_prob, uniforms[child]):
                     chosen = child
                     break
                 outcomes[child] = Outcome.REJECTED
-                law = _residual(law, self._rule_q(node))
+                law = _residual(law, self._rule_q(node)) if self.kind.is_lossless else law
             if chosen is None:
                 residuals[here] = law
                 break
@@ -136,10 +137,13 @@ class _RoundMaker:
             draft_seconds=draft_seconds,
             verify_seconds=verify_seconds,
             host_seconds=0.0006 + self.rng.random() * 0.0004,
-            spans=(Span("draft", 0.0, draft_seconds), Span("target", draft_seconds, 0.03)),
+            spans=(),
             notes=notes,
             cache=CacheLengths(context_length - 1, len(self.nodes) + 1, len(self.nodes) - accepted),
         )
+
+    def _passes(self, p: float, q: float, u: float) -> bool:
+        return u * q < p if self.kind.is_lossless else p > THRESHOLD
 
     def _p(self, parent: int) -> Law:
         if parent not in self.p:
@@ -157,7 +161,9 @@ class _RoundMaker:
             target_prob=p,
             residual_prob=compared,
             draft_prob=node.draft_prob,
-            acceptance_prob=min(1.0, compared / node.draft_prob),
+            acceptance_prob=min(1.0, compared / node.draft_prob)
+            if self.kind.is_lossless
+            else float(compared > THRESHOLD),
             uniform_draw=u,
             outcome=outcome,
             raw_target_prob=p,
@@ -201,7 +207,18 @@ def random_round(
     """One round with its tree grown to `widths` (empty: the drafter proposed nothing)."""
     maker = _RoundMaker(random.Random(seed), kind, has_laws)
     maker.grow(widths)
-    return maker.build(index, context_length)
+    return on_clock(maker.build(index, context_length), start=0.0)
+
+
+def on_clock(round_: Round, start: float, is_ahead: bool = False) -> Round:
+    """The round from `start` on its lane's clock; `is_ahead` adds work beside its verification."""
+    drafted = start + round_.draft_seconds
+    verified = drafted + round_.verify_seconds
+    spans = [Span("draft", start, drafted), Span("verify", drafted, verified)]
+    spans.append(Span("host", verified, verified + round_.host_seconds))
+    if is_ahead:
+        spans.append(Span("draft ahead", drafted, drafted + 0.7 * round_.verify_seconds))
+    return replace(round_, spans=tuple(spans))
 
 
 def random_trace(
@@ -213,6 +230,7 @@ def random_trace(
     temperature: float = 0.7,
     has_laws: bool = True,
     cut: bool = False,
+    is_ahead: bool = False,
 ) -> Trace:
     """A finished race of both lanes; `cut` ends the last round at an accepted token.
 
@@ -238,6 +256,7 @@ def random_trace(
         used = kind if has_laws else ProposalKind.DETERMINISTIC
         seed_here = rng.randrange(2**31)
         each = random_round(seed_here, widths if found else (), used, has_laws, index, length)
+        each = on_clock(each, sum(one.seconds for one in made), is_ahead)
         made.append(each)
         length += len(each.emitted_ids)
     if cut and made and made[-1].accepted:

@@ -20,6 +20,7 @@ const NAMES = {
   device: "device",
   dtype: "dtype",
 };
+const OPTION = "option-"; // before the name of an option that only one method has
 const BRANCHING = /^\s*(0*[1-9]\d*\s*(,\s*0*[1-9]\d*\s*)*)?$/;
 const OURS = new Set([...Object.keys(NAMES), "task", "prompt", "text"]);
 
@@ -41,9 +42,33 @@ export class Address {
       if (problem) problems.push(`${name} ${problem}`);
       else values[field] = given.get(name);
     }
-    this.form.fields = values;
+    this.form.fields = this.ruled(values, problems);
+    this.readOptions(given, problems);
     this.readPrompt(given, problems);
     return problems;
+  }
+
+  // Which rules there are depends on the method.
+  ruled({ tree_kind: rule, ...values }, problems) {
+    if (rule === undefined) return values;
+    const name = values.method ?? this.setup.defaults.method;
+    const { kinds } = this.setup.methods.find((each) => each.name === name);
+    if (kinds.includes(rule)) return { ...values, tree_kind: rule };
+    problems.push(`siblings must be one of ${kinds.join(", ")} for this method, got “${brief(rule)}”`);
+    return values;
+  }
+
+  readOptions(given, problems) {
+    const known = this.form.method.options;
+    const values = {};
+    for (const [parameter, text] of given) {
+      if (!parameter.startsWith(OPTION)) continue;
+      const option = known.find((each) => OPTION + each.name === parameter);
+      const problem = option ? within(option.low, option.high, true, text) : "is no option of this method";
+      if (problem) problems.push(`${brief(parameter)} ${problem}`);
+      else values[option.name] = text;
+    }
+    this.form.methodPart.options = values;
   }
 
   readPrompt(given, problems) {
@@ -69,25 +94,20 @@ export class Address {
     const menu = { pair: "pairs", method: "methods", tree_kind: "kinds", device: "devices", dtype: "dtypes" }[field];
     if (menu) {
       const names = this.setup[menu].map((each) => each.name);
-      if (field === "pair") names.push("custom");
       return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
     }
     if (field === "branching") {
-      const rule = "must be whole numbers with commas between, such as 3,2";
+      const rule = "must be integers with commas, such as 3,2";
       return BRANCHING.test(text) ? "" : `${rule}, got “${brief(text)}”`;
     }
     const bounds = this.setup.bounds[field];
-    if (!bounds) return "";
-    const [low, high, isWhole] = bounds;
-    const number = Number(text);
-    const holds = text.trim() !== "" && number >= low && number <= high && (!isWhole || Number.isInteger(number));
-    return holds ? "" : `must be from ${low} to ${high}, got “${brief(text)}”`;
+    return bounds ? within(...bounds, text) : "";
   }
 
   // The address of the present setting, whole: later defaults may change.
   get link() {
     const given = new URLSearchParams(window.location.search);
-    for (const name of [...given.keys()]) if (OURS.has(name)) given.delete(name);
+    for (const name of [...given.keys()]) if (OURS.has(name) || name.startsWith(OPTION)) given.delete(name);
     const { picker } = this.form;
     if (picker.task) given.set("task", picker.task);
     if (picker.isHeldOut) given.set("prompt", String(picker.place + 1));
@@ -96,6 +116,7 @@ export class Address {
     for (const [name, field] of Object.entries(NAMES)) {
       if (order[field] !== undefined && order[field] !== "") given.set(name, order[field]);
     }
+    for (const [name, text] of Object.entries(order.options ?? {})) given.set(OPTION + name, text);
     const url = new URL(window.location.href);
     url.search = given.toString();
     return url.href;
@@ -108,6 +129,12 @@ export class Address {
   write() {
     window.history.replaceState(window.history.state, "", this.link);
   }
+}
+
+function within(low, high, isWhole, text) {
+  const number = Number(text);
+  const holds = text.trim() !== "" && number >= low && number <= high && (!isWhole || Number.isInteger(number));
+  return holds ? "" : `must be from ${low} to ${high}, got “${brief(text)}”`;
 }
 
 function brief(text) {

@@ -1,6 +1,9 @@
-// Plotly charts: drawn from plain dicts, at most one react each per frame, recoloured by theme.
+// Plotly charts: drawn from plain dicts, at most one react each per frame, recoloured by theme,
+// their labels cut to the room they have.
 // Knows nothing of what a chart shows. Keeps its own reference to Plotly: another copy may later
 // take the global name.
+
+import { fitLabels } from "./label_fit.js";
 
 let plotly = null;
 
@@ -61,10 +64,27 @@ export class Chart {
     this.isStale = this.width === 0 || (this.isLazy && !this.isSeen);
     if (this.isStale) return;
     const { data, layout } = recolour(this.figure, this.theme.swap);
-    layout.width = this.width;
+    layout.width = this.drawnWidth;
     if (this.theme.isLarge) enlarge(layout, data);
+    for (const trace of data) if (trace.meta?.room) fitLabels(trace, layout);
     plotly.react(this.box, data, layout, CONFIG);
     this.bind();
+  }
+
+  // A chart that is wider than its box scrolls in it.
+  get drawnWidth() {
+    return Math.max(this.width, this.figure?.layout.meta?.min_width ?? 0);
+  }
+
+  get isScrolling() {
+    return this.width > 0 && this.drawnWidth > this.width;
+  }
+
+  // From the chart's left edge to `x` of its axis.
+  pixelAt(x) {
+    const { margin, xaxis } = this.figure.layout;
+    const [from, to] = xaxis.range;
+    return margin.l + ((x - from) / (to - from)) * (this.drawnWidth - margin.l - margin.r);
   }
 
   bind() {

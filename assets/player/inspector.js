@@ -1,10 +1,11 @@
-// The two charts of one round: its draft tree, and p against q at the selected token.
+// One round: its draft tree, what the drafter did, p against q at the selected token, its timeline.
 // Knows a round and a node; draws each chart only when what it shows has changed.
 
 import { Chart } from "./charts.js";
 import { EXTRA, ROOT } from "./cursor.js";
 import { element, setText } from "./dom.js";
 import { probability } from "./probability.js";
+import { Remarks } from "./remarks.js";
 import { tokenLabel } from "./tooltip.js";
 import { VerdictTable } from "./verdict_table.js";
 
@@ -17,16 +18,17 @@ export class Inspector {
     const select = (node) => typeof node === "number" && node !== ROOT && onSelect(node);
     this.tree = new Chart(refs.treeChart, theme, select);
     this.bars = new Chart(refs.barsChart, theme, select);
+    this.timeline = new Chart(refs.timelineChart, theme);
     this.table = new VerdictTable(refs.verdicts, { onSelect });
+    this.remarks = new Remarks(refs.remarks);
     this.clear();
   }
 
   clear() {
-    this.shown = this.drawn = null;
+    this.shown = this.drawn = this.timed = null;
     this.isBarsDue = false;
-    this.tree.clear();
-    this.bars.clear();
-    this.table.clear();
+    for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks]) part.clear();
+    this.refs.timelineTitle.hidden = true;
     this.refs.residualNote.hidden = true;
     setText(this.refs.barsNote, "");
     this.refs.treeTitle.textContent = "Draft tree, and how the target judged it";
@@ -44,18 +46,36 @@ export class Inspector {
     const isNewStop = this.shown !== `${index} ${node} ${look}`;
     this.drawn = `${index} ${look}`;
     this.shown = `${index} ${node} ${look}`;
-    if (isNewRound || this.tree.isStale) this.drawTree(round, index, node, isRunning);
-    else if (isNewStop) this.tree.drawShapes(this.ring(round.treeFigure, node));
+    if (isNewRound) this.remarks.draw(trace, round.remarks);
+    const ring = this.ring(round.treeFigure, node);
+    if (isNewRound || this.tree.isStale) this.drawTree(round, index, ring, isRunning);
+    else if (isNewStop) this.tree.drawShapes(ring);
+    if (isNewStop) this.reveal(ring);
     if (isNewStop) this.drawTable(trace, round, node);
     if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale) this.drawBars(trace, round, node, isRunning);
+    if (!isNewStop || isRunning) this.drawTimeline(round, look, isRunning);
     this.isBarsDue = isNewStop && !isRunning;
     return this.isBarsDue;
   }
 
-  drawTree(round, index, node, isLazy = false) {
+  // Comes again when the next round does, which it shows too.
+  drawTimeline(round, look, isLazy) {
+    const { timeline } = round.figures;
+    if (this.timed?.timeline === timeline && this.timed.look === look && !this.timeline.isStale) return;
+    this.timed = { timeline, look };
+    this.refs.timelineTitle.hidden = false;
+    this.timeline.draw(round.timelineFigure, isLazy);
+  }
+
+  drawTree(round, index, shapes, isLazy = false) {
     const { data, layout } = round.treeFigure;
-    this.tree.draw({ data, layout: { ...layout, shapes: this.ring({ data }, node) } }, isLazy);
+    this.tree.draw({ data, layout: { ...layout, shapes } }, isLazy);
     this.refs.treeTitle.textContent = `Round ${index + 1} · ${round.counts}`;
+  }
+
+  // On a small screen the tree scrolls: to where the selected node is.
+  reveal([ring]) {
+    if (ring && this.tree.isScrolling) this.tree.box.parentElement.scrollLeft = this.tree.pixelAt(ring.xanchor) - this.tree.width * 0.6;
   }
 
   // A ring around the selected node, found by the customdata of its marker.
@@ -77,7 +97,7 @@ export class Inspector {
     this.table.draw(trace, round, node);
     const notes = [];
     if (this.table.hasResidual) notes.push("* after a rejected sibling, p is what was left of it: the residual.");
-    if (round.extraKind === "recovered") notes.push("r: the probability with which the replacement was drawn from the residual.");
+    if (round.extraKind === "recovered" && !round.isTypical) notes.push("r: the probability with which the replacement was drawn from the residual.");
     setText(this.refs.residualNote, notes.join(" "));
     this.refs.residualNote.hidden = notes.length === 0;
   }
@@ -109,7 +129,7 @@ function withoutHeading({ data, layout }) {
 export function verdictSentence(round, node, isGreedy = false) {
   if (node === EXTRA) {
     return {
-      recovered: "recovered: drawn from what p has beyond q",
+      recovered: round.isTypical ? "recovered: drawn from p itself, as if nothing had failed" : "recovered: drawn from what p has beyond q",
       bonus: "bonus: every draft passed, the target adds one",
       first: "first: drawn from the target after the prompt",
     }[round.extraKind];
@@ -119,6 +139,7 @@ export function verdictSentence(round, node, isGreedy = false) {
   if (isGreedy) {
     return outcome === "accepted" ? "accepted: it is the target’s favourite too" : "rejected: the target’s favourite is another";
   }
+  if (round.isTypical) return `${outcome}: p is ${accept > 0 ? "above" : "below"} the threshold of typical acceptance`;
   if (accept >= 1) return "accepted: p ≥ q, so any u accepts";
   if (accept <= 0) return "rejected: p is 0 here, no u accepts";
   const relation = outcome === "accepted" ? "<" : "≥";

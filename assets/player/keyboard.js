@@ -38,7 +38,7 @@ export class Keyboard {
     if (event.defaultPrevented || event.altKey) return;
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return this.run(event, this.actions.race);
     if (event.ctrlKey || event.metaKey) return;
-    if (event.key === "Escape") return void (document.querySelector("dialog[open]") || this.actions.halt());
+    if (event.key === "Escape") return void (isClosing(event) || this.actions.halt());
     if (isTyping(event) || isPressing(event)) return;
     const action = ACTIONS[event.key];
     if (action) this.run(event, () => action(this.actions, event));
@@ -48,6 +48,11 @@ export class Keyboard {
     event.preventDefault();
     action();
   }
+}
+
+// Escape closes an open dialog or menu before it stops a race.
+function isClosing({ target }) {
+  return document.querySelector("dialog[open]") !== null || Boolean(target.closest?.("option"));
 }
 
 function isTyping({ target }) {

@@ -10,7 +10,7 @@ const LABELS = {
   method: "Method",
   draft_length: "Draft length",
   branching: "Branching",
-  tree_kind: "Siblings",
+  tree_kind: "Siblings and rule",
   temperature: "Temperature",
   top_k: "Top-k",
   top_p: "Top-p",
@@ -20,10 +20,13 @@ const LABELS = {
   dtype: "Precision",
 };
 
-// The first word of a sentence may be any setting; further on, plain words are only words.
-export function labelled(sentence) {
+// The first word of a sentence may be any setting; further on, plain words are only words. `options`
+// are those of the method: {name, title}.
+export function labelled(sentence, options = []) {
+  const titles = Object.fromEntries(options.map(({ name, title }) => [name, title]));
+  const labels = { ...titles, ...LABELS };
   const end = sentence.indexOf(", got ");
   const [rule, rest] = end < 0 ? [sentence, ""] : [sentence.slice(0, end), sentence.slice(end)];
-  const first = rule.replace(/^[a-z_]+(?= )/, (name) => LABELS[name] ?? name);
-  return first.replace(/\b[a-z]+_[a-z_]+\b/g, (name) => LABELS[name] ?? name) + rest;
+  const first = rule.replace(/^[a-z_]+(?= )/, (name) => labels[name] ?? name);
+  return first.replace(/\b[a-z]+_[a-z_]+\b/g, (name) => labels[name] ?? name) + rest;
 }

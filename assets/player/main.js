@@ -38,8 +38,11 @@ class App {
     const refs = references(root);
     Object.assign(this, { root, refs });
     this.theme = new Theme(root, setup.palettes, () => this.page?.repaint());
-    this.page = new RacePage(root, refs, this.theme, setup.glossary);
-    this.form = new Form(refs, setup, prompts, () => this.settingChanged());
+    this.page = new RacePage(root, refs, this.theme, setup);
+    this.form = new Form(refs, setup, prompts, {
+      onChange: () => this.settingChanged(),
+      ask: (form) => this.transport.ask("check", { form }),
+    });
     this.raced = new RacedSetting(refs.staleNotice);
     this.address = new Address(this.form, setup, prompts);
     this.transport = new Transport(gradio, {
@@ -95,12 +98,15 @@ class App {
     await this.transport.start(this.ordered[0]);
   }
 
-  // Only now does the race before it go: a setting that is refused costs nothing.
   accepted() {
-    this.page.clear();
+    this.showResults();
+  }
+
+  // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
+  begun(trace) {
     this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
     this.raced.compare(this.form.order);
-    this.showResults();
+    this.tellHeader(trace);
   }
 
   // On a narrow screen the form fills the view: go to what is about to happen.
@@ -118,8 +124,8 @@ class App {
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
-    if (message.kind === "header") this.tellHeader(message.trace);
     this.page.take(message);
+    if (message.kind === "header") this.begun(message.trace);
     if (message.kind === "end") this.ended(message.reason);
   }
 
@@ -129,6 +135,7 @@ class App {
   }
 
   tellHeader({ target, draft, device, dtype }) {
+    this.root.classList.remove("is-waiting");
     this.tell("racing …");
     const sizes = [`target ${millions(target.parameters)}`];
     if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
@@ -144,7 +151,7 @@ class App {
   // What goes on before there are numbers, beside the button and where the numbers will stand.
   tell(text) {
     setText(this.refs.runState, text);
-    setText(this.refs.speedupWord, text);
+    if (!this.page.trace.summary) setText(this.refs.speedupWord, text);
   }
 
   failed(text) {
@@ -162,6 +169,7 @@ class App {
     if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
     last.disabled = true;
     this.root.classList.toggle("is-busy", isBusy);
+    this.root.classList.toggle("is-waiting", isBusy);
     setText(this.refs.runState, text);
   }
 

@@ -3,8 +3,6 @@
 
 import { element } from "./dom.js";
 
-const TITLE = "Why the text keeps the target’s distribution";
-
 const PARTS = [
   [
     "p",
@@ -45,6 +43,11 @@ const PARTS = [
   ],
   [
     "p",
+    "Typical acceptance is another rule: it keeps a drafted token whenever p gives it enough, however often the draft proposes it, and draws " +
+      "the replacement from p as if nothing had been rejected. Likely tokens then come too often. It is lossy, and marked so wherever it is used.",
+  ],
+  [
+    "p",
     "At temperature 0, p is 1 for one token and 0 for all others. Then the outcome is not only the same in distribution but the same text, " +
       "as far as rounding allows: the check runs several tokens in one forward, and where two logits nearly tie, the last bit can decide. " +
       "The page then shows the position and the margin.",
@@ -52,8 +55,5 @@ const PARTS = [
 ];
 
 export function writeProof(box) {
-  const title = element("h2", "", TITLE);
-  title.id = "sv-proof-title";
-  const parts = PARTS.map(([tag, text]) => element(tag, tag === "pre" ? "formula" : "", text));
-  box.replaceChildren(title, ...parts);
+  box.append(...PARTS.map(([tag, text]) => element(tag, tag === "pre" ? "formula" : "", text)));
 }

@@ -7,6 +7,7 @@ import { option, setParts } from "./dom.js";
 import { Frame } from "./frame.js";
 import { Inspector } from "./inspector.js";
 import { Lanes } from "./lanes.js";
+import { LossBadges } from "./loss_badge.js";
 import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
 import { Strip } from "./strip.js";
@@ -16,7 +17,7 @@ import { Trace } from "./trace.js";
 const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
 
 export class RacePage {
-  constructor(root, refs, theme, glossary) {
+  constructor(root, refs, theme, setup) {
     Object.assign(this, { root, refs, theme });
     this.trace = new Trace();
     this.frame = new Frame(() => this.draw());
@@ -27,7 +28,8 @@ export class RacePage {
     this.lanes = new Lanes(refs, this.trace, { onToken: (lane, at) => this.selectToken(at), tooltip: this.tooltip });
     this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
     this.inspector = new Inspector(refs, theme, { onSelect: (node) => this.select(this.cursor.round, node) });
-    this.result = new Result(refs, glossary);
+    this.result = new Result(refs, setup.glossary);
+    this.loss = new LossBadges([refs.laneLoss, refs.resultLoss, refs.proofLoss], setup.kinds);
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
     this.wireTransport();
@@ -58,17 +60,22 @@ export class RacePage {
     this.lanes.clear();
     this.inspector.clear();
     this.result.clear();
+    this.loss.show(null);
     for (const chart of Object.values(this.charts)) chart.clear();
     this.shownFigures = null;
     this.lastCharts = 0;
     this.frame.ask();
   }
 
+  // Until a race begins, the one before it stays.
   take(message) {
+    const isNew = message.kind === "header";
+    if (!isNew && !this.trace.isLive) return;
+    if (isNew) this.clear();
     this.trace.take(message);
-    if (message.kind === "header") {
-      this.cursor.reset();
+    if (isNew) {
       this.lanes.start();
+      this.loss.show(message.trace);
     }
     this.cursor.follow();
     if (message.kind === "end") this.lastCharts = 0;
@@ -134,7 +141,7 @@ export class RacePage {
     const { trace } = this;
     if (!trace.summary || trace.summary === this.shownSummary) return;
     this.shownSummary = trace.summary;
-    this.result.draw(trace.summary, trace.header, trace.ending);
+    this.result.draw(trace.summary, trace.header, trace.ending, this.loss.text);
   }
 
   drawCharts() {
@@ -172,7 +179,7 @@ export class RacePage {
   }
 
   repaint() {
-    this.inspector.shown = this.inspector.drawn = null;
+    this.inspector.shown = this.inspector.drawn = this.inspector.timed = null;
     this.shownFigures = null;
     this.lastCharts = 0;
     this.frame.ask();

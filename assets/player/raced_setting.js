@@ -21,6 +21,9 @@ export class RacedSetting {
 
 // "0.70" and "0.7" are one setting.
 function signature(order) {
-  const plain = (value) => (typeof value === "string" && value.trim() !== "" && !Number.isNaN(Number(value)) ? Number(value) : value);
-  return JSON.stringify(Object.entries(order).map(([name, value]) => [name, plain(value)]).sort());
+  if (order !== null && typeof order === "object") {
+    return `{${Object.keys(order).sort().map((name) => `${name}:${signature(order[name])}`)}}`;
+  }
+  const isNumber = typeof order === "string" && order.trim() !== "" && !Number.isNaN(Number(order));
+  return JSON.stringify(isNumber ? Number(order) : order);
 }

@@ -18,11 +18,12 @@ export class Result {
     this.refs.stats.replaceChildren(...statistics(null, null).map((each) => this.row(each)));
   }
 
-  draw(summary, header, ending) {
+  // `loss` says that the rule was a lossy one, "" for a lossless one.
+  draw(summary, header, ending, loss = "") {
     const { speedup } = summary;
     setText(this.refs.speedup, speedup === null ? NOTHING : `${speedup.toFixed(2)}×`);
     setText(this.refs.speedupWord, speedupWord(speedup, ending));
-    this.refs.stats.replaceChildren(...statistics(summary, header, ending).map((each) => this.row(each)));
+    this.refs.stats.replaceChildren(...statistics(summary, header, ending, loss).map((each) => this.row(each)));
   }
 
   row({ label, term, value, tone = "", wide = false, link = null }) {
@@ -41,12 +42,12 @@ export class Result {
 }
 
 function speedupWord(speedup, ending) {
-  if (speedup === null) return "measuring …";
+  if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
   const word = speedup >= 1.005 ? "faster" : speedup <= 0.995 ? "slower: drafting cost more than it saved" : "no gain";
   return ending === "stopped" ? `${word}, up to where it was stopped` : word;
 }
 
-function statistics(summary, header, ending) {
+function statistics(summary, header, ending, loss = "") {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
   return [
@@ -58,8 +59,8 @@ function statistics(summary, header, ending) {
       value: speculative ? `${speculative.target_forwards} / ${speculative.tokens}` : NOTHING,
     },
     { label: firstTokenLabel(baseline, speculative), term: "ttft", value: milliseconds(speculative?.ttft_seconds) },
-    { label: "memory for the draft", term: "drafter_memory", value: header ? memory(header.drafter_bytes) : NOTHING },
-    textVerdict(summary, header, ending),
+    memory(header),
+    textVerdict(summary, header, ending, loss),
   ];
 }
 
@@ -70,9 +71,12 @@ function firstTokenLabel(baseline, speculative) {
   return `first token (${more < 0 ? "−" : "+"}${Math.abs(more).toFixed(1)} ms)`;
 }
 
-// Above temperature 0 the texts differ by chance: never "identical".
-export function textVerdict(summary, header, ending) {
+// Above temperature 0 the texts differ by chance: never "identical". A lossy rule keeps no law.
+export function textVerdict(summary, header, ending, loss = "") {
   if (!summary || !header) return { label: "same text?", value: NOTHING };
+  if (header.config.temperature > 0 && loss) {
+    return { label: "this rule does not keep the target’s distribution", value: "▲ lossy", tone: "bad", term: "typical_acceptance" };
+  }
   if (header.config.temperature > 0) {
     return { label: "the texts differ by chance: proof", value: "same distribution", link: "#why-exact" };
   }
@@ -102,12 +106,17 @@ export function milliseconds(seconds) {
   return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ms`;
 }
 
-function memory(count) {
-  return count ? `+${bytes(count)}` : "none";
+// What the method holds beside the target, which both lanes need.
+export function memory(header) {
+  const term = "drafter_memory";
+  if (!header) return { label: "weights beside the target", term, value: NOTHING };
+  const { drafter_bytes: count, target } = header;
+  return { label: `weights beside the target’s ${bytes(target.bytes)}`, term, value: count ? `+${bytes(count)}` : "0 MB" };
 }
 
 export function bytes(count) {
   const megabytes = count / 1e6;
   if (megabytes >= 1000) return `${(megabytes / 1000).toFixed(1)} GB`;
-  return megabytes >= 0.1 ? `${megabytes.toFixed(1)} MB` : `${(count / 1000).toFixed(1)} kB`;
+  if (megabytes < 0.1) return `${(count / 1000).toFixed(1)} kB`;
+  return `${megabytes.toFixed(megabytes >= 10 ? 0 : 1)} MB`;
 }

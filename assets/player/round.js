@@ -7,12 +7,14 @@ import { compose } from "./figure_delta.js";
 const OUTCOMES = { a: "accepted", r: "rejected", u: "unreached" };
 
 export class Round {
-  // `figures` are differences from `templates`: the tree, and the bars per node and extra token.
+  // `figures` are differences from `templates`: the tree, the bars per node and extra token, and the
+  // timeline. `remarks` are what the drafter said, each in parts: text, or a list of token ids.
   constructor(record, clock, figures, templates) {
     this.record = record;
     this.clock = clock; // own seconds of the lane after this round
     this.figures = figures;
     this.templates = templates;
+    this.remarks = [];
     this.outcomes = [...record.verdicts.outcome].map((letter) => OUTCOMES[letter]);
     this.indices = this.outcomes.map((_, index) => index);
     this.accepted = this.indices.filter((index) => this.outcomes[index] === "accepted");
@@ -86,6 +88,15 @@ export class Round {
   barsFigure(node) {
     const delta = this.figures.bars[node === EXTRA ? this.outcomes.length : node];
     return delta ? compose(this.templates.bars, delta) : null;
+  }
+
+  get timelineFigure() {
+    return compose(this.templates.timeline, this.figures.timeline);
+  }
+
+  // Its rule compared p with a threshold, not with q and a draw.
+  get isTypical() {
+    return this.record.kind === "typical";
   }
 
   // p, q, u … of a node as the rule used them, and unprocessed.

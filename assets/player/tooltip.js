@@ -37,15 +37,18 @@ function lines(trace, token) {
   const rows = [ORIGINS[token.origin]];
   const round = trace.rounds[token.round];
   if (token.record) rows.push(`p ${probability(token.record.prob)}`);
-  if (round && token.node >= 0) rows.push(verdictLine(round.verdict(token.node), trace.isGreedy));
+  if (round && token.node >= 0) rows.push(verdictLine(round, token.node, trace.isGreedy));
+  if (round?.isTypical && token.origin === "recovered") rows[0] = "drawn from the target after a rejection";
   if (round && token.node < 0) rows.push(`probability ${probability(round.extra.prob)}`);
   const place = token.round >= 0 ? `round ${token.round + 1}, ` : "";
   rows.push(`${place}${token.clock.toFixed(2)} s`);
   return rows.map((row) => element("p", "", row));
 }
 
-function verdictLine({ p, q, u, raw_p, raw_q }, isGreedy) {
+function verdictLine(round, node, isGreedy) {
+  const { p, q, u, raw_p, raw_q } = round.verdict(node);
   const [shownP, shownQ] = isGreedy ? [raw_p, raw_q] : [p, q];
+  if (round.isTypical) return `p ${probability(shownP)} · q ${probability(raw_q)} · no draw`;
   return `p ${probability(shownP)} · q ${probability(shownQ)} · u ${probability(u)}`;
 }
 

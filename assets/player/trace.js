@@ -60,14 +60,21 @@ export class Trace {
     this.tokens[lane].push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
   }
 
-  addRound({ record, clock, tree, bars }) {
+  addRound({ record, clock, tree, bars, remarks, timelines }) {
     const round = new Round(record, clock, { tree, bars }, this.templates);
+    round.remarks = remarks;
     round.firstToken = this.tokens.speculative.length;
     const index = this.rounds.push(round) - 1;
     for (const { id, origin, node } of round.emitted) {
       this.tokens.speculative.push({ id, text: this.text(id), origin, round: index, node, clock });
     }
     round.endToken = this.tokens.speculative.length;
+    this.takeTimelines(timelines);
+  }
+
+  // A round's timeline shows the next round too, so each comes again with that one.
+  takeTimelines(timelines) {
+    for (const [index, figure] of Object.entries(timelines)) this.rounds[index].figures.timeline = figure;
   }
 
   text(id) {

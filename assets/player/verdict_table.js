@@ -30,8 +30,9 @@ export class VerdictTable {
 
   draw(trace, round, node) {
     const raw = trace.isGreedy ? "raw " : "";
+    const rule = round.isTypical ? "p enough?" : "accept if u <";
     const head = element("tr");
-    for (const name of ["examined", `${raw}p`, `${raw}q`, "accept if u <", "u", "verdict"]) head.append(element("th", "", name));
+    for (const name of ["examined", `${raw}p`, `${raw}q`, rule, "u", "verdict"]) head.append(element("th", "", name));
     this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
     this.rows.get(node)?.classList.add("is-selected");
     const [top, body] = [element("thead"), element("tbody")];
@@ -47,7 +48,7 @@ function row(trace, round, stop) {
   const outcome = stop === EXTRA ? round.extraKind : round.outcomes[stop];
   const text = trace.text(round.tokenId(stop));
   made.append(element("td", "token-text", tokenLabel(text)));
-  for (const value of stop === EXTRA ? [drawn(round), "", "", ""] : numbers(round.verdict(stop), trace.isGreedy)) {
+  for (const value of stop === EXTRA ? [drawn(round), "", "", ""] : numbers(round, stop, trace.isGreedy)) {
     made.append(element("td", "number", value));
   }
   const verdict = element("td", `verdict ${outcome}`);
@@ -57,14 +58,16 @@ function row(trace, round, stop) {
 }
 
 // The extra token was not examined but drawn: r is what p has beyond q, scaled to sum to 1.
-function drawn({ extra }) {
-  return `${extra.kind === "recovered" ? "r" : "p"} ${probability(extra.prob)}`;
+function drawn({ extra, isTypical }) {
+  return `${extra.kind === "recovered" && !isTypical ? "r" : "p"} ${probability(extra.prob)}`;
 }
 
-function numbers(verdict, isGreedy) {
+function numbers(round, stop, isGreedy) {
+  const verdict = round.verdict(stop);
   const { p, residual, q, accept, u } = verdict;
   const compared = isGreedy ? verdict.raw_p : residual;
-  const drafted = isGreedy ? verdict.raw_q : q;
+  const drafted = isGreedy || round.isTypical ? verdict.raw_q : q;
+  if (round.isTypical) return [probability(compared), probability(drafted), accept > 0 ? "yes" : "no", "–"];
   const star = !isGreedy && Math.abs(residual - p) > 1e-6 ? "*" : "";
   return [`${probability(compared)}${star}`, probability(drafted), probability(accept), isGreedy ? "–" : probability(u)];
 }

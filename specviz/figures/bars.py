@@ -51,7 +51,7 @@ def bars_figure(
     rows = law_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
     y = max(len(rows), SHOWN_TOKENS + 1) + 0.9
-    coin = _Coin.of(round_, child, y, is_tossed=temperature > 0)
+    coin = _Coin.of(round_, child, y, is_drawn=temperature > 0)
     data = [
         _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0),
         _bars(rows, "draft", [row.draft for row in rows], 0.19),
@@ -63,6 +63,8 @@ def bars_figure(
 def _title(round_: Round, temperature: float, coin: _Coin) -> str:
     if temperature == 0:
         return "Raw p and q: at temperature 0 the processed ones are 0 or 1"
+    if not round_.tree.kind.is_lossless:
+        return "A lossy rule: it asks whether p is large enough, not how often the draft proposes"
     if coin.comes_after_a_rejection:
         return "p and q before the first sibling was tried"
     if round_.tree.kind is ProposalKind.DETERMINISTIC:
@@ -99,21 +101,29 @@ def _bars(
 class _Coin:
     """The acceptance bar: shaded up to acceptance_prob, a pin at u; empty without a node.
 
-    Without a node `extra` is the token that the target added. At temperature 0 no u decides.
+    Without a node `extra` is the token that the target added, drawn (`is_drawn`) above temperature
+    0. Neither at temperature 0 nor by a lossy rule does u decide.
     """
 
     verdict: Verdict | None
     extra: ExtraToken | None
-    is_point_mass: bool
-    is_tossed: bool
+    kind: ProposalKind
+    is_drawn: bool
     y: float
 
     @classmethod
-    def of(cls, round_: Round, child: int | None, y: float, is_tossed: bool) -> _Coin:
+    def of(cls, round_: Round, child: int | None, y: float, is_drawn: bool) -> _Coin:
         verdict = None if child is None else round_.verdicts[child]
         extra = round_.extra if child is None else None
-        is_point_mass = round_.tree.kind is ProposalKind.DETERMINISTIC
-        return cls(verdict, extra, is_point_mass, is_tossed, y)
+        return cls(verdict, extra, round_.tree.kind, is_drawn, y)
+
+    @property
+    def is_point_mass(self) -> bool:
+        return self.kind is ProposalKind.DETERMINISTIC
+
+    @property
+    def is_tossed(self) -> bool:
+        return self.is_drawn and self.kind.is_lossless
 
     @property
     def comes_after_a_rejection(self) -> bool:
@@ -126,6 +136,8 @@ class _Coin:
     def label(self) -> str:
         if self.verdict is None:
             return ""
+        if not self.kind.is_lossless:
+            return "p enough?"
         return "min(1, p/1)" if self.is_point_mass else "min(1, p/q)"
 
     @property
@@ -135,6 +147,9 @@ class _Coin:
             return self._drawn
         if self.verdict.outcome is Outcome.UNREACHED:
             return "never examined: the walk ended before it"
+        if not self.kind.is_lossless:
+            passes = "above" if self.verdict.acceptance_prob > 0 else "below"
+            return f"p is {passes} the threshold; no draw decides"
         if not self.comes_after_a_rejection:
             return ""
         p, q = probability(self.verdict.residual_prob), probability(self.verdict.draft_prob)
@@ -143,20 +158,26 @@ class _Coin:
 
     @property
     def _drawn(self) -> str:
-        if self.extra is None or not self.is_tossed:
+        if self.extra is None or not self.is_drawn:
             return ""
-        law = "the residual" if self.extra.kind is ExtraKind.RECOVERED else "p"
+        has_residual = self.extra.kind is ExtraKind.RECOVERED and self.kind.is_lossless
+        law = "the residual" if has_residual else "p"
         return f"drawn from {law} with probability {probability(self.extra.prob)}"
 
     def traces(self) -> list[dict[str, Any]]:
         shown = [self.verdict] if self.verdict else []
         tossed = [v for v in shown if self.is_tossed and v.outcome is not Outcome.UNREACHED]
-        ends = [probability(verdict.acceptance_prob) for verdict in shown]
+        ends = [self._end(verdict) for verdict in shown]
         return [
             self._bar("grid", [1.0 for _ in shown], 1.0, ends),
             self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, []),
             self._pin([v.uniform_draw for v in tossed]),
         ]
+
+    def _end(self, verdict: Verdict) -> str:
+        if self.kind.is_lossless:
+            return probability(verdict.acceptance_prob)
+        return "yes" if verdict.acceptance_prob > 0 else "no"
 
     def _bar(self, role: str, x: list[float], opacity: float, text: list[str]) -> dict[str, Any]:
         return {

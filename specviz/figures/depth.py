@@ -5,11 +5,14 @@ Pure: counts to a Plotly dict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
 from specviz.metrics import DepthAcceptance
+
+MOST_LABELS = 6  # that stand side by side on a small screen
 
 
 def depth_figure(by_depth: Sequence[DepthAcceptance], rate: float | None) -> Figure:
@@ -28,21 +31,23 @@ def depth_figure(by_depth: Sequence[DepthAcceptance], rate: float | None) -> Fig
         "hoverinfo": "skip",
         "meta": {"role": "theory"},
     }
-    return {"data": [constant, _measured(by_depth)], "layout": _layout(deepest, rate)}
+    return {"data": [constant, _measured(by_depth, rate or 0.0)], "layout": _layout(deepest, rate)}
 
 
-def _measured(by_depth: Sequence[DepthAcceptance]) -> dict[str, Any]:
+def _measured(by_depth: Sequence[DepthAcceptance], rate: float) -> dict[str, Any]:
     most = max((each.reached for each in by_depth), default=1)
+    step = _step(len(by_depth))
+    passed = "depth %{x}: %{customdata[0]} of %{customdata[1]} passed, %{y:.2f}"
     return {
         "type": "scatter",
         "mode": "lines+markers+text",
         "x": [each.depth for each in by_depth],
         "y": [each.rate for each in by_depth],
-        "text": [f"{each.rate:.2f}" for each in by_depth],
-        "textposition": "top center",
+        "text": ["" if i % step else f"{each.rate:.2f}" for i, each in enumerate(by_depth)],
+        "textposition": [f"{_side(each.rate, rate)} center" for each in by_depth],
         "textfont": {"size": 11, "color": LIGHT["muted"]},
         "customdata": [[each.passed, each.reached] for each in by_depth],
-        "hovertemplate": "depth %{x}: %{customdata[0]} of %{customdata[1]} passed<extra></extra>",
+        "hovertemplate": f"{passed}<extra></extra>",
         "line": {"color": LIGHT["accepted"], "width": 2},
         "marker": {
             "color": LIGHT["accepted"],
@@ -54,6 +59,16 @@ def _measured(by_depth: Sequence[DepthAcceptance]) -> dict[str, Any]:
     }
 
 
+def _side(value: float, rate: float) -> str:
+    """Away from the constant rate's line, unless that is the axis."""
+    return "bottom" if 0.15 < value < rate else "top"
+
+
+def _step(depths: int) -> int:
+    """Every depth has a label, or every second, third, …"""
+    return max(1, math.ceil(depths / MOST_LABELS))
+
+
 def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
     layout = base_layout(220)
     layout["margin"] = {"l": 40, "r": 52, "t": 12, "b": 40}
@@ -61,7 +76,8 @@ def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
     layout["xaxis"] = quiet_axis(
         range=[0.5, deepest + 0.5],
         showgrid=False,
-        dtick=1 if deepest <= 12 else 4,
+        tick0=1,
+        dtick=_step(deepest),
         title={"text": "depth", "font": font, "standoff": 6},
     )
     layout["yaxis"] = quiet_axis(range=[0, 1.1], tickvals=[0, 0.5, 1])

@@ -34,11 +34,17 @@ def verdict_lines(verdict: Verdict, kind: ProposalKind) -> str:
     q = _with_raw(verdict.draft_prob, verdict.raw_draft_prob)
     if kind is ProposalKind.DETERMINISTIC:
         q += ", a point mass"
-    judged = "never examined"
-    if verdict.outcome is not Outcome.UNREACHED:
-        judged = f"u {verdict.uniform_draw:.3f}: {verdict.outcome.value}"
+    return "<br>".join((f"p {p}", f"q {q}", *_judged(verdict, kind)))
+
+
+def _judged(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
+    is_examined = verdict.outcome is not Outcome.UNREACHED
+    if not kind.is_lossless:
+        passes = "above" if verdict.acceptance_prob > 0 else "below"
+        return (f"p is {passes} the rule's threshold", *([verdict.outcome.value] * is_examined))
     acceptance = f"acceptance {probability(verdict.acceptance_prob)}"
-    return "<br>".join((f"p {p}", f"q {q}", acceptance, judged))
+    tossed = f"u {verdict.uniform_draw:.3f}: {verdict.outcome.value}"
+    return acceptance, tossed if is_examined else "never examined"
 
 
 def _with_raw(processed: float, raw: float) -> str:
@@ -46,7 +52,8 @@ def _with_raw(processed: float, raw: float) -> str:
     return probability(processed) + (f" (raw {probability(raw)})" if is_telling else "")
 
 
-def extra_lines(extra: ExtraToken) -> str:
-    """Where the token came from, and its probability there."""
-    source = f"{extra.kind.value}: drawn from {_LAWS[extra.kind]}"
+def extra_lines(extra: ExtraToken, kind: ProposalKind) -> str:
+    """Where the token came from, and its probability there; a lossy rule leaves no residual."""
+    law = _LAWS[extra.kind] if kind.is_lossless else "the target"
+    source = f"{extra.kind.value}: drawn from {law}"
     return f"{source}<br>probability {probability(extra.prob)}"

@@ -34,16 +34,21 @@ def _visible(character: str) -> str:
 
 
 def probability(value: float) -> str:
-    """Two decimals, but never "0.00" for something and never "1.00" for less than all.
+    """Two decimals, and more where two would read as nothing or as all.
 
-    >>> [probability(p) for p in (0.5, 0.001, 0.999, 0.0, 1.0)]
-    ['0.50', '<0.01', '>0.99', '0', '1']
+    >>> [probability(p) for p in (0.5, 0.0031, 0.00031, 0.9962, 0.99999, 0.0, 1.0)]
+    ['0.50', '0.0031', '3e-4', '0.9962', '>0.9999', '0', '1']
     """
     if value in (0, 1):
         return f"{value:.0f}"
-    if value < 0.005:
-        return "<0.01"
-    return ">0.99" if value > 0.995 else f"{value:.2f}"
+    if value < 0.001:
+        mantissa, exponent = f"{value:.0e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
+    if value < 0.01:
+        return f"{value:.2g}"
+    if value < 0.995:
+        return f"{value:.2f}"
+    return f"{value:.4f}" if value < 0.99995 else ">0.9999"
 
 
 def milliseconds(seconds: float) -> str:

@@ -73,7 +73,7 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
 
 def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
     layout = base_layout(240)
-    layout["margin"] = {"l": 44, "r": 16, "t": 12, "b": 40}
+    layout["margin"] = {"l": 44, "r": 62, "t": 28 if band else 12, "b": 40}
     # the first tokens jump about: a tenth of the run must not set the scale of the rest
     settled = [point.speedup for point in points if point.speculative_tokens >= last / 10]
     values = settled + ([band.high, band.low] if band else [])
@@ -84,13 +84,16 @@ def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float
     layout["yaxis"] = quiet_axis(range=[low - 0.1, high * 1.1], ticksuffix="×", nticks=5)
     layout["annotations"] = [
         note(
-            "theory from measured α and cost" if band else "",
-            x=last,
-            y=band.high if band else 1,
+            "grey band: theory from measured α and cost" if band else "",
+            xref="paper",
+            x=1,
+            yref="paper",
+            y=1,
             xanchor="right",
             yanchor="bottom",
+            yshift=4,
         ),
-        note("baseline", x=0, y=1, xanchor="left", yanchor="top"),
+        note("baseline", x=last, y=1, xanchor="left", yanchor="middle", xshift=10),
     ]
     return layout
 

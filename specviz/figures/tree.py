@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.figures.hover import extra_lines, shown_draft_prob, verdict_lines
-from specviz.figures.labels import visible_text
+from specviz.figures.labels import LABEL_LENGTH, visible_text
 from specviz.figures.theme import (
     LIGHT,
     MONOSPACE,
@@ -23,6 +23,8 @@ from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
 from specviz.records import ExtraKind, Round
 
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
+NO_BREAK = "\u00a0"  # Plotly trims plain spaces
+COLUMN_PIXELS, LONG_COLUMN_PIXELS = 46, 38  # at the least: a smaller screen scrolls the tree
 _SIZES = {"accepted": 13, "rejected": 11, "unreached": 11, "recovered": 13, "bonus": 16}
 _DRAWN = ("unreached", "rejected", "accepted")  # later ones lie on top
 _EXTRAS = ("recovered", "bonus")
@@ -50,10 +52,10 @@ class _TreeView:
         self.rows = 1 + max(row for _, row in self.places.values())
         self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
         self.is_long = self.columns > 10  # labels alternate between two heights
-        self.row_pixels = max(18.0, min(66.0 if self.is_long else 50.0, 460 / self.rows))
+        self.row_pixels = max(18.0, min(66.0 if self.is_long else 50.0, 560 / self.rows))
         self.is_dense = self.row_pixels < 36  # labels stand beside the leaves
         self.is_crowded = self.row_pixels < 22  # and close above the edges
-        self.label_length = max(2, min(14, (150 if self.is_long else 90) // self.columns))
+        self.end = self.columns + (2.0 if self.is_dense else 0.5)  # of the x-axis
 
     # ---- who is who
 
@@ -68,11 +70,11 @@ class _TreeView:
         extra = self.round.extra
         return "bonus" if extra is not None and extra.kind is ExtraKind.BONUS else "recovered"
 
-    def text(self, index: int, length: int | None = None) -> str:
+    def text(self, index: int, length: int = LABEL_LENGTH) -> str:
         token_id = self._token_id(index)
         if token_id is None:
             return ""
-        return visible_text(self.texts.get(token_id, f"#{token_id}"), length or self.label_length)
+        return visible_text(self.texts.get(token_id, f"#{token_id}"), length)
 
     def _token_id(self, index: int) -> int | None:
         if index == ROOT:
@@ -150,7 +152,7 @@ class _TreeView:
             return f"{text}<br>root: the last committed token".removeprefix("<b></b><br>")
         if index == EXTRA:
             assert self.round.extra is not None
-            return f"{text}<br>{extra_lines(self.round.extra)}"
+            return f"{text}<br>{extra_lines(self.round.extra, self.round.tree.kind)}"
         verdict, kind = self.round.verdicts[index], self.round.tree.kind
         return f"{text}<br>{verdict_lines(verdict, kind)}"
 
@@ -161,24 +163,35 @@ class _TreeView:
         beside = [self.is_dense and self._is_leaf(index) for index in nodes]
         above = "top right" if self.is_crowded else "top center"
         size = 10 if self.is_dense or self.is_long else 12
-        return _text_trace(
+        trace = _text_trace(
             [self._label_point(*each) for each in zip(nodes, beside, strict=True)],
             [self._label(*each) for each in zip(nodes, beside, strict=True)],
             ["middle right" if is_beside else above for is_beside in beside],
             {"family": MONOSPACE, "size": size, "color": LIGHT["ink"]},
             "ink",
         )
+        trace["meta"]["room"] = [self._room(*each) for each in zip(nodes, beside, strict=True)]
+        return trace
+
+    def _room(self, index: int, is_beside: bool) -> float:
+        """How far a label may reach, in columns; the page cuts it to that at its own width."""
+        if is_beside:  # nothing stands right of a leaf
+            return self.end - self.places[index][0]
+        return 1.85 if self.is_long else 0.92
 
     def _label_point(self, index: int, is_beside: bool) -> tuple[float, float]:
         x, y = self.places[index]
         if is_beside:
-            return x + 0.09, y
+            return x, y  # its first character is a space
         lift = 4 if self.is_crowded else 22 if self.is_long and x % 2 else 10
         return x, y - lift / self.row_pixels
 
     def _label(self, index: int, is_beside: bool) -> str:
-        kind = f" {self._extra_role()}" if index == EXTRA and is_beside else ""
-        return self.text(index) + kind
+        if not is_beside:
+            return self.text(index)
+        return f"{NO_BREAK}{self.text(index)}" + (
+            f" {self._extra_role()}" if index == EXTRA else ""
+        )
 
     def small_labels(self) -> dict[str, Any]:
         """q under each node and the kind of the extra token; dense trees keep q for the hover."""
@@ -208,8 +221,9 @@ class _TreeView:
         height = round(rows * self.row_pixels) + 24
         layout = base_layout(height)
         layout["margin"] = {"l": 8, "r": 8, "t": 12, "b": 12}
-        right = 1.2 if self.is_dense else 0.5
-        layout["xaxis"] = hidden_axis(range=[-0.5, self.columns + right])
+        column = LONG_COLUMN_PIXELS if self.is_long else COLUMN_PIXELS
+        layout["meta"] = {"min_width": round((self.end + 0.5) * column) + 16}
+        layout["xaxis"] = hidden_axis(range=[-0.5, self.end])
         layout["yaxis"] = hidden_axis(range=[self.rows - 0.4 + above, -0.7 - above])
         return layout
 

@@ -7,6 +7,7 @@ one sentence; anything else is logged here and told as one line.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any
@@ -15,25 +16,36 @@ import gradio as gr
 
 from specviz.errors import InputError
 from specviz.experiments.racing import Race, RaceRequest, start_race
+from specviz.models.pair import Pair
+from specviz.models.pair_check import PairReport, check_pair_sources
+from specviz.models.parts import Need
 from specviz.ui.batches import Message, batches
+from specviz.ui.method_offer import refusals
+from specviz.ui.pair_words import report_lines
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.runs import Run, Runs
-from specviz.ui.settings_form import race_request
+from specviz.ui.settings_form import form_method, form_pair, race_request
 
 log = logging.getLogger("specviz")
 StartRace = Callable[[RaceRequest], Race]
+CheckPair = Callable[[Pair, str, str, frozenset[Need]], PairReport]
+MAX_CHECKS = 4  # at once: each may wait for the Hub
 UNEXPECTED = "Something went wrong on the server; its log says what."
 
 
 class Handlers:
     """The page's server side; one per app, shared by all sessions.
 
-    `start` makes the race of a request; tests hand in races of their own.
+    `start` makes the race of a request, `check` looks at a pair; tests hand in their own.
     """
 
-    def __init__(self, start: StartRace = start_race) -> None:
+    def __init__(
+        self, start: StartRace = start_race, check: CheckPair = check_pair_sources
+    ) -> None:
         self._runs = Runs()
         self._start = start
+        self._check = check
+        self._checks = threading.BoundedSemaphore(MAX_CHECKS)
 
     def join(self, question: dict[str, Any]) -> dict[str, Any]:
         """Check a setting and take a place in the queue: {"error": sentence or None}."""
@@ -52,6 +64,28 @@ class Handlers:
     def stop(self, question: dict[str, Any]) -> dict[str, Any]:
         self._runs.stop(str(question["ticket"]))
         return {}
+
+    def check(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What is known of the form's pair before its weights are fetched.
+
+        {"lines": […], "refusals": {method: sentence}, "error": sentence or None}
+        """
+        if not self._checks.acquire(blocking=False):
+            return {"error": "other pairs are being checked: try again in a moment"}
+        try:
+            return self._report(question["form"])
+        except InputError as error:
+            return {"error": str(error)}
+        except Exception:
+            log.exception("checking a pair failed")
+            return {"error": UNEXPECTED}
+        finally:
+            self._checks.release()
+
+    def _report(self, form: dict[str, Any]) -> dict[str, Any]:
+        pair, needs = form_pair(form), form_method(form).needs
+        report = self._check(pair, str(form["device"]), str(form["dtype"]), needs)
+        return {"error": None, "lines": report_lines(report), "refusals": refusals(pair)}
 
     def race(self, event: gr.EventData) -> Iterator[str]:
         """Run the race behind a ticket; closing this generator frees it."""

@@ -18,12 +18,14 @@ from specviz.figures.bars import bars_figure
 from specviz.figures.depth import depth_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
+from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import RunMeter
 from specviz.records import BaselineStep, FinishReason, Prefill, Round
 from specviz.trace_file import encode_prefill, encode_round, encode_step, encode_trace
 from specviz.ui.batches import Message
 from specviz.ui.figure_delta import Figure, delta
+from specviz.ui.note_words import remark
 
 SUMMARY_SECONDS = 0.25
 STOPPED = FinishReason.STOPPED.value
@@ -39,6 +41,7 @@ class RaceMessages:
         self._texts: dict[int, str] = {}
         self._templates: dict[str, Figure] = {}
         self._last_id: int | None = None
+        self._last_rounds: list[Round] = []  # at most three
         self._finishes: list[FinishReason] = []
 
     def messages(self, stop: Any) -> Iterator[Message]:
@@ -85,7 +88,9 @@ class RaceMessages:
                 return {"type": "step", "record": encode_step(step)}
             case Round() as round_:
                 self._meter.add_round(round_)
-                return {"type": "round", "record": encode_round(round_), **self._figures(round_)}
+                said = [remark(note) for note in round_.notes]
+                message = {"type": "round", "record": encode_round(round_), "remarks": said}
+                return message | self._figures(round_)
             case FinishReason() as finish:
                 self._finishes.append(finish)
                 ended = self._meter.add_baseline_finish if is_baseline else self._meter.add_finish
@@ -95,7 +100,10 @@ class RaceMessages:
     # ---- figures
 
     def _figures(self, round_: Round) -> Message:
-        """The tree, and the bars of every node and of the extra token (last)."""
+        """The tree, the bars of every node and of the extra token (last), and timelines.
+
+        A timeline shows the next round too: that of the round before comes again, by its index.
+        """
         tree = tree_figure(round_, self._texts, self._last_id)
         nodes = [node.parent for node in round_.tree.nodes]
         bars = [self._bars(round_, parent, child) for child, parent in enumerate(nodes)]
@@ -103,11 +111,21 @@ class RaceMessages:
             bars.append(self._bars(round_, round_.extra.parent, None))
         self._last_id = (round_.emitted_ids or (self._last_id,))[-1]
         templates: Message = {}
+        timelines = self._timelines(round_)
         message = {
             "tree": self._pack("tree", tree, templates),
             "bars": [self._pack("bars", each, templates) for each in bars],
+            "timelines": {i: self._pack("timeline", f, templates) for i, f in timelines.items()},
         }
         return message | ({"templates": templates} if templates else {})
+
+    def _timelines(self, round_: Round) -> dict[int, Figure]:
+        self._last_rounds = [*self._last_rounds[-2:], round_]
+        last = self._last_rounds
+        figures = {round_.index: timeline_figure(last[-2:], round_.index)}
+        if len(last) > 1:
+            figures[last[-2].index] = timeline_figure(last, last[-2].index)
+        return figures
 
     def _bars(self, round_: Round, parent: int, child: int | None) -> Figure:
         position = next((p for p in round_.positions if p.parent == parent), None)

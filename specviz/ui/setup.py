@@ -5,15 +5,17 @@ Gathers from the registry, the catalog and the records; decides nothing of its o
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from specviz.decoding.drafters.method import Method
-from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.experiments.racing import device_name
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
-from specviz.models.catalog import pairs
+from specviz.models.catalog import BUNDLED, pairs
 from specviz.models.loading import DEVICES, DTYPES, resolve_device
+from specviz.models.pair import Pair
 from specviz.prompts import TASKS
 from specviz.records import (
     MAX_DRAFT_LENGTH,
@@ -23,12 +25,24 @@ from specviz.records import (
     DecodingConfig,
     ProposalKind,
 )
+from specviz.ui.method_offer import group, refusals
+from specviz.ui.settings_form import CUSTOM
 
 KIND_TITLES = {
     ProposalKind.IID: "independent draws",
     ProposalKind.WITHOUT_REPLACEMENT: "without replacement",
     ProposalKind.DETERMINISTIC: "most probable (top-k)",
+    ProposalKind.TYPICAL: "typical acceptance (lossy)",
 }
+# a pair of any two models: what they are is not known before they are named
+_CUSTOM = Pair(
+    CUSTOM,
+    "of your own",
+    "any/target",
+    "any/draft",
+    "A target and a smaller draft: folders here, or names on the Hub.",
+    foreign_draft="any/draft",
+)
 # low, high, whole numbers only
 BOUNDS = {
     "draft_length": (1, MAX_DRAFT_LENGTH, True),
@@ -44,9 +58,9 @@ def page_setup() -> dict[str, Any]:
     """Everything that the page needs to know before a race."""
     return {
         "tasks": [{"name": task, "title": task} for task in TASKS],
-        "pairs": [{"name": p.name, "title": p.title, "note": p.note} for p in pairs()],
+        "pairs": [*map(_pair, pairs()), _pair(_CUSTOM) | {"title": "Other models …"}],
         "methods": [_method(method) for method in DRAFTERS.values()],
-        "kinds": [{"name": kind.value, "title": title} for kind, title in KIND_TITLES.items()],
+        "kinds": [_kind(kind, title) for kind, title in KIND_TITLES.items()],
         "devices": _devices(),
         "dtypes": [{"name": name, "title": name} for name in DTYPES],
         "device": _device_title(),
@@ -57,15 +71,33 @@ def page_setup() -> dict[str, Any]:
     }
 
 
+def _pair(pair: Pair) -> dict[str, Any]:
+    """`refusals`: the methods that it cannot do, each with the reason."""
+    return {
+        "name": pair.name,
+        "title": pair.title,
+        "note": pair.note,
+        "claim": pair.claim,
+        "is_here": pair.name == BUNDLED,
+        "refusals": refusals(pair),
+    }
+
+
 def _method(method: Method) -> dict[str, Any]:
     return {
         "name": method.name,
         "title": method.title,
         "summary": method.summary,
+        "group": group(method),
         "tree": method.takes_branching,
         "kinds": [kind.value for kind in method.kinds],
         "branching": ",".join(map(str, method.default_branching)),
+        "options": [asdict(option) for option in method.options],
     }
+
+
+def _kind(kind: ProposalKind, title: str) -> dict[str, Any]:
+    return {"name": kind.value, "title": title, "lossless": kind.is_lossless}
 
 
 def _devices() -> list[dict[str, str]]:
@@ -77,12 +109,13 @@ def _devices() -> list[dict[str, str]]:
 
 def _defaults() -> dict[str, Any]:
     config = DecodingConfig()
+    kind = method_named(config.method).kinds[0]
     return {
         "pair": pairs()[0].name,
         "method": config.method,
         "draft_length": config.draft_length,
         "branching": "",
-        "tree_kind": config.tree_kind.value,
+        "tree_kind": kind.value,
         "temperature": f"{config.temperature:g}",
         "top_k": config.top_k,
         "top_p": f"{config.top_p:g}",

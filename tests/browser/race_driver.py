@@ -50,6 +50,7 @@ class RaceDriver:
         self.complaints[:] = kept
 
     def press_race(self) -> None:
+        self.evaluate("window.headerBefore = specviz.page.trace.header")
         self.ref("race").click()
 
     def race(self) -> None:
@@ -62,7 +63,9 @@ class RaceDriver:
         self.page.wait_for_timeout(150)
 
     def wait_for_rounds(self, count: int = 1) -> None:
-        self.until(f"specviz.page.trace.rounds.length >= {count}")
+        """Of the race just begun: until it begins, the one before it stays."""
+        is_new = "specviz.page.trace.header !== window.headerBefore"
+        self.until(f"{is_new} && specviz.page.trace.rounds.length >= {count}")
 
     def until(self, condition: str, seconds: float = END_SECONDS) -> None:
         self.page.wait_for_function(condition, timeout=seconds * 1000)

@@ -51,7 +51,7 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     lane |= dict.fromkeys(("acceptance_rate", "block_efficiency", "ttft_seconds"))
     summary = {"speedup": speedup, "baseline": lane, "speculative": lane, "compared": 0}
     summary |= {"identical": None, "first_divergence": None}
-    header = {"config": {"temperature": 0}, "drafter_bytes": 0}
+    header = {"config": {"temperature": 0}, "drafter_bytes": 0, "target": {"bytes": 45e6}}
     tab.page.evaluate("([s, h]) => specviz.page.result.draw(s, h, 'length')", [summary, header])
     assert tab.text("speedupWord").startswith(word)
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")

@@ -133,6 +133,18 @@ def test_the_residual_falls_and_exists_only_after_a_rejection() -> None:
     assert residual_figure(position_of(accepted, node), NAMES)["data"][1]["x"] == []
 
 
+def test_a_lossy_rule_shows_neither_a_draw_nor_a_ratio_nor_a_residual() -> None:
+    rounds = [random_round(seed, (1, 1), kind=ProposalKind.TYPICAL) for seed in range(40)]
+    each = next(r for r in rounds if r.verdicts[0].outcome is Outcome.REJECTED)
+    figure = figure_of(each, 0)
+    assert figure["data"][PIN]["x"] == []
+    assert figure["data"][TRACK]["text"] == ["no"]
+    assert figure["layout"]["yaxis"]["ticktext"][-1] == "p enough?"
+    heading, remark = (note["text"] for note in figure["layout"]["annotations"])
+    assert heading.startswith("A lossy rule") and "below the threshold" in remark
+    assert "drawn from p " in figure_of(each, None)["layout"]["annotations"][1]["text"]
+
+
 def test_at_temperature_0_no_draw_is_shown() -> None:
     each = next(r for r in (random_round(seed, (1, 1)) for seed in range(50)) if r.accepted)
     position = each.positions[0]

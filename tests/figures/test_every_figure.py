@@ -17,6 +17,7 @@ from specviz.figures.residual import residual_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.theme import LIGHT, Figure
 from specviz.figures.time_split import time_split_figure
+from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import RoundTotals, meter
 from specviz.records import ProposalKind, Trace
@@ -31,6 +32,8 @@ SHAPES = {
     "long chain": random_trace(5, rounds=3, draft_length=32),
     "lookup": random_trace(6, rounds=8, has_laws=False, temperature=0.0),
     "cut": random_trace(8, rounds=5, cut=True),
+    "lossy": random_trace(9, rounds=5, branching=(3, 2), kind=ProposalKind.TYPICAL),
+    "ahead": random_trace(10, rounds=5, is_ahead=True),
 }
 
 
@@ -53,6 +56,11 @@ def residuals(trace: Trace) -> Iterator[Figure]:
     yield residual_figure(None, NAMES)
 
 
+def timelines(trace: Trace) -> Iterator[Figure]:
+    for index in range(len(trace.rounds)):
+        yield timeline_figure(trace.rounds[max(0, index - 1) : index + 2], index)
+
+
 def totals(trace: Trace) -> Iterator[Figure]:
     measured = meter(trace)
     yield speedup_figure(measured.points, measured.theory_band)
@@ -70,7 +78,7 @@ def skeletons(_: Trace) -> Iterator[Figure]:
     yield tree_figure(random_round(0, widths=()), {})
 
 
-BUILDERS = (trees, bars, residuals, totals, skeletons)
+BUILDERS = (trees, bars, residuals, timelines, totals, skeletons)
 every_figure = pytest.mark.parametrize("build", BUILDERS, ids=lambda build: build.__name__)
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 Build = Callable[[Trace], Iterator[Figure]]
@@ -118,7 +126,9 @@ def _colours(value: Any) -> Iterator[str]:
             yield from _colours(each)
 
 
-@pytest.mark.parametrize("build", (trees, bars, residuals), ids=lambda build: build.__name__)
+@pytest.mark.parametrize(
+    "build", (trees, bars, residuals, timelines), ids=lambda build: build.__name__
+)
 def test_traces_keep_number_order_and_type_from_round_to_round(build: Build) -> None:
     shapes = {
         tuple((trace["type"], trace["meta"]["role"]) for trace in figure["data"])

@@ -50,7 +50,10 @@ def test_shortening_never_cuts_an_entity() -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0.0, "0"), (1.0, "1"), (0.0049, "<0.01"), (0.9951, ">0.99"), (0.34, "0.34")],
+    [
+        *((0.0, "0"), (1.0, "1"), (0.34, "0.34"), (0.0049, "0.0049"), (0.0096, "0.0096")),
+        *((2.5e-7, "2e-7"), (0.9951, "0.9951"), (0.999999, ">0.9999")),
+    ],
 )
 def test_something_never_reads_as_nothing(value: float, shown: str) -> None:
     assert probability(value) == shown

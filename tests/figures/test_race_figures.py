@@ -9,7 +9,7 @@ from specviz.figures.depth import depth_figure
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
-from specviz.metrics import TheoryBand, meter
+from specviz.metrics import DepthAcceptance, SpeedupPoint, TheoryBand, meter
 from tests.random_traces import random_trace
 from tests.tiny_trace import tiny_trace
 
@@ -60,6 +60,32 @@ def test_acceptance_by_depth_stands_beside_the_constant_rate() -> None:
     assert constant["y"] == [0.8, 0.8]
     assert measured["y"] == [1.0, 0.5, 1.0]
     assert measured["customdata"][1] == [1, 2]
+
+
+def depths(count: int) -> tuple[DepthAcceptance, ...]:
+    return tuple(DepthAcceptance(depth, 50, 49 - depth, 0.5) for depth in range(1, count + 1))
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 7, 16, 32])
+def test_at_most_six_depths_have_a_number_and_every_one_a_marker(count: int) -> None:
+    figure = depth_figure(depths(count), 0.5)
+    line, axis = figure["data"][1], figure["layout"]["xaxis"]
+    assert len(line["x"]) == count
+    labelled = [depth for depth, text in zip(line["x"], line["text"], strict=True) if text]
+    assert len(labelled) <= 6 and labelled[0] == axis["tick0"] == 1
+    assert all(step == axis["dtick"] for step in _steps(labelled))
+
+
+def _steps(values: list[int]) -> list[int]:
+    return [later - earlier for earlier, later in zip(values, values[1:], strict=False)]
+
+
+@pytest.mark.parametrize("speedup", [0.4, 1.0, 1.5, 3.0])
+def test_the_labels_of_the_speedup_stand_outside_the_plot(speedup: float) -> None:
+    points = [SpeedupPoint(0.1 * i, 10 * i, 10 * i, speedup) for i in range(1, 9)]
+    theory, baseline = speedup_figure(points, TheoryBand(0.9, 1.2, 1.5))["layout"]["annotations"]
+    assert theory["yref"] == "paper" and theory["y"] == 1 and theory["yanchor"] == "bottom"
+    assert baseline["x"] == 80 and baseline["xanchor"] == "left" and baseline["xshift"] > 5
 
 
 def test_plotly_js_comes_with_the_package() -> None:

@@ -163,11 +163,34 @@ def test_a_token_without_a_text_shows_its_id() -> None:
     assert f"#{each.tree.nodes[0].token_id}" in texts
 
 
-def test_sixty_four_nodes_keep_a_readable_distance() -> None:
-    each = random_round(0, (8, 7), kind=ProposalKind.DETERMINISTIC)
+@pytest.mark.parametrize("widths", [(8, 7), (4, 3, 2), (3, 3, 2, 1, 1), (2, 2, 2, 2, 2)])
+def test_wide_trees_keep_a_readable_distance(widths: tuple[int, ...]) -> None:
+    each = random_round(0, widths, kind=ProposalKind.DETERMINISTIC)
     layout = tree_figure(each, NAMES)["layout"]
     rows = 1 + max(row for _, row in tidy_places(each).values())
-    assert 18 <= layout["height"] / rows <= 26
+    assert 18 <= (layout["height"] - 24) / rows <= 36
+    assert layout["height"] <= 1200
+
+
+@pytest.mark.parametrize("widths", [(1,) * 5, (1,) * 16, (1,) * 32, (3, 2, 2), (8, 7)])
+def test_labels_of_neighbours_cannot_meet_on_any_screen(widths: tuple[int, ...]) -> None:
+    layout = (figure := tree_figure(random_round(2, widths), NAMES, root_id=3))["layout"]
+    labels = next(trace for trace in figure["data"] if "room" in trace["meta"])
+    (low, high), margin = layout["xaxis"]["range"], layout["margin"]
+    unit = (layout["meta"]["min_width"] - margin["l"] - margin["r"]) / (high - low)
+    # the page cuts a label to its room: at the least width that must leave four characters
+    character = 0.62 * labels["textfont"]["size"]
+    assert min(labels["meta"]["room"]) * unit / character >= 4
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for x, y, room, position in zip(
+        labels["x"], labels["y"], labels["meta"]["room"], labels["textposition"], strict=True
+    ):
+        start = x - room / 2 if position.endswith("center") else x
+        rows.setdefault(y, []).append((start, start + room))
+    for spans in rows.values():
+        ordered = sorted(spans)
+        for (_, end), (start, _) in zip(ordered, ordered[1:], strict=False):
+            assert end <= start
 
 
 def test_accepted_edges_are_drawn_over_the_others() -> None:

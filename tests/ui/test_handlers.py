@@ -10,7 +10,13 @@ from random_race import RandomRace
 
 from specviz.errors import InputError
 from specviz.experiments.racing import RaceRequest
-from specviz.ui.handlers import UNEXPECTED, Handlers
+from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pair_check import PairReport
+from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
+from specviz.ui.method_offer import refusals
+from specviz.ui.pair_words import report_lines
+from specviz.ui.settings_form import form_method
+from tests.ui.test_pair_words import FINE
 
 TICKET = "a-ticket-of-a-test"
 FORM = {"prompt": "hello", "max_new_tokens": "5", "temperature": "0"}
@@ -95,6 +101,51 @@ def test_closing_the_generator_frees_the_race() -> None:
     batches.close()  # type: ignore[attr-defined]
     assert races[0].is_closed
     assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "done"
+
+
+QUESTION = {"form": {"device": "auto", "dtype": "float32"}}
+
+
+def test_a_check_tells_what_is_known_and_what_the_pair_cannot_do() -> None:
+    asked = []
+
+    def look(*question: Any) -> PairReport:
+        asked.append(question)
+        return FINE
+
+    reply = Handlers(check=look).check(QUESTION)
+    assert reply["error"] is None
+    assert reply["lines"] == report_lines(FINE)
+    assert reply["refusals"] == refusals(pair_named(BUNDLED))
+    assert asked == [(pair_named(BUNDLED), "auto", "float32", form_method({}).needs)]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(InputError("model 'x' is gated"), "model 'x' is gated"), (OSError(5), UNEXPECTED)],
+)
+def test_a_check_that_fails_is_one_sentence(error: Exception, told: str) -> None:
+    def fail(*_: Any) -> PairReport:
+        raise error
+
+    handlers = Handlers(check=fail)
+    for _ in range(MAX_CHECKS + 1):  # a failed one gives its place back
+        assert handlers.check(QUESTION) == {"error": told}
+
+
+def test_too_many_checks_at_once_are_asked_to_wait() -> None:
+    handlers = Handlers()
+    replies = []
+
+    def look(*_: Any) -> PairReport:
+        replies.append(handlers.check(QUESTION))
+        return FINE
+
+    handlers._check = look
+    handlers.check(QUESTION)
+    innermost, *others = replies  # one check within another, until there is no room
+    assert len(others) == MAX_CHECKS - 1 and all(reply["error"] is None for reply in others)
+    assert "try again" in innermost["error"]
 
 
 def test_a_run_stopped_while_it_waited_sends_nothing() -> None:

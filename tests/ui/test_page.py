@@ -8,10 +8,12 @@ import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.figures.theme import PALETTES
+from specviz.models.catalog import BUNDLED, pairs
 from specviz.settings import Settings
 from specviz.ui.component import MOUNT
+from specviz.ui.method_offer import refusals
 from specviz.ui.page import ASSETS, HEAD, build_page, launch_options, plotly_script
-from specviz.ui.settings_form import FIELDS, race_request
+from specviz.ui.settings_form import CUSTOM, FIELDS, race_request
 from specviz.ui.setup import page_setup
 
 PLAYER = sorted((ASSETS / "player").iterdir())
@@ -23,6 +25,29 @@ def test_the_menus_are_what_the_server_has() -> None:
     assert [each["name"] for each in setup["methods"]] == list(DRAFTERS)
     assert setup["palettes"] == PALETTES
     json.dumps(setup, allow_nan=False)
+
+
+def test_every_method_says_what_its_fields_are() -> None:
+    kinds = {each["name"]: each["lossless"] for each in page_setup()["kinds"]}
+    for shown, method in zip(page_setup()["methods"], DRAFTERS.values(), strict=True):
+        assert shown["title"] and shown["summary"] and shown["group"]
+        assert shown["tree"] == method.takes_branching
+        assert [kinds[name] for name in shown["kinds"]] == [k.is_lossless for k in method.kinds]
+        assert [option["name"] for option in shown["options"]] == [o.name for o in method.options]
+
+
+def test_a_lossy_rule_is_called_lossy_where_it_is_chosen() -> None:
+    for kind in page_setup()["kinds"]:
+        assert ("(lossy)" in kind["title"]) == (not kind["lossless"])
+
+
+def test_every_pair_says_what_it_cannot_do_and_what_is_claimed_of_it() -> None:
+    named = page_setup()["pairs"]
+    assert [each["name"] for each in named] == [*(pair.name for pair in pairs()), CUSTOM]
+    for shown, pair in zip(named, pairs(), strict=False):
+        assert shown["refusals"] == refusals(pair)
+        assert shown["claim"] == pair.claim
+    assert [each["name"] for each in named if each["is_here"]] == [BUNDLED]
 
 
 def test_the_defaults_are_a_valid_order() -> None:

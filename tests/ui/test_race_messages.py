@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 from random_race import RandomRace
+from random_traces import random_trace
 
+from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import summarise
 from specviz.trace_file import encode_round
 from specviz.ui.figure_delta import delta
+from specviz.ui.note_words import remark
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.settings_form import race_request
 
@@ -74,6 +77,32 @@ def test_a_figure_put_together_again_is_the_figure() -> None:
         extra = round_.extra is not None
         assert len(message["bars"]) == len(round_.tree.nodes) + extra
         root = round_.emitted_ids[-1]
+
+
+def test_a_rounds_timeline_comes_again_with_the_round_after_it() -> None:
+    race, messages = played()
+    rounds = [each for each in messages if each.get("type") == "round"]
+    templates: dict[str, Any] = {}
+    shown: dict[int, Any] = {}
+    for number, message in enumerate(rounds):
+        templates |= message.get("templates", {})
+        assert list(message["timelines"]) == [number, number - 1][: 1 + (number > 0)]
+        for index, difference in message["timelines"].items():
+            shown[index] = composed(templates["timeline"], difference)
+    played_rounds = race.trace_played.rounds
+    for index, figure in shown.items():
+        neighbours = played_rounds[max(0, index - 1) : index + 2]
+        assert figure == timeline_figure(neighbours, index)
+
+
+def test_every_note_of_a_round_is_told_in_words() -> None:
+    race = RandomRace(race_request(FORM))
+    race.trace_played = random_trace(3, rounds=12, has_laws=False)
+    messages = RaceMessages(race).messages(threading.Event())  # type: ignore[arg-type]
+    said = [each["remarks"] for each in messages if each.get("type") == "round"]
+    notes = [each.notes for each in race.trace_played.rounds]
+    assert said == [[remark(note) for note in each] for each in notes]
+    assert any(said)
 
 
 def test_a_key_that_a_figure_lacks_becomes_empty_not_the_templates() -> None:

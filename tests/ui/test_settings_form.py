@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from specviz.decoding.drafters.method import Method
+from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.records import DecodingConfig, ProposalKind
-from specviz.ui.settings_form import race_request
+from specviz.ui.method_offer import refusal
+from specviz.ui.settings_form import form_pair, race_request
 
 
 def test_an_order_of_texts_becomes_a_request() -> None:
@@ -34,6 +37,41 @@ def test_an_order_of_texts_becomes_a_request() -> None:
     assert request.config == config
     assert (request.prompt, request.task) == (" def f():\n", "code")
     assert (request.pair.name, request.dtype) == ("bundled", "bfloat16")
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
+def test_options_are_read_by_name_and_checked_by_the_method(method: Method) -> None:
+    form = {"prompt": "x", "method": method.name, "pair": "custom", "target": "a", "draft": "b"}
+    if refusal(form_pair(form), method):
+        form |= {"pair": "bundled"}
+    typed = {option.name: str(option.high) for option in method.options}
+    options = tuple((option.name, option.high) for option in method.options)
+    try:
+        assert race_request({**form, "options": typed}).config.options == options
+    except InputError as error:
+        assert str(error) == f"method {refusal(form_pair(form), method)}"
+        pytest.skip("no pair at hand can do it")
+    with pytest.raises(InputError, match="^options of method .* 'no_such_option'$"):
+        race_request({**form, "options": {"no_such_option": "1"}})
+    for option in method.options:
+        for value in (option.high + 1, option.low - 1):
+            with pytest.raises(InputError, match=f"^{option.name} must be .*, got {value}$"):
+                race_request({**form, "options": {option.name: str(value)}})
+        with pytest.raises(InputError, match=f"^{option.name} must be a whole number"):
+            race_request({**form, "options": {option.name: "many"}})
+
+
+def test_options_must_be_values_by_name() -> None:
+    with pytest.raises(InputError, match="^options must be values by name, got 'nodes'"):
+        race_request({"prompt": "x", "options": "nodes"})
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
+def test_without_a_rule_a_method_has_its_first(method: Method) -> None:
+    form = {"prompt": "x", "method": method.name}
+    if refusal(form_pair(form), method):
+        pytest.skip("the bundled pair cannot do it")
+    assert race_request(form).config.tree_kind is method.kinds[0]
 
 
 def test_what_is_left_out_takes_the_default() -> None:

@@ -1,0 +1,29 @@
+// Says wherever a result is claimed that its rule was lossy: colour, shape and words.
+// Knows the kinds that the server describes; judges no result.
+
+import { setText } from "./dom.js";
+
+// What to say of a rule, "" for a lossless one. At temperature 0 the target's law is one token, and
+// a rule that accepts by a threshold on it keeps just that token.
+export function lossOf(kind, isGreedy) {
+  if (!kind || kind.lossless) return "";
+  return isGreedy ? "lossy rule, without effect at temperature 0" : "lossy: not the target’s distribution";
+}
+
+export class LossBadges {
+  constructor(places, kinds) {
+    this.places = places;
+    this.kinds = kinds;
+    this.show(null);
+  }
+
+  // The header of the race on screen, null for none.
+  show(header) {
+    const kind = header && this.kinds.find((each) => each.name === header.config.tree_kind);
+    this.text = kind ? lossOf(kind, header.config.temperature === 0) : "";
+    for (const place of this.places) {
+      setText(place, this.text);
+      place.hidden = !this.text;
+    }
+  }
+}

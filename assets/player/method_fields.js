@@ -1,0 +1,157 @@
+// The part of the form that depends on the method: its menu, its tree, its rule, its own options.
+// Knows what the server says of each method; no method by name.
+
+import { element, setText } from "./dom.js";
+import { lossOf } from "./loss_badge.js";
+import { Menu } from "./menu.js";
+import { Slider } from "./slider.js";
+
+const MOST_STEPS = 64; // a slider with more could not be set exactly
+
+export class MethodFields {
+  constructor(refs, setup) {
+    Object.assign(this, { refs, setup });
+    this.menu = new Menu(refs.method);
+    this.kindMenu = new Menu(refs.treeKind);
+    this.inputs = new Map(); // option name -> input, of the method shown
+    this.typed = new Map(); // "method option" -> text, so that a look at another method costs nothing
+    this.refusals = {};
+    this.offer({});
+  }
+
+  get method() {
+    return this.setup.methods.find((each) => each.name === this.refs.method.value);
+  }
+
+  get kind() {
+    return this.setup.kinds.find((each) => each.name === this.refs.treeKind.value);
+  }
+
+  // The menu for a pair; `refusals` says which methods it cannot do, and why.
+  offer(refusals) {
+    this.refusals = refusals;
+    this.menu.fill(
+      this.setup.methods.map(({ name, title, summary, group }) => ({
+        name,
+        title,
+        group,
+        note: summary,
+        refusal: refusals[name],
+      })),
+    );
+  }
+
+  // Another method was chosen: its usual tree, its usual rule, its own options.
+  methodChanged() {
+    const { branching, treeKind } = this.refs;
+    const { method } = this;
+    if (!method || this.shown === method) return;
+    this.shown = method;
+    const kinds = this.setup.kinds.filter((each) => method.kinds.includes(each.name));
+    this.kindMenu.fill(method.kinds.map((name) => kinds.find((each) => each.name === name)));
+    treeKind.value = method.kinds[0];
+    if (method.tree && branching.value.trim() === "") branching.value = method.branching;
+    this.showOptions(method);
+  }
+
+  showOptions({ name, options }) {
+    this.inputs.clear();
+    this.refs.methodOptions.replaceChildren(...options.map((option) => this.optionField(name, option)));
+    for (const { name: option, low, high } of options) {
+      if (high - low <= MOST_STEPS) new Slider(this.inputs.get(option), [low, high]).follow();
+    }
+  }
+
+  optionField(method, { name, title, default: usual, low, high, hint }) {
+    const field = element("div", "field slider");
+    const input = element("input");
+    Object.assign(input, { type: "text", inputMode: "numeric", id: `sv-option-${name}` });
+    input.value = this.typed.get(`${method} ${name}`) ?? String(usual);
+    input.addEventListener("input", () => this.typed.set(`${method} ${name}`, input.value));
+    const label = element("label", "", title);
+    label.htmlFor = input.id;
+    const error = element("p", "error");
+    Object.assign(error, { hidden: true, role: "alert" });
+    error.dataset.error = name;
+    const [hintId, errorId] = [`${input.id}-hint`, `${input.id}-error`];
+    input.setAttribute("aria-describedby", `${hintId} ${errorId}`);
+    const words = element("p", "hint", hint || `from ${low} to ${high}`);
+    words.id = hintId;
+    error.id = errorId;
+    field.append(label, input, words, error);
+    this.inputs.set(name, input);
+    input.dataset.slider = String(high);
+    return field;
+  }
+
+  // Texts by option name, for the method shown; unknown names are left alone.
+  set options(values) {
+    for (const [name, text] of Object.entries(values)) {
+      const input = this.inputs.get(name);
+      if (!input) continue;
+      input.value = text;
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+  }
+
+  // What applies to the method, under the server's names.
+  get order() {
+    const { method, refs } = this;
+    const order = {};
+    if (method?.tree) order.branching = refs.branching.value;
+    if (method?.kinds.length > 1) order.tree_kind = refs.treeKind.value;
+    if (this.inputs.size) {
+      order.options = Object.fromEntries([...this.inputs].map(([name, input]) => [name, input.value]));
+    }
+    return order;
+  }
+
+  // What of it is unusual, in words.
+  get words() {
+    const { method, refs, kind } = this;
+    if (!method) return [];
+    const tree = method.tree && refs.branching.value ? [`branching ${refs.branching.value}`] : [];
+    const rule = kind && kind.name !== method.kinds[0] ? [kind.title] : [];
+    const own = method.options
+      .filter((option) => this.inputs.get(option.name)?.value !== String(option.default))
+      .map((option) => `${option.title.toLowerCase()} ${this.inputs.get(option.name)?.value}`);
+    return [...tree, ...rule, ...own];
+  }
+
+  refresh(isGreedy) {
+    const { refs, method } = this;
+    const refusal = this.refusals[method?.name];
+    setText(refs.methodNote, refusal ? "" : (method?.summary ?? ""));
+    setText(refs.methodRefusal, refusal ? `${method.title} ${refusal}.` : "");
+    refs.methodRefusal.hidden = !refusal;
+    refs.branchingField.hidden = !method?.tree;
+    refs.kindField.hidden = !(method?.kinds.length > 1);
+    refs.methodOptions.hidden = this.inputs.size === 0;
+    refs.methodFields.hidden = refs.branchingField.hidden && refs.kindField.hidden && refs.methodOptions.hidden;
+    setText(refs.treeSize, treeSize(refs.branching.value, refs.draftLength.value));
+    this.refreshKind(isGreedy);
+  }
+
+  // At temperature 0 all rules come to the same: the most probable tokens, kept where they are the
+  // target's favourite too.
+  refreshKind(isGreedy) {
+    const { treeKind, treeNote, formLoss } = this.refs;
+    treeKind.disabled = isGreedy;
+    setText(treeNote, isGreedy ? "At temperature 0: the most probable tokens, kept where the target agrees." : "");
+    const loss = this.refs.kindField.hidden ? "" : lossOf(this.kind, isGreedy);
+    setText(formLoss, loss);
+    formLoss.hidden = !loss;
+  }
+}
+
+// "3,2" and K = 4 -> "27 nodes: 3 × 2 × 1 × 1 wide"; the server refuses what is too large.
+function treeSize(branching, draftLength) {
+  const widths = branching.split(",").map(Number).filter((width) => width >= 1);
+  let nodes = 0;
+  let level = 1;
+  for (let depth = 0; depth < Math.min(Number(draftLength) || 0, 64); depth += 1) {
+    level *= widths[depth] ?? 1;
+    nodes += level;
+  }
+  return Number.isFinite(nodes) && nodes > 0 ? `${nodes.toLocaleString("en")} ${nodes === 1 ? "node" : "nodes"} a round` : "";
+}

@@ -1,0 +1,76 @@
+// The part of the form that names the models: the menu of pairs, two sources of one's own, and what
+// is known of them before anything is loaded.
+// Knows what the server offers and how to ask it; the report comes in the server's words.
+
+import { element, setText } from "./dom.js";
+import { Menu } from "./menu.js";
+
+const CUSTOM = "custom";
+
+export class PairFields {
+  // `ask(question)` gives the server's report or null; `onOffer(refusals)` hears what methods remain.
+  constructor(refs, setup, { ask, onOffer }) {
+    Object.assign(this, { refs, setup, ask, onOffer });
+    this.menu = new Menu(refs.pair);
+    this.menu.fill(setup.pairs.map(({ name, title, note }) => ({ name, title, note })));
+    refs.checkPair.addEventListener("click", () => this.check());
+    this.forget();
+  }
+
+  get pair() {
+    return this.setup.pairs.find((each) => each.name === this.refs.pair.value);
+  }
+
+  get isCustom() {
+    return this.refs.pair.value === CUSTOM;
+  }
+
+  // Which models the report would be about, and for which of their uses.
+  get subject() {
+    const { pair, target, draft, method, deviceChoice, dtype } = this.refs;
+    const sources = this.isCustom ? [target.value, draft.value] : [];
+    return JSON.stringify([pair.value, ...sources, method.value, deviceChoice.value, dtype.value]);
+  }
+
+  refresh() {
+    const { refs, pair } = this;
+    refs.custom.hidden = !this.isCustom;
+    setText(refs.pairNote, pair?.note ?? "");
+    setText(refs.pairClaim, pair?.claim ?? "");
+    refs.pairClaim.hidden = !pair?.claim;
+    refs.checkRow.hidden = pair?.is_here ?? true;
+    refs.checkPair.disabled = this.isChecking || (this.isCustom && !(refs.target.value.trim() && refs.draft.value.trim()));
+    if (this.reported !== this.subject) this.forget();
+    this.onOffer(this.found ?? pair?.refusals ?? {});
+  }
+
+  forget() {
+    this.reported = this.found = null;
+    this.refs.pairReport.replaceChildren();
+    this.refs.pairReport.hidden = true;
+  }
+
+  async check() {
+    const { subject } = this;
+    this.setChecking(true);
+    const reply = await this.ask();
+    this.setChecking(false);
+    if (subject !== this.subject) return; // the form has moved on
+    const failure = reply === null ? "The server cannot be reached." : reply.error;
+    this.reported = subject;
+    this.found = failure ? null : reply.refusals;
+    this.show(failure ? [{ tone: "problem", text: failure }] : reply.lines);
+    this.refresh();
+  }
+
+  setChecking(isChecking) {
+    this.isChecking = isChecking;
+    setText(this.refs.checkWord, isChecking ? "looking …" : "");
+    this.refs.checkPair.disabled = isChecking;
+  }
+
+  show(lines) {
+    this.refs.pairReport.replaceChildren(...lines.map(({ tone, text }) => element("li", tone, text)));
+    this.refs.pairReport.hidden = false;
+  }
+}

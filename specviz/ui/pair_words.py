@@ -1,0 +1,58 @@
+"""What is known of a pair before its weights are fetched, as short lines for people.
+
+Knows the report, nothing of how it was made. A line is {"tone", "text"}; tones: `good`, `plain`,
+`warning`, `problem`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specviz.models.memory import gigabytes
+from specviz.models.pair_check import PairReport
+from specviz.models.vocabulary import Relation
+
+Line = dict[str, str]
+
+
+def report_lines(report: PairReport) -> list[Line]:
+    """Vocabularies, memory, download, then warnings and problems."""
+    return [
+        *_vocabulary(report),
+        _memory(report),
+        *_download(report),
+        *(_line("warning", text) for text in report.warnings),
+        *(_line("problem", text) for text in report.problems),
+    ]
+
+
+def _vocabulary(report: PairReport) -> Iterator[Line]:
+    match report.vocabulary:
+        case Relation.EQUAL:
+            yield _line("good", "both models have one vocabulary")
+        case Relation.PADDED:
+            yield _line("good", "both models have one vocabulary, padding apart")
+        case Relation.DIFFERENT:
+            share = f"{report.shared_tokens or 0:.0%} of the target's tokens are the draft's too"
+            yield _line("plain", f"the vocabularies differ: {share}")
+
+
+def _memory(report: PairReport) -> Line:
+    need = f"needs {gigabytes(report.bytes_needed)} in {report.dtype}"
+    if report.bytes_free is None:
+        return _line("plain", f"{need}; what is free is not known")
+    tone = "good" if report.bytes_needed <= report.bytes_free else "warning"
+    return _line(tone, f"{need}, {gigabytes(report.bytes_free)} are free")
+
+
+def _download(report: PairReport) -> Iterator[Line]:
+    if report.download_bytes:
+        yield _line("plain", f"{gigabytes(report.download_bytes)} of weights on the Hub")
+    if report.gated:
+        yield _line("plain", "gated: its terms are accepted for this server's token")
+    if report.instruct:
+        yield _line("plain", "an instruct model: prompts go through its chat template")
+
+
+def _line(tone: str, text: str) -> Line:
+    return {"tone": tone, "text": text}

@@ -1,0 +1,60 @@
+"""The menu of methods: each once, under a heading, and out of reach only with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.drafters.method import Method
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.models.catalog import pair_named, pairs
+from specviz.models.pair import Pair
+from specviz.models.parts import Need
+from specviz.ui.method_offer import group, refusal, refusals
+from specviz.ui.settings_form import race_request
+
+BARE = Pair("bare", "with nothing beside it", "nobody/target", draft="", model_type="gpt2")
+
+
+def method_that_needs(*needs: Need) -> Method:
+    return replace(next(iter(DRAFTERS.values())), needs=frozenset(needs))
+
+
+@pytest.mark.parametrize("need", [need for need in Need if need is not Need.TEXT])
+def test_each_missing_need_is_named_with_the_pair(need: Need) -> None:
+    sentence = refusal(BARE, method_that_needs(need))
+    assert sentence is not None
+    assert sentence.startswith("needs ") and need.title in sentence
+    assert sentence.endswith("; the pair with nothing beside it has none")
+
+
+def test_several_missing_needs_are_all_named() -> None:
+    sentence = refusal(BARE, method_that_needs(Need.MEDUSA, Need.EAGLE))
+    assert sentence is not None and "Medusa heads and an EAGLE head" in sentence
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
+def test_a_method_is_refused_exactly_where_a_need_is_missing(method: Method) -> None:
+    for pair in pairs():
+        assert (method.name in refusals(pair)) == (refusal(pair, method) is not None)
+
+
+def test_a_method_without_needs_is_open_to_every_pair() -> None:
+    assert refusal(BARE, method_that_needs()) is None
+
+
+@pytest.mark.parametrize("pair", [pair.name for pair in pairs()])
+def test_the_server_refuses_with_the_menus_own_sentence(pair: str) -> None:
+    for name, sentence in refusals(pair_named(pair)).items():
+        with pytest.raises(InputError) as caught:
+            race_request({"prompt": "x", "pair": pair, "method": name})
+        assert str(caught.value) == f"method {sentence}"
+
+
+def test_headings_follow_the_needs() -> None:
+    titles = [group(method_that_needs(*needs)) for needs in [[Need.DRAFT], [Need.EAGLE], []]]
+    assert len(set(titles)) == 3
+    assert group(method_that_needs(Need.LAYERS)) == titles[2]
+    assert group(method_that_needs(Need.FOREIGN_DRAFT, Need.TEXT)) == titles[0]

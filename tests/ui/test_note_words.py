@@ -1,0 +1,78 @@
+"""Every note of a drafter becomes words, and its tokens chips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+
+from specviz.notes import (
+    NOTE_TYPES,
+    LookaheadState,
+    NgramMatch,
+    Note,
+    Prepared,
+    SharedVocabulary,
+    TreeBudget,
+)
+from specviz.ui.note_words import generic_remark, remark
+
+SAMPLES: dict[str, Any] = {"int": 3, "float": 0.25, "bool": True, "tuple[int, ...]": (2, 1)}
+
+
+def sample(note_type: type[Note]) -> Note:
+    return note_type(**{each.name: SAMPLES[str(each.type)] for each in fields(note_type)})
+
+
+@pytest.mark.parametrize("name", NOTE_TYPES)
+def test_every_kind_of_note_has_a_sentence_of_its_own(name: str) -> None:
+    note = sample(NOTE_TYPES[name])
+    words = remark(note)
+    assert words != generic_remark(note), "write its sentence in note_words"
+    assert isinstance(words[0], str) and not words[0][0].islower()
+
+
+@pytest.mark.parametrize("name", NOTE_TYPES)
+def test_a_note_without_a_sentence_is_told_field_by_field(name: str) -> None:
+    note = sample(NOTE_TYPES[name])
+    words = generic_remark(note)
+    text = "".join(part for part in words if isinstance(part, str))
+    for each in fields(note):
+        if each.name == "token_ids":
+            assert [2, 1] in words
+        else:
+            assert each.name.replace("_", " ") in text
+
+
+def test_an_unknown_note_is_told_field_by_field() -> None:
+    @dataclass(frozen=True)
+    class Surprise:
+        found: bool
+        token_ids: tuple[int, ...]
+
+    assert remark(Surprise(True, (7, 8))) == [  # type: ignore[arg-type]
+        *("Surprise: found yes", "; tokens ", [7, 8])
+    ]
+
+
+def test_a_window_shows_each_row_of_its_tokens() -> None:
+    words = remark(LookaheadState(12, 2, 1, (3, 2), (5, 6, 7, 8, 9)))
+    assert [part for part in words if isinstance(part, list)] == [[5, 6, 7], [8, 9]]
+    assert words[0] == "The pool held 12 n-grams, 1 new one of them; 2 began with the last token."
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        (NgramMatch(1, 7), "The last token stood"),
+        (NgramMatch(3, 7), "The last 3 tokens stood"),
+        (TreeBudget(1, 12), "Of 12 scored candidates the most probable one went"),
+        (Prepared(True, (4, 4), 0.004, 0.001), "Hit: the draft of this round was ready, one of 8"),
+        (Prepared(False, (4, 4), 0.004, 0.001), "Miss: none of 8 prepared outcomes came true"),
+        (SharedVocabulary(900, 0.3, 0.4, 0.8, 3, 2), "900 tokens stand in both vocabularies: 30%"),
+        (Prepared(False, (), 0.0, 0.0), "Nothing had been prepared yet"),
+    ],
+)
+def test_sentences_fit_their_numbers(note: Note, said: str) -> None:
+    assert str(remark(note)[0]).startswith(said)
