@@ -10,6 +10,7 @@ from specviz.decoding.drafters import (
     early_exit,
     lookahead,
     medusa,
+    pre_speculation,
     prompt_lookup,
     self_draft,
 )
@@ -29,6 +30,7 @@ _METHODS = (
     self_draft.QUANTISED,
     self_draft.SKIPPING,
     cross_vocabulary.METHOD,
+    pre_speculation.METHOD,
 )
 DRAFTERS: dict[str, Method] = {method.name: method for method in _METHODS}
 

@@ -1,0 +1,197 @@
+"""The worker process: one per draft model, idle between rounds, and no trouble when it dies."""
+
+import gc
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.decoding import speculative
+from specviz.decoding.ahead import worker as workers
+from specviz.decoding.ahead.worker import worker_for
+from specviz.errors import InputError
+from specviz.models.catalog import pair_named
+from specviz.models.pairs import load_pair
+from tests.decoding.ahead_runs import AHEAD, CHAIN, assert_same, drafter_of, rounds_of
+from tests.decoding.conftest import tiny_model
+
+PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
+
+
+def is_there(process_id):
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def gone(process_id, within=10.0):
+    end = time.monotonic() + within
+    while is_there(process_id) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not is_there(process_id)
+
+
+def test_runs_of_one_draft_share_a_worker_and_another_draft_has_its_own(target, draft):
+    first = worker_for(draft)
+    rounds_of(AHEAD, target, draft, PROMPT, max_new_tokens=20)
+    assert worker_for(draft) is first
+    other = tiny_model(8, 1, "another draft")
+    assert worker_for(other).process_id != first.process_id
+
+
+def test_a_worker_ends_with_its_model():
+    model = tiny_model(8, 1, "short-lived draft")
+    process_id = worker_for(model).process_id
+    del model
+    gc.collect()
+    assert gone(process_id)
+
+
+def test_a_worker_ends_with_its_owner_even_when_that_is_killed(tmp_path):
+    script = (
+        "import time; from tests.decoding.conftest import tiny_model;"
+        "from specviz.decoding.ahead.worker import worker_for;"
+        "model = tiny_model(8, 1, 'draft'); print(worker_for(model).process_id, flush=True);"
+        "time.sleep(60)"
+    )
+    root = Path(__file__).resolve().parents[2]
+    owner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=root)
+    process_id = int(owner.stdout.readline())
+    owner.kill()
+    owner.wait()
+    assert gone(process_id)
+
+
+def test_two_runs_at_once_do_not_mix_their_drafts(target, draft):
+    setting = {"max_new_tokens": 40, "temperature": 0.8, "draft_length": 3}
+    runs = []
+    for seed in (1, 2):
+        config, drafter = drafter_of(AHEAD, target, draft, PROMPT, seed=seed, **setting)
+        runs.append(speculative.decode(target, drafter, PROMPT, config))
+    events = [[next(run)] for run in runs]
+    for _ in range(6):  # in turns
+        for seen, run in zip(events, runs, strict=True):
+            seen.append(next(run))
+    for seed, (seen, run) in enumerate(zip(events, runs, strict=True), start=1):
+        ahead = [*seen, *run][1:-1]
+        assert_same(ahead, rounds_of(CHAIN, target, draft, PROMPT, seed=seed, **setting))
+
+
+def test_runs_in_two_threads_do_not_disturb_each_other(target, draft):
+    setting = {"max_new_tokens": 40, "temperature": 0.8}
+    found = {}
+
+    def run(seed):
+        found[seed] = rounds_of(AHEAD, target, draft, PROMPT, seed=seed, **setting)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for seed in (1, 2, 3):
+        assert_same(found[seed], rounds_of(CHAIN, target, draft, PROMPT, seed=seed, **setting))
+
+
+def test_the_worker_rests_between_rounds(target, draft):
+    """So that no lane has it for free while the other one moves."""
+    config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
+    events = speculative.decode(target, drafter, PROMPT, config)
+    clock = (~worker_for(draft).process_id << 3) | 2  # clock_getcpuclockid
+    for _ in range(6):
+        next(events)
+        time.sleep(0.01)  # after its answer it goes back to waiting
+        before = time.clock_gettime(clock)
+        time.sleep(0.05)
+        assert time.clock_gettime(clock) - before < 0.001
+
+
+def test_a_run_that_is_dropped_is_forgotten_by_the_worker(target, draft):
+    """The next one must not be told of its answers."""
+    config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
+    drafter.propose(PROMPT, 50, 0)  # its outcomes are being drafted
+    del drafter
+    gc.collect()
+    assert set(worker_for(draft)._answers) == {0}
+    setting = {"max_new_tokens": 30}
+    chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
+    assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
+
+
+def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_one(target):
+    draft = tiny_model(8, 1, "mortal draft")
+    config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
+    events = speculative.decode(target, drafter, PROMPT, config)
+    next(events), next(events)
+    process_id = worker_for(draft).process_id
+    os.kill(process_id, signal.SIGKILL)
+    with pytest.raises(InputError, match="'mortal draft' must stay alive, got: it ended by SIGK"):
+        list(events)
+    setting = {"max_new_tokens": 30}
+    chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
+    assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
+    assert worker_for(draft).process_id != process_id
+
+
+def test_a_worker_that_says_nothing_is_given_up(target, monkeypatch):
+    draft = tiny_model(8, 1, "silent draft")
+    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 20.0)
+    worker = worker_for(draft)
+    worker._line.settimeout(0.3)
+    config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
+    os.kill(worker.process_id, signal.SIGSTOP)
+    with pytest.raises(InputError, match="must stay alive, got: no answer within"):
+        list(speculative.decode(target, drafter, PROMPT, config))
+    assert gone(worker.process_id)
+
+
+def test_a_failure_in_the_worker_ends_its_run_alone(target, draft):
+    prompt = (99_999,)  # no token of the draft
+    config, drafter = drafter_of(AHEAD, target, draft, prompt, max_new_tokens=8)
+    with pytest.raises(InputError, match="IndexError"):
+        drafter.propose(prompt, 6, 0)
+    chain = rounds_of(CHAIN, target, draft, PROMPT, max_new_tokens=20)
+    assert_same(rounds_of(AHEAD, target, draft, PROMPT, max_new_tokens=20), chain)
+
+
+def test_no_interpreter_no_worker(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(InputError, match="no process could be started for 'draft'"):
+        worker_for(tiny_model(8, 1, "draft"))
+
+
+def test_both_processes_read_the_same_clock(target, draft):
+    config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
+    before = time.perf_counter()
+    drafter.propose(PROMPT, 50, 0)
+    ahead = drafter._place.finish()
+    assert before < ahead.began < ahead.ended < time.perf_counter()
+
+
+@pytest.mark.parametrize("of_pair", [False, True], ids=["tiny", "bundled"])
+def test_a_copied_model_gives_the_same_logits_to_the_bit(draft, of_pair):
+    model = load_pair(pair_named("bundled"), "cpu", "float32").parts.draft if of_pair else draft
+    stream = io.BytesIO()
+    torch.save(model, stream)
+    stream.seek(0)
+    copy = torch.load(stream, weights_only=False)
+    for count in (1, 5, 12, model.info.context_length):
+        positions = torch.arange(count)[None]
+        ours = model.forward(positions % 12, positions, model.new_cache(count))
+        theirs = copy.forward(positions % 12, positions, copy.new_cache(count))
+        assert torch.equal(ours.logits, theirs.logits)
+
+
+def test_a_worker_does_not_load_the_library_of_models(draft):
+    """It would take seconds more to start, and a quarter of a gigabyte."""
+    maps = Path(f"/proc/{worker_for(draft).process_id}/maps").read_text()
+    assert "torch" in maps and "tokenizers" not in maps

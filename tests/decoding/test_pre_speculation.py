@@ -1,0 +1,248 @@
+"""Drafting beside verification changes nothing but the time: every round equals the chain's."""
+
+import contextlib
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from specviz.decoding.ahead import place as places
+from specviz.decoding.ahead.order import Order, Setting
+from specviz.decoding.ahead.outcomes import Outcomes, fan_outs, prepared_outcomes
+from specviz.decoding.ahead.place import InLine, OwnProcess, SecondStream
+from specviz.decoding.drafters import pre_speculation
+from specviz.decoding.sampling import Sampler
+from specviz.errors import InputError
+from specviz.models.catalog import pair_named
+from specviz.models.library_model import LibraryModel
+from specviz.models.pairs import load_pair
+from specviz.prompts import held_out_prompt
+from specviz.records import ModelInfo
+from tests.decoding.ahead_runs import AHEAD, CHAIN, assert_same, drafter_of, hits, rounds_of
+from tests.decoding.conftest import VOCAB, tiny_model
+from tests.decoding.table_model import TableModel
+
+PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
+SAMPLINGS = [
+    {},
+    {"temperature": 0.8},
+    {"temperature": 0.8, "top_k": 5},
+    {"temperature": 0.8, "top_p": 0.9},
+    {"temperature": 1.3, "top_k": 8, "top_p": 0.95},
+]
+
+
+@pytest.fixture(scope="module")
+def close_draft(target):
+    """A draft that the target often agrees with: the target itself, less sure of everything."""
+    return SofterModel(target)
+
+
+class SofterModel:
+    """Another model's logits, divided."""
+
+    def __init__(self, model):
+        self._model = model
+        self.info, self.device, self.dtype = model.info, model.device, model.dtype
+        self.new_cache = model.new_cache
+        self.forwards = []  # tokens of each
+
+    def forward(self, token_ids, *arguments, **options):
+        self.forwards.append(token_ids.shape[1])
+        output = self._model.forward(token_ids, *arguments, **options)
+        return type(output)(output.logits / 1.5)
+
+
+@pytest.fixture(params=[InLine, OwnProcess], ids=["in line", "own process"])
+def place(request, monkeypatch):
+    monkeypatch.setattr(pre_speculation, "place_for", request.param)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("draft_length, fan_out", [(1, 2), (3, 1), (5, 2), (4, 4)])
+def test_every_round_equals_the_chain_s(
+    target, close_draft, place, draft_length, fan_out, sampling
+):
+    setting = {"draft_length": draft_length, "max_new_tokens": 60, "seed": 5, **sampling}
+    chain = rounds_of(CHAIN, target, close_draft, PROMPT, **setting)
+    options = (("fan_out", fan_out),)
+    ahead = rounds_of(AHEAD, target, close_draft, PROMPT, options=options, **setting)
+    assert_same(ahead, chain)
+    assert True in hits(ahead)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_rounds_that_nobody_prepared_for_equal_the_chain_s(target, draft, place, sampling):
+    setting = {"max_new_tokens": 60, "seed": 5, **sampling}
+    chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
+    ahead = rounds_of(AHEAD, target, draft, PROMPT, options=(("fan_out", 1),), **setting)
+    assert_same(ahead, chain)
+    assert False in hits(ahead)[1:]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_long_accepted_paths_equal_the_chain_s_too(target, close_draft, sampling):
+    setting = {"draft_length": 4, "max_new_tokens": 80, "seed": 3, **sampling}
+    chain = rounds_of(CHAIN, target, close_draft, PROMPT, **setting)
+    ahead = rounds_of(AHEAD, target, close_draft, PROMPT, **setting)
+    assert_same(ahead, chain)
+    full = [len(each.accepted) == 4 for each in ahead[:-1]]
+    assert any(full) and True in hits(ahead)
+
+
+def learned_positions():
+    """A model that no position behind its context exists for."""
+    torch.manual_seed(3)
+    config = GPT2Config(
+        vocab_size=VOCAB, n_positions=256, n_embd=32, n_layer=1, n_head=2, bos_token_id=0
+    )
+    config.eos_token_id = 0
+    module = GPT2LMHeadModel._from_config(config, attn_implementation="sdpa")
+    info = ModelInfo("gpt2 draft", "GPT2LMHeadModel", 1, 4, 1, 32, VOCAB, 256)
+    return LibraryModel(module, info)
+
+
+@pytest.mark.parametrize("make", [None, learned_positions], ids=["rotary", "learned"])
+def test_rounds_equal_the_chain_s_up_to_the_end_of_the_context(target, draft, place, make):
+    draft = make() if make else draft
+    setting = {"max_new_tokens": target.info.context_length - len(PROMPT), "temperature": 0.8}
+    chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
+    assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
+
+
+@pytest.mark.parametrize("limit", range(1, 13))
+def test_rounds_equal_the_chain_s_where_there_is_little_room(target, close_draft, limit):
+    setting = {"max_new_tokens": limit, "draft_length": 3, "temperature": 0.9, "seed": limit}
+    chain = rounds_of(CHAIN, target, close_draft, PROMPT, **setting)
+    assert_same(rounds_of(AHEAD, target, close_draft, PROMPT, **setting), chain)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_outcome_sees_its_own_path(seed):
+    """Table models insist on unbroken paths; three tokens are fewer than some fan-outs."""
+    target, draft = TableModel(3, 1), TableModel(2)
+    setting = {"draft_length": 4, "max_new_tokens": 60, "temperature": 1.0, "seed": seed}
+    chain = rounds_of(CHAIN, target, draft, (0, 2, 1), **setting)
+    ahead = rounds_of(AHEAD, target, draft, (0, 2, 1), options=(("fan_out", 4),), **setting)
+    assert_same(ahead, chain)
+    assert all(hits(ahead)[1:]), "every outcome was prepared"
+
+
+def test_a_draft_with_a_padded_vocabulary_gives_the_chain_s_rounds(target):
+    draft = tiny_model(7, 1, "padded draft", vocab=VOCAB + 4)
+    setting = {"max_new_tokens": 40, "temperature": 1.0}
+    chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
+    assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
+
+
+SHIPPED = [{}, {"temperature": 0.8}, {"temperature": 0.8, "top_k": 50, "top_p": 0.9}]
+
+
+@pytest.mark.parametrize("sampling", SHIPPED, ids=str)
+@pytest.mark.parametrize("task", ["code", "translate"])
+def test_the_bundled_pair_s_rounds_equal_the_chain_s(task, sampling):
+    pair = load_pair(pair_named("bundled"), "cpu", "float32")
+    prompt = pair.codec.encode(held_out_prompt(task, 2), task)
+    setting = {"max_new_tokens": 64, "seed": 9, "end_ids": pair.codec.eos_ids, **sampling}
+    chain = rounds_of(CHAIN, pair.target, pair.parts.draft, prompt, **setting)
+    ahead = rounds_of(AHEAD, pair.target, pair.parts.draft, prompt, **setting)
+    assert_same(ahead, chain)
+    if not sampling:
+        assert sum(hits(ahead)) >= 0.6 * (len(hits(ahead)) - 1)
+
+
+def test_a_hit_is_an_extra_token_among_the_draft_s_best(target, close_draft):
+    """Told from the record alone: ranks in the draft's law, the drafted token left out."""
+    rounds = rounds_of(AHEAD, target, close_draft, PROMPT, draft_length=3, max_new_tokens=100)
+    context = [*PROMPT, int(last_logits(target, PROMPT).argmax())]
+    counts = fan_outs(3, 2)
+    for round_, is_hit in zip(rounds, hits(rounds)[1:], strict=False):
+        path, nodes = round_.accepted, round_.tree.nodes
+        logits = last_logits(close_draft, [*context, *(nodes[node].token_id for node in path)])
+        if len(path) < len(nodes):
+            logits[nodes[len(path)].token_id] = -torch.inf
+        rank = int((logits > logits[round_.extra.token_id]).sum())
+        assert is_hit == (rank < counts[len(path)])
+        context.extend(round_.emitted_ids)
+
+
+def last_logits(model, token_ids):
+    ids, positions = torch.tensor([token_ids]), torch.arange(len(token_ids))[None]
+    return model.forward(ids, positions, model.new_cache(256), last_only=True).logits[0, 0].clone()
+
+
+@pytest.mark.parametrize("fan_out", [1, 2, 4])
+def test_a_round_runs_the_draft_k_times_ahead_and_once_for_the_chain_s_end(
+    target, close_draft, fan_out
+):
+    setting = {"draft_length": 4, "max_new_tokens": 60, "options": (("fan_out", fan_out),)}
+    config, drafter = drafter_of(AHEAD, target, close_draft, PROMPT, **setting)
+    close_draft.forwards.clear()
+    drafter.propose(PROMPT, 50, 0)
+    assert close_draft.forwards == [len(PROMPT), 1, 1, 1]
+    close_draft.forwards.clear()
+    drafter._place.finish()
+    assert close_draft.forwards == [1, *[sum(fan_outs(4, fan_out))] * 4]
+
+
+def test_waiting_counts_as_drafting_and_the_note_tells_what_was_hidden(target, draft):
+    for round_ in rounds_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)[:-2]:
+        spans = {span.who: span for span in round_.spans}
+        ahead, verify, host = spans["draft ahead"], spans["verify"], spans["host"]
+        assert verify.start - 0.05 <= ahead.start <= ahead.end <= host.end
+        note = round_.notes[0]
+        assert note.hidden_seconds >= 0 and note.waited_seconds >= 0
+        if not note.hit:
+            assert note.waited_seconds > 0
+            assert round_.draft_seconds > 0
+
+
+def test_drafting_in_line_hides_nothing(target, close_draft):
+    rounds = rounds_of(AHEAD, target, close_draft, PROMPT, max_new_tokens=40)
+    for round_ in rounds:
+        assert all(note.hidden_seconds < 1e-4 for note in round_.notes)
+
+
+def test_fan_outs_share_out_the_whole_budget_and_leave_no_count_empty():
+    for draft_length in range(1, 33):
+        for fan_out in range(1, 5):
+            counts = fan_outs(draft_length, fan_out)
+            assert sum(counts) == fan_out * (draft_length + 1) == fan_out * len(counts)
+            assert min(counts) >= 1
+            assert list(counts[:-1]) == sorted(counts[:-1], reverse=True)
+
+
+def test_no_outcome_is_prepared_that_leaves_the_next_round_no_room():
+    assert prepared_outcomes(3, 1, 1) == Outcomes((), 0)
+    assert prepared_outcomes(3, 1, 2) == Outcomes((1,), 1)
+    assert prepared_outcomes(3, 1, 4) == Outcomes((1, 1, 1), 3)
+    assert prepared_outcomes(3, 1, 5) == prepared_outcomes(3, 1, 500) == Outcomes((1,) * 4, 3)
+
+
+def test_a_board_beyond_reason_is_refused(target, draft):
+    setting = Setting(32, 4, Sampler(), 0, 200_000, 100)
+    with pytest.raises(InputError, match="fan_out must leave .* got 4 with draft_length 32"):
+        InLine(draft, setting)
+
+
+class StubStream:
+    device = torch.device("cpu")
+    wait_stream = synchronize = record = lambda *_: None
+    elapsed_time = staticmethod(lambda last: 1.0)
+
+
+def test_a_second_stream_gives_the_same_rounds(target, draft, monkeypatch):
+    """Its calls of torch.cuda are stubs here: this shows the order of work, not a device."""
+    for name in ("Stream", "Event", "current_stream"):
+        monkeypatch.setattr(places.torch.cuda, name, lambda *_, **__: StubStream())
+    monkeypatch.setattr(places.torch.cuda, "stream", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(pre_speculation, "place_for", SecondStream)
+    setting = {"max_new_tokens": 50, "temperature": 0.8}
+    chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
+    assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
+
+
+def test_an_order_says_how_long_its_chain_is():
+    setting = Setting(5, 2, Sampler(), 0, VOCAB, 100)
+    assert Order(0, 10, 3, 0, 12).length(setting) == 3
+    assert Order(0, 10, 30, 0, 12).length(setting) == 5
