@@ -75,17 +75,16 @@ def _with_child(shape: TreeShape, rank: int, device: torch.device) -> tuple[Tens
     return torch.tensor(rows).to(device), torch.tensor(nodes).to(device)
 
 
-def device_topology(parents: Tensor, height: int, width: int) -> Topology:
+def device_topology(
+    parents: Tensor, height: int, width: int, mask: Tensor | None = None
+) -> Topology:
     """The same tables for parents [N] (N >= 1) that only the device knows.
 
-    `height` and `width` bound the depth and the children of one parent; neither is checked.
+    `height` and `width` bound the depth and the children of one parent; neither is checked. The
+    mask follows from the parents; a caller that has it need not pay for it again.
     """
     size = len(parents)
-    parent_rows = parents + 1
-    above = torch.cat([parent_rows.new_zeros(1), parent_rows])  # the root is its own parent
-    mask = torch.eye(size + 1, dtype=torch.bool, device=parents.device)
-    for _ in range(height):
-        mask = mask | mask[above]
+    mask = _mask(parents, height) if mask is None else mask
     return Topology(
         size=size,
         height=height,
@@ -93,21 +92,26 @@ def device_topology(parents: Tensor, height: int, width: int) -> Topology:
         is_chain=False,
         is_padded=True,
         parents=parents,
-        siblings=_padded_siblings(parents, width),
+        siblings=_padded_siblings(parents, min(width, size)),
         offsets=mask.sum(1) - 1,
         mask=mask,
     )
 
 
+def _mask(parents: Tensor, height: int) -> Tensor:
+    """[N + 1, N + 1], True where a row sees a column."""
+    above = torch.nn.functional.pad(parents + 1, (1, 0))  # the root is its own parent
+    mask = torch.eye(len(above), dtype=torch.bool, device=parents.device)
+    for _ in range(height):
+        mask = mask | mask[above]
+    return mask
+
+
 def _padded_siblings(parents: Tensor, width: int) -> tuple[tuple[Tensor, Tensor], ...]:
-    """Of rank r there are at most N / (r + 1) nodes."""
-    size = len(parents)
-    ranks = (parents[:, None] == parents).tril(-1).sum(1)  # [N] earlier nodes of the same parent
-    found: list[tuple[Tensor, Tensor]] = []
-    for rank in range(min(width, size)):
-        others = (ranks != rank).to(torch.int8)
-        nodes = others.argsort(stable=True)[: size // (rank + 1)]
-        absent = others[nodes].bool()
-        rows = (parents[nodes] + 1).masked_fill(absent, size + 1)
-        found.append((rows, nodes.masked_fill(absent, size)))
-    return tuple(found)
+    """For every rank all nodes, in the place of those of another rank the one that is not there."""
+    size, device = len(parents), parents.device
+    earlier = (parents[:, None] == parents).tril(-1).sum(1)  # [N] of the same parent
+    others = earlier != torch.arange(width, device=device)[:, None]  # [ranks, N]
+    rows = (parents + 1).expand(width, -1).masked_fill(others, size + 1)
+    nodes = torch.arange(size, device=device).expand(width, -1).masked_fill(others, size)
+    return tuple(zip(rows.unbind(), nodes.unbind(), strict=True))

@@ -52,24 +52,49 @@ def acceptance(
     """Acceptance of every node and the law of the extra token below every row."""
     if kind is ProposalKind.TYPICAL:
         return _typical(topology, token_ids, p)
+    if q is None:
+        return _of_point_masses(topology, token_ids, p)
     size, x_ids, left, law = topology.size, token_ids, p, q
     if topology.is_padded:  # room for the row and the node that do not exist
-        x_ids, left = _padded(token_ids), _padded(p)
-        law = None if q is None else _padded(q)
+        x_ids, left, law = _padded(token_ids), _padded(p), _padded(q)
     whole = left
     found = p.new_zeros(4, len(x_ids))
     for rows, nodes in topology.siblings:
         x = x_ids[nodes][:, None]  # [M, 1]
-        before = left[rows]  # [M, V]
-        compared = torch.zeros_like(before).scatter_(1, x, 1.0) if law is None else law[rows]
+        before, compared = left[rows], law[rows]  # [M, V]
         p_x, q_x = before.gather(1, x), compared.gather(1, x)
         ratio = torch.where(q_x > 0, p_x / q_x, 0.0).clamp(max=1.0)
         found[:, nodes] = torch.cat([ratio, whole[rows].gather(1, x), p_x, q_x], 1).T
         left = left.index_copy(0, rows, residual(before, compared))
-        if law is not None and kind is ProposalKind.WITHOUT_REPLACEMENT:
+        if kind is ProposalKind.WITHOUT_REPLACEMENT:
             law = law.index_copy(0, rows, normalize(compared.scatter(1, x, 0.0)))
     accept, target, residuals, draft = found[:, :size].unbind(0)
     return Acceptance(accept, target, residuals, draft, left[: size + 1])
+
+
+def _of_point_masses(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
+    """The same rule where every q is a point mass: a failed x leaves p, all else keeps its share.
+
+    So nothing of p matters but what the siblings before had of it. A repeat finds nothing and
+    surely fails; a token with all that is left cannot fail and stays. C children, rank by rank.
+    """
+    left, x_ids = (_padded(p), _padded(token_ids)) if topology.is_padded else (p.clone(), token_ids)
+    accept = p.new_zeros(len(x_ids))
+    if topology.siblings:
+        rows, nodes = (torch.cat(part) for part in zip(*topology.siblings, strict=True))  # [C]
+        x = x_ids[nodes]
+        earlier = (rows[:, None] == rows).tril_(-1)  # [C, C] siblings
+        repeats = (earlier & (x[:, None] == x)).any(1)
+        p_x = left[rows, x].masked_fill_(repeats, 0)
+        share = left.sum(-1)[rows] - earlier.to(p) @ p_x  # of p, not yet failed
+        accept[nodes] = (p_x / share.clamp(min=torch.finfo(p.dtype).tiny)).clamp_(max=1)
+        left.index_put_((rows, x), p_x.masked_fill(p_x < share, 0) - p_x, accumulate=True)
+    accept, left = accept[: topology.size], left[: topology.size + 1]
+    total = left.sum(-1, keepdim=True)
+    nothing = (total == 0).to(p)  # of rounding: p again
+    last = left.addcmul_(p, nothing).div_(total + nothing)
+    whole = p[topology.parent_rows, token_ids]
+    return Acceptance(accept, whole, accept, torch.ones_like(accept), last)
 
 
 def _padded(table: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
 """Dynamic draft trees: the source's confidence decides where they grow (EAGLE-2 2406.16858).
 
-A node's score is the probability of its whole path under the raw draft laws. Of every level the
-best k nodes are expanded into their best k children each; of all that were scored the best N are
-verified. Nothing is drawn, so the proposal is DETERMINISTIC at every temperature, and all is
-decided on the device, unseen by the host. Letters: k nodes expanded per level, M nodes of one
-level, C candidates, N nodes chosen, V vocabulary.
+A node's score is the probability of its whole path under the source's laws, made as sharp as the
+run makes the target's. Of every level the best k nodes are expanded into their best k children
+each; of all that were scored the best N are verified. Nothing is drawn, so the proposal is
+DETERMINISTIC at every temperature, and all is decided on the device, unseen by the host. Letters:
+k nodes expanded per level, C candidates (all nodes that were scored), N of them chosen, X expanded
+rows (the root, then nodes), V vocabulary.
 """
 
 from __future__ import annotations
@@ -32,17 +33,26 @@ STEP = 1e-4  # subtracted per level, so that no child ever ties with its parent
 LEVEL_WIDTH = Option(
     "level_width", "Nodes expanded per level", 4, 1, 8, "the k of the best k, at every depth"
 )
-# How often the bundled draft's k-th choice is the next token of its target, over all tasks.
-RANK_ACCEPTANCE = (0.60, 0.14, 0.06, 0.04, 0.02, 0.02, 0.01, 0.01)
+# How often the k-th choice of the bundled draft is the next token of its target, over all tasks,
+# where the target writes at temperature 0 and at temperature 0.8.
+GREEDY_RATES = (0.83, 0.092, 0.021, 0.011, 0.007, 0.005, 0.003, 0.003)
+SAMPLED_RATES = (0.51, 0.119, 0.051, 0.036, 0.028, 0.021, 0.015, 0.014)
+# The temperature at which the laws of the bundled draft best foretell a target that writes at 0.
+GREEDY_SHARPNESS = 0.45
+WARM = 0.4  # from this temperature on a run counts as sampled
 
 
 class DynamicTree:
-    """Grows `depth` levels of which `width` nodes each are expanded, and keeps the best `nodes`."""
+    """Grows `depth` levels of which `width` nodes each are expanded, and keeps the best `nodes`.
 
-    def __init__(self, depth: int, width: int, nodes: int) -> None:
+    Scores are made of the source's laws at `temperature` (above 0).
+    """
+
+    def __init__(self, depth: int, width: int, nodes: int, temperature: float) -> None:
         self._depth = depth
         self._width = width
         self._nodes = nodes
+        self._temperature = temperature
 
     def grow(
         self, source: Source, committed: Sequence[int], room: int, round_index: int
@@ -51,7 +61,10 @@ class DynamicTree:
         depth = min(self._depth, room)
         if depth == 0:
             return empty_proposal(source.device)
-        candidates = _Candidates(source.begin(committed), self._width)
+        logits = source.begin(committed)
+        width = min(self._width, logits.shape[-1])
+        candidates = _Candidates(depth, width, self._temperature, source.device)
+        candidates.add(logits)
         for level in range(2, depth + 1):
             candidates.add(source.extend(candidates.expanded(level - 1)))
         return candidates.proposal(min(self._nodes, candidates.count), depth)
@@ -60,97 +73,94 @@ class DynamicTree:
 class _Candidates:
     """All scored nodes in the order in which they were found, parents before children.
 
-    The root counts as expanded row 0, the r-th expanded node as row r + 1.
+    The root is expanded row 0. Every row has k candidates: c is a child of row c // k.
     """
 
-    def __init__(self, root_logits: Tensor, width: int) -> None:  # [1, V]
-        self._width = min(width, root_logits.shape[-1])
-        device = root_logits.device
-        self._raw_laws: list[Tensor] = []
+    def __init__(self, depth: int, width: int, temperature: float, device: torch.device) -> None:
+        self._width = width
+        self._temperature = temperature
+        self._logits: list[Tensor] = []  # of the expanded rows, level by level, [1 or k, V]
         self._token_ids: list[Tensor] = []
         self._scores: list[Tensor] = []
-        self._parents: list[Tensor] = []  # candidate of each candidate's parent, -1 = root
-        self._rows: list[Tensor] = []  # candidates that were expanded, level by level
-        self._seen = torch.zeros(0, 0, dtype=torch.bool, device=device)  # [rows, rows], less root
-        self._level_parents = torch.full((1,), -1, device=device)  # the last expanded candidates
-        self._level_scores = torch.zeros(1, device=device)
-        self._level_rows = torch.full((1,), -1, device=device)  # their numbers among the expanded
-        self._child_rows = self._level_rows
-        self.add(root_logits)
+        self._level_scores = torch.zeros(1, device=device)  # of the rows expanded last
+        self._rows = [torch.full((1,), -1, device=device)]  # candidate of each expanded row
+        self._ran = 1  # rows expanded so far, the root included
+        # who sees whom: a row its ancestors and itself; the last column stands for no row
+        size = 2 + (depth - 1) * width
+        self._seen = torch.eye(size, dtype=torch.bool, device=device)
+        self._seen[:, 0] = True
+        self._seen[:, -1] = False
 
     @property
     def count(self) -> int:
-        return sum(map(len, self._token_ids))
+        return self._ran * self._width
 
     def add(self, logits: Tensor) -> None:
-        """The best k children of every node expanded last. logits [M, V]"""
-        raw = logits.float().softmax(-1)
-        best = raw.topk(self._width, dim=-1)  # [M, k]
-        gained = best.values.log().clamp(min=LOWEST) - STEP
-        self._raw_laws.append(raw)
+        """The best k children of every row expanded last. logits [1 or k, V]"""
+        logits = logits.float()
+        best = logits.topk(self._width, dim=-1)  # [M, k]
+        sharp = (logits / self._temperature).softmax(-1).gather(1, best.indices)
+        gained = sharp.log_().clamp_(min=LOWEST).sub_(STEP)
+        self._logits.append(logits)
         self._token_ids.append(best.indices.flatten())
-        self._scores.append((self._level_scores[:, None] + gained).flatten())
-        self._parents.append(self._level_parents.repeat_interleave(self._width))
-        self._child_rows = self._level_rows.repeat_interleave(self._width)
+        self._scores.append(gained.add_(self._level_scores[:, None]).flatten())
 
     def expanded(self, depth: int) -> Level:
         """Choose the best k of the newest candidates, which stand at `depth`, to be run."""
-        scores, chosen = self._scores[-1].topk(min(self._width, len(self._scores[-1])))
-        before = self.count - len(self._scores[-1])
-        ran, count = len(self._seen), len(chosen)
-        parent_rows = self._child_rows[chosen]
-        self._level_parents, self._level_scores = before + chosen, scores
-        self._level_rows = torch.arange(ran, ran + count, device=scores.device)
-        self._rows.append(self._level_parents)
-        self._grow_mask(parent_rows, count)
-        mask = self._seen[ran:]
-        return Level(self._token_ids[-1][chosen], parent_rows, depth, mask)
-
-    def _grow_mask(self, parent_rows: Tensor, count: int) -> None:
-        """A new row sees what its parent sees, and itself."""
-        ran = len(self._seen)
-        above = torch.nn.functional.pad(self._seen, (0, 0, 1, 0))[parent_rows + 1]  # root: nothing
-        itself = torch.eye(count, dtype=torch.bool, device=parent_rows.device)
-        older = torch.nn.functional.pad(self._seen, (0, count))
-        self._seen = torch.cat([older, torch.cat([above, itself], 1)])
-        assert self._seen.shape == (ran + count, ran + count)
+        k, ran = self._width, self._ran
+        self._level_scores, chosen = self._scores[-1].topk(k)
+        start = ran * k - len(self._scores[-1])  # the first of the newest
+        candidates = chosen + start
+        parent_rows = candidates.div(k, rounding_mode="floor")
+        self._rows.append(candidates)
+        self._ran += k
+        self._seen[ran : self._ran, :ran] = self._seen[parent_rows, :ran]
+        mask = self._seen[ran : self._ran, 1 : self._ran]
+        return Level(self._token_ids[-1][chosen], parent_rows - 1, depth, mask)
 
     def proposal(self, nodes: int, depth: int) -> Proposal:
         """The best `nodes` candidates as a tree."""
-        parents = torch.cat(self._parents)  # [C]
         chosen = torch.cat(self._scores).topk(nodes).indices.sort().values  # [N]
+        rows = torch.cat(self._rows)  # [X]
+        parent_rows = chosen.div(self._width, rounding_mode="floor")
         places = torch.full((self.count + 1,), -1, device=chosen.device)  # the last is the root's
         places[chosen] = torch.arange(nodes, device=chosen.device)
-        origins = self._origins()[chosen]
+        own_rows = torch.full_like(places, -1)
+        own_rows[rows] = torch.arange(len(rows), device=rows.device)
+        own_rows = own_rows[chosen]
+        mask = self._mask(parent_rows, own_rows)
         return Proposal(
             ProposalKind.DETERMINISTIC,
-            device_topology(places[parents[chosen]], depth, self._width),
+            device_topology(places[rows[parent_rows]], depth, self._width, mask),
             torch.cat(self._token_ids)[chosen],
-            raw_laws=self._laws_of(origins),
-            origins=origins,
+            raw_laws=self._laws_below(own_rows),
+            origins=(own_rows - 1).clamp_(min=-1),
             notes=(TreeBudget(nodes, self.count),),
         )
 
-    def _origins(self) -> Tensor:
-        """Number of each candidate among the expanded ones, -1 where it was not. [C]"""
-        origins = torch.full((self.count,), -1, device=self._scores[0].device)
-        if self._rows:
-            rows = torch.cat(self._rows)
-            origins[rows] = torch.arange(len(rows), device=rows.device)
-        return origins
+    def _mask(self, parent_rows: Tensor, own_rows: Tensor) -> Tensor:
+        """A node sees what its parent's row sees, and itself; so do root and all. [N + 1, N + 1]"""
+        above = torch.nn.functional.pad(parent_rows, (1, 0))
+        columns = torch.nn.functional.pad(own_rows, (1, 0))  # -1: the last
+        mask = self._seen[above[:, None], columns]
+        mask.fill_diagonal_(True)
+        return mask
 
-    def _laws_of(self, origins: Tensor) -> Tensor:
+    def _laws_below(self, own_rows: Tensor) -> Tensor:
         """The raw law below the root and below every node, zeros where none was asked for."""
-        laws = torch.cat([*self._raw_laws, torch.zeros_like(self._raw_laws[0])])
-        rows = torch.where(origins < 0, len(laws) - 1, origins + 1)
-        return laws[torch.cat([rows.new_zeros(1), rows])]  # [N + 1, V]
+        laws = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, V]
+        laws[-1] = 0
+        return laws[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, V]
 
 
 def dynamic_tree(setup: Setup, values: dict[str, int]) -> DynamicTree:
     """The shape of the run's setting; a budget of 0 follows from the measured forward curve."""
     depth, width = setup.config.draft_length, values[LEVEL_WIDTH.name]
-    gains = [node.gain for node in ranked_nodes((RANK_ACCEPTANCE[:width],) * depth, MAX_TREE_NODES)]
-    return DynamicTree(depth, width, chosen_node_count(values[NODES.name], setup.target, gains))
+    temperature = setup.config.temperature
+    rates = GREEDY_RATES if temperature < WARM else SAMPLED_RATES
+    gains = [node.gain for node in ranked_nodes((rates[:width],) * depth, MAX_TREE_NODES)]
+    nodes = chosen_node_count(values[NODES.name], setup.target, gains)
+    return DynamicTree(depth, width, nodes, max(temperature, GREEDY_SHARPNESS))
 
 
 def any_tree(setup: Setup, values: dict[str, int]) -> Shape:
