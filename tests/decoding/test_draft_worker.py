@@ -157,7 +157,7 @@ def test_a_worker_that_says_nothing_is_given_up(target, monkeypatch):
 def test_a_failure_in_the_worker_ends_its_run_alone(target, draft):
     prompt = (99_999,)  # no token of the draft
     config, drafter = drafter_of(AHEAD, target, draft, prompt, max_new_tokens=8)
-    with pytest.raises(InputError, match="IndexError"):
+    with pytest.raises(InputError, match="drafting failed: IndexError"):
         drafter.propose(prompt, 6, 0)
     chain = rounds_of(CHAIN, target, draft, PROMPT, max_new_tokens=20)
     assert_same(rounds_of(AHEAD, target, draft, PROMPT, max_new_tokens=20), chain)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import socket
 import time
 import weakref
 from dataclasses import dataclass
@@ -141,7 +142,9 @@ def _marks() -> tuple[torch.cuda.Event, torch.cuda.Event]:
 
 
 def place_for(model: LanguageModel, setting: Setting) -> Place:
-    """The best place for a model where it is."""
+    """The best place for a model where it is; not every system hands files to other processes."""
     if model.device.type == "cuda":
         return SecondStream(model, setting)
-    return OwnProcess(model, setting) if isinstance(model, LocalModel) else InLine(model, setting)
+    if isinstance(model, LocalModel) and hasattr(socket, "send_fds"):
+        return OwnProcess(model, setting)
+    return InLine(model, setting)

@@ -65,7 +65,7 @@ class _Service:
             raise
         except Exception as error:
             self._forget(run)
-            told = str(error) if isinstance(error, InputError) else repr(error)
+            told = str(error) if isinstance(error, InputError) else f"drafting failed: {error!r}"
             wire.send_answer(self._line, Answer(Said.FAILED, run, text=told))
 
     def _serve(self, run: int, message: Message) -> None:
