@@ -32,7 +32,8 @@ class IntersectionSource:
     def __init__(self, draft: ForeignSource, meeting: Meeting) -> None:
         self._draft = draft
         self._meeting = meeting
-        self._masses: list[Tensor] = []  # [M] of every level of the present chain
+        self._whole: list[Tensor] = []  # [M, D] logits of every level of the present chain
+        self._shared: list[Tensor] = []  # [M, V]
 
     @property
     def device(self) -> torch.device:
@@ -46,7 +47,7 @@ class IntersectionSource:
         self._draft.start(opening)
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        self._masses = []
+        self._whole, self._shared = [], []
         return self._restricted(self._draft.begin(committed))
 
     def extend(self, level: Level) -> Tensor:
@@ -56,12 +57,14 @@ class IntersectionSource:
     def _restricted(self, logits: Tensor) -> Tensor:
         """[M, D] -> [M, V], minus infinity where the draft has no such token."""
         shared = F.pad(logits, (0, 1), value=-torch.inf)[:, self._meeting.target_to_draft]
-        self._masses.append((shared.float().logsumexp(-1) - logits.float().logsumexp(-1)).exp())
+        self._whole.append(logits)
+        self._shared.append(shared)
         return shared
 
     def mean_mass(self) -> Tensor:
         """The probability of shared tokens under the draft's law, over the present chain. [1]"""
-        return torch.cat(self._masses).mean(0, keepdim=True)
+        whole, shared = torch.cat(self._whole).float(), torch.cat(self._shared).float()
+        return (shared.logsumexp(-1) - whole.logsumexp(-1)).exp().mean(0, keepdim=True)
 
     def partial(self) -> None:
         """The target shares nothing with a model of its own cache."""

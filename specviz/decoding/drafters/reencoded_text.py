@@ -12,7 +12,7 @@ from functools import lru_cache
 from specviz.models.byte_text import byte_text
 from specviz.models.tokenizer import TextCodec
 
-OPEN_TOKENS = 16  # at the end, which the text behind them may still change
+OPEN_TOKENS = 8  # at the end, which the text behind them may still change
 
 
 class ReencodedText:
