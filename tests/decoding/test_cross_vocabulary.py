@@ -5,6 +5,8 @@ from functools import cache
 
 import pytest
 import torch
+from tokenizers import Tokenizer, models, normalizers
+from transformers import PreTrainedTokenizerFast
 
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.cross_vocabulary import METHOD
@@ -20,6 +22,7 @@ from specviz.models.catalog import pair_named
 from specviz.models.loading import LoadedModel
 from specviz.models.pairs import load_pair
 from specviz.models.parts import Parts
+from specviz.models.tokenizer import TextCodec
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, ProposalKind, Round, SharedVocabulary
 from tests.decoding.conftest import tiny_model
@@ -77,6 +80,17 @@ def test_a_text_that_ends_inside_a_character_ends_with_its_bytes():
     first, second = OURS.index("Ã"), OURS.index("©")
     assert text.token_ids([0, first]) == [THEIRS.index("a"), THEIRS.index("Ã")]
     assert text.token_ids([0, first, second])[:1] == [THEIRS.index("a")]
+
+
+def test_a_tokenizer_that_puts_a_space_before_a_text_sees_the_whole_text():
+    """Encoded again in parts it would put one before each part."""
+    backend = Tokenizer(models.BPE({"▁": 0, "a": 1, "b": 2}, []))
+    backend.normalizer = normalizers.Prepend("▁")
+    theirs = TextCodec(PreTrainedTokenizerFast(tokenizer_object=backend), 3, [])
+    text, committed = ReencodedText(tiny_codec(("a", "b")), theirs), [0, 1] * 30
+    for end in range(1, len(committed) + 1):
+        found = text.token_ids(committed[:end])
+        assert found == [0, *(token_id + 1 for token_id in committed[:end])]
 
 
 def test_control_tokens_of_the_same_name_are_carried_over_and_others_vanish():
