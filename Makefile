@@ -3,7 +3,7 @@
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 7860
-MINUTES ?= 200
+MINUTES ?= 220
 BIN := .venv/bin
 
 .PHONY: setup setup-dev browser run test lint typecheck format models lossy

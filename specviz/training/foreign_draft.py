@@ -21,7 +21,7 @@ from specviz.training.tokenizer import FOREIGN, FOREIGN_VOCABULARY, train_tokeni
 
 WRITTEN = "written"  # beside the tasks: what the target wrote
 WRITTEN_SHARE = 0.5
-ROWS, LENGTH = 16, 256  # windows a step
+ROWS, LENGTH = 8, 256  # windows a step
 
 
 def foreign_config() -> LlamaConfig:

@@ -22,7 +22,7 @@ from specviz.training.network import linear
 from specviz.training.teacher_cache import TeacherCache
 
 HEADS = 4
-ROWS = 16  # windows a step
+ROWS = 8  # windows a step
 RATES = Rates(other=0.001)  # output matrices begin as the target's, which is trained
 
 

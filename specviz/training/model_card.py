@@ -16,7 +16,8 @@ def write_target_card(folder: Path, facts: CardFacts, evaluation: Evaluation) ->
         f"Trained on {facts.million_tokens} in {facts.effort}: Muon for the matrices, AdamW for"
         f" the rest, and an early-exit loss (weight {EXIT_WEIGHT}) after layer {EXIT_LAYER}, so"
         f" that the first {EXIT_LAYER} layers with the final norm and head can draft for the whole"
-        " model."
+        " model. `self_drafting.json` names that layer, and those that it may leave out instead: a"
+        " greedy search on training text."
     )
     rows = [
         (task, _loss(scores.target_loss), _loss(scores.exit_loss), share(scores.exit_agreement))

@@ -32,12 +32,12 @@ class Step(StrEnum):
 class Share:
     """Of the budget; the rest goes to text, features and evaluation."""
 
-    TARGET = 0.47
-    CACHE = 0.035
-    DRAFT = 0.065
-    EAGLE = 0.15
-    MEDUSA = 0.11
-    FOREIGN_DRAFT = 0.065
+    TARGET = 0.425
+    CACHE = 0.05
+    DRAFT = 0.06
+    EAGLE = 0.17
+    MEDUSA = 0.09
+    FOREIGN_DRAFT = 0.09
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from specviz.training.token_file import TokenMixture
 
 TOP = 32
 WINDOW = 256
-TEMPERATURES = (0.0, 0.3, 0.7, 1.0, 1.0)
+TEMPERATURES = (0.0, 0.0, 0.3, 0.7, 1.0)
 PREFIXES = (8, 16, 32, 64)
 Judged = tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.float16]]
 
