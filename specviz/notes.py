@@ -74,11 +74,27 @@ class SharedVocabulary:
     target_tokens: int
 
 
-Note = NgramMatch | TreeBudget | LookaheadState | Prepared | SharedVocabulary
+@dataclass(frozen=True, slots=True)
+class BatchRound:
+    """This round was one of a batch: of its `row`, counted from 0, beside others, `rows` in all.
+
+    The target ran `tokens` of theirs in one forward, and `padding` slots that held none because
+    another row was longer. Speculation goes on up to `limit` rows; of more, none drafts.
+    """
+
+    row: int
+    rows: int
+    tokens: int
+    padding: int
+    limit: int
+
+
+Note = NgramMatch | TreeBudget | LookaheadState | Prepared | SharedVocabulary | BatchRound
 NOTE_TYPES: dict[str, type[Note]] = {
     "ngram-match": NgramMatch,
     "tree-budget": TreeBudget,
     "lookahead-state": LookaheadState,
     "prepared": Prepared,
     "shared-vocabulary": SharedVocabulary,
+    "batch-round": BatchRound,
 }

@@ -20,6 +20,7 @@ from specviz.decoding_config import MAX_TREE_NODES as MAX_TREE_NODES
 from specviz.decoding_config import DecodingConfig as DecodingConfig
 from specviz.decoding_config import ProposalKind as ProposalKind
 from specviz.notes import NOTE_TYPES as NOTE_TYPES
+from specviz.notes import BatchRound as BatchRound
 from specviz.notes import LookaheadState as LookaheadState
 from specviz.notes import NgramMatch as NgramMatch
 from specviz.notes import Note as Note

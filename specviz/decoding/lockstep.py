@@ -130,6 +130,7 @@ class Lockstep:
         going = [index for index, row in enumerate(self.rows) if row.finish is None]
         if len(going) < len(self.rows):
             self.rows = [self.rows[index] for index in going]
+            self._openings = [self._openings[index] for index in going if self._openings]
             self.target.select(going)
             self._drafter.select(going)
 

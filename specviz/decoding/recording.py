@@ -16,7 +16,6 @@ from specviz.records import (
     DraftNode,
     DraftTree,
     ExtraToken,
-    Note,
     Outcome,
     Position,
     Round,
@@ -73,14 +72,9 @@ def show(verified: Verified) -> Shown:
 
 
 def record_round(
-    index: int,
-    verified: Verified,
-    shown: Shown,
-    timing: Timing,
-    beside: Beside,
-    notes: tuple[Note, ...] = (),
+    index: int, verified: Verified, shown: Shown, timing: Timing, beside: Beside
 ) -> Round:
-    """The round's record; `notes` come behind those of the proposal."""
+    """The round's record."""
     added = 1 + verified.proposal.topology.size + verified.proposal.query_count
     waited = min(timing.host, beside.waited_seconds)
     drafted = timing.started + timing.draft
@@ -101,7 +95,7 @@ def record_round(
             Span("host", judged, judged + timing.host),
             *(_shifted(span, timing.shift) for span in beside.spans),
         ),
-        notes=verified.proposal.notes + notes + beside.notes,
+        notes=verified.proposal.notes + beside.notes,
         cache=CacheLengths(verified.context_length - 1, added, added - 1 - len(verified.walk.path)),
     )
 

@@ -22,8 +22,13 @@ class Row:
     """
 
     def __init__(
-        self, prompt_ids: Sequence[int], config: DecodingConfig, end_ids: Collection[int]
+        self,
+        prompt_ids: Sequence[int],
+        config: DecodingConfig,
+        end_ids: Collection[int],
+        number: int = 0,
     ) -> None:
+        self.number = number  # among the rows of a batch
         self.committed = list(prompt_ids)
         self.finish: FinishReason | None = None
         self._end_ids = frozenset(end_ids)

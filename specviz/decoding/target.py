@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.decoding.drafters.base import Partial, Proposal
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.transfer import HostTransfer
+from specviz.decoding.tree_inputs import tree_inputs
 from specviz.errors import InputError
 from specviz.models.language_model import (
     ForwardOutput,
@@ -52,6 +52,16 @@ def check_prompt(model: LanguageModel, prompt_ids: Sequence[int], config: Decodi
         )
 
 
+def finite(values: list[float], model: LanguageModel) -> list[float]:
+    """The values; InputError where some are no numbers."""
+    if not math.isfinite(sum(values)):
+        raise InputError(
+            f"model {model.info.name!r} must give finite logits, got NaN or infinity: "
+            f"its weights are broken or too large for {model.dtype}; try float32"
+        )
+    return values
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One row's target: its model, its cache, and how tokens are drawn from it."""
@@ -69,29 +79,25 @@ class Target:
         prompt_ids: Sequence[int],
         config: DecodingConfig,
         with_features: bool = False,
+        transfer: HostTransfer | None = None,
     ) -> Target:
         """`with_features`: every forward hands out its hidden states after the final norm.
 
-        Raises InputError for a prompt that the model cannot take.
+        `transfer`: the counter that rows share. Raises InputError for a prompt that the model
+        cannot take.
         """
         check_prompt(model, prompt_ids, config)
         return cls(
             model,
             model.new_cache(cache_capacity(prompt_ids, config)),
             Sampler(config.temperature, config.top_k, config.top_p),
-            HostTransfer(),
+            transfer or HostTransfer(),
             with_features,
         )
 
     def to_host(self, packed: Tensor) -> list[float]:
         """The counted copy; InputError where the model's numbers are no numbers."""
-        values = self.transfer.to_host(packed)
-        if not math.isfinite(sum(values)):
-            raise InputError(
-                f"model {self.model.info.name!r} must give finite logits, got NaN or infinity: "
-                f"its weights are broken or too large for {self.model.dtype}; try float32"
-            )
-        return values
+        return finite(self.transfer.to_host(packed), self.model)
 
     def fill(self, token_ids: Sequence[int]) -> ForwardOutput:
         """Run tokens into the empty cache; logits after the last one, features of all."""
@@ -104,23 +110,16 @@ class Target:
 
     def verify(self, root_id: int, proposal: Proposal, end: int) -> ForwardOutput:
         """One forward over the root at text position `end` - 1, all nodes, all extra queries."""
-        tree, queries = proposal.topology, proposal.queries
         root = torch.tensor([root_id]).to(self.model.device, non_blocking=True)
-        token_ids = torch.cat([root, proposal.token_ids])
-        offsets, mask = tree.offsets, None if tree.is_chain else tree.mask
-        if queries is not None:
-            token_ids = torch.cat([token_ids, queries.token_ids])
-            offsets = torch.cat([offsets, queries.offsets])
-            mask = F.pad(tree.mask, (0, len(queries.token_ids)))  # no node sees a query
-            mask = torch.cat([mask, queries.mask])
-        positions = offsets + (end - 1)
+        inputs = tree_inputs(root, proposal)
+        positions = inputs.offsets + (end - 1)
         if proposal.partial is not None:
-            return self._complete(proposal.partial, token_ids, positions, mask)
+            return self._complete(proposal.partial, inputs.token_ids, positions, inputs.mask)
         return self.model.forward(
-            token_ids[None],
+            inputs.token_ids[None],
             positions[None],
             self.cache,
-            mask,
+            inputs.mask,
             with_features=self.with_features,
         )
 

@@ -1,7 +1,8 @@
 """The target under all rows of a run: where their keys and values are, and how they run.
 
 Knows nothing of drafting or of what is accepted. Lists run parallel to the rows that are still
-there. Letters: P tokens of a prompt, N of a row in one forward, W hidden size, V vocabulary.
+there. Letters: B rows, P tokens of a prompt, N of a row in one forward, W hidden size,
+V vocabulary.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.drafters.base import Proposal, empty_proposal
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.target import Target
 from specviz.decoding.transfer import HostTransfer
@@ -33,8 +35,8 @@ class TargetRows(Protocol):
     @property
     def transfer(self) -> HostTransfer: ...
 
-    def cache(self, row: int) -> KeyValueCache:
-        """The row's own cache, or its part of the one that all share."""
+    def cache(self, row: int) -> KeyValueCache | None:
+        """The row's own cache; None where all rows share one."""
         ...
 
     def to_host(self, packed: Tensor) -> list[float]:
@@ -43,6 +45,10 @@ class TargetRows(Protocol):
 
     def fill(self, prompts: Sequence[Sequence[int]]) -> list[ForwardOutput]:
         """Run the prompts into empty caches: logits [1, 1, V] after each, features [1, P, W]."""
+        ...
+
+    def step(self, roots: Sequence[int], ends: Sequence[int]) -> Tensor:
+        """Run each row's root, at text position end - 1, and nothing else. -> logits [B, V]"""
         ...
 
     def verify(
@@ -78,7 +84,12 @@ class SeparateRows:
         return self._targets[0].to_host(packed)
 
     def fill(self, prompts: Sequence[Sequence[int]]) -> list[ForwardOutput]:
+        self.tokens = sum(map(len, prompts))
         return [target.fill(ids) for target, ids in zip(self._targets, prompts, strict=True)]
+
+    def step(self, roots: Sequence[int], ends: Sequence[int]) -> Tensor:
+        nothing = [empty_proposal(self.model.device)] * len(roots)
+        return torch.cat([output.logits[:, 0] for output in self.verify(roots, nothing, ends)])
 
     def verify(
         self, roots: Sequence[int], proposals: Sequence[Proposal], ends: Sequence[int]

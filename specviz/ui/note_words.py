@@ -13,6 +13,7 @@ from typing import Any
 from specviz.figures.labels import milliseconds
 from specviz.notes import (
     NOTE_TYPES,
+    BatchRound,
     LookaheadState,
     NgramMatch,
     Note,
@@ -113,10 +114,19 @@ def _shared_vocabulary(note: SharedVocabulary) -> Remark:
     return [f"{shared} {mass}; {made} of the target's."]
 
 
+def _batch_round(note: BatchRound) -> Remark:
+    rows = "Alone in its batch now" if note.rows == 1 else f"One of {note.rows} rows of a batch"
+    empty = f"{_count(note.padding, 'slot')} of the forward stood empty"
+    said = f"{rows}: the target ran {_count(note.tokens, 'token')} at once, {empty}."
+    too_many = f" With more than {_count(note.limit, 'row')} nothing is drafted."
+    return [said + too_many if note.rows > note.limit else said]
+
+
 _TEMPLATES: dict[type, Callable[[Any], Remark]] = {
     NgramMatch: _ngram_match,
     TreeBudget: _tree_budget,
     LookaheadState: _lookahead_state,
     Prepared: _prepared,
     SharedVocabulary: _shared_vocabulary,
+    BatchRound: _batch_round,
 }

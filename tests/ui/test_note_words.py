@@ -9,6 +9,7 @@ import pytest
 
 from specviz.notes import (
     NOTE_TYPES,
+    BatchRound,
     LookaheadState,
     NgramMatch,
     Note,
@@ -72,6 +73,8 @@ def test_a_window_shows_each_row_of_its_tokens() -> None:
         (Prepared(False, (4, 4), 0.004, 0.001), "Miss: none of 8 prepared outcomes came true"),
         (SharedVocabulary(900, 0.3, 0.4, 0.8, 3, 2), "900 tokens stand in both vocabularies: 30%"),
         (Prepared(False, (), 0.0, 0.0), "Nothing had been prepared yet"),
+        (BatchRound(0, 1, 6, 0, 64), "Alone in its batch now: the target ran 6 tokens at once, no"),
+        (BatchRound(2, 4, 21, 3, 64), "One of 4 rows of a batch: the target ran 21 tokens at once"),
     ],
 )
 def test_sentences_fit_their_numbers(note: Note, said: str) -> None:

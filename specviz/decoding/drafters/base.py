@@ -90,7 +90,7 @@ class Opening:
     """
 
     prompt_ids: tuple[int, ...]
-    cache: KeyValueCache  # the target's
+    cache: KeyValueCache | None  # the target's; None where rows of a batch share one
     features: Tensor | None  # [P, W], if the method asked for them
     transfer: HostTransfer
 

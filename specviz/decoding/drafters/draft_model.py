@@ -5,10 +5,14 @@ Chain: Leviathan 2211.17192, Chen 2302.01318. Tree: SpecInfer 2305.09781.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.drafters.source import ModelSource
 from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.static_rows import static_rows
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.parts import Need
 from specviz.records import ProposalKind
@@ -23,6 +27,10 @@ def _make(setup: Setup) -> Drafter:
     return SourceDrafter(draft_source(setup), static_tree(setup))
 
 
+def _make_rows(setups: Sequence[Setup]) -> BatchDrafter | None:
+    return static_rows(setups, setups[0].draft)
+
+
 CHAIN = Method(
     "draft-model",
     "Draft model, chain",
@@ -30,6 +38,7 @@ CHAIN = Method(
     (ProposalKind.IID,),
     _make,
     frozenset({Need.DRAFT}),
+    make_rows=_make_rows,
 )
 TREE = Method(
     "draft-tree",
@@ -40,4 +49,5 @@ TREE = Method(
     frozenset({Need.DRAFT}),
     default_branching=(3, 2),
     takes_branching=True,
+    make_rows=_make_rows,
 )

@@ -98,4 +98,5 @@ METHOD = Method(
     frozenset({Need.LAYERS}),
     takes_branching=True,
     options=(EXIT_LAYER,),
+    shares_cache=True,
 )

@@ -5,10 +5,11 @@ Knows no method.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from specviz.decoding.drafters.base import Drafter
+from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.sampling import Sampler
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
@@ -58,6 +59,8 @@ class Method:
 
     `kinds` are the ways in which siblings can be chosen, the default first. `host_copies` is the
     most blocking copies of a round: one, more only for a method that must see its own draft.
+    A method that `shares_cache` drafts in the target's own, so the rows of a batch have one each.
+    `make_rows` drafts for all rows of a batch in one forward, or is None where that cannot be.
     """
 
     name: str
@@ -70,6 +73,8 @@ class Method:
     takes_branching: bool = False
     options: tuple[Option, ...] = ()
     host_copies: int = 1
+    shares_cache: bool = False
+    make_rows: Callable[[Sequence[Setup]], BatchDrafter | None] | None = None
 
     @property
     def is_lossless(self) -> bool:

@@ -54,6 +54,7 @@ class PreSpeculation:
         self._accepted = 0  # nodes of the last chain
         self._row = place.board.fresh_row  # of the next chain
         self._outcomes: tuple[int, ...] = ()  # that it was among, per accepted count
+        self._depth = 0  # how far it was prepared
         self._hidden_seconds = self._waited_seconds = 0.0  # of drafting it
 
     @property
@@ -64,6 +65,7 @@ class PreSpeculation:
         """The prompt is run with the first root."""
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
+        self._refuse_stale(room)
         if room == 0:
             return empty_proposal(self._device)
         self._place.board.commit(committed[self._committed :], self._committed)
@@ -91,7 +93,7 @@ class PreSpeculation:
         self._accepted = len(observation.path)
         row = outcomes.find(board.extras(outcomes.size), self._accepted, observation.token_ids[-1])
         self._row = board.fresh_row if row is None else row
-        self._outcomes = outcomes.counts
+        self._outcomes, self._depth = outcomes.counts, outcomes.depth
         if not outcomes.size:
             return NOTHING_BESIDE
         self._hidden_seconds = max(0.0, ahead.ended - ahead.began - waited)
@@ -100,6 +102,11 @@ class PreSpeculation:
 
     def close(self) -> None:
         self._place.close()
+
+    def _refuse_stale(self, room: int) -> None:
+        """What was prepared is for this round alone, and short if there was less room for it."""
+        if room == 0 or min(room, self._setting.draft_length) > self._depth:
+            self._row = self._place.board.fresh_row
 
     def _chain(self, order: Order) -> tuple[Tensor, Tensor]:
         """The round's tokens [K] and their logits [K, V]; drafting ahead has begun."""

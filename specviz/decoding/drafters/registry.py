@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specviz.decoding.drafters import (
     cross_vocabulary,
     draft_model,
@@ -16,6 +18,7 @@ from specviz.decoding.drafters import (
 )
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.row_drafters import BatchDrafter, RowDrafters
 from specviz.errors import InputError
 
 _METHODS = (
@@ -47,3 +50,11 @@ def make_drafter(setup: Setup) -> Drafter:
     method = method_named(setup.config.method)
     method.check(setup.config)
     return method.make(setup)
+
+
+def make_row_drafters(setups: Sequence[Setup]) -> BatchDrafter:
+    """The drafter of a batch; settings differ in their seeds only, and are refused as for one."""
+    method = method_named(setups[0].config.method)
+    method.check(setups[0].config)
+    together = None if method.make_rows is None else method.make_rows(setups)
+    return together or RowDrafters([method.make(setup) for setup in setups])

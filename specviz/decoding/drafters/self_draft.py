@@ -2,7 +2,8 @@
 
 Layer skipping: Draft & Verify (Zhang et al. 2309.08168). Quantised: an int8 copy, which agrees with
 the target nearly always and costs a quarter of its memory; it pays where memory bandwidth is what
-limits the target.
+limits the target. The int8 product rounds its inputs to bfloat16, so that a rounding error of its
+neighbours' making would show in a row's laws: in a batch every row has its own drafter.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.source import ModelSource
 from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.static_rows import static_rows
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama_model import LlamaModel
@@ -31,17 +33,17 @@ def _drafter(setup: Setup, draft: LanguageModel) -> Drafter:
     return SourceDrafter(source, static_tree(setup))
 
 
-def _make_quantised(setup: Setup) -> Drafter:
+def _quantised(setup: Setup) -> LanguageModel:
     if setup.parts.self_drafting is None:
         raise setup.lacks(Need.LAYERS)
-    return _drafter(setup, quantised(_target(setup)))
+    return quantised(_target(setup))
 
 
-def _make_skipping(setup: Setup) -> Drafter:
+def _skipping(setup: Setup) -> LanguageModel:
     usual = setup.parts.self_drafting
     if usual is None:
         raise setup.lacks(Need.LAYERS)
-    return _drafter(setup, layer_skipping(_target(setup), usual.skipped_layers))
+    return layer_skipping(_target(setup), usual.skipped_layers)
 
 
 QUANTISED = Method(
@@ -49,7 +51,7 @@ QUANTISED = Method(
     "Quantised self",
     "An int8 copy of the target drafts: nearly always right, and worth it where memory is slow.",
     _KINDS,
-    _make_quantised,
+    lambda setup: _drafter(setup, _quantised(setup)),
     frozenset({Need.LAYERS}),
     takes_branching=True,
 )
@@ -58,7 +60,8 @@ SKIPPING = Method(
     "Layer-skipping self",
     "The target drafts with some of its layers left out; not a weight is added.",
     _KINDS,
-    _make_skipping,
+    lambda setup: _drafter(setup, _skipping(setup)),
     frozenset({Need.LAYERS}),
     takes_branching=True,
+    make_rows=lambda setups: static_rows(setups, _skipping(setups[0])),
 )

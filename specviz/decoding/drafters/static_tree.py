@@ -47,17 +47,17 @@ class StaticTree:
     def __init__(
         self, widths: tuple[int, ...], kind: ProposalKind, sampler: Sampler, draws: RandomStream
     ) -> None:
-        self._widths = widths
+        self.widths = widths
         greedy_tree = sampler.temperature == 0 and max(widths) > 1
-        self._kind = ProposalKind.DETERMINISTIC if greedy_tree else kind
-        self._sampler = sampler
+        self.kind = ProposalKind.DETERMINISTIC if greedy_tree else kind
+        self.sampler = sampler
         self._draws = draws
 
     def grow(
         self, source: Source, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
         """A tree of at most `room` levels behind the committed tokens."""
-        widths = self._widths[:room]
+        widths = self.widths[:room]
         tree = topology(static_parents(widths), source.device)
         if not widths:
             return empty_proposal(source.device)
@@ -68,16 +68,16 @@ class StaticTree:
         end = 0
         for depth, width in enumerate(widths, start=1):
             raw_laws.append(logits.float().softmax(-1))
-            laws.append(self._sampler.laws(logits))
+            laws.append(self.sampler.laws(logits))
             level = range(end, end + width * logits.shape[0])
-            keys = [self._draws.uniform(round_index, depth, index) for index in range(len(level))]
-            chosen.append(self._children(laws[-1], raw_laws[-1], width, keys))
+            keys = self.keys(round_index, depth, len(level))
+            chosen.append(self.children(laws[-1], raw_laws[-1], width, keys))
             end = level.stop
             if depth < len(widths):
-                logits = source.extend(_level(tree, level, depth, chosen[-1]))
-        deterministic = self._kind is ProposalKind.DETERMINISTIC
+                logits = source.extend(tree_level(tree, level, depth, chosen[-1]))
+        deterministic = self.kind is ProposalKind.DETERMINISTIC
         return Proposal(
-            self._kind,
+            self.kind,
             tree,
             torch.cat(chosen),
             None if deterministic else torch.cat(laws),
@@ -85,12 +85,16 @@ class StaticTree:
             partial=source.partial(),
         )
 
-    def _children(self, laws: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
+    def keys(self, round_index: int, depth: int, count: int) -> list[float]:
+        """The draws of a level's `count` nodes."""
+        return [self._draws.uniform(round_index, depth, index) for index in range(count)]
+
+    def children(self, laws: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
         """`width` tokens for each of M laws, parent by parent. [M, V] -> [M * W]"""
-        if self._kind is ProposalKind.DETERMINISTIC:
+        if self.kind is ProposalKind.DETERMINISTIC:
             return raw.topk(width, dim=-1).indices.flatten()
         uniforms = uniforms_on(laws.device, keys).reshape(-1, width)  # [M, W]
-        if self._kind is ProposalKind.IID:
+        if self.kind is ProposalKind.IID:
             spread = laws.repeat_interleave(width, dim=0) if width > 1 else laws
             return draw(spread, uniforms.flatten())
         return _without_replacement(laws, uniforms).flatten()
@@ -103,7 +107,7 @@ def static_tree(setup: Setup) -> StaticTree:
     return StaticTree(config.widths, config.tree_kind, setup.sampler, draws)
 
 
-def _level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> Level:
+def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> Level:
     """All nodes run, in the tree's order: their numbers are those of the source."""
     mask = (
         None if tree.is_chain else tree.mask[nodes.start + 1 : nodes.stop + 1, 1 : nodes.stop + 1]

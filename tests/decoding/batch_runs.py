@@ -1,0 +1,67 @@
+"""A batch of tiny prompts beside the single runs that its rows must equal."""
+
+from specviz.decoding import batch, batch_baseline, speculative
+from specviz.decoding.batch import batch_target
+from specviz.decoding.batch_options import row_configs
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import (
+    make_drafter,
+    make_row_drafters,
+    method_named,
+)
+from specviz.decoding.target import cache_capacity
+from specviz.records import BatchRound, Round
+
+PROMPTS = ((3, 5, 1, 3, 5, 2, 7, 3, 5), (4,), (1, 1, 2, 1, 1, 2, 1, 1), (7, 3))
+
+
+def setups_of(target, parts, config, prompts=PROMPTS):
+    """One per row, each with its own seed."""
+    configs = row_configs(config, len(prompts))
+    return [
+        Setup(target, parts, each, cache_capacity(prompt, each))
+        for prompt, each in zip(prompts, configs, strict=True)
+    ]
+
+
+def batch_parts(target, parts, config, prompts=PROMPTS):
+    """What `batch.decode` takes: target, drafter, prompts, configs."""
+    setups = setups_of(target, parts, config, prompts)
+    drafter = make_row_drafters(setups)
+    shares_cache = method_named(config.method).shares_cache
+    rows = batch_target(target, prompts, config, drafter.needs_features, shares_cache)
+    return rows, drafter, prompts, [setup.config for setup in setups]
+
+
+def batch_steps(target, parts, config, prompts=PROMPTS, end_ids=(), options=None):
+    """All steps of a batch."""
+    return list(batch.decode(*batch_parts(target, parts, config, prompts), end_ids, options))
+
+
+def baseline_steps(target, config, prompts=PROMPTS, end_ids=()):
+    """All steps of the plain batch."""
+    rows = batch_target(target, prompts, config)
+    configs = row_configs(config, len(prompts))
+    return list(batch_baseline.decode(rows, prompts, configs, end_ids))
+
+
+def single_run(setup, prompt, end_ids=()):
+    """All events of one row's prompt and seed alone."""
+    drafter = make_drafter(setup)
+    return list(speculative.decode(setup.target, drafter, prompt, setup.config, end_ids))
+
+
+def events_of(steps, row):
+    """What happened to one row."""
+    return [each.event for step in steps for each in step.events if each.row == row]
+
+
+def rounds_of(steps):
+    """For each step behind the prefill the rounds of its rows."""
+    return [[e.event for e in step.events if isinstance(e.event, Round)] for step in steps[1:]]
+
+
+def batch_note(record):
+    """What the round says of its batch; it is the last remark."""
+    assert isinstance(record.notes[-1], BatchRound)
+    return record.notes[-1]
