@@ -159,6 +159,17 @@ _GENERAL_TERMS = (
         "text; above it the texts differ by chance, as two runs of the target would.",
     ),
     Term(
+        "total_variation",
+        "total variation",
+        "How far two laws are apart: 0 if they are equal, 1 if they have no token in common.",
+        "half the sum of |p - q|",
+    ),
+    Term(
+        "drafter_memory",
+        "memory of the method",
+        "Weights that the method holds beside the target's own; caches are not counted.",
+    ),
+    Term(
         "cost_ratio",
         "cost ratio (c)",
         "The time of one draft forward in target forwards. The smaller, the more guesses are worth "

@@ -18,8 +18,10 @@ from specviz.records import (
     ExtraKind,
     ExtraToken,
     FinishReason,
+    LookaheadState,
     ModelInfo,
     NgramMatch,
+    Note,
     Outcome,
     Position,
     Prefill,
@@ -126,7 +128,11 @@ class _RoundMaker:
         accepted = sum(outcome is Outcome.ACCEPTED for outcome in outcomes)
         draft_seconds = 0.001 + 0.0015 * max((node.depth for node in self.nodes), default=0)
         verify_seconds = 0.016 + 0.0003 * len(self.nodes) + self.rng.random() * 0.002
-        notes = () if self.has_laws else (NgramMatch(2, self.rng.randrange(context_length)),)
+        notes: tuple[Note, ...] = ()
+        if not self.has_laws:
+            match = NgramMatch(2, self.rng.randrange(context_length))
+            window = tuple(node.token_id for node in self.nodes)
+            notes = (match, LookaheadState(3, 1, 0, (len(window),), window))
         return Round(
             index=index,
             context_length=context_length,

@@ -10,6 +10,13 @@ export function lossOf(kind, isGreedy) {
   return isGreedy ? "lossy rule, without effect at temperature 0" : "lossy: not the target’s distribution";
 }
 
+// How far the rule was found from the target's law, in words; `bias` may be missing.
+export function biasWords(bias) {
+  if (!bias) return "";
+  const { total_variation: distance, noise_floor: noise, temperature } = bias;
+  return `measured: total variation ${distance.toFixed(2)} at temperature ${temperature} (chance alone: ${noise.toFixed(2)})`;
+}
+
 export class LossBadges {
   constructor(places, kinds) {
     this.places = places;

@@ -2,7 +2,7 @@
 // Knows what the server says of each method; no method by name.
 
 import { element, setText } from "./dom.js";
-import { lossOf } from "./loss_badge.js";
+import { biasWords, lossOf } from "./loss_badge.js";
 import { Menu } from "./menu.js";
 import { Slider } from "./slider.js";
 
@@ -141,6 +141,9 @@ export class MethodFields {
     const loss = this.refs.kindField.hidden ? "" : lossOf(this.kind, isGreedy);
     setText(formLoss, loss);
     formLoss.hidden = !loss;
+    const bias = loss && !isGreedy ? biasWords(this.method?.biases[this.kind?.name]) : "";
+    setText(this.refs.formBias, bias);
+    this.refs.formBias.hidden = !bias;
   }
 }
 

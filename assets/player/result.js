@@ -75,7 +75,9 @@ function firstTokenLabel(baseline, speculative) {
 export function textVerdict(summary, header, ending, loss = "") {
   if (!summary || !header) return { label: "same text?", value: NOTHING };
   if (header.config.temperature > 0 && loss) {
-    return { label: "this rule does not keep the target’s distribution", value: "▲ lossy", tone: "bad", term: "typical_acceptance" };
+    const distance = header.total_variation;
+    const label = distance == null ? "this rule does not keep the target’s distribution" : `total variation ${distance.toFixed(2)} from the target’s law, as measured`;
+    return { label, value: "▲ lossy", tone: "bad", term: "typical_acceptance" };
   }
   if (header.config.temperature > 0) {
     return { label: "the texts differ by chance: proof", value: "same distribution", link: "#why-exact" };

@@ -63,6 +63,8 @@ def bars_figure(
 def _title(round_: Round, temperature: float, coin: _Coin) -> str:
     if temperature == 0:
         return "Raw p and q: at temperature 0 the processed ones are 0 or 1"
+    if not round_.tree.nodes:
+        return "Nothing was drafted: the target drew alone"
     if not round_.tree.kind.is_lossless:
         return "A lossy rule: it asks whether p is large enough, not how often the draft proposes"
     if coin.comes_after_a_rejection:

@@ -21,7 +21,7 @@ def depth_figure(by_depth: Sequence[DepthAcceptance], rate: float | None) -> Fig
     `customdata` is [passed, reached]. Works without counts.
     """
     deepest = max((each.depth for each in by_depth), default=5)
-    ends = [0.5, deepest + 0.5] if rate is not None else []
+    ends = _range(deepest) if rate is not None else []
     constant = {
         "type": "scatter",
         "mode": "lines",
@@ -64,6 +64,12 @@ def _side(value: float, rate: float) -> str:
     return "bottom" if 0.15 < value < rate else "top"
 
 
+def _range(deepest: int) -> list[float]:
+    """Room at either end for half a label."""
+    room = max(0.5, 0.08 * deepest)
+    return [1 - room, deepest + room]
+
+
 def _step(depths: int) -> int:
     """Every depth has a label, or every second, third, …"""
     return max(1, math.ceil(depths / MOST_LABELS))
@@ -74,7 +80,7 @@ def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
     layout["margin"] = {"l": 40, "r": 52, "t": 12, "b": 40}
     font = {"size": 11, "color": LIGHT["muted"]}
     layout["xaxis"] = quiet_axis(
-        range=[0.5, deepest + 0.5],
+        range=_range(deepest),
         showgrid=False,
         tick0=1,
         dtick=_step(deepest),
@@ -83,6 +89,6 @@ def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
     layout["yaxis"] = quiet_axis(range=[0, 1.1], tickvals=[0, 0.5, 1])
     label = "" if rate is None else f"α {rate:.2f}"
     layout["annotations"] = [
-        note(label, x=deepest + 0.5, y=rate or 0, xanchor="left", yanchor="middle", xshift=4)
+        note(label, x=_range(deepest)[1], y=rate or 0, xanchor="left", yanchor="middle", xshift=4)
     ]
     return layout

@@ -177,7 +177,12 @@ class _TreeView:
         """How far a label may reach, in columns; the page cuts it to that at its own width."""
         if is_beside:  # nothing stands right of a leaf
             return self.end - self.places[index][0]
-        return 1.85 if self.is_long else 0.92
+        return 1.85 if self.is_long and self._is_level(index) else 0.92
+
+    def _is_level(self, index: int) -> bool:
+        """Its neighbours stand on its row: a label above them meets nothing."""
+        x, y = self.places[index]
+        return all(row == y for column, row in self.places.values() if abs(column - x) <= 1)
 
     def _label_point(self, index: int, is_beside: bool) -> tuple[float, float]:
         x, y = self.places[index]
@@ -196,7 +201,7 @@ class _TreeView:
     def small_labels(self) -> dict[str, Any]:
         """q under each node and the kind of the extra token; dense trees keep q for the hover."""
         shown = [i for i in self.places if i != ROOT and not self.is_dense]
-        drop = 9 / self.row_pixels
+        drop = 12 / self.row_pixels  # below the ring of a selected node
         points = [(self.places[i][0], self.places[i][1] + drop) for i in shown]
         font = {"size": 10, "color": LIGHT["muted"]}
         texts = [self._small_text(i) for i in shown]

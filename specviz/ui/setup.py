@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.experiments.racing import device_name
@@ -91,9 +92,16 @@ def _method(method: Method) -> dict[str, Any]:
         "group": group(method),
         "tree": method.takes_branching,
         "kinds": [kind.value for kind in method.kinds],
+        "biases": {kind.value: _bias(method, kind) for kind in method.kinds},
         "branching": ",".join(map(str, method.default_branching)),
         "options": [asdict(option) for option in method.options],
     }
+
+
+def _bias(method: Method, kind: ProposalKind) -> dict[str, Any] | None:
+    """How far the rule was found from the target's law, None for a lossless one."""
+    found = measured_bias(method.name, kind.value)
+    return asdict(found) if found else None
 
 
 def _kind(kind: ProposalKind, title: str) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from random_race import RandomRace  # noqa: E402
 
 from specviz.decoding.race import LaneEvent  # noqa: E402
 from specviz.experiments.racing import RaceRequest  # noqa: E402
+from specviz.models.pair_check import PairReport  # noqa: E402
+from specviz.models.vocabulary import Relation  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
 from specviz.ui.handlers import Handlers  # noqa: E402
 from specviz.ui.page import build_page, launch_options  # noqa: E402
@@ -42,6 +44,23 @@ class HostileRace(RandomRace):
         print(f"ended {time.time()}", flush=True)
 
 
+def known_pair(*_: object) -> PairReport:
+    """A report with a line of every tone."""
+    return PairReport(
+        device="cpu",
+        dtype="float32",
+        vocabulary=Relation.DIFFERENT,
+        shared_tokens=0.5,
+        bytes_needed=10**9,
+        bytes_free=2 * 10**9,
+        download_bytes=10**9,
+        gated=True,
+        instruct=True,
+        problems=("<b>no model</b>",),
+        warnings=("it is slow",),
+    )
+
+
 if __name__ == "__main__":
-    page = build_page(Handlers(start=HostileRace))  # type: ignore[arg-type]
+    page = build_page(Handlers(start=HostileRace, check=known_pair))  # type: ignore[arg-type]
     page.launch(**launch_options(Settings(port=int(sys.argv[1]))))

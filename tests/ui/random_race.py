@@ -7,13 +7,18 @@ from dataclasses import replace
 
 from random_traces import not_started, random_trace
 
+from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.race import Event, LaneEvent, race
 from specviz.experiments.racing import RaceRequest
 from specviz.records import Trace
 
 
 class RandomRace:
-    """Plays a random trace as if it were decoded now; `max_new_tokens` is its number of rounds."""
+    """Plays a random trace as if it were decoded now; `max_new_tokens` is its number of rounds.
+
+    A method without needs finds or misses its drafts as a lookup does. An odd seed drafts beside
+    the verification.
+    """
 
     def __init__(self, request: RaceRequest) -> None:
         config = request.config
@@ -24,9 +29,13 @@ class RandomRace:
             kind=config.tree_kind,
             draft_length=config.draft_length,
             temperature=config.temperature,
+            has_laws=bool(method_named(config.method).needs),
+            is_ahead=config.seed % 2 == 1,
         )
         self.texts = dict(self.trace_played.token_texts)
-        self.header = replace(not_started(self.trace_played), prompt=request.prompt)
+        bias = None if config.tree_kind.is_lossless else 0.25
+        played = replace(not_started(self.trace_played), config=config, total_variation=bias)
+        self.header = replace(played, prompt=request.prompt)
         self.is_closed = False
 
     def __iter__(self) -> Iterator[LaneEvent]:

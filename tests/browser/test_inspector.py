@@ -1,0 +1,175 @@
+"""What a round shows beside its verdicts: what the drafter did, its time, labels one can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from race_driver import RaceDriver
+
+from specviz.decoding.drafters.registry import DRAFTERS
+
+Open = Callable[..., RaceDriver]
+
+LOOKUP = next(method for method in DRAFTERS.values() if not method.needs)
+NARROW = {"width": 390, "height": 844}
+WIDE = {"width": 1440, "height": 1000}
+
+# pairs of texts of a chart whose boxes overlap by more than a hair
+COLLISIONS = """(ref) => {
+  const texts = [...document.querySelectorAll(`[data-ref=${ref}] svg text`)];
+  const shown = texts.filter((each) => each.textContent.trim());
+  const boxes = shown.map((each) => [each.textContent, each.getBoundingClientRect()]);
+  const found = [];
+  boxes.forEach(([a, one], i) => boxes.slice(i + 1).forEach(([b, other]) => {
+    const across = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+    const down = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+    if (across > 1 && down > 3) found.push(`${a} | ${b}`);
+  }));
+  return found;
+}"""
+
+
+def race(open_page: Open, url: str, query: str, size: dict[str, int]) -> RaceDriver:
+    tab = open_page(url, query, viewport=size)
+    tab.race()
+    return tab
+
+
+def show(tab: RaceDriver, ref: str) -> None:
+    """Bring a chart into sight and wait until it is drawn."""
+    tab.ref(ref).scroll_into_view_if_needed()
+    tab.page.locator(f"[data-ref={ref}] svg").first.wait_for()
+    tab.settle(0.3)
+
+
+def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
+    random_url: str, open_page: Open
+) -> None:
+    query = f"?tokens=30&seed=4&temperature=0.7&method={LOOKUP.name}"
+    tab = race(open_page, random_url, query, WIDE)
+    find = "specviz.page.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
+    tab.evaluate(f"specviz.page.cursor.select({find})")
+    tab.ref("remarks").wait_for()
+    said = tab.text("remarks")
+    assert said.startswith("What the drafter did")
+    assert "The last 2 tokens stood in the text before" in said
+    chips = tab.ref("remarks").locator(".token-chip").all_inner_texts()
+    count = tab.evaluate("specviz.page.trace.rounds[specviz.page.cursor.round].outcomes.length")
+    assert len(chips) == count and all(chips)
+
+
+def test_a_drafter_that_says_nothing_has_no_strip(random_url: str, open_page: Open) -> None:
+    tab = race(open_page, random_url, "?tokens=6&seed=4&temperature=0.7", WIDE)
+    assert not tab.ref("remarks").is_visible()
+
+
+def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, open_page: Open) -> None:
+    tab = race(open_page, random_url, "?tokens=4&seed=4&temperature=0.7", WIDE)
+    tab.evaluate(
+        "(() => { const { inspector, trace } = specviz.page; trace.texts.set(-7, '<img src=x>');"
+        "inspector.remarks.draw(trace, [['<b>words</b> ', [-7]]]); })()"
+    )
+    assert "<b>words</b> <img·src=x>" in tab.text("remarks")
+    assert tab.ref("remarks").locator("img, b").count() == 0
+
+
+def test_the_timeline_follows_the_selected_round_and_shows_its_neighbours(
+    random_url: str, open_page: Open
+) -> None:
+    tab = race(open_page, random_url, "?tokens=12&seed=4&temperature=0.7", WIDE)
+    show(tab, "timelineChart")
+    rounds = "specviz.page.inspector.timeline.box.data.flatMap((trace) => trace.customdata)"
+    for chosen, neighbours in ((5, {4, 5, 6}), (0, {0, 1}), (11, {10, 11})):
+        tab.evaluate(f"specviz.page.cursor.select({chosen})")
+        tab.until(f"({rounds}).includes({chosen})", 5)
+        tab.settle(0.3)
+        assert set(tab.evaluate(rounds)) == neighbours
+    shapes = "specviz.page.inspector.timeline.box.layout.shapes.length"
+    assert tab.evaluate(shapes) == 0
+
+
+def test_work_beside_the_verification_is_seen_as_such(random_url: str, open_page: Open) -> None:
+    tab = race(open_page, random_url, "?tokens=12&seed=5&temperature=0.7", WIDE)
+    show(tab, "timelineChart")
+    tab.evaluate("specviz.page.cursor.select(5)")
+    tab.until("specviz.page.inspector.timeline.box.layout.shapes.length === 1", 5)
+    text = tab.ref("timelineChart").inner_text()
+    assert "draft ahead" in text and "of it while the target verified" in text
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("seed", [4, 5])
+def test_labels_of_the_timeline_do_not_collide(
+    random_url: str, open_page: Open, size: dict[str, int], seed: int
+) -> None:
+    tab = race(open_page, random_url, f"?tokens=9&seed={seed}&temperature=0.7", size)
+    show(tab, "timelineChart")
+    for chosen in range(9):
+        tab.evaluate(f"specviz.page.cursor.select({chosen})")
+        tab.settle(0.2)
+        assert tab.page.evaluate(COLLISIONS, "timelineChart") == []
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("length", [5, 8, 16, 32])
+def test_labels_of_the_depths_do_not_collide(
+    random_url: str, open_page: Open, size: dict[str, int], length: int
+) -> None:
+    tab = race(open_page, random_url, f"?tokens=60&seed=4&temperature=0.7&k={length}", size)
+    show(tab, "depthChart")
+    assert tab.page.evaluate(COLLISIONS, "depthChart") == []
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_labels_of_the_speedup_do_not_collide(
+    random_url: str, open_page: Open, size: dict[str, int]
+) -> None:
+    tab = race(open_page, random_url, "?tokens=60&seed=4&temperature=0.7", size)
+    show(tab, "speedupChart")
+    assert tab.page.evaluate(COLLISIONS, "speedupChart") == []
+
+
+SHAPES = ["k=5", "k=16", "k=32"] + [
+    f"method=draft-tree&k={k}&branching={b}"
+    for k, b in ((4, "3,2"), (5, "3,2,2"), (3, "4,3,2"), (2, "8,7"), (6, "2,2,2,1,1"))
+]
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_labels_of_a_tree_do_not_collide(
+    random_url: str, open_page: Open, size: dict[str, int], shape: str
+) -> None:
+    tab = race(open_page, random_url, f"?tokens=6&seed=8&temperature=0.7&{shape}", size)
+    show(tab, "treeChart")
+    for chosen in range(6):
+        tab.evaluate(f"specviz.page.cursor.select({chosen})")
+        tab.settle(0.2)
+        assert tab.page.evaluate(COLLISIONS, "treeChart") == []
+
+
+def test_on_a_small_screen_the_tree_scrolls_to_the_selected_node(
+    random_url: str, open_page: Open
+) -> None:
+    tab = race(open_page, random_url, "?tokens=6&seed=8&temperature=0.7&k=16", NARROW)
+    show(tab, "treeChart")
+    scrolled = "specviz.page.inspector.tree.box.parentElement.scrollLeft"
+    tab.evaluate("specviz.page.cursor.select(0, 0)")
+    tab.until(f"{scrolled} === 0", 5)
+    tab.evaluate("specviz.page.cursor.select(0, 12)")
+    tab.until(f"{scrolled} > 100", 5)
+
+
+def test_the_memory_of_the_method_stands_beside_the_targets(
+    random_url: str, open_page: Open
+) -> None:
+    tab = race(open_page, random_url, "?tokens=6&seed=4", WIDE)
+    assert "+4.0 MB" in tab.text("stats")
+    assert "weights beside the target’s 68 MB" in tab.text("stats")
+    script = """async (bytes) => {
+      const { memory } = await import(new URL("specviz/player/result.js", document.baseURI));
+      return memory({ drafter_bytes: bytes, target: { bytes: 45e6 } });
+    }"""
+    own = tab.page.evaluate(script, 0)
+    assert (own["value"], own["label"]) == ("0 MB", "weights beside the target’s 45 MB")

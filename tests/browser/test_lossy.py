@@ -1,0 +1,85 @@
+"""A lossy rule is called lossy wherever a result is claimed: colour, shape and words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from race_driver import RaceDriver
+
+from specviz.decoding.drafters.registry import DRAFTERS
+
+Open = Callable[..., RaceDriver]
+
+METHOD, RULE = next(
+    (method, kind) for method in DRAFTERS.values() for kind in method.kinds if not kind.is_lossless
+)
+QUERY = f"?method={METHOD.name}&siblings={RULE.value}&tokens=30&seed=4"
+PLACES = ("laneLoss", "resultLoss", "proofLoss")
+CLAIM = "lossy: not the target’s distribution"
+
+
+@pytest.fixture
+def tab(random_url: str, open_page: Open) -> RaceDriver:
+    return open_page(random_url, f"{QUERY}&temperature=0.7")
+
+
+def test_the_form_says_so_before_the_race(tab: RaceDriver) -> None:
+    assert tab.text("formLoss") == CLAIM
+    assert "(lossy)" in tab.ref("treeKind").locator("option:checked").inner_text()
+    tab.ref("treeKind").select_option(METHOD.kinds[0].value)
+    assert not tab.ref("formLoss").is_visible()
+
+
+def test_another_method_starts_with_its_lossless_rule(tab: RaceDriver) -> None:
+    other = next(m for m in DRAFTERS.values() if m is not METHOD and len(m.kinds) > 1)
+    tab.ref("method").select_option(other.name)
+    tab.ref("method").select_option(METHOD.name)
+    assert tab.ref("treeKind").input_value() == METHOD.kinds[0].value
+
+
+def test_during_and_after_the_run_it_is_said_at_every_claim(tab: RaceDriver) -> None:
+    tab.press_race()
+    tab.wait_for_rounds()
+    assert tab.text("laneLoss") == CLAIM
+    tab.wait_for_end()
+    for place in PLACES:
+        assert tab.text(place) == CLAIM
+        shape = tab.ref(place).evaluate("(p) => getComputedStyle(p, '::before').content")
+        assert "▲" in shape
+    for word in ("same distribution", "identical", "lossless"):
+        assert word not in tab.text("stats")
+    assert "▲ lossy" in tab.text("stats")
+    assert "total variation 0.25 from the target’s law" in tab.text("stats")
+
+
+def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> None:
+    tab.race()
+    tab.evaluate("specviz.page.cursor.select(0)")
+    assert "p enough?" in tab.ref("verdicts").locator("thead").inner_text()
+    for stop in tab.evaluate("specviz.page.trace.rounds[0].stops"):
+        tab.evaluate(f"specviz.page.cursor.select(0, {stop})")
+        tab.settle(0.2)
+        if stop >= 0:
+            assert "threshold of typical acceptance" in tab.text("barsTitle")
+        assert "beyond q" not in tab.text("barsTitle")
+
+
+def test_a_lossless_race_after_it_has_no_such_badge(tab: RaceDriver) -> None:
+    tab.race()
+    tab.ref("treeKind").select_option(METHOD.kinds[0].value)
+    tab.race()
+    for place in PLACES:
+        assert not tab.ref(place).is_visible()
+    assert "same distribution" in tab.text("stats")
+
+
+def test_at_temperature_zero_it_is_said_that_the_rule_changes_nothing(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, f"{QUERY}&temperature=0")
+    said = "lossy rule, without effect at temperature 0"
+    assert tab.text("formLoss") == said
+    tab.race()
+    for place in PLACES:
+        assert tab.text(place) == said

@@ -1,0 +1,238 @@
+"""The part of the form that each method brings: menu, options, rule; and what a pair cannot do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from race_driver import RaceDriver
+
+from specviz.decoding.drafters.method import Method
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.models.catalog import pairs
+from specviz.ui.method_offer import refusals
+
+Open = Callable[..., RaceDriver]
+
+CHOICES = "[data-ref=method] option"
+
+
+def a_method(holds: Callable[[Method], bool]) -> Method:
+    """The first method of that kind; the tests know none by name."""
+    return next(method for method in DRAFTERS.values() if holds(method))
+
+
+WITH_OPTIONS = a_method(lambda method: len(method.options) > 1)
+WITHOUT_OPTIONS = a_method(lambda method: not method.options and len(method.kinds) == 1)
+PLAIN = a_method(lambda method: not method.needs)
+PAIR = next(pair for pair in pairs() if pair.draft and refusals(pair))
+REFUSED, REASON = next(iter(refusals(PAIR).items()))
+
+
+def test_the_open_menu_shows_every_method_with_its_line_and_by_keys_alone(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url)
+    tab.ref("method").focus()
+    tab.page.keyboard.press("Space")
+    tab.page.wait_for_selector(CHOICES)
+    for method in DRAFTERS.values():
+        choice = tab.page.locator(f"{CHOICES}[value='{method.name}']")
+        assert choice.is_visible() and method.title in choice.inner_text()
+    assert tab.page.locator("[data-ref=method] legend:visible").count() >= 2
+    before = tab.ref("method").input_value()
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("Enter")
+    tab.until(f"document.querySelector('[data-ref=method]').value !== '{before}'", 5)
+    assert not tab.page.locator(CHOICES).first.is_visible()
+    assert tab.text("methodNote") == DRAFTERS[tab.ref("method").input_value()].summary
+
+
+def test_escape_closes_the_menu_and_leaves_the_race_alone(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=2000&seed=4&temperature=0.7")
+    tab.press_race()
+    tab.wait_for_rounds(2)
+    tab.ref("method").focus()
+    tab.page.keyboard.press("Space")
+    tab.page.wait_for_selector(CHOICES)
+    tab.page.keyboard.press("Escape")
+    tab.page.locator(CHOICES).first.wait_for(state="hidden")
+    tab.settle(0.3)
+    assert tab.is_busy
+    tab.page.keyboard.press("Escape")
+    tab.wait_for_end(15)
+
+
+def test_what_a_pair_cannot_do_is_out_of_reach_and_says_why(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, f"?pair={PAIR.name}")
+    tab.ref("method").click()
+    choice = tab.page.locator(f"{CHOICES}[value='{REFUSED}']")
+    assert choice.is_disabled()
+    assert REASON in choice.inner_text()
+    for name in DRAFTERS:
+        is_refused = name in refusals(PAIR)
+        assert tab.page.locator(f"{CHOICES}[value='{name}']").is_disabled() == is_refused
+
+
+def test_a_choice_that_the_next_pair_cannot_do_stays_and_the_server_says_the_same(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, f"?method={REFUSED}&tokens=8&seed=4")
+    tab.ref("pair").select_option(PAIR.name)
+    assert tab.ref("method").input_value() == REFUSED
+    assert tab.text("methodRefusal") == f"{DRAFTERS[REFUSED].title} {REASON}."
+    tab.press_race()
+    tab.wait_for_end(20)
+    assert any(f"Method {REASON}" in error for error in tab.errors)
+    tab.ref("pair").select_option("bundled")
+    assert tab.errors == []
+    tab.race()
+    assert tab.rounds > 0
+
+
+def test_without_styled_lists_the_menu_has_titles_and_the_reason_behind_them(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url)
+    script = """async ([title, reason]) => {
+      const { Menu } = await import(new URL("specviz/player/menu.js", document.baseURI));
+      const select = document.createElement("select");
+      new Menu(select, false).fill([
+        { name: "a", title: "Anna", note: "not shown", group: "First" },
+        { name: "b", title, refusal: reason, group: "First" },
+      ]);
+      return [select.innerHTML, select.options[1].disabled];
+    }"""
+    markup, is_disabled = tab.page.evaluate(script, ["Bert", "needs a thing; there is none"])
+    assert is_disabled
+    assert '<optgroup label="First"><option value="a">Anna</option>' in markup
+    assert "Bert: needs a thing; there is none" in markup and "not shown" not in markup
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
+def test_the_fields_are_those_of_the_method(
+    random_url: str, open_page: Open, method: Method
+) -> None:
+    tab = open_page(random_url, f"?method={method.name}")
+    assert tab.ref("branchingField").is_visible() == method.takes_branching
+    assert tab.ref("kindField").is_visible() == (len(method.kinds) > 1)
+    labels = tab.ref("methodOptions").locator("label").all_inner_texts()
+    assert labels == [option.title for option in method.options]
+    order = tab.evaluate("specviz.form.order")
+    assert ("branching" in order, "tree_kind" in order) == (
+        *(method.takes_branching, len(method.kinds) > 1),
+    )
+    expected = {option.name: str(option.default) for option in method.options}
+    assert order.get("options", {}) == expected
+    for option in method.options:
+        shown = tab.ref("methodOptions").locator(".field", has_text=option.title)
+        assert option.hint in shown.inner_text()
+
+
+def test_an_option_is_sent_kept_in_the_link_and_read_again(
+    random_url: str, open_page: Open
+) -> None:
+    first, *_ = WITH_OPTIONS.options
+    tab = open_page(random_url, f"?method={WITH_OPTIONS.name}&tokens=6&temperature=0.7")
+    tab.page.fill(f"#sv-option-{first.name}", str(first.high))
+    assert f"option-{first.name}={first.high}" in tab.query
+    tab.race()
+    sent = dict(tab.evaluate("specviz.page.trace.header.config.options"))
+    assert sent[first.name] == first.high
+    again = open_page(random_url, tab.query)
+    assert again.page.input_value(f"#sv-option-{first.name}") == str(first.high)
+    assert again.evaluate("specviz.form.order") == tab.evaluate("specviz.form.order")
+    tab.ref("method").select_option(WITHOUT_OPTIONS.name)
+    assert "option-" not in tab.query
+    tab.ref("method").select_option(WITH_OPTIONS.name)
+    assert tab.page.input_value(f"#sv-option-{first.name}") == str(first.high)  # not forgotten
+
+
+def test_an_options_slider_and_its_number_follow_each_other(
+    random_url: str, open_page: Open
+) -> None:
+    method = a_method(lambda each: any(option.high <= 64 for option in each.options))
+    option = next(option for option in method.options if option.high <= 64)
+    tab = open_page(random_url, f"?method={method.name}")
+    field = tab.page.locator(".field", has=tab.page.locator(f"#sv-option-{option.name}")).last
+    field.locator("input[type=range]").press("End")
+    assert tab.page.input_value(f"#sv-option-{option.name}") == str(option.high)
+    assert tab.evaluate("specviz.form.order.options")[option.name] == str(option.high)
+
+
+def test_a_bad_option_is_named_by_its_title_beside_its_field(
+    random_url: str, open_page: Open
+) -> None:
+    option = WITH_OPTIONS.options[0]
+    tab = open_page(random_url, f"?method={WITH_OPTIONS.name}&tokens=6")
+    for value in (str(option.high + 1), "many", ""):
+        tab.page.fill(f"#sv-option-{option.name}", value)
+        tab.press_race()
+        tab.wait_for_end(20)
+        (error,) = tab.errors
+        assert re.match(rf"\W*{re.escape(option.title)} must be ", error)
+        field = tab.page.locator(".field", has=tab.page.locator(f"#sv-option-{option.name}")).last
+        assert field.locator(".error:visible").count() == 1
+        tab.page.fill(f"#sv-option-{option.name}", str(option.default))
+        assert tab.errors == []
+
+
+def test_a_link_names_the_options_and_rules_that_its_method_has_not(
+    random_url: str, open_page: Open
+) -> None:
+    option = WITH_OPTIONS.options[0]
+    query = f"?method={WITH_OPTIONS.name}&option-{option.name}={option.high + 1}"
+    tab = open_page(random_url, f"{query}&option-magic=1&siblings=typical&tokens=6")
+    notice = tab.text("linkNotice")
+    assert f"option-{option.name} must be from {option.low} to {option.high}" in notice
+    assert "option-magic is no option of this method" in notice
+    lacks_typical = all(kind.is_lossless for kind in WITH_OPTIONS.kinds)
+    assert ("siblings must be one of" in notice) == lacks_typical
+    tab.race()
+    assert tab.errors == [] and tab.rounds > 0
+
+
+def test_a_setting_refused_by_the_server_leaves_the_race_before_it(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
+    tab.race()
+    speedup, text = tab.text("speedup"), tab.lane_text("speculative")
+    tab.fill("draftLength", "0")
+    tab.press_race()
+    tab.wait_for_end(20)
+    assert len(tab.errors) == 1
+    assert tab.rounds == 12
+    assert (tab.text("speedup"), tab.lane_text("speculative")) == (speedup, text)
+    assert "earlier setting" in tab.text("staleNotice")
+    tab.page.keyboard.press("Home")
+
+
+def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, f"?task=code&tokens=12&method={PLAIN.name}")
+    tab.race()
+    rounds, speedup = tab.rounds, tab.text("speedup")
+    tab.ref("pair").select_option("custom")
+    tab.fill("target", "/does/not/exist")
+    tab.fill("draft", "/does/not/exist")
+    tab.press_race()
+    tab.wait_for_end(30)
+    assert len(tab.errors) == 1
+    assert (tab.rounds, tab.text("speedup")) == (rounds, speedup)
+    assert "earlier setting" in tab.text("staleNotice")
+
+
+def test_every_rule_of_every_method_races(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?task=translate&tokens=8&temperature=0.8&k=3")
+    for method in DRAFTERS.values():
+        tab.ref("method").select_option(method.name)
+        for kind in method.kinds:
+            if len(method.kinds) > 1:
+                tab.ref("treeKind").select_option(kind.value)
+            tab.race()
+            assert tab.errors == [], (method.name, kind)
+            assert tab.evaluate("specviz.page.trace.header.config.tree_kind") == kind.value
+            assert tab.rounds > 0

@@ -1,0 +1,77 @@
+"""What the page says of two models before any weights are loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from app_server import ROOT
+from race_driver import RaceDriver
+
+from specviz.models.catalog import BUNDLED, pairs
+
+Open = Callable[..., RaceDriver]
+
+MODELS = Path(os.environ.get("SPECVIZ_MODELS") or ROOT / "assets" / "models")
+
+
+def test_the_bundled_pair_needs_no_check(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url)
+    assert tab.ref("pair").input_value() == BUNDLED
+    assert not tab.ref("checkPair").is_visible()
+    assert not tab.ref("pairClaim").is_visible()
+
+
+@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.claim], ids=lambda p: p.name)
+def test_what_others_claim_of_a_pair_stands_there_as_a_claim(
+    random_url: str, open_page: Open, pair: object
+) -> None:
+    tab = open_page(random_url, f"?pair={pair.name}")  # type: ignore[attr-defined]
+    assert tab.text("pairClaim") == pair.claim  # type: ignore[attr-defined]
+    assert "not measured here" in tab.text("pairClaim")
+
+
+def test_a_check_shows_one_line_for_each_thing_known_with_shape_and_words(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?pair=custom")
+    assert tab.ref("checkPair").is_disabled()
+    tab.fill("target", "a/b")
+    tab.fill("draft", "c/d")
+    tab.ref("checkPair").focus()
+    tab.page.keyboard.press("Enter")
+    tab.ref("pairReport").wait_for()
+    lines = tab.ref("pairReport").locator("li")
+    tones = lines.evaluate_all("lines => lines.map((line) => line.className)")
+    assert set(tones) == {"good", "plain", "warning", "problem"}
+    assert "50% of the target's tokens are the draft's too" in tab.text("pairReport")
+    assert lines.last.inner_text() == "<b>no model</b>"  # words, never markup
+    marks = lines.evaluate_all("all => all.map((l) => getComputedStyle(l, '::before').content)")
+    assert len(set(marks)) == 4
+    assert not tab.is_busy and tab.rounds == 0
+
+
+def test_a_report_goes_when_the_models_change(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?pair=custom&target=a%2Fb&draft=c%2Fd")
+    tab.ref("checkPair").click()
+    tab.ref("pairReport").wait_for()
+    tab.fill("draft", "c/e")
+    assert not tab.ref("pairReport").is_visible()
+
+
+def test_folders_of_ones_own_are_looked_at_for_real(app_url: str, open_page: Open) -> None:
+    tab = open_page(app_url, "?pair=custom")
+    tab.fill("target", str(MODELS / "target"))
+    tab.fill("draft", str(MODELS / "draft"))
+    tab.ref("checkPair").click()
+    tab.ref("pairReport").wait_for(timeout=30_000)
+    assert "both models have one vocabulary" in tab.text("pairReport")
+    assert "are free" in tab.text("pairReport")
+    tab.fill("draft", "/does/not/exist")
+    tab.ref("checkPair").click()
+    tab.ref("pairReport").wait_for(timeout=30_000)
+    (problem,) = tab.ref("pairReport").locator("li").all()
+    assert problem.get_attribute("class") == "problem"
+    assert "/does/not/exist" in problem.inner_text()
