@@ -1,0 +1,135 @@
+"""What is decided for a whole batch changes no row's law, and what it costs is weighed rightly."""
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.batch_options import BatchOptions, shares
+from specviz.decoding.drafters.registry import DRAFTERS, make_row_drafters
+from specviz.decoding.lockstep import Lockstep
+from specviz.decoding.row import Row
+from specviz.decoding.rows_time import rows_time
+from specviz.decoding.speculation_limit import WARM_UP_ROUNDS, FixedLimit, MeasuredLimit
+from tests.decoding.batch_runs import (
+    PROMPTS,
+    baseline_steps,
+    batch_parts,
+    batch_steps,
+    events_of,
+    rounds_of,
+    setups_of,
+)
+from tests.decoding.conftest import tiny_model
+from tests.decoding.events import tokens_of
+from tests.decoding.test_every_drafter import VARIANTS, config_of
+from tests.decoding.test_whole_decoder_law import LENGTH, PROMPT, Sampler, deviations, exact_law
+from tests.decoding.tiny_parts import pair_for, parts_for
+
+SAMPLES = 700
+DRAWN = [v for v in VARIANTS if v.values[0].name in ("draft-model", "draft-tree", "prompt-lookup")]
+OPTIONS = {
+    "budget": BatchOptions(draft_budget=3),  # 2 tokens for one row, 1 for the other, in turns
+    "limit": BatchOptions(speculate_up_to=1),  # whether a row drafts depends on the other's end
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("method, kind", DRAWN)
+def test_rows_under_a_budget_or_a_limit_have_the_law_of_the_target(method, kind, options):
+    target, draft = pair_for(method, tiny_model)
+    parts, counts = parts_for(target, draft), {}
+    for seed in range(SAMPLES):
+        config = config_of(
+            method, kind, draft_length=2, max_new_tokens=LENGTH, temperature=0.8, seed=seed
+        )
+        steps = batch_steps(target, parts, config, [PROMPT, PROMPT], options=options)
+        for row in range(2):
+            ids = tuple(tokens_of(events_of(steps, row)))
+            counts[ids] = counts.get(ids, 0) + 1
+    assert deviations(counts, exact_law(target, Sampler(0.8))) < 4
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_rounds_that_draft_and_rounds_that_do_not_may_alternate(method, kind, target, parts):
+    """Whatever a drafter prepared, kept or skipped, the next round's tree is in its place."""
+    config = config_of(method, kind)
+    rows, drafter, prompts, configs = batch_parts(target, parts, config)
+    run = Lockstep(
+        [Row(ids, each, (), i) for i, (ids, each) in enumerate(zip(prompts, configs, strict=True))],
+        rows,
+        drafter,
+    )
+    everyone, turn = list(run.rows), 0
+    run.prefill()
+    limits = ([64] * 4, [64, 0, 3, 1], [0] * 4, [2] * 4, [0, 64, 64, 64])
+    while any(row.finish is None for row in everyone):
+        run.drop_finished()
+        run.round([limits[turn % len(limits)][row.number] for row in run.rows])
+        turn += 1
+    drafter.close()
+    plain = baseline_steps(target, config)
+    for row in everyone:
+        expected = tokens_of(events_of(plain, row.number))
+        assert row.committed[len(PROMPTS[row.number]) :] == expected
+
+
+def test_a_budget_is_divided_before_anything_is_drawn_and_goes_round():
+    for budget, rows in ((8, 3), (2, 5), (7, 7), (1, 4)):
+        given = [shares(budget, rows, index) for index in range(rows)]
+        assert all(sum(each) == budget and max(each) - min(each) <= 1 for each in given)
+        assert len({sum(column) for column in zip(*given, strict=True)}) == 1
+
+
+def some_rounds(target, parts, count):
+    steps = batch_steps(target, parts, config_of(DRAFTERS["draft-model"], VARIANTS[0].values[1]))
+    drafted = [rounds for rounds in rounds_of(steps) if rounds[0].tree.nodes]
+    return drafted[:count]
+
+
+def test_a_measured_limit_waits_for_evidence(target, parts):
+    limit = MeasuredLimit(8, lambda rows, tokens: float(rows * tokens))  # a draft costs its tokens
+    first, *others = some_rounds(target, parts, WARM_UP_ROUNDS)
+    for each in others:
+        limit.add(each)
+        assert limit.rows == 8
+    limit.add(first)
+    assert limit.rows == 0
+
+
+def test_a_measured_limit_is_the_last_number_of_rows_that_pays(target, parts):
+    """Free up to 16 slots, then in proportion: 1 + n tokens of each row must stay near that."""
+    limit = MeasuredLimit(32, lambda rows, tokens: max(1.0, rows * tokens / 16))
+    free = {"draft_seconds": 0.0, "host_seconds": 0.0, "verify_seconds": 1.0}
+    drafted = some_rounds(target, parts, WARM_UP_ROUNDS)
+    rounds = [[replace(record, **free) for record in each] for each in drafted]
+    for each in rounds:
+        limit.add(each)
+    trees = [record for each in rounds for record in each]
+    gain = sum(len(record.emitted_ids) for record in trees) / len(trees)
+    nodes = round(sum(len(record.tree.nodes) for record in trees) / len(trees))
+    pays = [b for b in range(1, 33) if gain * max(1, b / 16) > max(1, b * (1 + nodes) / 16)]
+    assert 0 < limit.rows == max(pays) < 32
+
+
+def test_rounds_without_a_draft_teach_a_limit_nothing():
+    limit, fixed = MeasuredLimit(4, lambda rows, tokens: 1.0), FixedLimit(3)
+    for _ in range(9):
+        limit.add([])
+        fixed.add([])
+    assert (limit.rows, fixed.rows) == (4, 3)
+
+
+def test_times_of_rows_between_powers_of_two_lie_between_theirs(target):
+    two, three, four = (rows_time(target, rows, 3) for rows in (2, 3, 4))
+    assert min(two, four) <= three <= max(two, four)
+    assert rows_time(target, 2, 3) == two, "measured once"
+
+
+def test_drafters_of_a_batch_share_their_weights(target, parts):
+    for method in DRAFTERS.values():
+        config = config_of(method, method.kinds[0])
+        setups = setups_of(target, parts, config)
+        drafters = [make_row_drafters(setups[:count]) for count in (1, 4)]
+        assert len({drafter.memory_bytes for drafter in drafters}) == 1
+        for drafter in drafters:
+            drafter.close()
