@@ -11,6 +11,7 @@ rows (the root, then nodes), V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,12 +19,13 @@ from torch import Tensor
 from specviz.decoding.drafters.base import Drafter, Proposal, empty_proposal
 from specviz.decoding.drafters.draft_model import draft_source
 from specviz.decoding.drafters.method import Method, Option, Setup
-from specviz.decoding.drafters.ranked_tree import ranked_nodes
+from specviz.decoding.drafters.ranked_tree import Rates, ranked_nodes
 from specviz.decoding.drafters.source import Level, Source
 from specviz.decoding.drafters.source_drafter import Shape, SourceDrafter
 from specviz.decoding.drafters.static_tree import static_tree
-from specviz.decoding.drafters.tree_budget import NODES, chosen_node_count
+from specviz.decoding.drafters.tree_budget import NODES, best_node_count, forward_times, time_of
 from specviz.decoding.topology import device_topology
+from specviz.models.language_model import LanguageModel
 from specviz.models.parts import Need
 from specviz.records import MAX_TREE_NODES, ProposalKind, TreeBudget
 
@@ -33,13 +35,46 @@ STEP = 1e-4  # subtracted per level, so that no child ever ties with its parent
 LEVEL_WIDTH = Option(
     "level_width", "Nodes expanded per level", 4, 1, 8, "the k of the best k, at every depth"
 )
-# How often the k-th choice of the bundled draft is the next token of its target, over all tasks,
-# where the target writes at temperature 0 and at temperature 0.8.
-GREEDY_RATES = (0.83, 0.092, 0.021, 0.011, 0.007, 0.005, 0.003, 0.003)
-SAMPLED_RATES = (0.51, 0.119, 0.051, 0.036, 0.028, 0.021, 0.015, 0.014)
-# The temperature at which the laws of the bundled draft best foretell a target that writes at 0.
-GREEDY_SHARPNESS = 0.45
 WARM = 0.4  # from this temperature on a run counts as sampled
+SLACK = 0.03  # of the expected speed: more nodes are taken for free within it
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far a source's laws foretell its target, measured on text that the target writes.
+
+    The shares say how often the k-th choice is the target's next token, at temperature 0 and 0.8.
+    `sharpest` is the temperature at which the laws best foretell a target that writes at 0: a
+    draft learns the laws of the target, which at 0 takes the likeliest token far more often.
+    """
+
+    greedy: tuple[float, ...]
+    sampled: tuple[float, ...]
+    sharpest: float
+
+    def rates(self, temperature: float, width: int, depth: int) -> Rates:
+        """Of the first `width` choices, the same at every depth."""
+        return ((self.greedy if temperature < WARM else self.sampled)[:width],) * depth
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelCost:
+    """One level of a tree takes the source this share of a forward of `model`."""
+
+    model: LanguageModel
+    share: float = 1.0
+
+    def seconds(self, width: int) -> float:
+        """Measured when first asked for."""
+        return self.share * time_of(width, forward_times(self.model))
+
+
+# The bundled draft, mean over the five tasks.
+DRAFT_AGREEMENT = Agreement(
+    (0.834, 0.092, 0.021, 0.011, 0.007, 0.005, 0.002, 0.006),
+    (0.510, 0.119, 0.051, 0.036, 0.028, 0.021, 0.015, 0.014),
+    0.45,
+)
 
 
 class DynamicTree:
@@ -153,25 +188,35 @@ class _Candidates:
         return laws[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, V]
 
 
-def dynamic_tree(setup: Setup, values: dict[str, int]) -> DynamicTree:
-    """The shape of the run's setting; a budget of 0 follows from the measured forward curve."""
-    depth, width = setup.config.draft_length, values[LEVEL_WIDTH.name]
-    temperature = setup.config.temperature
-    rates = GREEDY_RATES if temperature < WARM else SAMPLED_RATES
-    gains = [node.gain for node in ranked_nodes((rates[:width],) * depth, MAX_TREE_NODES)]
-    nodes = chosen_node_count(values[NODES.name], setup.target, gains)
-    return DynamicTree(depth, width, nodes, max(temperature, GREEDY_SHARPNESS))
+def dynamic_tree(
+    setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost
+) -> DynamicTree:
+    """The shape of the run's setting; a budget of 0 follows from the measured forward curve.
+
+    Where the source is sure of itself its trees are worth more than `agreement` says on average,
+    hence SLACK.
+    """
+    config = setup.config
+    depth, width, temperature = config.draft_length, values[LEVEL_WIDTH.name], config.temperature
+    count = values[NODES.name]
+    if count == 0:
+        nodes = ranked_nodes(agreement.rates(temperature, width, depth), MAX_TREE_NODES)
+        gains = [node.gain for node in nodes]
+        count = best_node_count(setup.target, gains, depth * cost.seconds(width), SLACK)
+    return DynamicTree(depth, width, count, max(temperature, agreement.sharpest))
 
 
-def any_tree(setup: Setup, values: dict[str, int]) -> Shape:
+def any_tree(setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost) -> Shape:
     """A dynamic tree, unless a branching or a drawn kind asks for a static one."""
-    is_free = setup.config.tree_kind is ProposalKind.DETERMINISTIC and not setup.config.branching
-    return dynamic_tree(setup, values) if is_free else static_tree(setup)
+    if setup.config.tree_kind is ProposalKind.DETERMINISTIC and not setup.config.branching:
+        return dynamic_tree(setup, values, agreement, cost)
+    return static_tree(setup)
 
 
 def _make(setup: Setup) -> Drafter:
     values = METHOD.completed(setup.config)
-    return SourceDrafter(draft_source(setup), dynamic_tree(setup, values))
+    shape = dynamic_tree(setup, values, DRAFT_AGREEMENT, LevelCost(setup.draft))
+    return SourceDrafter(draft_source(setup), shape)
 
 
 METHOD = Method(

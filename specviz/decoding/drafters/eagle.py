@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.drafters.base import Drafter, Observation, Opening
-from specviz.decoding.drafters.dynamic_tree import LEVEL_WIDTH, any_tree
+from specviz.decoding.drafters.dynamic_tree import LEVEL_WIDTH, Agreement, LevelCost, any_tree
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.source import Level
 from specviz.decoding.drafters.source_drafter import SourceDrafter
@@ -22,6 +22,13 @@ from specviz.decoding.drafters.tree_budget import NODES
 from specviz.models.eagle_head import EagleHead
 from specviz.models.parts import Need
 from specviz.records import ProposalKind
+
+# The bundled head, mean over the five tasks.
+AGREEMENT = Agreement(
+    (0.875, 0.065, 0.027, 0.008, 0.006, 0.005, 0.003, 0.001),
+    (0.530, 0.114, 0.054, 0.034, 0.024, 0.021, 0.016, 0.013),
+    0.4,
+)
 
 
 class EagleSource:
@@ -82,7 +89,9 @@ def _make(setup: Setup) -> Drafter:
     if head is None:
         raise setup.lacks(Need.EAGLE)
     source = EagleSource(head, setup.target.device, setup.capacity)
-    return SourceDrafter(source, any_tree(setup, METHOD.completed(setup.config)))
+    values = METHOD.completed(setup.config)
+    one_layer = LevelCost(setup.target, 1 / setup.target.info.layers)
+    return SourceDrafter(source, any_tree(setup, values, AGREEMENT, one_layer))
 
 
 METHOD = Method(

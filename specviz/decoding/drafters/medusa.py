@@ -27,7 +27,7 @@ from specviz.decoding.drafters.base import (
 )
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.ranked_tree import RankedNode, Rates, by_depth, ranked_nodes
-from specviz.decoding.drafters.tree_budget import NODES, chosen_node_count
+from specviz.decoding.drafters.tree_budget import NODES, best_node_count
 from specviz.decoding.topology import Topology, topology
 from specviz.models.medusa_heads import MedusaHeads
 from specviz.models.parts import Need
@@ -114,7 +114,7 @@ def _make(setup: Setup) -> Drafter:
     rates = head_rates(heads, config.draft_length, setup.target.info.vocab_size)
     nodes = ranked_nodes(rates, MAX_TREE_NODES)
     budget = METHOD.completed(config)[NODES.name]
-    count = chosen_node_count(budget, setup.target, [node.gain for node in nodes])
+    count = budget or best_node_count(setup.target, [node.gain for node in nodes])
     return MedusaDrafter(heads, by_depth(nodes[:count]), config.tree_kind, setup.target.device)
 
 

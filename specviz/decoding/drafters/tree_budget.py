@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
-from statistics import median
 from weakref import WeakKeyDictionary
 
 import torch
@@ -29,25 +28,28 @@ REPEATS = 5
 _curves: WeakKeyDictionary[LanguageModel, tuple[float, ...]] = WeakKeyDictionary()
 
 
-def chosen_node_count(budget: int, model: LanguageModel, gains: Sequence[float]) -> int:
-    """`budget`, or the best count where it is 0; no more than there are gains."""
-    return min(budget, len(gains)) if budget else best_node_count(model, gains)
-
-
-def best_node_count(model: LanguageModel, gains: Sequence[float]) -> int:
-    """Nodes n of the largest (1 + expected accepted) / time of a forward over 1 + n tokens.
+def best_node_count(
+    model: LanguageModel, gains: Sequence[float], drafting: float = 0.0, slack: float = 0.0
+) -> int:
+    """Nodes n of the largest (1 + expected accepted) / (`drafting` + forward over 1 + n tokens).
 
     `gains` are the chances of acceptance of the nodes, best first; at least one, at most 64.
+    Drafting is in seconds. The most nodes whose rate is within the share `slack` of the best.
     """
     times = forward_times(model)
     rates = [
-        (1 + sum(gains[:count])) / time_of(count + 1, times) for count in range(1, len(gains) + 1)
+        (1 + sum(gains[:count])) / (drafting + time_of(count + 1, times))
+        for count in range(1, len(gains) + 1)
     ]
-    return 1 + max(range(len(rates)), key=rates.__getitem__)
+    good = (1 - slack) * max(rates)
+    return max(count for count, rate in enumerate(rates, start=1) if rate >= good)
 
 
 def forward_times(model: LanguageModel) -> tuple[float, ...]:
-    """Median seconds of a forward over each of TOKEN_COUNTS tokens, measured once per model."""
+    """Seconds of a forward over each of TOKEN_COUNTS tokens, measured once per model.
+
+    The least of REPEATS: what else runs on the machine only adds.
+    """
     if model not in _curves:
         _curves[model] = tuple(_forward_time(model, count) for count in TOKEN_COUNTS)
     return _curves[model]
@@ -80,7 +82,7 @@ def _forward_time(model: LanguageModel, count: int) -> float:
         _wait(model.device)
         seconds.append(time.perf_counter() - began)
         cache.keep(context, [])
-    return median(seconds[1:])
+    return min(seconds[1:])
 
 
 def _run(model: LanguageModel, cache: KeyValueCache, start: int, count: int) -> None:
