@@ -59,6 +59,7 @@ class Race:
         prompt_ids = loaded.codec.encode(request.prompt, request.task)
         setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
         drafts = [] if loaded.parts.draft is None else [loaded.parts.draft]
+        self._foreign = loaded.parts.foreign
         self._models = (target, *drafts)
         for model in self._models:
             check_prompt(model, prompt_ids, config)
@@ -70,29 +71,13 @@ class Race:
             Lane.SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
-        bias = measured_bias(config.method, config.tree_kind.value)
-        self.header = Trace(
-            config=config,
-            target=target.info,
-            draft=drafts[0].info if drafts else None,
-            device=device_name(target.device),
-            dtype=str(target.dtype).removeprefix("torch."),
-            prompt=request.prompt,
-            prompt_ids=tuple(prompt_ids),
-            token_texts=(),
-            prefill=None,
-            rounds=(),
-            finish=None,
-            baseline_prefill=None,
-            baseline_steps=(),
-            baseline_finish=None,
-            drafter_bytes=drafter.memory_bytes,
-            total_variation=bias.total_variation if bias else None,
-        )
+        self.header = trace_header(request, loaded, prompt_ids, drafter.memory_bytes)
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """Both lanes on fair clocks, after a forward of each model that no clock counts."""
         warm_up(self._models, self.header.prompt_ids)
+        if self._foreign is not None:
+            warm_up([self._foreign.model], [0])  # the prompt's ids are not its own
         for event in race(self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]):
             self._recorder.add(event.lane, event.event)
             yield event
@@ -127,6 +112,33 @@ class Race:
         for lane in self._lanes.values():
             lane.close()  # type: ignore[attr-defined]
         self._drafter.close()  # a lane that never started has not done it
+
+
+def trace_header(
+    request: RaceRequest, loaded: LoadedPair, prompt_ids: Sequence[int], drafter_bytes: int
+) -> Trace:
+    """What a trace says before anything has run."""
+    config, target, parts = request.config, loaded.target, loaded.parts
+    draft = parts.draft or parts.foreign
+    bias = measured_bias(config.method, config.tree_kind.value)
+    return Trace(
+        config=config,
+        target=target.info,
+        draft=draft.info if draft else None,
+        device=device_name(target.device),
+        dtype=str(target.dtype).removeprefix("torch."),
+        prompt=request.prompt,
+        prompt_ids=tuple(prompt_ids),
+        token_texts=(),
+        prefill=None,
+        rounds=(),
+        finish=None,
+        baseline_prefill=None,
+        baseline_steps=(),
+        baseline_finish=None,
+        drafter_bytes=drafter_bytes,
+        total_variation=bias.total_variation if bias else None,
+    )
 
 
 def start_race(request: RaceRequest) -> Race:
