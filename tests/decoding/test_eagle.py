@@ -1,0 +1,154 @@
+"""EAGLE: true features where the target has run, its own guesses below, nothing else.
+
+The table head (see `table_eagle`) refuses a wrong position, mask, token or feature by itself, so
+every run on it is a test of those; here is what it cannot see.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from specviz.decoding import speculative
+from specviz.decoding.drafters.dynamic_tree import DynamicTree
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter
+from specviz.decoding.drafters.static_tree import StaticTree
+from specviz.decoding.speculative import SpeculativeRun
+from specviz.models.parts import Parts
+from specviz.records import DecodingConfig, Prefill, ProposalKind, Round
+from tests.decoding.conftest import tiny_model
+from tests.decoding.table_eagle import TableEagle
+from tests.decoding.table_model import TableModel
+from tests.decoding.tiny_parts import eagle_for
+
+PROMPT = (0, 2, 1, 0, 2)
+DETERMINISTIC = ProposalKind.DETERMINISTIC
+CONFIG = DecodingConfig(
+    method="eagle", draft_length=4, tree_kind=DETERMINISTIC, temperature=0.8, max_new_tokens=40
+)
+SHAPES = [
+    pytest.param(DETERMINISTIC, (), id="dynamic"),
+    pytest.param(ProposalKind.IID, (), id="chain"),
+    pytest.param(ProposalKind.WITHOUT_REPLACEMENT, (2, 2), id="drawn tree"),
+    pytest.param(DETERMINISTIC, (2, 1), id="best tree"),
+]
+
+
+def table_setup(config, table=None):
+    target = TableModel(1)
+    head = TableEagle(target, table or TableModel(2))
+    return Setup(target, Parts(eagle=head), config, 400)
+
+
+def rounds_of(setup, prompt=PROMPT):
+    events = speculative.decode(setup.target, make_drafter(setup), prompt, setup.config)
+    return [event for event in events if isinstance(event, Round)]
+
+
+@pytest.mark.parametrize("kind, branching", SHAPES)
+@pytest.mark.parametrize("prompt", [PROMPT, (1,)], ids=["prompt", "one token"])
+def test_every_pair_is_run_once_on_true_features_and_every_expanded_node_once(
+    kind, branching, prompt
+):
+    """Prompt and committed tokens make one pair each, whatever became of the guesses."""
+    setup = table_setup(replace(CONFIG, tree_kind=kind, branching=branching))
+    rounds = rounds_of(setup, prompt)
+    true = rounds[-1].context_length - 1 if rounds[-1].tree.nodes else rounds[-2].context_length - 1
+    guesses = sum(_parents(each.tree) for each in rounds)
+    if kind is not DETERMINISTIC or branching:
+        assert setup.parts.eagle.pairs == true + guesses
+    else:  # expanded nodes need not be among the verified ones
+        assert setup.parts.eagle.pairs >= true + guesses
+
+
+def _parents(tree):
+    """How many nodes have children."""
+    return sum(bool(tree.children(node)) for node in range(len(tree.nodes)))
+
+
+@pytest.mark.parametrize("kind, branching", SHAPES)
+def test_a_head_that_is_the_target_is_accepted_down_to_a_leaf(kind, branching):
+    config = replace(CONFIG, tree_kind=kind, branching=branching, temperature=0.0)
+    for each in rounds_of(table_setup(config, TableModel(1))):
+        assert each.tree.children(each.extra.parent) == ()
+        assert each.accepted or not each.tree.nodes
+
+
+def test_the_first_root_is_drafted_behind_the_prompt_even_without_prefill():
+    """`resume` starts with the prompt's last token as the root."""
+    setup = table_setup(replace(CONFIG, tree_kind=ProposalKind.IID))
+    run = SpeculativeRun(setup.target, make_drafter(setup), PROMPT, setup.config, ())
+    run.resume()
+    first = run.round()
+    law = TableModel(2).law([0, 2]).softmax(-1)
+    node = first.tree.nodes[0]
+    assert node.draft_score == pytest.approx(float(law[node.token_id]), abs=1e-6)
+    while run.finish is None:
+        run.round()
+
+
+def test_a_round_without_a_tree_loses_no_feature():
+    """No room: nothing is drafted, and what the target said is still fed in the next round."""
+    setup = table_setup(replace(CONFIG, draft_length=2))
+    drafter = make_drafter(setup)
+    run = SpeculativeRun(setup.target, drafter, PROMPT, setup.config, ())
+    run.prefill()
+    usual, drafter.propose = drafter.propose, lambda ids, room, index: usual(ids, 0, index)
+    assert run.round().tree.nodes == ()
+    drafter.propose = usual
+    while run.finish is None:
+        run.round()
+    assert setup.parts.eagle.pairs >= len(PROMPT)
+
+
+def test_the_head_drafts_what_it_says_along_each_path_of_the_tree():
+    """On a real layer: scores of the nodes equal a chain of single pairs over the same tokens."""
+    target = tiny_model(1, 2, "target")
+    head = eagle_for(target)
+    setup = Setup(target, Parts(eagle=head), CONFIG, 400)
+    text = list(PROMPT)
+    checked = 0
+    for event in speculative.decode(target, make_drafter(setup), PROMPT, CONFIG):
+        if isinstance(event, Prefill):
+            text.append(event.extra.token_id)
+            continue
+        if not isinstance(event, Round) or checked > 40:
+            continue
+        for node in event.tree.nodes:
+            above = [event.tree.nodes[i].token_id for i in event.tree.path(node.parent)]
+            law = _chain_law(target, head, text, above)
+            assert node.draft_score == pytest.approx(float(law[node.token_id]), abs=1e-4)
+            checked += 1
+        text += event.emitted_ids
+    assert checked > 40
+
+
+def _chain_law(target, head, text, above):
+    """Law behind text + above: true features for the text, then one guess at a time."""
+    ids, cache = torch.tensor(text), target.new_cache(len(text))
+    positions = torch.arange(len(text))
+    features = target.forward(ids[None, :-1], positions[None, :-1], cache, with_features=True)
+    own = head.new_cache(len(text) + len(above))
+    logits, guesses = head.forward(ids[1:], features.features[0], positions[:-1], own)
+    for step, token in enumerate(above):
+        at = torch.tensor([len(text) - 1 + step])
+        logits, guesses = head.forward(torch.tensor([token]), guesses[-1:], at, own)
+    return logits[-1].softmax(-1)
+
+
+@pytest.mark.parametrize(
+    "kind, branching, shape",
+    [
+        (DETERMINISTIC, (), DynamicTree),
+        (DETERMINISTIC, (2,), StaticTree),
+        (ProposalKind.IID, (), StaticTree),
+    ],
+)
+def test_a_branching_or_a_drawn_kind_asks_for_a_static_shape(kind, branching, shape):
+    config = replace(CONFIG, tree_kind=kind, branching=branching)
+    assert isinstance(make_drafter(table_setup(config))._shape, shape)
+
+
+def test_the_weights_of_the_head_are_what_the_method_holds():
+    assert make_drafter(table_setup(CONFIG)).memory_bytes == TableEagle.bytes

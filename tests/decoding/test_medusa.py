@@ -1,0 +1,166 @@
+"""Medusa: a static tree of the heads' choices, on the state of the last accepted node."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from specviz.decoding import speculative
+from specviz.decoding.drafters import medusa
+from specviz.decoding.drafters.base import Observation
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.ranked_tree import by_depth, ranked_nodes
+from specviz.decoding.drafters.registry import make_drafter
+from specviz.decoding.drafters.tree_budget import TOKEN_COUNTS, best_node_count
+from specviz.decoding.speculative import SpeculativeRun
+from specviz.models.parts import Parts
+from specviz.records import DecodingConfig, Outcome, Prefill, ProposalKind, Round
+from tests.decoding.conftest import tiny_model
+from tests.decoding.table_model import TableModel
+from tests.decoding.tiny_parts import HEADS, SHARES, medusa_for
+
+PROMPT = (3, 5, 1, 3, 5, 2)
+CONFIG = DecodingConfig(
+    method="medusa",
+    draft_length=HEADS,
+    tree_kind=ProposalKind.DETERMINISTIC,
+    max_new_tokens=30,
+    options=(("nodes", 9),),
+)
+
+
+@pytest.fixture(scope="module")
+def setup():
+    target = tiny_model(1, 2, "target")
+    return Setup(target, Parts(medusa=medusa_for(target)), CONFIG, 400)
+
+
+def events_of(setup, config=CONFIG):
+    drafter = make_drafter(replace(setup, config=config))
+    return list(speculative.decode(setup.target, drafter, PROMPT, config))
+
+
+def feature_of(target, tokens):
+    """Hidden state of the last of these tokens, from a plain forward."""
+    ids, positions = torch.tensor([tokens]), torch.arange(len(tokens))[None]
+    cache = target.new_cache(len(tokens))
+    return target.forward(ids, positions, cache, with_features=True).features[0, -1]
+
+
+def test_the_tree_is_the_best_nodes_by_products_of_accuracies():
+    nodes = ranked_nodes(tuple(map(tuple, SHARES)), 9)
+    every = sorted(_products(SHARES), reverse=True)
+    assert [node.gain for node in nodes] == pytest.approx(every[:9])
+    for node in nodes:
+        above = nodes[node.parent].gain if node.parent >= 0 else 1.0
+        assert node.gain == pytest.approx(above * SHARES[node.depth - 1][node.rank])
+
+
+def _products(shares):
+    level = [1.0]
+    for head in shares:
+        level = [above * share for above in level for share in head]
+        yield from level
+
+
+def test_level_by_level_siblings_keep_their_order_and_a_cut_tree_is_a_beginning():
+    nodes = ranked_nodes(tuple(map(tuple, SHARES)), 20)
+    ordered = by_depth(nodes)
+    assert sorted(node.gain for node in ordered) == sorted(node.gain for node in nodes)
+    assert [node.depth for node in ordered] == sorted(node.depth for node in ordered)
+    for index, node in enumerate(ordered):
+        assert node.parent < index
+        assert node.depth == 1 + (ordered[node.parent].depth if node.parent >= 0 else 0)
+        ranks = [each.rank for each in ordered[: index + 1] if each.parent == node.parent]
+        assert ranks == list(range(len(ranks)))
+
+
+@pytest.mark.parametrize("kind", [ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL])
+def test_every_node_is_its_heads_choice_behind_the_last_accepted_token(setup, kind):
+    """The feature is that of the token before the root, from a plain forward over the text."""
+    config = replace(CONFIG, tree_kind=kind, temperature=0.9)
+    text = list(PROMPT)
+    nodes = by_depth(ranked_nodes(tuple(map(tuple, SHARES)), 9))
+    checked = 0
+    for event in events_of(setup, config):
+        if isinstance(event, Prefill):
+            text.append(event.extra.token_id)
+        if not isinstance(event, Round):
+            continue
+        laws = setup.parts.medusa.logits(feature_of(setup.target, text[:-1])).softmax(-1)
+        best = laws.topk(3).indices.tolist()
+        for node, planned in zip(event.tree.nodes, nodes, strict=False):
+            assert (node.parent, node.depth) == (planned.parent, planned.depth)
+            assert node.token_id == best[node.depth - 1][planned.rank]
+            score = float(laws[node.depth - 1, node.token_id])
+            assert node.draft_score == pytest.approx(score, abs=1e-4)
+            checked += 1
+        text += event.emitted_ids
+    assert checked > 50
+
+
+def test_accepted_depth_moves_the_feature(setup):
+    """Observed directly: the row of the last accepted node, the root's row where none was."""
+    drafter = make_drafter(setup)
+    run = SpeculativeRun(setup.target, drafter, PROMPT, CONFIG, ())
+    run.prefill()
+    run.round()
+    rows = torch.arange(10.0)[:, None].expand(10, 32)
+    for path, row in (((), 0), ((1,), 2), ((0, 4), 5)):
+        drafter.observe(Observation(path, path, (1,), rows, ()))
+        assert float(drafter._feature[0]) == row
+
+
+@pytest.mark.parametrize("room", range(5))
+def test_no_tree_is_deeper_than_its_room_or_the_heads(setup, room):
+    drafter = make_drafter(setup)
+    run = SpeculativeRun(setup.target, drafter, PROMPT, CONFIG, ())
+    run.prefill()
+    run.round()
+    proposal = drafter.propose(PROMPT, room, 1)
+    assert proposal.topology.height == min(room, HEADS)
+
+
+def test_draft_length_bounds_the_depth_and_nodes_the_size(setup):
+    config = replace(CONFIG, draft_length=1, options=(("nodes", 64),))
+    rounds = [event for event in events_of(setup, config) if isinstance(event, Round)]
+    assert {len(each.tree.nodes) for each in rounds[:-1]} == {3}  # a head's three known choices
+
+
+def test_a_budget_of_none_is_chosen_by_expected_tokens_over_measured_time(setup, monkeypatch):
+    """Where a token costs nothing all are taken; where the second is dear, one."""
+    gains = [node.gain for node in ranked_nodes(tuple(map(tuple, SHARES)), 64)]
+    for times, count in (((1.0,) * len(TOKEN_COUNTS), len(gains)), (TOKEN_COUNTS, 1)):
+        monkeypatch.setattr(
+            "specviz.decoding.drafters.tree_budget.forward_times", lambda model, t=times: t
+        )
+        assert best_node_count(setup.target, gains) == count
+        drafter = make_drafter(replace(setup, config=replace(CONFIG, options=())))
+        assert drafter._trees[-1].topology.size == count
+
+
+def test_typical_acceptance_takes_what_is_probable_enough_for_the_entropy():
+    """p(x) > min(0.09, 0.3 exp(-entropy)) passes for sure, anything else never (2401.10774)."""
+    target = TableModel(1, vocab=8)
+    kind = ProposalKind.TYPICAL
+    config = replace(CONFIG, tree_kind=kind, temperature=0.7, options=(), max_new_tokens=80)
+    setup = Setup(target, Parts(medusa=medusa_for(target)), config, 400)
+    text, outcomes = list(PROMPT), set()
+    for event in events_of(setup, config):
+        if isinstance(event, Prefill):
+            text.append(event.extra.token_id)
+        if not isinstance(event, Round):
+            continue
+        for node, verdict in zip(event.tree.nodes, event.verdicts, strict=True):
+            above = [event.tree.nodes[i].token_id for i in event.tree.path(node.parent)]
+            p = (target.law(text + above) / 0.7).softmax(-1)
+            threshold = min(0.09, 0.3 * float(p.log().mul(p).sum().exp()))
+            assert verdict.acceptance_prob == float(p[node.token_id] > threshold)
+            outcomes.add(verdict.outcome)
+        text += event.emitted_ids
+    assert {Outcome.ACCEPTED, Outcome.REJECTED} <= outcomes
+
+
+def test_the_heads_weights_are_what_the_method_holds(setup):
+    assert make_drafter(setup).memory_bytes == setup.parts.medusa.bytes > 0
+    assert medusa.METHOD.is_lossless and not ProposalKind.TYPICAL.is_lossless
