@@ -74,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(race)
     race.add_argument("--repeat", type=int, default=2, help="pairs of blocks (default %(default)s)")
     race.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
+    race.add_argument("--batch-size", type=int, help="so many prompts at once, 1 to 64")
+    _add_batch(race)
     add("methods", commands.methods, console.table, "List the drafting methods.")
     models = add("models", commands.models, console.models, "List the models and pairs.")
     models.add_argument(
@@ -105,6 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--temperature", type=float, default=0.0, help="peers run at 0 only")
     bench.add_argument("--max-new-tokens", type=int, default=128)
     bench.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
+    bench.add_argument("--batch-size", help="a table by batch size instead: 1,2,4,8")
+    _add_batch(bench)
     return parser
 
 
@@ -127,6 +131,16 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prompt-number", type=int, default=1, help="which held-out prompt")
     group.add_argument("--prompt", help="your own text")
     group.add_argument("--prompt-file", metavar="FILE", help="your own text, UTF-8")
+
+
+def _add_batch(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("batch")
+    group.add_argument(
+        "--speculate-up-to",
+        type=int,
+        help="rounds of more rows draft nothing; 0: measured (default: all rounds draft)",
+    )
+    group.add_argument("--draft-budget", type=int, help="drafted tokens a round, all rows together")
 
 
 def _add_config(parser: argparse.ArgumentParser, temperature: float = 0.0) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz import trace_file
+from specviz.batch_commands import batch_options, bench_batch, race_batch, trace_files
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError
 from specviz.experiments.benchmark import Plan, benchmark
@@ -21,6 +22,7 @@ from specviz.experiments.racing import RaceRequest
 from specviz.listing import list_methods, list_pairs, report_pair
 from specviz.models.catalog import Pair, custom_pair, pair_named
 from specviz.models.pairs import load_pair
+from specviz.prompt_options import chosen_prompt
 from specviz.prompts import TASKS, held_out_prompt, held_out_prompts
 from specviz.records import DecodingConfig
 from specviz.typed_settings import parse_integers, parse_kind
@@ -34,8 +36,12 @@ MAX_SAMPLES = 1_000_000
 def race(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Both lanes in alternating blocks."""
     _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
-    _check_writable(options.trace)
-    task, prompt = _task_and_prompt(options)
+    batch_options(options)
+    for name in trace_files(options):
+        _check_writable(name)
+    if options.batch_size is not None:
+        return race_batch(options, _pair(options), _config(options), progress)
+    task, prompt = chosen_prompt(options)
     request = RaceRequest(
         _pair(options), prompt, _config(options), task, options.device, options.dtype
     )
@@ -95,6 +101,9 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
         device=options.device,
         dtype=options.dtype,
     )
+    batch_options(options)
+    if options.batch_size is not None:
+        return bench_batch(options, plan, progress)
     return benchmark(plan, progress)
 
 
@@ -159,31 +168,10 @@ def _method_options(given: Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple(parsed.items())
 
 
-def _task_and_prompt(options: Namespace) -> tuple[str | None, str]:
-    if options.prompt is not None and options.prompt_file is not None:
-        raise InputError("prompt and prompt-file must not be given together")
-    if options.prompt is not None:
-        return options.task, options.prompt
-    if options.prompt_file is not None:
-        return options.task, _read_prompt(options.prompt_file)
-    task = options.task or TASKS[0]
-    return task, held_out_prompt(task, options.prompt_number)
-
-
-def _read_prompt(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"prompt-file {name!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"prompt-file {name!r} must be UTF-8 text") from None
-
-
-def _check_writable(name: str | None) -> None:
+def _check_writable(name: str) -> None:
     """Before the measurement: a place that cannot be written must not cost its result."""
     try:
-        if name is not None:
-            Path(name).open("ab").close()
+        Path(name).open("ab").close()
     except OSError as error:
         raise InputError(f"trace file {name!r} cannot be written: {error.strerror}") from None
 

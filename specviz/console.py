@@ -45,7 +45,9 @@ def _cell(value: Any) -> str:
 
 
 def race(result: dict[str, Any]) -> str:
-    """Both lanes, the verdict and the speculative text."""
+    """Both lanes, the verdict and the speculative text; of a batch both lanes and every row."""
+    if "rows" in result:
+        return _batch(result)
     lanes = [
         {
             "lane": name,
@@ -68,6 +70,33 @@ def race(result: dict[str, Any]) -> str:
     head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
     text = result["speculative"]["text"].strip("\n")
     return "\n\n".join([head, text, table(lanes), table([facts]), _verdict(result)])
+
+
+def _batch(result: dict[str, Any]) -> str:
+    """What all rows took together, then each by itself."""
+    lanes = [
+        {
+            "lane": name,
+            "tokens": result[name]["tokens"],
+            "target forwards": result[name]["target_forwards"],
+            "seconds": result[name]["seconds"],
+            "tokens/s": result[name]["tokens_per_second"],
+            "slots wasted": result[name]["slot_waste"],
+        }
+        for name in ("baseline", "speculative")
+    ]
+    facts = {
+        "acceptance_rate": result["speculative"]["acceptance_rate"],
+        "block_efficiency": result["speculative"]["block_efficiency"],
+        "speedup": result["speedup"],
+        "speedup_spread": result["speedup_spread"],
+        "identical": "-" if result["identical"] is None else str(result["identical"]),
+    }
+    names = ("row", "seed", "prompt_tokens", "tokens", "target_forwards", "block_efficiency")
+    rows = [{name: row[name] for name in (*names, "finish")} for row in result["rows"]]
+    head = f"{result['method']} on {result['pair']}, {result['batch_size']} rows"
+    place = f"{head}, {result['device']}, {result['dtype']}"
+    return "\n\n".join([place, table(lanes), table([facts]), table(rows)])
 
 
 def _verdict(result: dict[str, Any]) -> str:
@@ -110,7 +139,10 @@ def _millions(pair: dict[str, Any]) -> str:
 
 
 def bench(result: dict[str, Any]) -> str:
-    return table(result["rows"])
+    parts = [table(result["rows"])]
+    if "pays_up_to" in result:
+        parts.append("pays up to a batch of\n" + table(result["pays_up_to"]))
+    return "\n\n".join(parts)
 
 
 def facts(result: dict[str, Any]) -> str:

@@ -30,6 +30,13 @@ def held_out_prompt(task: str, number: int) -> str:
     return prompts[number - 1]
 
 
+def held_out_rows(task: str, count: int, number: int = 1) -> tuple[str, ...]:
+    """`count` prompts of a task from `number` on; behind the last the first ones again."""
+    first, prompts = held_out_prompt(task, number), held_out_prompts(task)
+    others = (prompts[(number - 1 + row) % len(prompts)] for row in range(1, count))
+    return (first, *others)
+
+
 def check_task(task: str) -> None:
     if task not in TASKS:
         raise InputError(f"task must be one of {', '.join(TASKS)}, got {task!r}")

@@ -53,10 +53,10 @@ def measure(
 ) -> Measurement:
     """Run `repeats` (>= 1) pairs of blocks after a short warm-up of both lanes."""
     warm_up = replace(request.config, max_new_tokens=WARM_UP_TOKENS)
-    _run(replace(request, config=warm_up), _order(0))
+    _run(replace(request, config=warm_up), alternating(0))
     summaries = []
     for repeat in range(repeats):
-        race = _run(request, _order(repeat))
+        race = _run(request, alternating(repeat))
         trace = race.trace()
         summaries.append(summarise(trace))
         progress(f"repeat {repeat + 1} of {repeats}: {summaries[-1].speedup:.2f}x")
@@ -64,7 +64,8 @@ def measure(
     return Measurement(trace, *texts, tuple(summaries))
 
 
-def _order(repeat: int) -> tuple[Lane, ...]:
+def alternating(repeat: int) -> tuple[Lane, ...]:
+    """Baseline first, then speculative first, …"""
     lanes = (Lane.BASELINE, Lane.SPECULATIVE)
     return lanes if repeat % 2 == 0 else lanes[::-1]
 
