@@ -47,8 +47,8 @@ class Prepared:
     """Pre-speculation: whether this round's draft was ready before the round began.
 
     It was looked for among `outcomes`, prepared beside the verification of the round before, so
-    many for 0, 1, … accepted tokens. Drafting took `hidden_seconds` while the target was at work,
-    and `waited_seconds` for which it stood still.
+    many for 0, 1, … accepted tokens. Preparing them took `hidden_seconds` while the target was at
+    work, for nothing where none came true, and `waited_seconds` for which it stood still.
     """
 
     hit: bool

@@ -92,7 +92,8 @@ def record_round(
         spans=(
             Span("draft", timing.started, drafted),
             Span("verify", drafted, judged),
-            Span("host", judged, judged + timing.host),
+            *([Span("draft", judged, judged + waited)] if waited else []),
+            Span("host", judged + waited, judged + timing.host),
             *(_shifted(span, timing.shift) for span in beside.spans),
         ),
         notes=verified.proposal.notes + beside.notes,

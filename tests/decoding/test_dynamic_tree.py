@@ -62,6 +62,15 @@ def test_the_tree_is_the_best_paths_of_all_that_were_scored(depth, width, count,
         assert set(paths) == searched(model, depth, width, count, temperature)
 
 
+def test_of_a_draft_that_is_sure_of_everything_no_child_is_kept_without_its_parent():
+    """Probability 1 in float32: a child would tie with its parent."""
+    for count in range(1, 11):
+        proposal, _ = grown(TableModel(3, vocab=VOCAB, sharpness=200.0), 8, 2, count, 0.45)
+        known = topology(tuple(proposal.topology.parents.tolist()), torch.device("cpu"))
+        assert torch.equal(proposal.topology.offsets, known.offsets)
+        assert known.height == count or count > 8  # the sure path comes first
+
+
 def test_its_tables_are_those_that_follow_from_the_parents():
     proposal, _ = grown(TableModel(3, vocab=VOCAB), 4, 3, 14)
     tree, parents = proposal.topology, proposal.topology.parents

@@ -11,13 +11,17 @@ from specviz.decoding.ahead.order import Order, Setting
 from specviz.decoding.ahead.outcomes import Outcomes, fan_outs, prepared_outcomes
 from specviz.decoding.ahead.place import InLine, OwnProcess, SecondStream
 from specviz.decoding.drafters import pre_speculation
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.sampling import Sampler
+from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
 from specviz.models.catalog import pair_named
 from specviz.models.library_model import LibraryModel
 from specviz.models.pairs import load_pair
+from specviz.models.parts import Parts
 from specviz.prompts import held_out_prompt
-from specviz.records import ModelInfo
+from specviz.records import DecodingConfig, ModelInfo
 from tests.decoding.ahead_runs import AHEAD, CHAIN, assert_same, drafter_of, hits, rounds_of
 from tests.decoding.conftest import VOCAB, tiny_model
 from tests.decoding.table_model import TableModel
@@ -246,3 +250,25 @@ def test_an_order_says_how_long_its_chain_is():
     setting = Setting(5, 2, Sampler(), 0, VOCAB, 100)
     assert Order(0, 10, 3, 0, 12).length(setting) == 3
     assert Order(0, 10, 30, 0, 12).length(setting) == 5
+
+
+@pytest.mark.parametrize("limits", [[4] * 6, [4, 0, 4, 4, 4], [4, 2, 4, 4], [2, 4, 4]])
+def test_rounds_that_may_draft_less_leave_the_next_ones_as_the_chain_s(limits, target, monkeypatch):
+    """A batch limits its rows; what was prepared for more, or less, must not be taken for it."""
+    monkeypatch.setattr(pre_speculation, "place_for", InLine)
+
+    def drafted(method):
+        config = DecodingConfig(
+            method=method, draft_length=4, temperature=0.9, seed=1, max_new_tokens=40
+        )
+        parts = Parts(draft=target)
+        run = SpeculativeRun(
+            target, make_drafter(Setup(target, parts, config, 400)), PROMPT, config, ()
+        )
+        run.prefill()
+        rounds = [run._lockstep.round(limits=[limit])[0] for limit in limits if run.finish is None]
+        return [[(node.token_id, node.draft_prob) for node in each.tree.nodes] for each in rounds]
+
+    for ahead, chain in zip(drafted("pre-speculation"), drafted("draft-model"), strict=True):
+        assert [token for token, _ in ahead] == [token for token, _ in chain]
+        assert [q for _, q in ahead] == pytest.approx([q for _, q in chain], abs=1e-5)

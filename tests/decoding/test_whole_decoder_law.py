@@ -212,3 +212,11 @@ def test_the_first_token_is_drawn_from_the_target():
         counts[first.extra.token_id] += 1
     for count, prob in zip(counts, model.law(list(PROMPT)).softmax(-1).tolist(), strict=True):
         assert abs(count - 1500 * prob) < 4 * math.sqrt(1500 * prob * (1 - prob))
+
+
+@pytest.mark.parametrize("kind", DRAFTERS["draft-tree"].kinds)
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_a_tree_may_branch_wider_than_the_vocabulary(kind, temperature):
+    config = config_of(DRAFTERS["draft-tree"], kind, temperature=temperature)
+    target, draft = TableModel(1, vocab=2), TableModel(2, vocab=2)
+    assert sum(len(each.accepted) for each in rounds_of(target, draft, config, (0, 1))) > 0

@@ -38,7 +38,7 @@ class AheadDrafting:
         self._cache = model.new_cache(setting.capacity + ahead)
         self._draws = RandomStream(setting.seed, Purpose.DRAFT)
         self._end = 0  # committed tokens of the last order
-        self._levels = 0  # slot from which on the outcomes of the last order stand
+        self._levels = 0  # slot behind the chain, where the last order's outcomes begin
         self._width = 0  # how many there are
 
     def warm_up(self) -> None:
@@ -47,7 +47,7 @@ class AheadDrafting:
         self.chain(order)
         self.ahead(order)
         self._cache.keep(0, [])
-        self._end = 0
+        self._end = self._levels = 0
 
     def has_to_draft(self, order: Order) -> bool:
         """Whether nobody has drafted the order's chain yet."""
@@ -59,7 +59,7 @@ class AheadDrafting:
         self._settle(order)
         if self.has_to_draft(order):
             self._draft(order)
-        self._end = order.committed
+        self._end, self._levels = order.committed, self._cache.length
 
     @torch.inference_mode()
     def ahead(self, order: Order) -> None:
@@ -92,7 +92,7 @@ class AheadDrafting:
         """Keep what was accepted and, after a hit, the outcome that came true."""
         kept = self._end + order.accepted
         if self.has_to_draft(order):
-            self._cache.keep(min(kept, self._cache.length), [])
+            self._cache.keep(min(kept, self._levels), [])  # the chain's last node may not have run
             return
         levels = range(order.length(self._setting))  # the extra token, then all nodes but the last
         drafted = [self._levels + self._width * level + order.row for level in levels]

@@ -92,7 +92,9 @@ class StaticTree:
     def children(self, laws: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
         """`width` tokens for each of M laws, parent by parent. [M, V] -> [M * W]"""
         if self.kind is ProposalKind.DETERMINISTIC:
-            return raw.topk(width, dim=-1).indices.flatten()
+            most = min(width, raw.shape[-1])  # a repeat of the last choice is surely rejected
+            ranks = torch.arange(width, device=raw.device).clamp(max=most - 1)
+            return raw.topk(most, dim=-1).indices[:, ranks].flatten()
         uniforms = uniforms_on(laws.device, keys).reshape(-1, width)  # [M, W]
         if self.kind is ProposalKind.IID:
             spread = laws.repeat_interleave(width, dim=0) if width > 1 else laws
