@@ -16,29 +16,35 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specviz.models.attention import attention
 from specviz.models.cache import SlotCache
+from specviz.models.compact_projection import CompactProjection, compact
 from specviz.models.head_folder import HeadFolder
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama_layer import LlamaLayer, RootMeanSquareNorm, take_heads
-from specviz.models.projection import Projection
+from specviz.models.projection import Product
 from specviz.models.rotary import Rotary, is_fixed
 from specviz.models.slots import StraightSlots
+
+MOST_COPIED_BYTES = 64 << 20  # of an output matrix
 
 
 class EagleHead:
     """Pair t, [embedding of token t + 1 ; feature of t] at position t, gives the feature of t + 1.
 
     A feature is the hidden state after the final norm; the target's own output matrix turns the
-    foretold one into the law of token t + 2. No norm before attention, none at the end.
+    foretold one into the law of token t + 2. No norm before attention, none at the end. What it
+    says is a guess, so its matrices (a copy of the target's output among them) may be compact.
     """
 
     def __init__(
-        self, target: LanguageModel, fuse: Projection, layer: LlamaLayer, rotary: Rotary, size: int
+        self, target: LanguageModel, fuse: Product, layer: LlamaLayer, rotary: Rotary
     ) -> None:
         self._target = target
         self._fuse = fuse  # [W, 2 W]
         self._layer = layer
         self._rotary = rotary
-        self.bytes = size
+        self._output = _compact_output(target)
+        norm = target.info.hidden_size * target.dtype.itemsize
+        self.bytes = _bytes(fuse, layer, self._output, norm)
 
     @classmethod
     def open(cls, folder: Path, target: LanguageModel) -> EagleHead:
@@ -51,11 +57,11 @@ class EagleHead:
         def matrix(name: str, *shape: int) -> Tensor:
             return source.tensor(name, shape, target.dtype, target.device)
 
-        fuse = Projection(matrix("fc.weight", width, 2 * width))
+        fuse = compact(matrix("fc.weight", width, 2 * width))
         layer = _layer(config, matrix)
         source.finish()
         rotary = Rotary(LlamaRotaryEmbedding(config).to(target.device), target.dtype, target.device)
-        return cls(target, fuse, layer, rotary, source.bytes)
+        return cls(target, fuse, layer, rotary)
 
     def new_cache(self, capacity: int) -> SlotCache:
         """An empty cache for at most `capacity` pairs."""
@@ -83,7 +89,25 @@ class EagleHead:
         attend = attention(slots, self._layer.heads, hidden, tree_mask)
         foretold = self._layer(hidden, angles, attend, 0)
         cache.advance(slots.count)
-        return self._target.output(foretold[-1:] if last_only else foretold), foretold
+        output = self._target.output if self._output is None else self._output
+        return output(foretold[-1:] if last_only else foretold), foretold
+
+
+@torch.inference_mode()
+def _compact_output(target: LanguageModel) -> CompactProjection | None:
+    """A copy of the target's output matrix, where that can be read faster than the original."""
+    width, vocabulary = target.info.hidden_size, target.info.vocab_size
+    if width * vocabulary * target.dtype.itemsize > MOST_COPIED_BYTES:
+        return None
+    identity = torch.eye(width, dtype=target.dtype, device=target.device)
+    copy = compact(target.output(identity).t())
+    return copy if isinstance(copy, CompactProjection) else None
+
+
+def _bytes(fuse: Product, layer: LlamaLayer, output: CompactProjection | None, norm: int) -> int:
+    """Memory of all matrices that the head holds, and of its one norm."""
+    products = [fuse, layer.qkv, layer.out, layer.gate_up, layer.down, output]
+    return norm + sum(each.weight.nbytes for each in products if each is not None)
 
 
 def _config(source: HeadFolder) -> Any:
@@ -118,11 +142,11 @@ def _layer(config: Any, matrix: Any) -> LlamaLayer:
     return LlamaLayer(
         heads=heads,
         input_norm=None,
-        qkv=Projection(torch.cat(joined)),
+        qkv=compact(torch.cat(joined)),
         head_norm=None,
-        out=Projection(out),
+        out=compact(out),
         mlp_norm=RootMeanSquareNorm(norm, config.rms_norm_eps),
-        gate_up=Projection(torch.cat(gate_up)),
-        down=Projection(down),
+        gate_up=compact(torch.cat(gate_up)),
+        down=compact(down),
         parameters=sum(weight.numel() for weight in (*joined, *gate_up, out, down, norm)),
     )
