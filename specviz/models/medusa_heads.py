@@ -67,13 +67,12 @@ class MedusaHeads:
         return len(self._outputs)
 
     @torch.inference_mode()
-    def logits(self, feature: Tensor) -> Tensor:  # [W] -> [H, V]
+    def logits(self, feature: Tensor, count: int | None = None) -> Tensor:  # [W] -> [H, V]
+        """Of all heads, or of the first `count`."""
         x = feature.to(self._dtype)[None]
         hidden = x + F.silu(self._residual(x)).view(self.count, -1)  # [H, W]
-        rows = [
-            output(row) for output, row in zip(self._outputs, hidden.chunk(self.count), strict=True)
-        ]
-        return torch.cat(rows).to(feature.dtype)
+        pairs = zip(self._outputs[:count], hidden.chunk(self.count), strict=False)
+        return torch.cat([output(row) for output, row in pairs]).to(feature.dtype)
 
 
 def _accuracies(source: HeadFolder, heads: int) -> tuple[tuple[float, ...], ...]:

@@ -3,8 +3,8 @@
 Cai et al., 2401.10774. Head d gives the law of the token d places behind the root, whatever stands
 between; a node of depth d and rank r is that head's r-th choice. Which nodes there are follows from
 how often each choice of each head was right. Typical acceptance (TYPICAL) is the paper's own,
-lossy rule. Letters: H heads, N nodes, E leading rows up to the last one with children, K choices
-of a head, W the target's hidden size, V vocabulary.
+lossy rule. Letters: H heads in use, N nodes, E leading rows up to the last one with children, K
+choices of a head, W the target's hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class MedusaDrafter(QuietDrafter):
         self._heads = heads
         self._kind = kind
         self._width = 1 + max(node.rank for node in nodes)
-        deepest = max(node.depth for node in nodes)
-        cuts = [[node for node in nodes if node.depth <= room] for room in range(deepest + 1)]
-        self._trees = [medusa_tree(cut, heads.count, device) for cut in cuts]  # by room
+        self._depth = max(node.depth for node in nodes)
+        cuts = [[node for node in nodes if node.depth <= room] for room in range(self._depth + 1)]
+        self._trees = [medusa_tree(cut, self._depth, device) for cut in cuts]  # by room
         self._feature = torch.empty(0)  # [W], of the token before the root
         self.memory_bytes = heads.bytes
 
@@ -83,10 +83,10 @@ class MedusaDrafter(QuietDrafter):
         self._feature = opening.features[-1]
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
-        tree = self._trees[min(room, len(self._trees) - 1)]
+        tree = self._trees[min(room, self._depth)]
         if tree.topology.size == 0:
             return empty_proposal(self._feature.device)
-        logits = self._heads.logits(self._feature)  # [H, V]
+        logits = self._heads.logits(self._feature, self._depth)  # [H, V]
         choices = logits.topk(self._width, dim=-1).indices  # [H, K]
         return Proposal(
             self._kind,
