@@ -88,13 +88,6 @@ class SlotCache:
             self._buffer[..., start + in_place : end, :] = self._buffer.index_select(3, source)
         self._length = end
 
-    @torch.inference_mode()
-    def reorder(self, layers: range, start: int, slots: Tensor) -> None:
-        """Move what these layers hold at `slots` [n] to start, start + 1, …"""
-        assert self._buffer is not None and layers.step == 1
-        held = self._buffer[layers.start : layers.stop]
-        held[..., start : start + slots.shape[0], :] = held.index_select(3, slots)
-
     def _grow(self, end: int, like: Tensor) -> None:
         self.check_room(end - self._length)
         rows, heads, _, size = like.shape

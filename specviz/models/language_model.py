@@ -40,14 +40,6 @@ class KeyValueCache(Protocol):
         """Count `count` more slots as used, once every layer has run over their tokens."""
         ...
 
-    def reorder(self, layers: range, start: int, slots: Tensor) -> None:
-        """Move what these layers hold at `slots` ([n] int64, on the device) to start, start + 1, …
-
-        Neither the length nor other layers change. All is read before anything is written, so the
-        slots may overlap their destinations.
-        """
-        ...
-
 
 class RaggedKeyValueCache(Protocol):
     """The keys and values of several sequences, each with a length of its own.

@@ -84,13 +84,6 @@ def test_a_forward_that_fails_halfway_leaves_the_cache_as_it_was() -> None:
     assert contents(cache) == [[0, 1, 2, 3], [0, 1, 2, 3]]
 
 
-def test_layers_reorder_by_themselves() -> None:
-    cache = SlotCache(layers=2, capacity=8)
-    fill(cache, 0, 7)
-    cache.reorder(range(0, 1), 3, torch.tensor([4, 3, 6]))
-    assert contents(cache) == [[0, 1, 2, 4, 3, 6, 6], [0, 1, 2, 3, 4, 5, 6]]
-
-
 def test_what_a_layer_wrote_ahead_survives_growth() -> None:
     cache = SlotCache(layers=2, capacity=2 * FIRST_SLOTS)
     fill(cache, 0, FIRST_SLOTS - 4)

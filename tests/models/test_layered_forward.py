@@ -81,29 +81,6 @@ def test_a_level_at_a_time_through_the_lower_layers_equals_the_whole_tree(
     torch.testing.assert_close(logits, whole(model, MASK)[0], rtol=1e-5, atol=1e-5)
 
 
-def test_reordered_slots_equal_a_tree_that_stood_in_that_order(model: LayeredModel) -> None:
-    """The lower layers ran the tree in another order and with a node that is pruned since."""
-    cache = prefilled(model)
-    start = cache.length
-    ran = torch.tensor([0, 2, 1, 4, 3])  # node 2 is pruned
-    positions = start + DEPTHS[ran]
-    hidden = model.embed(TREE[ran])
-    mask = MASK[ran][:, ran]
-    hidden = model.run_layers(hidden, positions, cache, range(0, 2), start, mask)
-    kept, places = torch.tensor([0, 1, 3, 4]), torch.tensor([0, 2, 4, 3])
-    cache.reorder(range(0, 2), start, start + places)
-    positions, mask = start + DEPTHS[kept], MASK[kept][:, kept]
-    hidden = model.run_layers(hidden[places], positions, cache, range(2, 3), start, mask)
-    cache.advance(4)
-    logits = model.output(model.norm(hidden))
-    torch.testing.assert_close(logits, whole(model, MASK)[0][kept], rtol=1e-5, atol=1e-5)
-    cache.keep(start, [start, start + 1, start + 3])  # the path 4, 9, 50
-    after = model.forward(TREE[None, 2:3], torch.tensor([[start + 3]]), cache).logits[0]
-    text = torch.cat((PROMPT, torch.tensor([4, 9, 50, 2])))
-    fresh = model.forward(text[None], torch.arange(len(text))[None], model.new_cache(16)).logits
-    torch.testing.assert_close(after, fresh[0, -1:], rtol=1e-4, atol=1e-4)
-
-
 def test_layers_that_ran_ahead_leave_the_committed_tokens_alone(model: LayeredModel) -> None:
     cache, untouched = prefilled(model), prefilled(model)
     model.run_layers(
