@@ -59,7 +59,6 @@ class BatchRun:
         end_ids: Collection[int],
         options: BatchOptions,
     ) -> None:
-        self.target = target
         settings = enumerate(zip(prompts, configs, strict=True))
         rows = [Row(ids, config, end_ids, number) for number, (ids, config) in settings]
         self.target = target

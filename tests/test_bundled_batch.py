@@ -1,0 +1,43 @@
+"""The shipped pair in batches: its held-out prompts write what they write alone."""
+
+import pytest
+
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.models.batched import as_batched
+from specviz.models.spread_model import SpreadModel
+from specviz.prompts import TASKS
+from specviz.records import DecodingConfig
+from tests.decoding.batch_runs import baseline_steps, batch_steps, events_of
+from tests.decoding.events import tokens_of
+from tests.decoding.table_model import TableModel
+from tests.test_bundled_pair import LENGTH, baseline, loaded, prompt_ids
+
+ROWS = 6
+
+
+def texts(steps):
+    return [tokens_of(events_of(steps, row)) for row in range(ROWS)]
+
+
+@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if m.host_copies == 1])
+def test_rows_write_what_the_baseline_writes_alone(method):
+    """All tasks with the plain chain, one with each other method."""
+    ends, able = loaded().codec.eos_ids, loaded(method.needs)
+    config = DecodingConfig(
+        method=method.name,
+        branching=method.default_branching,
+        tree_kind=method.kinds[0],
+        max_new_tokens=LENGTH,
+    )
+    for task in TASKS if method.name == DecodingConfig().method else TASKS[:1]:
+        numbers = range(1, ROWS + 1)
+        prompts = [prompt_ids(task, number) for number in numbers]
+        expected = [baseline(task, number) for number in numbers]
+        assert texts(batch_steps(able.target, able.parts, config, prompts, ends)) == expected
+        assert texts(baseline_steps(able.target, config, prompts, ends)) == expected
+
+
+def test_models_that_cannot_run_rows_together_are_told_apart():
+    assert as_batched(loaded().target) is loaded().target
+    assert as_batched(TableModel(1)) is None
+    assert as_batched(SpreadModel.__new__(SpreadModel)) is None
