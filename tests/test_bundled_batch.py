@@ -12,7 +12,7 @@ from tests.decoding.events import tokens_of
 from tests.decoding.table_model import TableModel
 from tests.test_bundled_pair import LENGTH, baseline, loaded, prompt_ids
 
-ROWS = 6
+ROWS = 4
 
 
 def texts(steps):
