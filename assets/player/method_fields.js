@@ -122,7 +122,7 @@ export class MethodFields {
     const { refs, method } = this;
     const refusal = this.refusals[method?.name];
     setText(refs.methodNote, refusal ? "" : (method?.summary ?? ""));
-    setText(refs.methodRefusal, refusal ? `${method.title} ${refusal}.` : "");
+    setText(refs.methodRefusal, refusal ? `${refusal[0].toUpperCase()}${refusal.slice(1)}.` : "");
     refs.methodRefusal.hidden = !refusal;
     refs.branchingField.hidden = !method?.tree;
     refs.kindField.hidden = !(method?.kinds.length > 1);
@@ -147,8 +147,10 @@ export class MethodFields {
   }
 }
 
-// "3,2" and K = 4 -> "27 nodes: 3 × 2 × 1 × 1 wide"; the server refuses what is too large.
+// "3,2" and K = 4 -> "21 nodes a round", 3 + 6 + 6 + 6; the server refuses what is too large.
+// Without a branching the method alone knows.
 function treeSize(branching, draftLength) {
+  if (branching.trim() === "") return "";
   const widths = branching.split(",").map(Number).filter((width) => width >= 1);
   let nodes = 0;
   let level = 1;

@@ -151,7 +151,7 @@ class _Coin:
             return "never examined: the walk ended before it"
         if not self.kind.is_lossless:
             passes = "above" if self.verdict.acceptance_prob > 0 else "below"
-            return f"p is {passes} the threshold; no draw decides"
+            return f"p is {passes} the threshold"
         if not self.comes_after_a_rejection:
             return ""
         p, q = probability(self.verdict.residual_prob), probability(self.verdict.draft_prob)
@@ -238,7 +238,8 @@ def _layout(
     layout["legend"] = legend_above()
     above = {"xref": "paper", "x": 0, "xanchor": "left"}
     heading = note(title, **above, yref="paper", y=1, yanchor="bottom", yshift=24, xshift=-110)
-    remark = note(coin.remark, **above, yref="y", y=coin.y + 0.36, yanchor="top")
+    low = coin.y + 0.36
+    remark = note(coin.remark, **above, yref="y", y=low, yanchor="top", xshift=-110)
     layout["annotations"] = [heading, remark]
     return layout
 

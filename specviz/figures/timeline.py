@@ -17,6 +17,7 @@ from specviz.records import Round, Span
 VERIFY = "verify"
 _PARTS = {"draft": "draft_time", VERIFY: "verify_time", "host": "host_time"}
 _BESIDE = "beside"
+_HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": LIGHT["card"], "size": 6}
 ROW_PIXELS = 24
 LABEL_SHARE = 0.3  # of the width, on a small screen
 _FAINT = 0.3  # of the neighbours
@@ -62,7 +63,7 @@ class _Clock:
                 "color": LIGHT[role],
                 "opacity": [1 if i == self.index else _FAINT for i, _ in own],
                 "line": {"width": 0},
-                "pattern": {"shape": "/" if part == _BESIDE else "", "fgcolor": LIGHT["card"]},
+                "pattern": _HATCHED if part == _BESIDE else {"shape": ""},
             },
             "meta": {"role": role},
         }

@@ -52,7 +52,7 @@ class _TreeView:
         self.rows = 1 + max(row for _, row in self.places.values())
         self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
         self.is_long = self.columns > 10  # labels alternate between two heights
-        self.row_pixels = max(18.0, min(66.0 if self.is_long else 50.0, 560 / self.rows))
+        self.row_pixels = max(18.0, min(66.0 if self.is_long else 56.0, 560 / self.rows))
         self.is_dense = self.row_pixels < 36  # labels stand beside the leaves
         self.is_crowded = self.row_pixels < 22  # and close above the edges
         self.end = self.columns + (2.0 if self.is_dense else 0.5)  # of the x-axis

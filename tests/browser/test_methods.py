@@ -83,7 +83,7 @@ def test_a_choice_that_the_next_pair_cannot_do_stays_and_the_server_says_the_sam
     tab = open_page(random_url, f"?method={REFUSED}&tokens=8&seed=4")
     tab.ref("pair").select_option(PAIR.name)
     assert tab.ref("method").input_value() == REFUSED
-    assert tab.text("methodRefusal") == f"{DRAFTERS[REFUSED].title} {REASON}."
+    assert tab.text("methodRefusal") == f"{REASON[0].upper()}{REASON[1:]}."
     tab.press_race()
     tab.wait_for_end(20)
     assert any(f"Method {REASON}" in error for error in tab.errors)
