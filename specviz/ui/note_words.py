@@ -89,7 +89,7 @@ def _lookahead_state(note: LookaheadState) -> Remark:
     said: Remark = [f"{pool}; {note.hits or 'none'} began with the last token."]
     start = 0
     for level, size in enumerate(note.level_sizes, start=1):
-        said += [f" Window, row {level}: ", list(note.token_ids[start : start + size])]
+        said += [f"\nWindow, row {level}: ", list(note.token_ids[start : start + size])]
         start += size
     return said
 
