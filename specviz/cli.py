@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     race.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
     race.add_argument("--batch-size", type=int, help="so many prompts at once, 1 to 64")
     _add_batch(race)
-    add("methods", commands.methods, console.table, "List the drafting methods.")
+    add("methods", commands.methods, console.methods, "List the drafting methods.")
     models = add("models", commands.models, console.models, "List the models and pairs.")
     models.add_argument(
         "--check",
@@ -116,7 +116,9 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     group.add_argument("--pair", default="bundled", help="a named pair (default %(default)s)")
     group.add_argument("--target", help="folder or Hub id, instead of --pair")
-    group.add_argument("--draft", help="folder or Hub id; its vocabulary must be the target's")
+    group.add_argument(
+        "--draft", help="folder or Hub id; best with the target's vocabulary"
+    )
     _add_machine(group)
 
 

@@ -116,6 +116,30 @@ def _verdict(result: dict[str, Any]) -> str:
     )
 
 
+def methods(result: Sequence[dict[str, Any]]) -> str:
+    """A line per method, then the options that only one or a few have."""
+    rows = [
+        {
+            "method": each["name"],
+            "title": each["title"],
+            "needs": each["needs"],
+            "lossy rules": [bias["rule"] for bias in each["lossy"]],
+        }
+        for each in result
+    ]
+    options = [
+        {
+            "option": f"{each['name']} --option {option['name']}=N",
+            "N": f"{option['low']} to {option['high']}",
+            "default": option["default"],
+            "meaning": "; ".join(filter(None, (option["title"], option["hint"]))),
+        }
+        for each in result
+        for option in each["options"]
+    ]
+    return f"{table(rows)}\n\n{table(options)}"
+
+
 def models(result: Sequence[dict[str, Any]]) -> str:
     if "relation" in result[0]:
         return facts(result[0])

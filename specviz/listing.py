@@ -17,6 +17,7 @@ from specviz.models.pair_check import check_pair_sources
 from specviz.models.pair_needs import needs_missing
 from specviz.models.pairs import load_pair
 from specviz.models.parts import Need
+from specviz.models.vocabulary import Relation
 from specviz.records import ProposalKind
 
 _MODELS = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE, Need.FOREIGN_DRAFT})
@@ -88,11 +89,12 @@ def report_pair(pair: Pair, device: str, dtype: str) -> dict[str, Any]:
     """What can be said of the pair before any weights; `relation` is that of the vocabularies."""
     report = check_pair_sources(pair, device, dtype)
     described = asdict(report)
+    unfit = {Need.DRAFT} if report.vocabulary is Relation.DIFFERENT else set()
     relation = described.pop("vocabulary")
     return {
         "target": pair.target,
         "draft": pair.draft,
         "relation": relation.value if relation else None,
         **described,
-        "methods": list(methods_of(pair)),
+        "methods": [name for name in methods_of(pair) if not DRAFTERS[name].needs & unfit],
     }

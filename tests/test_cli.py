@@ -62,6 +62,9 @@ def test_models_reports_on_two_models_before_they_are_loaded(capsys):
     assert report["relation"] == "equal" and report["problems"] == []
     assert report["bytes_needed"] > 40_000_000
     assert set(report["methods"]) >= {"draft-model", "early-exit", "prompt-lookup"}
+    foreign = run_json(capsys, "models", "--check", pair.target, pair.foreign_draft)[0]
+    assert foreign["relation"] == "different" and foreign["problems"]
+    assert "cross-vocabulary" in foreign["methods"] and "draft-model" not in foreign["methods"]
 
 
 def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):

@@ -1,7 +1,8 @@
 """Results as text: what a person reads when `--json` is not given."""
 
 from specviz.cli import main
-from specviz.console import race, table
+from specviz.console import methods, race, table
+from specviz.listing import list_methods
 
 
 def test_a_table_aligns_names_left_and_numbers_right():
@@ -30,6 +31,13 @@ def test_a_lossy_rule_is_called_lossy_whatever_the_texts():
     assert "lossy" in race(result(lossless=False)) and "identical" not in race(
         result(lossless=False)
     )
+
+
+def test_methods_are_a_narrow_table_with_their_options_below():
+    text = methods(list_methods())
+    assert all(len(line) <= 160 for line in text.splitlines())
+    assert "medusa" in text and "typical" in text
+    assert "lookahead --option window=N" in text and "{" not in text
 
 
 def test_sampled_texts_are_never_called_identical():
