@@ -132,12 +132,9 @@ export class MethodFields {
     this.refreshKind(isGreedy);
   }
 
-  // At temperature 0 all rules come to the same: the most probable tokens, kept where they are the
-  // target's favourite too.
   refreshKind(isGreedy) {
-    const { treeKind, treeNote, formLoss } = this.refs;
-    treeKind.disabled = isGreedy;
-    setText(treeNote, isGreedy ? "At temperature 0: the most probable tokens, kept where the target agrees." : "");
+    const { treeNote, formLoss } = this.refs;
+    setText(treeNote, isGreedy ? "At temperature 0 nothing is drawn: siblings are the most probable tokens." : "");
     const loss = this.refs.kindField.hidden ? "" : lossOf(this.kind, isGreedy);
     setText(formLoss, loss);
     formLoss.hidden = !loss;

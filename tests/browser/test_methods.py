@@ -119,6 +119,7 @@ def test_the_fields_are_those_of_the_method(
     tab = open_page(random_url, f"?method={method.name}")
     assert tab.ref("branchingField").is_visible() == method.takes_branching
     assert tab.ref("kindField").is_visible() == (len(method.kinds) > 1)
+    assert tab.ref("treeKind").is_enabled()  # at temperature 0 too, where it may choose the shape
     labels = tab.ref("methodOptions").locator("label").all_inner_texts()
     assert labels == [option.title for option in method.options]
     order = tab.evaluate("specviz.form.order")
