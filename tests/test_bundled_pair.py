@@ -16,6 +16,7 @@ from specviz.experiments.losslessness import measure_losslessness
 from specviz.experiments.peers import LibraryPeer
 from specviz.models.catalog import pair_named
 from specviz.models.pairs import load_pair
+from specviz.models.parts import Need
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, ProposalKind
 from tests.decoding.events import tokens_of
@@ -23,6 +24,9 @@ from tests.decoding.events import tokens_of
 PROMPTS_PER_TASK = 10
 LENGTH = 48
 PROMPTS = [(task, number) for task in TASKS for number in range(1, PROMPTS_PER_TASK + 1)]
+
+
+WITH_DRAFT = frozenset({Need.DRAFT})
 
 
 @cache
@@ -88,7 +92,7 @@ def test_total_variation_is_at_its_noise_floor(temperature, top_p, kind):
         top_p=top_p,
     )
     contexts = [prompt_ids(task, 1)[:16] for task in TASKS]
-    found = measure_losslessness(loaded(), config, contexts, 300)
+    found = measure_losslessness(loaded(WITH_DRAFT), config, contexts, 300)
     assert found.verdict == "lossless", found
 
 
@@ -99,4 +103,4 @@ def test_the_measurement_notices_a_biased_rule(monkeypatch):
     monkeypatch.setattr(verification, "residual", lambda p, q: p)
     contexts = [prompt_ids("translate", 1)[:16]]
     config = DecodingConfig(draft_length=1, temperature=0.7)
-    assert measure_losslessness(loaded(), config, contexts, 600).verdict == "biased"
+    assert measure_losslessness(loaded(WITH_DRAFT), config, contexts, 600).verdict == "biased"
