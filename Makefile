@@ -50,4 +50,4 @@ models: setup
 # how far each lossy rule is from the target's distribution, for the page to say
 lossy: setup
 	$(BIN)/python -m specviz lossless --method medusa --rule typical --temperature 0.8 \
-		--samples 4000 --json > assets/lossy/medusa-typical.json
+		--samples 2500 --json > assets/lossy/medusa-typical.json
