@@ -116,9 +116,7 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     group.add_argument("--pair", default="bundled", help="a named pair (default %(default)s)")
     group.add_argument("--target", help="folder or Hub id, instead of --pair")
-    group.add_argument(
-        "--draft", help="folder or Hub id; best with the target's vocabulary"
-    )
+    group.add_argument("--draft", help="folder or Hub id; best with the target's vocabulary")
     _add_machine(group)
 
 
