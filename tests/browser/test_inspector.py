@@ -50,13 +50,13 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
     tab = race(open_page, random_url, query, WIDE)
     find = "specviz.page.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
     tab.evaluate(f"specviz.page.cursor.select({find})")
-    tab.ref("remarks").wait_for()
+    drafted = "specviz.page.trace.rounds[specviz.page.cursor.round].outcomes.length"
+    tab.until(f"document.querySelectorAll('.token-chip').length === {drafted}", 5)
     said = tab.text("remarks")
     assert said.startswith("What the drafter did")
     assert "The last 2 tokens stood in the text before" in said
     chips = tab.ref("remarks").locator(".token-chip").all_inner_texts()
-    count = tab.evaluate("specviz.page.trace.rounds[specviz.page.cursor.round].outcomes.length")
-    assert len(chips) == count and all(chips)
+    assert len(chips) > 1 and all(chips)
 
 
 def test_a_drafter_that_says_nothing_has_no_strip(random_url: str, open_page: Open) -> None:
