@@ -23,7 +23,7 @@ NODES = Option(
 )
 TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)
 CONTEXT = 128
-REPEATS = 5
+REPEATS = 8
 
 _curves: WeakKeyDictionary[LanguageModel, tuple[float, ...]] = WeakKeyDictionary()
 
@@ -48,10 +48,13 @@ def best_node_count(
 def forward_times(model: LanguageModel) -> tuple[float, ...]:
     """Seconds of a forward over each of TOKEN_COUNTS tokens, measured once per model.
 
-    The least of REPEATS: what else runs on the machine only adds.
+    What else runs on the machine only adds, so it is the least of REPEATS passes over all counts,
+    and no more than what a larger count took.
     """
     if model not in _curves:
-        _curves[model] = tuple(_forward_time(model, count) for count in TOKEN_COUNTS)
+        passes = zip(*_passes(model), strict=True)
+        least = [min(seconds) for seconds in passes]
+        _curves[model] = tuple(min(least[index:]) for index in range(len(least)))
     return _curves[model]
 
 
@@ -70,19 +73,26 @@ def time_of(count: int, times: Sequence[float]) -> float:
 
 
 @torch.inference_mode()
-def _forward_time(model: LanguageModel, count: int) -> float:
-    context = min(CONTEXT, max(1, model.info.context_length - count))
-    cache = model.new_cache(context + count)
+def _passes(model: LanguageModel) -> list[list[float]]:
+    """Seconds per count, pass by pass; the first one warms up and is left out."""
+    most = TOKEN_COUNTS[-1]
+    context = min(CONTEXT, max(1, model.info.context_length - most))
+    cache = model.new_cache(context + most)
     _run(model, cache, 0, context)
-    seconds = []
-    for _ in range(REPEATS + 1):
-        _wait(model.device)
-        began = time.perf_counter()
-        _run(model, cache, context, count)
-        _wait(model.device)
-        seconds.append(time.perf_counter() - began)
-        cache.keep(context, [])
-    return min(seconds[1:])
+    return [
+        [_forward_seconds(model, cache, context, count) for count in TOKEN_COUNTS]
+        for _ in range(REPEATS + 1)
+    ][1:]
+
+
+def _forward_seconds(model: LanguageModel, cache: KeyValueCache, context: int, count: int) -> float:
+    _wait(model.device)
+    began = time.perf_counter()
+    _run(model, cache, context, count)
+    _wait(model.device)
+    seconds = time.perf_counter() - began
+    cache.keep(context, [])
+    return seconds
 
 
 def _run(model: LanguageModel, cache: KeyValueCache, start: int, count: int) -> None:
