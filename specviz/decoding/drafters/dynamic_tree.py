@@ -36,7 +36,7 @@ LEVEL_WIDTH = Option(
     "level_width", "Nodes expanded per level", 4, 1, 8, "the k of the best k, at every depth"
 )
 WARM = 0.4  # from this temperature on a run counts as sampled
-SLACK = 0.03  # of the expected speed: more nodes are taken for free within it
+SLACK = 0.01  # of the expected speed: more nodes are taken for free within it
 
 
 @dataclass(frozen=True, slots=True)
