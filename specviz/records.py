@@ -27,7 +27,7 @@ from specviz.notes import Note as Note
 from specviz.notes import SharedVocabulary as SharedVocabulary
 from specviz.notes import TreeBudget as TreeBudget
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class Outcome(Enum):
@@ -96,16 +96,22 @@ class Verdict:
 
     `target_prob` is the processed p before any sibling was examined, `residual_prob` the p that
     the rule compared (after the earlier siblings failed), `draft_prob` the q that it compared.
+    `residual_prob` and `uniform_draw` are None where whoever recorded the run could not see them.
     """
 
     target_prob: float
-    residual_prob: float
+    residual_prob: float | None
     draft_prob: float
     acceptance_prob: float
-    uniform_draw: float
+    uniform_draw: float | None
     outcome: Outcome
     raw_target_prob: float
     raw_draft_prob: float
+
+    @property
+    def compared_prob(self) -> float:
+        """The p that the rule compared; where that was not seen, p before any sibling failed."""
+        return self.target_prob if self.residual_prob is None else self.residual_prob
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +183,9 @@ class Round:
 
     `context_length` counts the committed tokens before it, the root included. `positions` are the
     examined ones, from the root down. `extra` is None where the end of the sequence or the
-    token limit cut the accepted path.
+    token limit cut the accepted path. `extra_ids` are the tokens that the target held ready behind
+    the root and behind every node, drawn before it was known where the walk would end; empty where
+    whoever recorded the run could not see them.
     """
 
     index: int
@@ -186,6 +194,7 @@ class Round:
     verdicts: tuple[Verdict, ...]
     positions: tuple[Position, ...]
     extra: ExtraToken | None
+    extra_ids: tuple[int, ...]
     draft_seconds: float
     verify_seconds: float
     host_seconds: float

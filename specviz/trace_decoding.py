@@ -56,8 +56,8 @@ def decode_step(value: object, path: str = "step") -> BaselineStep:
 
 
 _ROUND_KEYS = (
-    *("i", "context", "kind", "nodes", "verdicts", "positions", "extra", "seconds", "spans"),
-    *("notes", "cache"),
+    *("i", "context", "kind", "nodes", "verdicts", "positions", "extra", "extras", "seconds"),
+    *("spans", "notes", "cache"),
 )
 
 
@@ -67,6 +67,7 @@ def decode_round(value: object, path: str = "round") -> Round:
     nodes = _decode_nodes(fields["nodes"], fields.at("nodes"))
     count = len(nodes)
     draft, verify, host = fields.numbers("seconds", count=3)
+    extra = fields.optional("extra", lambda item, at: _decode_extra(item, at, count))
     return Round(
         index=fields.integer("i"),
         context_length=fields.integer("context", 1),
@@ -75,7 +76,8 @@ def decode_round(value: object, path: str = "round") -> Round:
         positions=fields.each(
             "positions", lambda item, at: _decode_position(item, at, count), count + 1
         ),
-        extra=fields.optional("extra", lambda item, at: _decode_extra(item, at, count)),
+        extra=extra,
+        extra_ids=_decode_extras(fields, count + 1, extra),
         draft_seconds=draft,
         verify_seconds=verify,
         host_seconds=host,
@@ -83,6 +85,17 @@ def decode_round(value: object, path: str = "round") -> Round:
         notes=fields.each("notes", decode_note, MAX_NOTES),
         cache=CacheLengths(*fields.integers("cache", count=3)),
     )
+
+
+def _decode_extras(fields: Fields, rows: int, extra: ExtraToken | None) -> tuple[int, ...]:
+    if fields["extras"] == []:
+        return ()
+    ids = fields.integers("extras", count=rows)
+    if extra is not None and ids[extra.parent + 1] != extra.token_id:
+        path = f"{fields.at('extras')}[{extra.parent + 1}]"
+        rule = f"{extra.token_id}, the extra token's id"
+        raise InputError(f"{path} must be {rule}, got {ids[extra.parent + 1]}")
+    return ids
 
 
 def _decode_nodes(value: object, path: str) -> tuple[DraftNode, ...]:
@@ -105,15 +118,22 @@ def _decode_nodes(value: object, path: str) -> tuple[DraftNode, ...]:
 
 
 _VERDICT_COLUMNS = ("p", "residual", "q", "accept", "u")
+_MAY_BE_UNSEEN = ("residual", "u")
 
 
 def _decode_verdicts(value: object, path: str, nodes: tuple[DraftNode, ...]) -> tuple[Verdict, ...]:
     fields = Fields(value, path, (*_VERDICT_COLUMNS, "outcome", "raw_p", "raw_q"))
     count = len(nodes)
-    columns = [fields.numbers(name, 0, 1, count) for name in _VERDICT_COLUMNS]
+    columns = [_decode_column(fields, name, count) for name in _VERDICT_COLUMNS]
     raws = [fields.numbers(name, 0, 1, count) for name in ("raw_p", "raw_q")]
     outcomes = _decode_outcomes(fields.text("outcome", MAX_TREE_NODES), fields.at("outcome"), nodes)
     return tuple(Verdict(*row) for row in zip(*columns, outcomes, *raws, strict=True))
+
+
+def _decode_column(fields: Fields, name: str, count: int) -> tuple[float | None, ...]:
+    if name in _MAY_BE_UNSEEN and fields[name] == [None] * count:
+        return (None,) * count
+    return fields.numbers(name, 0, 1, count)
 
 
 def _decode_outcomes(letters: str, path: str, nodes: tuple[DraftNode, ...]) -> list[Outcome]:

@@ -4,11 +4,12 @@ Knows no file and no chart. Keys are short, for a trace repeats them every round
 
 prefill   prompt (its length), extra, position, seconds
 round     i (index), context (tokens before it), kind (of the proposal), nodes, verdicts,
-          positions, extra or null, seconds [draft, verify, host], spans [[who, start, end]],
+          positions, extra or null, extras (the token held ready behind the root and every
+          node), seconds [draft, verify, host], spans [[who, start, end]],
           notes, cache [committed, speculative, rolled back]
 nodes     columns id, parent, depth, q (of the rule), score
-verdicts  columns p, residual, q, accept, u, raw_p, raw_q; outcome: one letter per node,
-          a(ccepted) r(ejected) u(nreached)
+verdicts  columns p, residual, q, accept, u, raw_p, raw_q (residual and u may be null: unseen);
+          outcome: one letter per node, a(ccepted) r(ejected) u(nreached)
 position  parent, then columns over its top tokens: id, p, q, residual, raw_p, raw_q; then
           entropy, overlap, raw_overlap, margin
 extra     id, kind, parent, prob
@@ -54,6 +55,10 @@ def _probabilities(values: Iterable[float]) -> list[float]:
     return [_probability(value) for value in values]
 
 
+def _seen(values: Iterable[float | None]) -> list[float | None]:
+    return [None if value is None else _probability(value) for value in values]
+
+
 def _seconds(value: float) -> float:
     return round(value, 9)
 
@@ -88,6 +93,7 @@ def encode_round(round_: Round) -> Json:
         "verdicts": _encode_verdicts(round_.verdicts),
         "positions": [_encode_position(each) for each in round_.positions],
         "extra": None if round_.extra is None else _encode_extra(round_.extra),
+        "extras": list(round_.extra_ids),
         "seconds": [_seconds(each) for each in parts],
         "spans": [[s.who, _seconds(s.start), _seconds(s.end)] for s in round_.spans],
         "notes": [encode_note(each) for each in round_.notes],
@@ -108,10 +114,10 @@ def _encode_nodes(nodes: tuple[DraftNode, ...]) -> Json:
 def _encode_verdicts(verdicts: tuple[Verdict, ...]) -> Json:
     return {
         "p": _probabilities(each.target_prob for each in verdicts),
-        "residual": _probabilities(each.residual_prob for each in verdicts),
+        "residual": _seen(each.residual_prob for each in verdicts),
         "q": _probabilities(each.draft_prob for each in verdicts),
         "accept": _probabilities(each.acceptance_prob for each in verdicts),
-        "u": _probabilities(each.uniform_draw for each in verdicts),
+        "u": _seen(each.uniform_draw for each in verdicts),
         "raw_p": _probabilities(each.raw_target_prob for each in verdicts),
         "raw_q": _probabilities(each.raw_draft_prob for each in verdicts),
         "outcome": "".join(LETTERS[each.outcome] for each in verdicts),

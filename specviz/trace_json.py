@@ -85,8 +85,7 @@ def _encode_finish(finish: FinishReason | None) -> str | None:
 
 def decode_trace(value: object) -> Trace:
     """The trace of a JSON value; InputError for anything that no run can have left."""
-    _check_version(value)
-    trace = Fields(value, "trace", _KEYS)
+    trace = Fields(_upgraded(value), "trace", _KEYS)
     baseline = Fields(trace["baseline"], trace.at("baseline"), ("prefill", "steps", "finish"))
     decoded = Trace(
         config=_decode_config(trace["config"], trace.at("config")),
@@ -110,12 +109,18 @@ def decode_trace(value: object) -> Trace:
     return decoded
 
 
-def _check_version(value: object) -> None:
+def _upgraded(value: object) -> object:
+    """The value as the newest version writes it; InputError where it is no trace of ours."""
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise InputError(f'trace must be an object with "format": "{_FORMAT}", got {short(value)}')
     version = value.get("version")
-    if isinstance(version, bool) or version != FORMAT_VERSION:
-        raise InputError(f"trace.version must be {FORMAT_VERSION}, got {short(version)}")
+    if version not in (1, FORMAT_VERSION) or isinstance(version, bool):
+        raise InputError(f"trace.version must be 1 or {FORMAT_VERSION}, got {short(version)}")
+    rounds = value.get("rounds")
+    if version == FORMAT_VERSION or not isinstance(rounds, list):
+        return value
+    with_extras = [each | {"extras": []} if isinstance(each, dict) else each for each in rounds]
+    return value | {"rounds": with_extras}
 
 
 def _decode_config(value: object, path: str) -> DecodingConfig:

@@ -140,6 +140,9 @@ class _RoundMaker:
             verdicts=verdicts,
             positions=tuple(self._position(parent, residuals) for parent in examined),
             extra=ExtraToken(token, extra_kind, here, last_law[token]),
+            extra_ids=tuple(
+                token if row == here + 1 else row % VOCABULARY for row in range(len(self.nodes) + 1)
+            ),
             draft_seconds=draft_seconds,
             verify_seconds=verify_seconds,
             host_seconds=0.0006 + self.rng.random() * 0.0004,

@@ -96,6 +96,23 @@ def test_save_and_load_agree_on_every_name(tmp_path: Path, name: str) -> None:
     assert load(tmp_path / name) == trace
 
 
+def test_a_file_of_the_first_version_still_reads() -> None:
+    trace = loads(dumps(random_trace(3, rounds=2)))
+    old = encode_trace(trace) | {"version": 1}
+    for each in old["rounds"]:
+        del each["extras"]
+    without = tuple(replace(each, extra_ids=()) for each in trace.rounds)
+    assert decode_trace(old) == replace(trace, rounds=without)
+
+
+def test_what_a_recorder_could_not_see_stays_unknown() -> None:
+    trace = loads(dumps(random_trace(3, rounds=1)))
+    (each,) = trace.rounds
+    unseen = tuple(replace(v, residual_prob=None, uniform_draw=None) for v in each.verdicts)
+    blind = replace(trace, rounds=(replace(each, verdicts=unseen, extra_ids=()),))
+    assert loads(dumps(blind)) == blind
+
+
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     trace = random_trace(1, rounds=2)
     for name in ("a.gz", "b.gz"):
@@ -151,9 +168,9 @@ NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
     ("change", "message"),
     [
         (set_at("format", "other"), 'trace must be an object with "format": "specviz-trace"'),
-        (set_at("version", 2), "trace.version must be 1, got 2"),
-        (set_at("version", "1"), "trace.version must be 1, got '1'"),
-        (set_at("version", True), "trace.version must be 1, got True"),
+        (set_at("version", 3), "trace.version must be 1 or 2, got 3"),
+        (set_at("version", "1"), "trace.version must be 1 or 2, got '1'"),
+        (set_at("version", True), "trace.version must be 1 or 2, got True"),
         (remove("device"), "trace.device is missing"),
         (set_at("surprise", 1), "trace has no field 'surprise'"),
         (set_at("device", 3), "trace.device must be Unicode text of at most 200 characters, got 3"),
@@ -179,6 +196,9 @@ NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
         (set_at(f"{NODES}.parent.1", 4), "trace.rounds[0].nodes.parent[1] must be below its own"),
         (set_at(f"{NODES}.parent.1", -2), "trace.rounds[0].nodes.parent[1] must be an integer"),
         (set_at(f"{NODES}.depth.1", 3), "trace.rounds[0].nodes.depth[1] must be 2, one more"),
+        (set_at("rounds.0.extras", [10**6] * 6), "trace.rounds[0].extras["),
+        (set_at("rounds.0.extras", [1]), "trace.rounds[0].extras must have 6 items, got 1"),
+        (set_at(f"{VERDICTS}.u.0", None), "trace.rounds[0].verdicts.u[0] must be a number from 0"),
         (set_at(f"{NODES}.q.0", 1.2), "trace.rounds[0].nodes.q[0] must be a number from 0 to 1"),
         (set_at(f"{NODES}.q", [0.5]), "trace.rounds[0].nodes.q must have 5 items, got 1"),
         (set_at(f"{NODES}.id", [0] * 65), "trace.rounds[0].nodes.id must have at most 64 items"),

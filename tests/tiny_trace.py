@@ -35,6 +35,7 @@ def chain(drafted: int, accepted: int, draft: float, verify: float, host: float)
         verdicts=tuple(Verdict(0.5, 0.5, 0.5, 1.0, 0.5, each, 0.5, 0.5) for each in outcomes),
         positions=(),
         extra=ExtraToken(5, kind, accepted - 1, 0.5),
+        extra_ids=(5,) * (drafted + 1),
         draft_seconds=draft,
         verify_seconds=verify,
         host_seconds=host,

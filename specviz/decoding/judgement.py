@@ -61,6 +61,11 @@ class Judgement:
     shape: TreeShape
     query_ids: tuple[int, ...]  # the likeliest token after each extra query
 
+    @property
+    def extra_ids(self) -> tuple[int, ...]:
+        """The candidate extra token of every row."""
+        return tuple(int(values[0]) for values in self.packed_rows)
+
     def row(self, node: int) -> RowJudgement:
         """The judgement after `node` (-1: the root); only examined rows are ever unpacked."""
         row = node + 1

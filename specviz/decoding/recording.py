@@ -86,6 +86,7 @@ def record_round(
         verdicts=shown.verdicts,
         positions=shown.positions,
         extra=verified.extra,
+        extra_ids=verified.judgement.extra_ids,
         draft_seconds=timing.draft + waited,
         verify_seconds=timing.verify,
         host_seconds=timing.host - waited,

@@ -56,6 +56,7 @@ def mentioned_ids(event: Event) -> Iterator[int]:
         case Round():
             yield from (node.token_id for node in event.tree.nodes)
             yield from event.emitted_ids
+            yield from event.extra_ids
             for position in event.positions:
                 yield from position.token_ids
             for note in event.notes:

@@ -132,7 +132,7 @@ class _Coin:
         """An earlier sibling failed, so the rule compares what it left of p (and of q)."""
         if self.verdict is None or self.verdict.outcome is Outcome.UNREACHED:
             return False
-        return abs(self.verdict.target_prob - self.verdict.residual_prob) >= 1e-9
+        return abs(self.verdict.target_prob - self.verdict.compared_prob) >= 1e-9
 
     @property
     def label(self) -> str:
@@ -154,7 +154,7 @@ class _Coin:
             return f"p is {passes} the threshold"
         if not self.comes_after_a_rejection:
             return ""
-        p, q = probability(self.verdict.residual_prob), probability(self.verdict.draft_prob)
+        p, q = probability(self.verdict.compared_prob), probability(self.verdict.draft_prob)
         compared = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
         return f"after the rejected sibling the rule compared {compared}"
 
@@ -173,7 +173,7 @@ class _Coin:
         return [
             self._bar("grid", [1.0 for _ in shown], 1.0, ends),
             self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, []),
-            self._pin([v.uniform_draw for v in tossed]),
+            self._pin([v.uniform_draw for v in tossed if v.uniform_draw is not None]),
         ]
 
     def _end(self, verdict: Verdict) -> str:

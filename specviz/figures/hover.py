@@ -29,8 +29,8 @@ def verdict_lines(verdict: Verdict, kind: ProposalKind) -> str:
     'p 1 (raw 0.62)<br>q 1 (raw 0.55)<br>acceptance 1<br>u 0.250: accepted'
     """
     p = _with_raw(verdict.target_prob, verdict.raw_target_prob)
-    if abs(verdict.residual_prob - verdict.target_prob) > 1e-9:
-        p += f" → {probability(verdict.residual_prob)} (residual)"
+    if abs(verdict.compared_prob - verdict.target_prob) > 1e-9:
+        p += f" → {probability(verdict.compared_prob)} (residual)"
     q = _with_raw(verdict.draft_prob, verdict.raw_draft_prob)
     if kind is ProposalKind.DETERMINISTIC:
         q += ", a point mass"
@@ -43,7 +43,8 @@ def _judged(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
         passes = "above" if verdict.acceptance_prob > 0 else "below"
         return (f"p is {passes} the rule's threshold", *([verdict.outcome.value] * is_examined))
     acceptance = f"acceptance {probability(verdict.acceptance_prob)}"
-    tossed = f"u {verdict.uniform_draw:.3f}: {verdict.outcome.value}"
+    u = "unseen" if verdict.uniform_draw is None else f"{verdict.uniform_draw:.3f}"
+    tossed = f"u {u}: {verdict.outcome.value}"
     return acceptance, tossed if is_examined else "never examined"
 
 
