@@ -14,6 +14,7 @@ from typing import Any
 from specviz.decoding.race import Lane, LaneEvent
 from specviz.experiments.racing import Race
 from specviz.experiments.recorder import mentioned_ids
+from specviz.experiments.replay import Replay
 from specviz.figures.bars import bars_figure
 from specviz.figures.depth import depth_figure
 from specviz.figures.speedup import speedup_figure
@@ -34,7 +35,7 @@ STOPPED = FinishReason.STOPPED.value
 class RaceMessages:
     """Follows one race; `stop` is asked after every event."""
 
-    def __init__(self, race: Race) -> None:
+    def __init__(self, race: Race | Replay) -> None:
         self._race = race
         self._config = race.header.config
         self._meter = RunMeter(self._config.temperature)
