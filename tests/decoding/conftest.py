@@ -14,7 +14,8 @@ from tests.decoding.tiny_parts import parts_for
 VOCAB = 12
 
 
-def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25):
+def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25, kind=LlamaModel):
+    """`kind` runs the module: the app's own forward by default."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocab,
@@ -32,7 +33,7 @@ def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25):
     module = LlamaForCausalLM(config)
     weights = sum(weight.numel() for weight in module.parameters())
     info = ModelInfo(name, "LlamaForCausalLM", weights, 4 * weights, layers, 32, vocab, 256)
-    return LlamaModel(module, info)
+    return kind(module, info)
 
 
 @pytest.fixture(scope="session")

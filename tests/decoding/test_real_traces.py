@@ -1,0 +1,88 @@
+"""What a real run leaves, by every method, is what its trace file gives back."""
+
+from functools import cache
+
+import pytest
+
+from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
+from specviz.decoding.race import Lane
+from specviz.decoding.target import cache_capacity
+from specviz.experiments.recorder import Recorder
+from specviz.notes import NOTE_TYPES
+from specviz.records import FinishReason, Round, Trace
+from specviz.trace_file import decode_round, dumps, encode_round, loads
+from tests.decoding.batch_runs import batch_steps, rounds_of
+from tests.decoding.conftest import tiny_model
+from tests.decoding.test_every_drafter import PROMPT, config_of
+from tests.decoding.tiny_parts import parts_for
+from tests.test_trace_file import same_but_for_digits
+
+EVERY_KIND = [
+    pytest.param(method, kind, id=f"{method.name} {kind.value}")
+    for method in DRAFTERS.values()
+    for kind in method.kinds
+]
+
+
+@cache
+def models():
+    return tiny_model(1, 3, "tiny target"), tiny_model(2, 1, "tiny draft")
+
+
+@cache
+def real_trace(method, kind):
+    """Both lanes of one race, up to the end of the text."""
+    target, draft = models()
+    config = config_of(method, kind, temperature=0.8, top_p=0.95, seed=3)
+    setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
+    recorder, drafter = Recorder(), make_drafter(setup)
+    for event in autoregressive.decode(target, PROMPT, config):
+        recorder.add(Lane.BASELINE, event)
+    for event in speculative.decode(target, drafter, PROMPT, config):
+        recorder.add(Lane.SPECULATIVE, event)
+    header = Trace(
+        config=config,
+        target=target.info,
+        draft=draft.info,
+        device="cpu",
+        dtype="float32",
+        prompt="a prompt",
+        prompt_ids=PROMPT,
+        token_texts=tuple((token, f"<{token}>") for token in sorted(recorder.token_ids)),
+        prefill=None,
+        rounds=(),
+        finish=None,
+        baseline_prefill=None,
+        baseline_steps=(),
+        baseline_finish=None,
+        drafter_bytes=drafter.memory_bytes,
+    )
+    return recorder.fill(header)
+
+
+@pytest.mark.parametrize("method, kind", EVERY_KIND)
+def test_a_real_trace_survives_the_file(method, kind):
+    trace = real_trace(method, kind)
+    once = loads(dumps(trace))
+    assert same_but_for_digits(once, trace)
+    assert loads(dumps(once)) == once
+    assert trace.finish is FinishReason.LENGTH and len(trace.emitted_ids) == 40
+
+
+def test_rounds_of_a_batch_survive_the_wire():
+    target, draft = models()
+    method = DRAFTERS["draft-tree"]
+    config = config_of(method, method.kinds[0], temperature=0.8)
+    steps = batch_steps(target, parts_for(target, draft), config)
+    for record in (record for rounds in rounds_of(steps) for record in rounds):
+        assert same_but_for_digits(decode_round(encode_round(record)), record)
+        assert isinstance(record, Round) and record.notes[-1].rows
+
+
+def test_real_runs_leave_notes_of_every_type():
+    """So that the round trips above leave none out; only a batch has notes of a batch."""
+    traces = [real_trace(*each.values) for each in EVERY_KIND]
+    seen = {type(note) for trace in traces for each in trace.rounds for note in each.notes}
+    assert {kind.__name__ for kind in set(NOTE_TYPES.values()) - seen} == {"BatchRound"}

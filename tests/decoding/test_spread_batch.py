@@ -1,0 +1,77 @@
+"""A model over several devices in a batch: every row has a cache and a forward of its own."""
+
+import pytest
+
+from specviz.decoding.batch import batch_target
+from specviz.decoding.drafters.registry import DRAFTERS, make_row_drafters
+from specviz.decoding.drafters.row_drafters import RowDrafters
+from specviz.decoding.drafters.static_rows import StaticRows
+from specviz.decoding.ragged_target import RaggedTarget
+from specviz.decoding.target_rows import SeparateRows
+from specviz.models.library_model import LibraryModel
+from specviz.models.parts import Need, Parts
+from specviz.models.spread_model import SpreadModel
+from specviz.records import DecodingConfig
+from tests.decoding.batch_runs import (
+    PROMPTS,
+    baseline_steps,
+    batch_steps,
+    events_of,
+    setups_of,
+    single_run,
+)
+from tests.decoding.conftest import tiny_model
+from tests.decoding.events import tokens_of
+from tests.decoding.test_batch import story
+from tests.decoding.test_every_drafter import VARIANTS, config_of
+from tests.decoding.tiny_parts import parts_for
+
+ABLE = [each for each in VARIANTS if Need.LAYERS not in each.values[0].needs]
+
+
+@pytest.fixture(scope="module")
+def spread():
+    return tiny_model(1, 3, "tiny target", kind=SpreadModel)
+
+
+def test_only_a_spread_target_has_separate_rows(spread):
+    for kind, expected in ((SpreadModel, SeparateRows), (LibraryModel, RaggedTarget)):
+        model = tiny_model(1, 1, "target", kind=kind)
+        assert type(batch_target(model, PROMPTS, DecodingConfig())) is expected
+
+
+@pytest.mark.parametrize("name", ["draft-model", "draft-tree"])
+def test_only_a_spread_draft_drafts_row_by_row(target, name):
+    method = DRAFTERS[name]
+    for kind, expected in ((SpreadModel, RowDrafters), (LibraryModel, StaticRows)):
+        parts = Parts(draft=tiny_model(2, 1, "draft", kind=kind))
+        config = config_of(method, method.kinds[0])
+        assert type(make_row_drafters(setups_of(target, parts, config))) is expected
+
+
+@pytest.mark.parametrize("method, kind", ABLE)
+def test_rows_of_a_spread_target_are_their_single_runs(method, kind, spread, draft):
+    config = config_of(method, kind, temperature=0.8, max_new_tokens=24, seed=5)
+    parts = parts_for(spread, draft)
+    steps = batch_steps(spread, parts, config)
+    for row, setup in enumerate(setups_of(spread, parts, config)):
+        assert story(events_of(steps, row)) == story(single_run(setup, PROMPTS[row]))
+
+
+def test_a_spread_draft_gives_the_rows_that_one_in_one_place_gives(target):
+    config = config_of(DRAFTERS["draft-model"], VARIANTS[0].values[1], temperature=0.8)
+    texts = []
+    for kind in (SpreadModel, LibraryModel):
+        parts = Parts(draft=tiny_model(2, 1, "draft", kind=kind))
+        steps = batch_steps(target, parts, config)
+        texts.append([tokens_of(events_of(steps, row)) for row in range(len(PROMPTS))])
+    assert texts[0] == texts[1]
+
+
+def test_separate_rows_waste_no_slot_and_their_plain_batch_is_the_baseline(spread, draft):
+    config = DecodingConfig(max_new_tokens=24)
+    steps = batch_steps(spread, Parts(draft=draft), config)
+    plain = baseline_steps(spread, config)
+    assert {step.padding for step in (*steps, *plain)} == {0}
+    for row in range(len(PROMPTS)):
+        assert tokens_of(events_of(steps, row)) == tokens_of(events_of(plain, row))
