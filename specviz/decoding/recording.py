@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from specviz.decoding.clock import Stopwatch
 from specviz.decoding.drafters.base import Beside, Proposal
 from specviz.decoding.judgement import Judgement
-from specviz.decoding.verification import Walk
+from specviz.decoding.walk import Walk
 from specviz.records import (
     CacheLengths,
     DraftNode,

@@ -11,7 +11,7 @@ from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.judgement import Judgement
 from specviz.decoding.recording import Verified
 from specviz.decoding.streams import Purpose, RandomStream
-from specviz.decoding.verification import Walk, walk
+from specviz.decoding.walk import Walk, walk
 from specviz.records import DecodingConfig, ExtraKind, ExtraToken, FinishReason
 
 

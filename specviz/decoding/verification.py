@@ -1,4 +1,4 @@
-"""The lossless verification rules, in two pure parts: acceptance of every node, then the walk.
+"""The lossless verification rules: acceptance of every node; `walk` then follows the tree.
 
 Rules by proposal kind (chain: Leviathan 2211.17192, Chen 2302.01318; trees: SpecInfer 2305.09781).
 Siblings are examined in draw order; x is accepted with probability min(1, p(x) / q(x)), otherwise
@@ -18,7 +18,6 @@ some rank, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -110,46 +109,3 @@ def _typical(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
     p_x = p[rows, token_ids]
     passes = (p_x > threshold[rows]).to(p)
     return Acceptance(passes, p_x, p_x, torch.ones_like(p_x), p)
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """What verification decided: the accepted path from depth 1 down, and who failed on the way."""
-
-    path: tuple[int, ...]
-    rejected: tuple[int, ...]
-
-    @property
-    def end(self) -> int:
-        """The last accepted node, -1 for the root."""
-        return self.path[-1] if self.path else -1
-
-    def rejected_before(self, length: int, depths: Sequence[int]) -> tuple[int, ...]:
-        """Who failed on the way to the path's first `length` nodes."""
-        return tuple(node for node in self.rejected if depths[node] <= length)
-
-
-def walk(
-    children: Sequence[Sequence[int]],  # row -> its nodes in draw order; row 0 is the root
-    acceptance_probs: Sequence[float],
-    uniforms: Sequence[float],
-) -> Walk:
-    """Follow the tree from the root: node i is accepted iff uniforms[i] < acceptance_probs[i].
-
-    The comparison is strict, so a token of probability 0 fails even at u = 0.
-
-    >>> walk([[0, 1], [], [2], []], [0.5, 1.0, 0.0], [0.9, 0.3, 0.0])
-    Walk(path=(1,), rejected=(0, 2))
-    """
-    path: list[int] = []
-    rejected: list[int] = []
-    node = -1
-    while True:
-        for child in children[node + 1]:
-            if uniforms[child] < acceptance_probs[child]:
-                path.append(child)
-                break
-            rejected.append(child)
-        else:
-            return Walk(tuple(path), tuple(rejected))
-        node = path[-1]

@@ -10,7 +10,8 @@ import torch
 
 from specviz.decoding.topology import Topology, device_topology, topology
 from specviz.decoding.tree_shape import tree_shape
-from specviz.decoding.verification import acceptance, walk
+from specviz.decoding.verification import acceptance
+from specviz.decoding.walk import walk
 from specviz.records import ProposalKind
 
 CPU = torch.device("cpu")
