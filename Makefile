@@ -6,7 +6,7 @@ PORT ?= 7860
 MINUTES ?= 220
 BIN := .venv/bin
 
-.PHONY: setup setup-dev browser run test lint typecheck format models lossy
+.PHONY: setup setup-dev browser run test lint typecheck format models lossy traces
 
 setup: .venv/run.stamp
 setup-dev: .venv/dev.stamp
@@ -51,3 +51,7 @@ models: setup
 lossy: setup
 	$(BIN)/python -m specviz lossless --method medusa --rule typical --temperature 0.8 \
 		--samples 2500 --json > assets/lossy/medusa-typical.json
+
+# one recorded run of each method, which the page can open with no model loaded
+traces: setup
+	$(BIN)/python -m specviz.experiments.golden_runs assets/traces

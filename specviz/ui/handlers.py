@@ -16,11 +16,13 @@ import gradio as gr
 
 from specviz.errors import InputError
 from specviz.experiments.racing import Race, RaceRequest, start_race
+from specviz.experiments.replay import Replay
 from specviz.models.pair import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
 from specviz.ui.batches import Message, batches
 from specviz.ui.method_offer import refusals
+from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.runs import Run, Runs
@@ -30,6 +32,7 @@ log = logging.getLogger("specviz")
 StartRace = Callable[[RaceRequest], Race]
 CheckPair = Callable[[Pair, str, str, frozenset[Need]], PairReport]
 MAX_CHECKS = 4  # at once: each may wait for the Hub
+MAX_OPENINGS = 3  # recordings whose figures are made at once
 UNEXPECTED = "Something went wrong on the server; its log says what."
 
 
@@ -46,6 +49,7 @@ class Handlers:
         self._start = start
         self._check = check
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
+        self._openings = threading.BoundedSemaphore(MAX_OPENINGS)
 
     def join(self, question: dict[str, Any]) -> dict[str, Any]:
         """Check a setting and take a place in the queue: {"error": sentence or None}."""
@@ -64,6 +68,32 @@ class Handlers:
     def stop(self, question: dict[str, Any]) -> dict[str, Any]:
         self._runs.stop(str(question["ticket"]))
         return {}
+
+    def open(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Open a recording; its messages are there to look at: {"error": sentence or None}."""
+        if not self._openings.acquire(blocking=False):
+            return {"error": "other recordings are being opened: try again in a moment"}
+        try:
+            replay = Replay(asked_trace(question))
+            run = self._runs.begin(str(question["ticket"]))
+        except InputError as error:
+            self._openings.release()
+            return {"error": str(error)}
+        except Exception:
+            self._openings.release()
+            log.exception("opening a recording failed")
+            return {"error": UNEXPECTED}
+        threading.Thread(target=self._play, args=(run, replay), daemon=True).start()
+        return {"error": None}
+
+    def _play(self, run: Run, replay: Replay) -> None:
+        """Every message of a recording into its run's log, where the page looks for them."""
+        try:
+            for _ in batches(replayed_messages(run, replay), run.ticket, run.messages):
+                pass
+        finally:
+            self._runs.leave(run)
+            self._openings.release()
 
     def check(self, question: dict[str, Any]) -> dict[str, Any]:
         """What is known of the form's pair before its weights are fetched.
@@ -102,6 +132,7 @@ class Handlers:
 def race_messages(run: Run, start: StartRace) -> Generator[Message]:
     """All messages of one run, errors included."""
     try:
+        assert run.request is not None, "a recording is not raced"
         yield {"kind": "loading", "pair": run.request.pair.title}
         race = start(run.request)
         try:
@@ -112,4 +143,13 @@ def race_messages(run: Run, start: StartRace) -> Generator[Message]:
         yield {"kind": "error", "text": str(error)}
     except Exception:
         log.exception("a race failed")
+        yield {"kind": "error", "text": UNEXPECTED}
+
+
+def replayed_messages(run: Run, replay: Replay) -> Generator[Message]:
+    """All messages of one recording."""
+    try:
+        yield from RaceMessages(replay).messages(run.stop)
+    except Exception:
+        log.exception("a recording could not be shown")
         yield {"kind": "error", "text": UNEXPECTED}

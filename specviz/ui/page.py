@@ -38,7 +38,9 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
-        race = player([handlers.join, handlers.look, handlers.stop, handlers.check])
+        race = player(
+            [handlers.join, handlers.look, handlers.stop, handlers.check, handlers.open]
+        )
         race.race(
             handlers.race,
             inputs=None,

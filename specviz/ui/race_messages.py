@@ -17,6 +17,7 @@ from specviz.experiments.recorder import mentioned_ids
 from specviz.experiments.replay import Replay
 from specviz.figures.bars import bars_figure
 from specviz.figures.depth import depth_figure
+from specviz.figures.mask import mask_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
 from specviz.figures.timeline import timeline_figure
@@ -101,11 +102,12 @@ class RaceMessages:
     # ---- figures
 
     def _figures(self, round_: Round) -> Message:
-        """The tree, the bars of every node and of the extra token (last), and timelines.
+        """The tree, its mask, the bars of every node and of the extra token (last), timelines.
 
         A timeline shows the next round too: that of the round before comes again, by its index.
         """
         tree = tree_figure(round_, self._texts, self._last_id)
+        mask = mask_figure(round_, self._texts, self._last_id)
         nodes = [node.parent for node in round_.tree.nodes]
         bars = [self._bars(round_, parent, child) for child, parent in enumerate(nodes)]
         if round_.extra is not None:
@@ -115,6 +117,7 @@ class RaceMessages:
         timelines = self._timelines(round_)
         message = {
             "tree": self._pack("tree", tree, templates),
+            "mask": self._pack("mask", mask, templates),
             "bars": [self._pack("bars", each, templates) for each in bars],
             "timelines": {i: self._pack("timeline", f, templates) for i, f in timelines.items()},
         }

@@ -29,10 +29,10 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Run:
-    """One race from the press of the button to its last message."""
+    """One race, or one opened recording, from the press of the button to its last message."""
 
     ticket: str
-    request: RaceRequest
+    request: RaceRequest | None  # None: a recording, which needs no model
     seen: float
     state: State = State.WAITING
     stop: threading.Event = field(default_factory=threading.Event)
@@ -50,12 +50,23 @@ class Runs:
     def join(self, ticket: str, request: RaceRequest) -> None:
         """Take a place in the queue; raises InputError where the ticket or the queue is full."""
         with self._lock:
-            self._forget_old()
-            if len(ticket) not in TICKET_LENGTHS or ticket in self._runs:
-                raise InputError("ticket must be a new random word")
             if len(self._waiting()) >= MAX_WAITING:
                 raise InputError(f"{MAX_WAITING} races are waiting already: try again in a minute")
-            self._runs[ticket] = Run(ticket, request, self._clock())
+            self._add(ticket, request)
+
+    def begin(self, ticket: str) -> Run:
+        """A recording is opened: it waits for no one; raises InputError for a known ticket."""
+        with self._lock:
+            run = self._add(ticket, None)
+            run.state = State.RUNNING
+            return run
+
+    def _add(self, ticket: str, request: RaceRequest | None) -> Run:
+        self._forget_old()
+        if len(ticket) not in TICKET_LENGTHS or ticket in self._runs:
+            raise InputError("ticket must be a new random word")
+        self._runs[ticket] = Run(ticket, request, self._clock())
+        return self._runs[ticket]
 
     def enter(self, ticket: str) -> Run | None:
         """The queue reached this ticket: run it, unless it was stopped or is unknown."""
@@ -93,7 +104,8 @@ class Runs:
     def _ahead(self, run: Run) -> int:
         if run.state is not State.WAITING:
             return 0
-        running = sum(each.state is State.RUNNING for each in self._runs.values())
+        runs = self._runs.values()
+        running = sum(each.state is State.RUNNING and each.request is not None for each in runs)
         return running + self._waiting().index(run)
 
     def _waiting(self) -> list[Run]:

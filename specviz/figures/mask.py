@@ -1,0 +1,111 @@
+"""The attention mask of the target forward that verified one round's tree, with its position ids.
+
+Pure: records to a Plotly dict. Knows neither the run nor the page. A row is a token that ran, a
+column one that it may see: some of the committed context, then the root and the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.figures.labels import visible_text
+from specviz.figures.theme import LIGHT, MONOSPACE, Figure, base_layout, note, quiet_axis
+from specviz.figures.tree_layout import ROOT
+from specviz.records import Round
+
+CONTEXT_COLUMNS = 6  # stand for the whole committed context, which every row sees
+GAP_COLUMNS = 1
+_CONTEXT, _TREE, _SELF = 1.0, 2.0, 3.0  # 0: hidden
+_ROLES = ("grid", "draft", "accepted", "ink")  # of those values
+LABELLED_ROWS = 24  # more rows than that have no text beside them
+
+
+def mask_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
+    """Who sees whom; `customdata` is the node of each row (-1: the root).
+
+    A node sees the context, the root, its ancestors and itself; never a sibling's branch. Position
+    ids count from 0: the root stands at context_length - 1, a node of depth d at d more.
+    """
+    rows = [ROOT, *range(len(round_.tree.nodes))]
+    pixels = 17 if len(rows) <= LABELLED_ROWS else max(4.0, 400 / len(rows))
+    layout = base_layout(round(len(rows) * pixels) + 44)
+    layout["margin"] = {"l": 132 if len(rows) <= LABELLED_ROWS else 44, "r": 8, "t": 28, "b": 16}
+    layout["xaxis"] = quiet_axis(showgrid=False, showticklabels=False, range=_span(rows))
+    layout["yaxis"] = _row_axis(round_, rows, texts, root_id)
+    layout["annotations"] = _headings(rows)
+    return {"data": [_cells(round_, rows)], "layout": layout}
+
+
+def _span(rows: list[int]) -> list[float]:
+    return [-0.5, CONTEXT_COLUMNS + GAP_COLUMNS + len(rows) - 0.5]
+
+
+def _cells(round_: Round, rows: list[int]) -> dict[str, Any]:
+    last = len(_ROLES)
+    steps = [[share / last, LIGHT[_ROLES[i]]] for i in range(last) for share in (i, i + 1)]
+    return {
+        "type": "heatmap",
+        "z": [_row(round_, row, rows) for row in rows],
+        "customdata": [[row] * round(_span(rows)[1] + 0.5) for row in rows],
+        "zmin": -0.5,
+        "zmax": last - 0.5,
+        "colorscale": steps,
+        "showscale": False,
+        "xgap": 1.5,
+        "ygap": 1.5,
+        "hoverongaps": False,
+        "hovertemplate": "%{text}<extra></extra>",
+        "text": [_hovers(round_, row, rows) for row in rows],
+        "meta": {"role": "accepted"},
+    }
+
+
+def _row(round_: Round, row: int, rows: list[int]) -> list[float | None]:
+    seen = set(round_.tree.path(row))
+    tree = [_SELF if col == row else _TREE if col in seen or col == ROOT else 0.0 for col in rows]
+    return [_CONTEXT] * CONTEXT_COLUMNS + [None] * GAP_COLUMNS + tree
+
+
+def _hovers(round_: Round, row: int, rows: list[int]) -> list[str]:
+    seen = {ROOT, *round_.tree.path(row)}
+    context = ["sees the committed context"] * CONTEXT_COLUMNS + [""] * GAP_COLUMNS
+    tree = ["itself" if col == row else "sees it" if col in seen else "hidden" for col in rows]
+    return context + tree
+
+
+def _row_axis(
+    round_: Round, rows: list[int], texts: Mapping[int, str], root_id: int | None
+) -> dict[str, Any]:
+    named = rows if len(rows) <= LABELLED_ROWS else []
+    return quiet_axis(
+        showgrid=False,
+        range=[len(rows) - 0.5, -0.5],
+        tickvals=[row + 1 for row in named],
+        ticktext=[_label(round_, row, texts, root_id) for row in named],
+        tickfont={"family": MONOSPACE, "size": 11, "color": LIGHT["ink"]},
+        ticklabelstandoff=4,
+    )
+
+
+def _label(round_: Round, row: int, texts: Mapping[int, str], root_id: int | None) -> str:
+    """The token and its position id."""
+    token_id = root_id if row == ROOT else round_.tree.nodes[row].token_id
+    text = "root" if token_id is None else visible_text(texts.get(token_id, f"#{token_id}"), 9)
+    return f"{text} {position_id(round_, row)}"
+
+
+def position_id(round_: Round, node: int) -> int:
+    """Where the target places `node` (-1: the root) in the text, from 0."""
+    depth = 0 if node == ROOT else round_.tree.nodes[node].depth
+    return round_.context_length - 1 + depth
+
+
+def _headings(rows: list[int]) -> list[dict[str, Any]]:
+    tree = CONTEXT_COLUMNS + GAP_COLUMNS
+    above = {"y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": "left"}
+    headings = [note("context", x=-0.5, **above), note("tree", x=tree - 0.5, **above)]
+    if len(rows) <= LABELLED_ROWS:
+        side = {"x": 0, "xref": "paper", "xanchor": "right", "y": 1, "yref": "paper"}
+        headings.append(note("token, position id", **side, yanchor="bottom", xshift=-4))
+    return headings
