@@ -11,8 +11,8 @@ from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.judgement import Judgement
 from specviz.decoding.recording import Verified
 from specviz.decoding.streams import Purpose, RandomStream
-from specviz.decoding.walk import Walk, walk
-from specviz.records import DecodingConfig, ExtraKind, ExtraToken, FinishReason
+from specviz.decoding.walk import walk
+from specviz.records import DecodingConfig, ExtraToken, FinishReason
 
 
 class Row:
@@ -67,12 +67,10 @@ class Row:
         )
         acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
         walked = walk(shape.groups, acceptance_probs, uniforms)
-        for length, node in enumerate(walked.path, start=1):
-            if judgement.nodes[node].token_id in self._end_ids:
-                cut = Walk(walked.path[:length], walked.rejected_before(length, shape.depths))
-                return Verified(proposal, judgement, uniforms, cut, None, self.end)
-        row = judgement.row(walked.end)
-        kind = ExtraKind.RECOVERED if shape.groups[walked.end + 1] else ExtraKind.BONUS
+        endings = [node for node in walked.path if judgement.nodes[node].token_id in self._end_ids]
+        if cut := walked.cut(endings, shape.depths):
+            return Verified(proposal, judgement, uniforms, cut, None, self.end)
+        row, kind = judgement.row(walked.end), walked.extra_kind(shape.groups)
         extra = ExtraToken(row.extra_id, kind, walked.end, row.extra_prob)
         return Verified(proposal, judgement, uniforms, walked, extra, self.end)
 

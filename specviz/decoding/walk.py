@@ -6,8 +6,10 @@ Knows nothing of tensors, models or laws.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+from specviz.records import ExtraKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +24,20 @@ class Walk:
         """The last accepted node, -1 for the root."""
         return self.path[-1] if self.path else -1
 
-    def rejected_before(self, length: int, depths: Sequence[int]) -> tuple[int, ...]:
-        """Who failed on the way to the path's first `length` nodes."""
-        return tuple(node for node in self.rejected if depths[node] <= length)
+    def cut(self, endings: Collection[int], depths: Sequence[int]) -> Walk | None:
+        """The walk up to the first of `endings` on its path; None where it meets none of them.
+
+        `endings` are nodes behind which the text ends, `depths` those of all nodes, from 1.
+        """
+        for length, node in enumerate(self.path, start=1):
+            if node in endings:
+                rejected = tuple(each for each in self.rejected if depths[each] <= length)
+                return Walk(self.path[:length], rejected)
+        return None
+
+    def extra_kind(self, children: Sequence[Sequence[int]]) -> ExtraKind:
+        """What the target adds behind the path; `children` as for `walk`."""
+        return ExtraKind.RECOVERED if children[self.end + 1] else ExtraKind.BONUS
 
 
 def walk(
