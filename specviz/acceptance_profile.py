@@ -16,6 +16,7 @@ from specviz.metrics import RoundTotals
 from specviz.records import Trace
 
 EXAMPLES = 5  # kept of each group
+OPEN_PROMPTS = 20  # prompts, the costliest ones, whose traces are worth keeping
 _ENTROPY_EDGES = (0.5, 1.5, 3.0)  # nats
 _OVERLAP_EDGES = (0.25, 0.5, 0.75)
 _PROMPT_LENGTH = 40  # characters of a prompt in a name
@@ -147,6 +148,24 @@ class AcceptanceProfiler:
             rankings=tuple(self._ranking(dimension) for dimension in TITLES),
         )
 
+    def example_traces(self) -> frozenset[int]:
+        """Indices of the traces that examples name; of the prompts, those that lost the most.
+
+        Whoever keeps these can open every example but those of the prompts that fared well.
+        """
+        prompts = sorted(
+            (sums.seconds_lost, name)
+            for (where, name), sums in self._sums.items()
+            if where == "prompt"
+        )
+        fine = {name for _, name in prompts[:-OPEN_PROMPTS]}
+        return frozenset(
+            trace
+            for (where, name), sums in self._sums.items()
+            if not (where == "prompt" and name in fine)
+            for trace in sums.example_traces
+        )
+
     def _ranking(self, dimension: str) -> Ranking:
         whole = self._all.seconds_lost
         groups = (
@@ -185,6 +204,10 @@ class _Sums:
             self._examples.append((-visit.tokens_lost, rank, trace, example))
         self._examples.sort(key=lambda kept: kept[:3])
         del self._examples[EXAMPLES:]
+
+    @property
+    def example_traces(self) -> set[int]:
+        return {example.trace for *_, example in self._examples}
 
     def group(self, name: str, whole: float) -> LossGroup:
         return LossGroup(

@@ -1,7 +1,8 @@
 """The command line: words to calls, results to text or JSON, errors to one line.
 
 Knows nothing of how a result is made. With `--json` exactly one JSON object stands on stdout;
-progress goes to stderr. Exit status 2 for input that breaks a rule.
+progress goes to stderr. Exit status 2 for input that breaks a rule, 1 for a result that a gate of
+the user's own does not let pass.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from specviz import commands, console
+from specviz import commands, console, profile_commands
 from specviz.errors import InputError
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
 
 Command = Callable[[argparse.Namespace, Callable[[str], None]], Any]
 Show = Callable[[Any], str]
+Gate = Callable[[Any], str | None]  # why a result is not good enough, in one line
 
 
 class _Parser(argparse.ArgumentParser):
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         result = options.command(options, _progress)
         _print(json.dumps(result, allow_nan=False) if options.json else options.show(result))
+        shortfall = options.gate(result)
     except InputError as error:
         print("specviz:", " ".join(str(error).split()), file=sys.stderr)
         return 2
@@ -45,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
         print(f"specviz: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
-    return 0
+    if shortfall is not None:
+        _progress(f"specviz: {shortfall}")
+    return 0 if shortfall is None else 1
 
 
 def _print(text: str) -> None:
@@ -62,10 +67,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m specviz", description="Speculative decoding, made visible.")
     subparsers = parser.add_subparsers(required=True, parser_class=_Parser, metavar="COMMAND")
 
-    def add(name: str, command: Command, show: Show, summary: str) -> argparse.ArgumentParser:
+    def add(
+        name: str,
+        command: Command,
+        show: Show,
+        summary: str,
+        gate: Gate = lambda result: None,
+    ) -> argparse.ArgumentParser:
         added = subparsers.add_parser(name, help=summary, description=summary)
         added.add_argument("--json", action="store_true", help="one JSON object on stdout")
-        added.set_defaults(command=command, show=show)
+        added.set_defaults(command=command, show=show, gate=gate)
         return added
 
     race = add("race", commands.race, console.race, "Measure a method against its baseline.")
@@ -92,6 +103,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(lossless, temperature=1.0)
     lossless.add_argument(
         "--samples", type=int, default=2000, help="rounds in all (default %(default)s)"
+    )
+    profile = add(
+        "profile",
+        profile_commands.profile,
+        profile_commands.profile_text,
+        "Rank where acceptance is lost, over many prompts.",
+        profile_commands.shortfall,
+    )
+    _add_pair(profile)
+    _add_many_prompts(profile)
+    _add_config(profile)
+    profile.add_argument("--traces", metavar="DIR", help="save every prompt's trace there")
+    profile.add_argument(
+        "--min-block-efficiency", type=float, help="exit status 1 below so many tokens a round"
     )
     bench = add(
         "bench",
@@ -131,6 +156,17 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prompt-number", type=int, default=1, help="which held-out prompt")
     group.add_argument("--prompt", help="your own text")
     group.add_argument("--prompt-file", metavar="FILE", help="your own text, UTF-8")
+
+
+def _add_many_prompts(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("prompts")
+    group.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with --prompts)")
+    group.add_argument(
+        "--prompts",
+        metavar="FILE",
+        help="your own texts: a line each, blocks between empty lines, or .jsonl with `prompt`",
+    )
+    group.add_argument("--count", type=int, help="the first so many (default 10, all of a file)")
 
 
 def _add_batch(parser: argparse.ArgumentParser) -> None:
