@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.clock import Stopwatch, mark
+from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Beside, Observation, Opening, Proposal
 from specviz.decoding.drafters.first_nodes import first_nodes
 from specviz.decoding.drafters.row_drafters import BatchDrafter
@@ -28,13 +29,20 @@ from specviz.records import Prefill, Round
 class Lockstep:
     """The state between rounds: of every row all tokens but the last are in the target's cache."""
 
-    def __init__(self, rows: Sequence[Row], target: TargetRows, drafter: BatchDrafter) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        target: TargetRows,
+        drafter: BatchDrafter,
+        departure: Departure | None = None,
+    ) -> None:
+        """`departure` is that of all rows."""
         self.rows = list(rows)
         self.target = target
         self._drafter = drafter
         self._openings: list[Opening] = []  # until the drafter has been told
-        self._index = 0
-        self._seconds = 0.0  # the lane's own clock
+        self._index = departure.index if departure else 0
+        self._seconds = departure.seconds if departure else 0.0  # the lane's own clock
 
     @torch.inference_mode()
     def prefill(self) -> list[Prefill]:
@@ -48,9 +56,10 @@ class Lockstep:
 
     @torch.inference_mode()
     def resume(self) -> None:
-        """Start without drawing: the last token of each prompt is its first root.
+        """Start without drawing: the last committed token of each row is its first root.
 
-        The law of the first round's tokens is then the target's law after the prompt.
+        The law of the first round's tokens is then the target's law behind what is committed. The
+        lane's clock does not count it: whoever wrote those tokens has paid for them.
         """
         self._open([tuple(row.committed[:-1]) for row in self.rows])
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.judgement import Judgement
 from specviz.decoding.recording import Verified
@@ -27,14 +28,17 @@ class Row:
         config: DecodingConfig,
         end_ids: Collection[int],
         number: int = 0,
+        departure: Departure | None = None,
     ) -> None:
+        """`departure`: the tokens that are written already count as new ones; room must be left."""
         self.number = number  # among the rows of a batch
-        self.committed = list(prompt_ids)
+        self.committed = [*prompt_ids, *(departure.written if departure else ())]
         self.finish: FinishReason | None = None
         self._end_ids = frozenset(end_ids)
         self._limit = len(prompt_ids) + config.max_new_tokens
         self._extra_draws = RandomStream(config.seed, Purpose.EXTRA)
         self._verify_draws = RandomStream(config.seed, Purpose.VERIFY)
+        self._forced = departure.forced if departure else None  # until the first round is decided
 
     @property
     def end(self) -> int:
@@ -61,10 +65,7 @@ class Row:
     def decide(self, proposal: Proposal, judgement: Judgement) -> Verified:
         """Walk the tree; cut the path at an end-of-sequence token, else add the extra token."""
         shape = judgement.shape
-        uniforms = tuple(
-            self._verify_draws.uniform(self.end + depth - 1, rank)
-            for depth, rank in zip(shape.depths, shape.ranks, strict=True)
-        )
+        uniforms = self._uniforms(judgement)
         acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
         walked = walk(shape.groups, acceptance_probs, uniforms)
         endings = [node for node in walked.path if judgement.nodes[node].token_id in self._end_ids]
@@ -73,6 +74,18 @@ class Row:
         row, kind = judgement.row(walked.end), walked.extra_kind(shape.groups)
         extra = ExtraToken(row.extra_id, kind, walked.end, row.extra_prob)
         return Verified(proposal, judgement, uniforms, walked, extra, self.end)
+
+    def _uniforms(self, judgement: Judgement) -> tuple[float, ...]:
+        """Of every node: its own draw, or the one that was forced upon it."""
+        shape = judgement.shape
+        own = tuple(
+            self._verify_draws.uniform(self.end + depth - 1, rank)
+            for depth, rank in zip(shape.depths, shape.ranks, strict=True)
+        )
+        forced, self._forced = self._forced, None
+        if forced is None:
+            return own
+        return forced.applied(shape, [node.token_id for node in judgement.nodes], own)
 
     def append(self, token_ids: Sequence[int]) -> None:
         """Commit new tokens (at least one); they may end the row."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.row_drafters import RowDrafters
 from specviz.decoding.lockstep import Lockstep
@@ -24,14 +25,20 @@ def decode(
     prompt_ids: Sequence[int],
     config: DecodingConfig,
     end_ids: Collection[int] = (),
+    departure: Departure | None = None,
 ) -> Iterator[Prefill | Round | FinishReason]:
     """Yield the prefill, every round, and at last why the run ended.
 
-    The drafter is closed with the generator. Raises InputError for a prompt that does not fit.
+    With a `departure` the run goes on behind tokens that are written already: no prefill is
+    yielded, and `config.max_new_tokens` counts those tokens too. The drafter is closed with the
+    generator. Raises InputError for a prompt that does not fit.
     """
     try:
-        run = SpeculativeRun(model, drafter, prompt_ids, config, end_ids)
-        yield run.prefill()
+        run = SpeculativeRun(model, drafter, prompt_ids, config, end_ids, departure)
+        if departure is None:
+            yield run.prefill()
+        else:
+            run.resume()
         while run.finish is None:
             yield run.round()
         yield run.finish
@@ -49,11 +56,12 @@ class SpeculativeRun:
         prompt_ids: Sequence[int],
         config: DecodingConfig,
         end_ids: Collection[int],
+        departure: Departure | None = None,
     ) -> None:
         self.target = Target.of(model, prompt_ids, config, drafter.needs_features)
-        self._row = Row(prompt_ids, config, end_ids)
+        self._row = Row(prompt_ids, config, end_ids, departure=departure)
         rows, drafters = SeparateRows([self.target]), RowDrafters([drafter])
-        self._lockstep = Lockstep([self._row], rows, drafters)
+        self._lockstep = Lockstep([self._row], rows, drafters, departure)
 
     @property
     def finish(self) -> FinishReason | None:
@@ -65,7 +73,7 @@ class SpeculativeRun:
         return self._lockstep.prefill()[0]
 
     def resume(self) -> None:
-        """Start without drawing: the prompt's last token is the first root."""
+        """Start without drawing: the last committed token is the first root."""
         self._lockstep.resume()
 
     def round(self) -> Round:

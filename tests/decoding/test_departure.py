@@ -1,0 +1,207 @@
+"""A run that departs in the middle of a text is the run that came all the way."""
+
+import dataclasses
+from contextlib import closing
+
+import pytest
+
+from specviz.decoding import speculative
+from specviz.decoding.departure import Departure
+from specviz.decoding.forced_draws import ForcedDraws
+from specviz.decoding.race import Lane
+from specviz.decoding.tree_shape import tree_shape
+from specviz.errors import InputError
+from specviz.experiments.recorder import Recorder
+from specviz.records import FinishReason, Outcome, Round
+from specviz.what_if import counterfactual
+from tests.decoding.test_every_drafter import PROMPT, VARIANTS, config_of
+from tests.random_traces import not_started, random_trace
+
+# What drafts from more than the text: lookahead's window and pool have lived through the rounds;
+# int8 inputs are rounded to bfloat16, so the cache depends on which tokens ran together.
+HISTORY = {"lookahead", "quantised-self"}
+CHAIN = VARIANTS[0].values
+
+
+def run(target, drafter, config, end_ids=(), departure=None):
+    return list(speculative.decode(target, drafter, PROMPT, config, end_ids, departure))
+
+
+def trace_of(events, config):
+    recorder = Recorder()
+    for event in events:
+        recorder.add(Lane.SPECULATIVE, event)
+    header = not_started(random_trace(0, rounds=0))
+    return recorder.fill(dataclasses.replace(header, prompt_ids=PROMPT, config=config))
+
+
+def decisions(round_):
+    """All of a round that does not depend on rounding."""
+    return (
+        round_.index,
+        round_.context_length,
+        [(node.token_id, node.parent, node.depth) for node in round_.tree.nodes],
+        [(verdict.uniform_draw, verdict.outcome) for verdict in round_.verdicts],
+        round_.emitted_ids,
+        round_.extra and (round_.extra.kind, round_.extra.parent),
+        round_.extra_ids,
+        [position.parent for position in round_.positions],
+        round_.cache,
+    )
+
+
+def probabilities(round_):
+    numbers = [number for verdict in round_.verdicts for number in dataclasses.astuple(verdict)]
+    numbers += [node.draft_score for node in round_.tree.nodes]
+    return [number for number in numbers if isinstance(number, float)]
+
+
+@pytest.fixture
+def whole(target, drafter_for):
+    """method, kind, changes -> config and trace of a run from the prompt on."""
+
+    def make(method, kind, end_ids=(), **changes):
+        config = config_of(method, kind, **{"seed": 5, "max_new_tokens": 24} | changes)
+        return config, trace_of(run(target, drafter_for(config, PROMPT), config, end_ids), config)
+
+    return make
+
+
+def first_round(target, drafter_for, trace, config, index, forced):
+    departure = Departure.of(trace, index, forced)
+    events = speculative.decode(
+        target, drafter_for(config, PROMPT), PROMPT, config, departure=departure
+    )
+    with closing(events):
+        return next(events)
+
+
+def some_starts(trace):
+    """Before the first round, in the middle, before the last."""
+    count = len(trace.rounds)
+    return sorted({0, count // 2, count - 1})
+
+
+def from_round(target, drafter_for, trace, config, index, forced=None, end_ids=()):
+    departure = Departure.of(trace, index, forced or {})
+    return run(target, drafter_for(config, PROMPT), config, end_ids, departure)
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_the_same_setting_makes_the_same_rounds_again(method, kind, target, drafter_for, whole):
+    config, trace = whole(method, kind, temperature=0.9)
+    for index in [0] if method.name in HISTORY else some_starts(trace):
+        again = from_round(target, drafter_for, trace, config, index)
+        expected = trace.rounds[index:]
+        assert again[-1] is trace.finish
+        assert [decisions(each) for each in again[:-1]] == [decisions(each) for each in expected]
+        for one, other in zip(again[:-1], expected, strict=True):
+            assert probabilities(one) == pytest.approx(probabilities(other), rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_a_greedy_text_stays_the_same_from_wherever_it_goes_on(
+    method, kind, target, drafter_for, whole
+):
+    config, trace = whole(method, kind)
+    for index in some_starts(trace):
+        rounds = from_round(target, drafter_for, trace, config, index)[:-1]
+        ids = [token_id for each in rounds for token_id in each.emitted_ids]
+        assert ids == list(trace.emitted_ids[-len(ids) :])
+        assert len(ids) == 24 - len(Departure.of(trace, index, {}).written)
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
+def test_forced_draws_decide_as_the_record_alone_foretells(
+    method, kind, target, drafter_for, whole
+):
+    config, trace = whole(method, kind, temperature=0.9)
+    record = next(each for each in trace.rounds if each.tree.nodes)
+    if record.index and method.name in HISTORY:
+        pytest.skip("drafts another tree")
+    for node, verdict in enumerate(record.verdicts[:5]):
+        for draw in (0.0, min(verdict.acceptance_prob, 1 - 1e-9), 1 - 1e-9):
+            forced = {node: draw}
+            first = first_round(target, drafter_for, trace, config, record.index, forced)
+            told = counterfactual(record, forced)
+            assert first.verdicts[node].uniform_draw == draw
+            if abs(draw - verdict.acceptance_prob) < 1e-6 and draw > 0:
+                continue  # rounding decides
+            assert tuple(verdict.outcome for verdict in first.verdicts) == told.outcomes
+            assert first.emitted_ids == told.emitted_ids
+            assert first.extra.kind is told.extra_kind
+
+
+def test_draws_are_forced_upon_the_first_round_only(target, drafter_for, whole):
+    config, trace = whole(*CHAIN, temperature=0.9)
+    forced = dict.fromkeys(range(4), 0.0)
+    first, *rest, _ = from_round(target, drafter_for, trace, config, 1, forced)
+    assert [verdict.uniform_draw for verdict in first.verdicts] == [0.0] * 4
+    assert rest and all(0.0 not in [v.uniform_draw for v in each.verdicts] for each in rest)
+
+
+def test_a_longer_draft_still_has_the_places_of_the_forced_draws(target, drafter_for, whole):
+    config, trace = whole(*CHAIN, temperature=0.9)
+    longer = dataclasses.replace(config, draft_length=6)
+    forced = {0: 0.0, 1: 0.9999999}
+    first = from_round(target, drafter_for, trace, longer, 1, forced)[0]
+    assert len(first.tree.nodes) == 6
+    assert [verdict.uniform_draw for verdict in first.verdicts[:2]] == [0.0, 0.9999999]
+    assert first.verdicts[1].outcome is not Outcome.ACCEPTED
+
+
+def test_a_draw_whose_token_is_not_drafted_any_more_is_refused(target, drafter_for, whole):
+    config, trace = whole(*CHAIN, temperature=0.9)
+    shorter = dataclasses.replace(config, draft_length=2)
+    with pytest.raises(InputError) as refused:
+        from_round(target, drafter_for, trace, shorter, 1, {3: 0.5})
+    assert str(refused.value).startswith("forced draw of node 3 must find its token in the tree of")
+    assert "round 1, but this setting drafts another tree" in str(refused.value)
+
+
+def test_places_tell_siblings_of_the_same_token_apart():
+    tree = random_trace(0, rounds=1, branching=(2,), draft_length=1).rounds[0].tree
+    nodes = tuple(dataclasses.replace(node, token_id=7) for node in tree.nodes)
+    record = dataclasses.replace(
+        random_trace(0, rounds=1, branching=(2,), draft_length=1).rounds[0],
+        tree=dataclasses.replace(tree, nodes=nodes),
+    )
+    draws = ForcedDraws.of(record, {1: 0.25})
+    assert draws is not None
+    assert draws.applied(tree_shape((-1, -1)), [7, 7], [0.5, 0.5]) == (0.5, 0.25)
+
+
+def test_a_first_forced_draw_may_end_the_text(target, drafter_for, whole):
+    config, trace = whole(*CHAIN, temperature=0.9)
+    record = next(each for each in trace.rounds if each.verdicts[0].outcome is Outcome.REJECTED)
+    end = record.tree.nodes[0].token_id
+    events = from_round(target, drafter_for, trace, config, record.index, {0: 0.0}, {end})
+    assert record.verdicts[0].acceptance_prob > 0
+    assert [type(event) for event in events] == [Round, FinishReason]
+    assert (events[0].emitted_ids, events[0].extra) == ((end,), None)
+    assert events[1] is FinishReason.END_OF_SEQUENCE
+
+
+def test_the_clock_and_the_index_go_on_and_the_limit_counts_the_whole_text(
+    target, drafter_for, whole
+):
+    config, trace = whole(*CHAIN, temperature=0.9)
+    index = len(trace.rounds) - 1
+    longer = dataclasses.replace(config, max_new_tokens=30)
+    departure = Departure.of(trace, index, {})
+    rounds = from_round(target, drafter_for, trace, longer, index)[:-1]
+    assert departure.seconds == pytest.approx(
+        trace.prefill.seconds + sum(each.seconds for each in trace.rounds[:-1])
+    )
+    assert rounds[0].spans[0].start == departure.seconds
+    assert [each.index for each in rounds] == list(range(index, index + len(rounds)))
+    assert len(departure.written) + sum(len(each.emitted_ids) for each in rounds) == 30
+
+
+def test_the_end_of_a_trace_is_a_departure_too(target, drafter_for, whole):
+    config, trace = whole(*CHAIN, temperature=0.9)
+    longer = dataclasses.replace(config, max_new_tokens=40)
+    departure = Departure.of(trace, len(trace.rounds), {})
+    assert departure.written == trace.emitted_ids
+    events = run(target, drafter_for(longer, PROMPT), longer, (), departure)
+    assert sum(len(each.emitted_ids) for each in events[:-1]) == 40 - 24
