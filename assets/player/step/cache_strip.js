@@ -1,0 +1,64 @@
+// The target's key-value cache around one round: committed slots, then the root's and the tree's.
+// Knows a round and a moment; draws plain elements.
+
+import { element, setText } from "../dom.js";
+import { tokenLabel } from "../tooltip.js";
+
+const SHOWN_COMMITTED = 12;
+
+export class CacheStrip {
+  constructor(box, words, { onSelect }) {
+    this.box = box;
+    this.words = words;
+    box.addEventListener("click", (event) => {
+      const slot = event.target.closest("[data-node]");
+      if (slot) onSelect(Number(slot.dataset.node));
+    });
+  }
+
+  draw(trace, round, moment, node) {
+    const [committed, added] = round.record.cache;
+    const isRun = moment.phase !== "draft";
+    const isSettled = moment.phase === "commit";
+    const cells = committedCells(committed);
+    if (isRun) cells.push(slot("root kept", "root", "the last committed token: its slot stays"));
+    if (isRun) cells.push(...round.indices.map((index) => treeSlot(trace, round, index, isSettled, node)));
+    const riding = added - 1 - round.indices.length;
+    if (isRun && riding > 0) cells.push(slot("dropped", `+${riding}`, `${riding} extra queries ride along; their slots are always dropped`));
+    this.box.replaceChildren(...cells);
+    setText(this.words, wordsOf(round, moment));
+  }
+}
+
+function committedCells(count) {
+  const shown = Math.min(count, SHOWN_COMMITTED);
+  const cells = Array.from({ length: shown }, () => slot("committed", "", "committed"));
+  if (count > shown) cells.unshift(element("span", "more", `${count - shown} +`));
+  return cells;
+}
+
+function treeSlot(trace, round, index, isSettled, node) {
+  const rank = round.accepted.indexOf(index);
+  const isMoved = rank >= 0 && rank !== index;
+  const state = !isSettled ? "speculative" : rank < 0 ? "dropped" : isMoved ? "kept moved" : "kept";
+  const text = tokenLabel(trace.text(round.tokenId(index)));
+  const fate = { speculative: "speculative", dropped: "rolled back", kept: "kept", "kept moved": `kept, moved ${index - rank} to the left` }[state];
+  const cell = slot(state, text, `slot of ${text}: ${fate}`);
+  cell.dataset.node = String(index);
+  cell.classList.toggle("is-selected", index === node);
+  return cell;
+}
+
+function slot(state, text, title) {
+  const cell = element("span", `slot ${state}`, text);
+  cell.title = title;
+  return cell;
+}
+
+function wordsOf(round, { phase }) {
+  const [committed, added, dropped] = round.record.cache;
+  if (phase === "draft") return `${committed} committed slots; the target has not run yet`;
+  if (phase !== "commit") return `${committed} committed, ${added} speculative`;
+  const moved = round.accepted.filter((node, rank) => node !== rank).length;
+  return `${committed} committed, ${added - dropped} kept${moved ? ` (${moved} moved)` : ""}, ${dropped} rolled back`;
+}

@@ -1,0 +1,31 @@
+// The last runs of this browser, kept in it so that an address survives a reload.
+// Knows files as blobs; where the browser keeps nothing (private windows), nothing is kept.
+
+const DATABASE = "specviz";
+const STORE = "runs";
+const MOST = 8;
+
+export async function keepRun(id, blob) {
+  await change((store) => store.put({ id, blob, kept: Date.now() }));
+  const runs = (await change((store) => store.getAll())) ?? [];
+  const old = runs.sort((a, b) => b.kept - a.kept).slice(MOST);
+  for (const run of old) await change((store) => store.delete(run.id));
+}
+
+// The blob of a kept run, or null.
+export async function keptRun(id) {
+  return (await change((store) => store.get(id)))?.blob ?? null;
+}
+
+function change(ask) {
+  return new Promise((resolve) => {
+    const opening = indexedDB.open(DATABASE, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore(STORE, { keyPath: "id" });
+    opening.onerror = () => resolve(null);
+    opening.onsuccess = () => {
+      const request = ask(opening.result.transaction(STORE, "readwrite").objectStore(STORE));
+      request.onsuccess = () => (opening.result.close(), resolve(request.result));
+      request.onerror = () => (opening.result.close(), resolve(null));
+    };
+  });
+}

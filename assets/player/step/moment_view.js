@@ -1,0 +1,137 @@
+// The views of one moment: tree, walk, laws, residual, mask, cache. Draws each chart only when what
+// it shows has changed. Knows the step cursor's round and moment; decides nothing.
+
+import { Chart } from "../charts.js";
+import { ROOT } from "../cursor.js";
+import { element, setText } from "../dom.js";
+import { verdictSentence } from "../inspector.js";
+import { Remarks } from "../remarks.js";
+import { tokenLabel } from "../tooltip.js";
+import { CacheStrip } from "./cache_strip.js";
+import { lawNumbers } from "./law_numbers.js";
+import { stageOf } from "./moments.js";
+import { residualNote, StepTable } from "./step_table.js";
+import { treeAt } from "./tree_moment.js";
+
+const RING = 11; // pixels
+
+export class MomentView {
+  constructor(refs, theme, { onSelect, glossary }) {
+    Object.assign(this, { refs, theme });
+    const select = (node) => typeof node === "number" && node !== ROOT && onSelect(node);
+    this.tree = new Chart(refs.stepTree, theme, select);
+    this.bars = new Chart(refs.stepBars, theme, select);
+    this.residual = new Chart(refs.stepResidual, theme);
+    this.mask = new Chart(refs.stepMask, theme, select);
+    this.table = new StepTable(refs.stepTable, { onSelect });
+    this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
+    this.remarks = new Remarks(refs.stepRemarks, glossary);
+    this.clear();
+  }
+
+  clear() {
+    for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.remarks]) part.clear();
+    this.forget();
+  }
+
+  // Everything is drawn anew: another theme, another size.
+  forget() {
+    this.drawn = {};
+  }
+
+  // True where a part's picture differs from the one that it last drew.
+  isNew(part, key) {
+    if (this.drawn[part] === key) return false;
+    this.drawn[part] = key;
+    return true;
+  }
+
+  draw(trace, cursor) {
+    const { current: round, moments, at, moment } = cursor;
+    const node = standing(moments, at);
+    this.drawTree(round, cursor, node);
+    if (this.isNew("mask", cursor.round)) {
+      this.mask.draw(round.maskFigure);
+      this.remarks.draw(trace, round.remarks);
+    }
+    this.table.draw(trace, round, moments, at);
+    this.drawNotes(round, moment);
+    this.drawLaws(trace, round, cursor.round, node);
+    this.cache.draw(trace, round, moment, cursor.node);
+  }
+
+  drawTree(round, cursor, node) {
+    const stage = (each) => stageOf(round, cursor.moments, cursor.at, each);
+    const { data, layout } = treeAt(round.treeFigure, stage);
+    this.tree.draw({ data, layout: { ...layout, shapes: this.ring(data, cursor.node ?? node) } });
+    setText(this.refs.stepTreeTitle, `Draft tree · ${treeWords(cursor.moment, round)}`);
+  }
+
+  ring(data, node) {
+    for (const { customdata, x, y, mode } of data) {
+      const at = mode === "markers" ? (customdata ?? []).indexOf(node) : -1;
+      if (at < 0) continue;
+      const size = { xsizemode: "pixel", ysizemode: "pixel", x0: -RING, x1: RING, y0: -RING, y1: RING };
+      return [{ type: "circle", ...size, xanchor: x[at], yanchor: y[at], line: { width: 2, color: this.theme.selectColour } }];
+    }
+    return [];
+  }
+
+  drawNotes(round, { node }) {
+    const { refs } = this;
+    const note = residualNote(round, node);
+    refs.stepResidualNote.hidden = !note;
+    setText(refs.stepResidualNote, note);
+    const unreached = round.outcomes.filter((outcome) => outcome === "unreached").length;
+    refs.stepUnreached.hidden = !unreached;
+    setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: the walk did not come that way`);
+  }
+
+  drawLaws(trace, round, index, node) {
+    const { refs } = this;
+    if (!this.isNew("laws", `${index} ${node}`)) return;
+    const figure = node === null ? null : round.barsFigure(node);
+    if (figure) this.bars.draw(withoutHeading(figure));
+    else this.bars.clear();
+    setText(refs.stepBarsNote, figure?.layout.annotations[0].text ?? "");
+    refs.stepBarsTitle.replaceChildren(
+      ...(node === null ? ["Target p against draft q"] : [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${verdictSentence(round, node, trace.isGreedy)}`]),
+    );
+    const parent = round.parentOf(node);
+    this.drawResidual(round, parent);
+    const position = round.record.positions.find((each) => each.parent === parent);
+    refs.stepNumbers.replaceChildren(...lawNumbers(position));
+  }
+
+  drawResidual(round, parent) {
+    const figure = round.residualFigure(parent);
+    const { stepNoResidual } = this.refs;
+    stepNoResidual.hidden = Boolean(figure);
+    if (figure) return this.residual.draw(figure);
+    this.residual.clear();
+    setText(stepNoResidual, "Nothing was drafted here, so nothing was taken away from p.");
+  }
+}
+
+// The node whose laws are shown: the cursor's, else the one that was judged last, else the first.
+function standing(moments, at) {
+  const isOf = ({ phase }) => phase === "judge" || phase === "resample";
+  if (isOf(moments[at])) return moments[at].node;
+  const before = moments.slice(0, at).findLast(isOf);
+  return (before ?? moments.find(isOf))?.node ?? null;
+}
+
+function treeWords({ phase, level, node }, round) {
+  const drafted = round.outcomes.length;
+  return {
+    draft: level ? `level ${level} is drafted` : "nothing was drafted",
+    verify: `one target forward judges ${drafted ? `all ${drafted}` : "the root alone"}`,
+    judge: `examining depth ${round.record.nodes.depth[node]}`,
+    resample: round.extraKind === "bonus" ? "a leaf was reached: the target adds a bonus token" : "all failed here: the target draws the recovered token",
+    commit: round.counts,
+  }[phase];
+}
+
+function withoutHeading({ data, layout }) {
+  return { data, layout: { ...layout, annotations: layout.annotations.slice(1), margin: { ...layout.margin, t: 26 } } };
+}

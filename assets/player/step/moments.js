@@ -1,0 +1,44 @@
+// The moments of one round, in the order in which they happen: what a debugger steps through.
+// Knows a round's record; knows no view.
+//
+// draft: one moment per level of the tree; verify: the target's one forward; judge: one per node
+// that was examined; resample: the token that the target adds; commit: the cache is brought in order.
+
+import { EXTRA } from "../cursor.js";
+
+export const PHASES = ["draft", "verify", "judge", "resample", "commit"];
+export const PHASE_WORDS = {
+  draft: "draft",
+  verify: "verify",
+  judge: "accept/reject",
+  resample: "resample",
+  commit: "commit",
+};
+
+export function momentsOf(round) {
+  const { depth } = round.record.nodes;
+  const levels = Math.max(0, ...depth);
+  const moments = [];
+  for (let level = 1; level <= levels; level += 1) {
+    moments.push({ phase: "draft", level, node: depth.indexOf(level) });
+  }
+  if (!levels) moments.push({ phase: "draft", level: 0, node: null });
+  moments.push({ phase: "verify", node: null });
+  for (const node of round.stops) {
+    moments.push({ phase: node === EXTRA ? "resample" : "judge", node });
+  }
+  moments.push({ phase: "commit", node: null });
+  return moments;
+}
+
+// Where a node of the round stands at a moment: absent, drafted, judged (its outcome then shows).
+export function stageOf(round, moments, at, node) {
+  const { phase, level } = moments[at];
+  if (phase === "draft" && node !== EXTRA) {
+    return round.record.nodes.depth[node] <= level ? "drafted" : "absent";
+  }
+  const own = moments.findIndex((each) => each.node === node && each.phase !== "draft");
+  if (node === EXTRA) return own >= 0 && own <= at ? "judged" : "absent";
+  if (own >= 0) return own <= at ? "judged" : "drafted";
+  return phase === "resample" || phase === "commit" ? "judged" : "drafted"; // never examined
+}

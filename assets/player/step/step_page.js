@@ -1,0 +1,196 @@
+// The debugger: one run, one moment of it, every view of that moment.
+// Knows the run, the step cursor and its views; where runs come from does not concern it.
+
+import { option, setParts, setText } from "../dom.js";
+import { EXTRA } from "../cursor.js";
+import { Frame } from "../frame.js";
+import { Ribbon } from "../ribbon.js";
+import { Strip } from "../strip.js";
+import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
+import { MomentView } from "./moment_view.js";
+import { PHASES, PHASE_WORDS } from "./moments.js";
+import { originSentence } from "./origin.js";
+import { StepCursor } from "./step_cursor.js";
+import { StepPlayback } from "./step_playback.js";
+import { StopList } from "./stop_list.js";
+import { WhatIf } from "./what_if.js";
+
+export class StepPage {
+  // `ask(name, question)` asks the server; `onMove` hears of every move.
+  constructor(refs, theme, { ask, onMove, glossary }) {
+    Object.assign(this, { refs, theme, onMove });
+    this.trace = null;
+    this.isShown = false;
+    this.frame = new Frame(() => this.draw());
+    this.cursor = new StepCursor(() => this.moved());
+    this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
+    this.axis = AXES[0];
+    const toNode = (node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
+    this.view = new MomentView(refs, theme, { onSelect: toNode, glossary });
+    this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
+    this.whatIf = new WhatIf(refs, ask);
+    this.strip = new Strip(refs.stepStrip, {
+      onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
+      onResize: () => this.frame.ask(),
+      theme,
+    });
+    this.text = new Ribbon(refs.stepText, {
+      onSelect: (at) => this.still(() => this.cursor.toToken(at)),
+      onHover: (at) => this.hovered(at),
+    });
+    this.wire();
+  }
+
+  wire() {
+    const { refs, cursor } = this;
+    const on = (ref, action) => ref.addEventListener("click", () => this.still(action));
+    on(refs.stepFirst, () => cursor.toFirst());
+    on(refs.stepLast, () => cursor.toLast());
+    on(refs.stepBack, () => cursor.step(-1));
+    on(refs.stepForward, () => cursor.step(1));
+    on(refs.stepRoundBack, () => cursor.stepRound(-1));
+    on(refs.stepRoundForward, () => cursor.stepRound(1));
+    on(refs.stepFollow, () => cursor.setFollowing(!cursor.isFollowing));
+    refs.stepPhases.append(...PHASES.map((phase) => this.phase(phase)));
+    refs.stepAxis.append(...AXES.map((axis) => option(axis.name, axis.title)));
+    refs.stepAxis.addEventListener("change", () => this.chooseAxis(refs.stepAxis.value));
+    refs.stepGo.addEventListener("keydown", (event) => event.key === "Enter" && this.goTo(refs.stepGo));
+  }
+
+  phase(name) {
+    const item = document.createElement("li");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = PHASE_WORDS[name];
+    button.dataset.phase = name;
+    button.addEventListener("click", () => this.still(() => this.cursor.toPhase(name)));
+    item.append(button);
+    return item;
+  }
+
+  // A move by hand ends the play.
+  still(action) {
+    this.playback.pause();
+    action();
+  }
+
+  chooseAxis(name) {
+    this.axis = AXES.find((axis) => axis.name === name) ?? AXES[0];
+    this.refs.stepAxis.value = this.axis.name;
+    this.frame.ask();
+  }
+
+  goTo(field) {
+    const place = Number(field.value);
+    const holds = field.value.trim() !== "" && Number.isFinite(place) && this.trace?.rounds.length > 0;
+    field.setAttribute("aria-invalid", String(!holds));
+    if (holds) this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
+  }
+
+  // ---- the run
+
+  show(trace) {
+    this.playback.pause();
+    this.trace = trace;
+    this.stops.clear();
+    this.view.clear();
+    this.whatIf.clear();
+    this.text.clear();
+    this.started = null;
+    this.cursor.show(trace);
+  }
+
+  // The run went on.
+  grew() {
+    if (!this.isShown) return;
+    this.cursor.follow();
+    this.frame.ask();
+  }
+
+  setShown(isShown) {
+    this.isShown = isShown;
+    if (isShown) this.repaint();
+    else this.playback.pause();
+  }
+
+  repaint() {
+    this.view.forget();
+    this.frame.ask();
+  }
+
+  moved() {
+    this.frame.ask();
+    if (this.isShown) this.onMove();
+  }
+
+  // ---- drawing
+
+  draw() {
+    const { trace, cursor, refs } = this;
+    if (!this.isShown) return;
+    const round = cursor.current;
+    refs.stepEmpty.hidden = Boolean(round);
+    refs.step.classList.toggle("is-empty", !round);
+    if (!round) return setText(refs.stepEmpty, emptyWords(trace));
+    this.drawTransport(round);
+    this.drawText(round);
+    this.stops.draw(trace);
+    this.view.draw(trace, cursor);
+    this.whatIf.draw(trace, cursor);
+  }
+
+  drawTransport(round) {
+    const { trace, cursor, refs, axis } = this;
+    const { moments, at } = cursor;
+    const ends = trace.rounds.map((each, index) => axis.end(each, index));
+    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends });
+    const words = placeWords(axis, trace, cursor.round);
+    this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}`);
+    const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
+    setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1} of ${moments.length}${place}`);
+    for (const button of refs.stepPhases.querySelectorAll("button")) {
+      const own = button.dataset.phase;
+      button.disabled = !moments.some((each) => each.phase === own);
+      if (own === cursor.moment.phase) button.setAttribute("aria-current", "step");
+      else button.removeAttribute("aria-current");
+    }
+    refs.stepFollow.hidden = !trace.isLive;
+    refs.stepFollow.setAttribute("aria-pressed", String(cursor.isFollowing));
+  }
+
+  drawText(round) {
+    const { trace, text, cursor } = this;
+    if (this.started !== trace.header) {
+      this.started = trace.header;
+      text.start(trace.header.prompt);
+    }
+    text.grow(trace.tokens.speculative);
+    const isCommitted = cursor.moment.phase === "commit";
+    const selected = cursor.node === null ? -1 : trace.tokenOf(cursor.round, cursor.node);
+    text.mark(selected, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
+    text.reveal();
+    this.hovered(-1);
+  }
+
+  // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
+  emittedSoFar(round) {
+    const { moments, at } = this.cursor;
+    const judged = moments.slice(0, at + 1).map((each) => each.node);
+    const accepted = round.accepted.filter((node) => judged.includes(node)).length;
+    const isDrawn = moments.slice(0, at + 1).some((each) => each.phase === "resample");
+    return round.firstToken + (moments[at].phase === "draft" ? 0 : accepted + (isDrawn ? 1 : 0));
+  }
+
+  // Where a token of the text came from: the one under the pointer, else the one under the cursor.
+  hovered(at) {
+    const { trace, cursor, refs } = this;
+    const own = cursor.node === null || !trace ? -1 : trace.tokenOf(cursor.round, cursor.node ?? EXTRA);
+    const token = trace?.tokens.speculative[at >= 0 ? at : own];
+    setText(refs.stepOrigin, token ? originSentence(trace, token) : "click a token: where did it come from?");
+  }
+}
+
+function emptyWords(trace) {
+  if (trace?.header) return "This run has no rounds yet.";
+  return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
+}

@@ -1,0 +1,56 @@
+// Plays a run moment by moment at a chosen pace. Knows the step cursor only.
+
+import { option } from "../dom.js";
+
+const PACES = [1, 2, 5, 20];
+
+export class StepPlayback {
+  constructor(cursor, button, menu) {
+    Object.assign(this, { cursor, button, menu });
+    this.timer = null;
+    menu.append(...PACES.map((pace) => option(String(pace), `${pace}/s`)));
+    menu.value = "2";
+    menu.addEventListener("change", () => this.isPlaying && this.play());
+    button.addEventListener("click", () => this.toggle());
+  }
+
+  get isPlaying() {
+    return this.timer !== null;
+  }
+
+  toggle() {
+    if (this.isPlaying) this.pause();
+    else this.play();
+  }
+
+  // From the start again where the run is at its end.
+  play() {
+    const { cursor } = this;
+    if (!cursor.current) return;
+    this.pause();
+    if (this.isAtEnd) cursor.toFirst();
+    this.timer = window.setInterval(() => this.tick(), 1000 / Number(this.menu.value));
+    this.show();
+  }
+
+  pause() {
+    window.clearInterval(this.timer);
+    this.timer = null;
+    this.show();
+  }
+
+  tick() {
+    if (this.isAtEnd) return this.pause();
+    this.cursor.step(1);
+  }
+
+  get isAtEnd() {
+    const { trace, round, at, moments } = this.cursor;
+    return round === trace.rounds.length - 1 && at === moments.length - 1;
+  }
+
+  show() {
+    this.button.classList.toggle("is-playing", this.isPlaying);
+    this.button.setAttribute("aria-label", this.isPlaying ? "Pause" : "Play");
+  }
+}

@@ -1,0 +1,168 @@
+// "Stop at": which rules are on, how often each matches, and the way to the next match.
+// Knows rules and the run's rounds; the step cursor does the moving.
+
+import { element, setText } from "../dom.js";
+import { tokenLabel } from "../tooltip.js";
+import { Matches, RULES } from "./stop_rules.js";
+
+const MOST_LISTED = 400;
+
+export class StopList {
+  constructor(refs, cursor, onChange) {
+    Object.assign(this, { refs, cursor, onChange });
+    this.rows = RULES.map((rule) => this.row(rule));
+    refs.stopRules.append(...this.rows.map((row) => row.item));
+    refs.nextMatch.addEventListener("click", () => this.step(1));
+    refs.previousMatch.addEventListener("click", () => this.step(-1));
+    refs.matches.addEventListener("click", (event) => this.jump(event));
+    this.clear();
+  }
+
+  row(rule) {
+    const item = element("li");
+    const label = element("label");
+    const box = element("input");
+    box.type = "checkbox";
+    box.checked = rule.name === "rejection";
+    box.dataset.rule = rule.name;
+    label.append(box, element("span", "", rule.title));
+    const row = { rule, item, box, count: element("span", "count") };
+    item.append(label);
+    if ("value" in rule) item.append(this.field(row));
+    item.append(row.count);
+    box.addEventListener("change", () => this.changed());
+    return row;
+  }
+
+  field(row) {
+    const { rule } = row;
+    row.input = element("input", rule.isText ? "wide" : "");
+    row.input.type = "text";
+    row.input.inputMode = rule.isText ? "text" : "decimal";
+    row.input.value = String(rule.value);
+    row.input.placeholder = rule.isText ? "text or id" : "";
+    row.input.setAttribute("aria-label", `${rule.title} value`);
+    row.input.addEventListener("input", () => {
+      row.matches = null;
+      if (rule.isText) row.box.checked = row.input.value !== "";
+      this.changed();
+    });
+    return row.input;
+  }
+
+  clear() {
+    for (const row of this.rows) row.matches = null;
+    this.listed = null;
+  }
+
+  changed() {
+    this.listed = null;
+    this.onChange();
+  }
+
+  value({ rule, input }) {
+    if (!input) return null;
+    if (rule.isText) return input.value;
+    const number = Number(input.value);
+    const holds = input.value.trim() !== "" && number >= rule.low && number <= rule.high;
+    input.setAttribute("aria-invalid", String(!holds));
+    input.title = holds ? "" : `from ${rule.low} to ${rule.high}`;
+    return holds ? number : null;
+  }
+
+  // Every match of the rules that are on, in the order of the run.
+  get all() {
+    const found = new Map();
+    for (const row of this.rows) {
+      if (!row.box.checked || !row.matches) continue;
+      for (const match of row.matches.found) found.set(`${match.round} ${match.node}`, match);
+    }
+    return [...found.values()].sort((a, b) => a.round - b.round || this.place(a) - this.place(b));
+  }
+
+  place({ round, node }) {
+    return this.cursor.trace.rounds[round].stops.indexOf(node);
+  }
+
+  step(by) {
+    const { cursor } = this;
+    const here = cursor.round * 1000 + this.standing;
+    const spot = (match) => match.round * 1000 + this.place(match);
+    const matches = this.all;
+    const next = by > 0 ? matches.find((each) => spot(each) > here) : matches.findLast((each) => spot(each) < here);
+    if (next) cursor.toNode(next.round, next.node);
+  }
+
+  // Among the round's stops: before the first of them while it is still being drafted.
+  get standing() {
+    const { moments, at, current } = this.cursor;
+    const stops = moments.slice(0, at + 1).filter((each) => each.phase === "judge" || each.phase === "resample");
+    const isOn = moments[at]?.phase === "judge" || moments[at]?.phase === "resample";
+    return stops.length - (isOn || !current ? 1 : 0.5);
+  }
+
+  jump(event) {
+    const button = event.target.closest("button[data-at]");
+    const match = button && this.all[Number(button.dataset.at)];
+    if (match) this.cursor.toNode(match.round, match.node);
+  }
+
+  draw(trace) {
+    for (const row of this.rows) this.count(row, trace);
+    const matches = this.all;
+    const { round, node } = this.cursor;
+    const at = matches.findIndex((each) => each.round === round && each.node === node);
+    for (const name of ["nextMatch", "previousMatch"]) this.refs[name].disabled = matches.length === 0;
+    setText(this.refs.matchWord, words(matches.length, at, this.rows.some((row) => row.box.checked)));
+    this.list(trace, matches, at);
+  }
+
+  count(row, trace) {
+    const value = this.value(row);
+    if (row.input && value === null) row.matches = null;
+    else {
+      row.matches ??= new Matches(row.rule, value);
+      row.matches.grow(trace);
+    }
+    setText(row.count, row.matches ? String(row.matches.found.length) : "–");
+  }
+
+  list(trace, matches, at) {
+    const state = `${matches.length} ${this.rows.map((row) => row.box.checked + (row.input?.value ?? "")).join()}`;
+    if (this.listed !== state) {
+      this.listed = state;
+      const shown = matches.slice(0, MOST_LISTED).map((match, index) => listed(trace, match, index));
+      this.refs.matches.replaceChildren(...shown);
+    }
+    this.refs.matches.querySelector("[aria-current]")?.removeAttribute("aria-current");
+    const here = this.refs.matches.querySelector(`[data-at="${at}"]`);
+    here?.setAttribute("aria-current", "true");
+    if (here) keepInView(this.refs.matches, here);
+  }
+}
+
+function keepInView(box, item) {
+  const top = item.offsetTop - box.offsetTop;
+  if (top < box.scrollTop || top + item.offsetHeight > box.scrollTop + box.clientHeight) {
+    box.scrollTop = top - box.clientHeight / 2;
+  }
+}
+
+function listed(trace, { round, node }, index) {
+  const item = element("li");
+  const button = element("button", "match");
+  button.type = "button";
+  button.dataset.at = String(index);
+  const { outcomes, extraKind } = trace.rounds[round];
+  const outcome = outcomes[node] ?? extraKind;
+  button.append(element("span", "hint", `round ${round + 1}`), element("b", "", tokenLabel(trace.text(trace.rounds[round].tokenId(node)))));
+  button.append(element("span", `verdict ${outcome}`, outcome));
+  item.append(button);
+  return item;
+}
+
+function words(count, at, isOn) {
+  if (!isOn) return "choose what to stop at";
+  if (!count) return "no match in this run";
+  return at < 0 ? `${count} ${count === 1 ? "match" : "matches"}` : `match ${at + 1} of ${count}`;
+}

@@ -1,0 +1,68 @@
+// What a debugger may stop at: each rule says of one stop of a round whether it matches.
+// A stop is an examined node or the extra token. Knows records only; nothing of the page.
+
+import { EXTRA } from "../cursor.js";
+
+// `value`: what the rule compares with, entered by the person; `low` and `high` bound it.
+export const RULES = [
+  { name: "rejection", title: "rejection", holds: (at) => at.outcome === "rejected" },
+  { name: "recovered", title: "recovered token", holds: (at) => at.extra === "recovered" },
+  { name: "bonus", title: "bonus token", holds: (at) => at.extra === "bonus" },
+  { name: "over", title: "q > p", holds: (at) => at.isNode && at.q > at.p },
+  {
+    name: "tie", title: "near tie |u − p/q| <", value: 0.05, low: 0, high: 1,
+    holds: (at, value) => at.isNode && at.u !== null && Math.abs(at.u - at.p / at.q) < value,
+  },
+  { name: "depth", title: "depth", value: 3, low: 1, high: 32, holds: (at, value) => at.isNode && at.depth === value },
+  { name: "entropy", title: "entropy of p >", value: 2, low: 0, high: 20, holds: (at, value) => at.entropy > value },
+  { name: "argmax", title: "favourites differ", holds: (at) => at.isNode && at.draftBest !== null && at.draftBest !== at.targetBest },
+  {
+    name: "token", title: "token", value: "", isText: true,
+    holds: (at, value) => value !== "" && (at.text.includes(value) || String(at.id) === value),
+  },
+];
+
+// Everything that rules ask about one stop.
+export function factsOf(trace, round, node) {
+  const { record } = round;
+  const id = round.tokenId(node);
+  const isNode = node !== EXTRA;
+  const parent = isNode ? record.nodes.parent[node] : round.extra.parent;
+  const position = record.positions.find((each) => each.parent === parent);
+  const shared = { id, text: trace.text(id), isNode, entropy: position?.entropy ?? 0, extra: isNode ? null : round.extraKind };
+  if (!isNode) return shared;
+  const { p, residual, q, u, outcome, raw_p, raw_q } = round.verdict(node);
+  const compared = trace.isGreedy ? { p: raw_p, q: raw_q } : { p: residual ?? p, q };
+  return {
+    ...shared, ...compared, outcome, depth: record.nodes.depth[node],
+    u: trace.isGreedy ? null : u,
+    targetBest: best(position?.id, position?.raw_p),
+    draftBest: best(position?.id, position?.raw_q),
+  };
+}
+
+function best(ids, probs) {
+  if (!ids || !probs?.length) return null;
+  return ids[probs.indexOf(Math.max(...probs))];
+}
+
+// All stops of the run that match a rule, in order: [{round, node}]. Grows with a live run.
+export class Matches {
+  constructor(rule, value) {
+    this.rule = rule;
+    this.value = value;
+    this.found = [];
+    this.seen = 0;
+  }
+
+  grow(trace) {
+    for (; this.seen < trace.rounds.length; this.seen += 1) {
+      const round = trace.rounds[this.seen];
+      for (const node of round.stops) {
+        const facts = factsOf(trace, round, node);
+        if (this.rule.holds(facts, this.value)) this.found.push({ round: this.seen, node });
+      }
+    }
+    return this.found;
+  }
+}
