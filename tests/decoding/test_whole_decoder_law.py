@@ -24,7 +24,7 @@ from tests.decoding.tiny_parts import pair_for, parts_for
 
 PROMPT = (0, 2, 1, 0, 2)
 LENGTH = 4
-SAMPLES = 2500
+SAMPLES = 800  # wrong residuals, shared or unprocessed draws lie beyond 4 deviations by then
 
 
 def logits_after(model, tokens):
@@ -141,6 +141,26 @@ def test_the_recorded_q_is_the_law_that_the_tokens_were_drawn_from(method, kind)
     for token, prob in expected.items():
         deviation = math.sqrt(1500 * prob * (1 - prob)) + 1e-9
         assert abs(counts.get(token, 0) - 1500 * prob) < 4 * deviation
+
+
+def test_siblings_and_cousins_are_drawn_apart():
+    """Two draws from one law are alike with probability sum q^2, under one parent or two."""
+    config = config_of(DRAFTERS["draft-tree"], ProposalKind.IID, draft_length=2, temperature=1.0)
+    draft = TableModel(2, vocab=6)
+    alike, expected, spread = 0, 0.0, 0.0
+    for seed in range(300):
+        setting = replace(config, branching=(2, 1), seed=seed)
+        setup = Setup(TableModel(1, vocab=6), Parts(draft=draft), setting, 64)
+        proposal = make_drafter(setup).propose(PROMPT, 2, 0)
+        first, second, *children = proposal.token_ids.tolist()
+        alike += first == second
+        share = float(proposal.laws[0].square().sum())
+        expected, spread = expected + share, spread + share * (1 - share)
+        if first == second:  # then both children come from one law, too
+            alike += children[0] == children[1]
+            share = float(proposal.laws[1].square().sum())
+            expected, spread = expected + share, spread + share * (1 - share)
+    assert abs(alike - expected) < 4 * math.sqrt(spread)
 
 
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
