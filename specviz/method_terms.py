@@ -78,6 +78,12 @@ METHOD_TERMS = (
         "that fit behind the text are verified as guesses.",
     ),
     Term(
+        "lookahead_guess",
+        "guess (lookahead)",
+        "An n-gram of the pool that begins with the last token of the text. Its other tokens are "
+        "verified as a draft; at most G of them are in one round.",
+    ),
+    Term(
         "vocabulary_share",
         "shared vocabulary",
         "The tokens that mean the same bytes in two vocabularies. Only these can a draft with "

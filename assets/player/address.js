@@ -1,6 +1,8 @@
 // The setting in the address bar: a link reproduces a race.
 // Knows the names of the parameters; bounds and menus come from the server's setup.
 
+import { branchingBreach, numberBreach } from "./field_rule.js";
+
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 
 // parameter in the address -> field of the form
@@ -21,7 +23,6 @@ const NAMES = {
   dtype: "dtype",
 };
 const OPTION = "option-"; // before the name of an option that only one method has
-const BRANCHING = /^\s*(0*[1-9]\d*\s*(,\s*0*[1-9]\d*\s*)*)?$/;
 const OURS = new Set([...Object.keys(NAMES), "task", "prompt", "text"]);
 
 export class Address {
@@ -64,7 +65,7 @@ export class Address {
     for (const [parameter, text] of given) {
       if (!parameter.startsWith(OPTION)) continue;
       const option = known.find((each) => OPTION + each.name === parameter);
-      const problem = option ? within(option.low, option.high, true, text) : "is no option of this method";
+      const problem = option ? got(numberBreach([option.low, option.high, true], text), text) : "is no option of this method";
       if (problem) problems.push(`${brief(parameter)} ${problem}`);
       else values[option.name] = text;
     }
@@ -96,12 +97,9 @@ export class Address {
       const names = this.setup[menu].map((each) => each.name);
       return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
     }
-    if (field === "branching") {
-      const rule = "must be integers with commas, such as 3,2";
-      return BRANCHING.test(text) ? "" : `${rule}, got “${brief(text)}”`;
-    }
+    if (field === "branching") return got(branchingBreach(text), text);
     const bounds = this.setup.bounds[field];
-    return bounds ? within(...bounds, text) : "";
+    return bounds ? got(numberBreach(bounds, text), text) : "";
   }
 
   // The address of the present setting, whole: later defaults may change.
@@ -131,10 +129,8 @@ export class Address {
   }
 }
 
-function within(low, high, isWhole, text) {
-  const number = Number(text);
-  const holds = text.trim() !== "" && number >= low && number <= high && (!isWhole || Number.isInteger(number));
-  return holds ? "" : `must be from ${low} to ${high}, got “${brief(text)}”`;
+function got(breach, text) {
+  return breach && `${breach}, got “${brief(text)}”`;
 }
 
 function brief(text) {

@@ -1,5 +1,6 @@
 // The one linked cursor: which round, and which stop in it, every view highlights.
-// Knows the order of stops in a trace; knows no view. While following, it stands on the newest stop.
+// Knows the order of stops in a trace; knows no view. While following, it stands on the newest stop;
+// once the race has ended, on the round that tells most.
 //
 // A stop is a node that was examined, in the order of examination, or the extra token (EXTRA).
 // A click may also select a node that was never examined; stepping goes on from the round's start.
@@ -24,9 +25,11 @@ export class Cursor {
     return this.trace.rounds[this.round]?.stops ?? [];
   }
 
-  // Called when the trace grew.
+  // Called when the trace grew or ended: the newest round, or of an ended race the telling one.
   follow() {
-    if (this.isFollowing) this.place(this.trace.rounds.length - 1, null);
+    if (!this.isFollowing) return;
+    const { isLive, rounds, tellingRound } = this.trace;
+    this.place(isLive ? rounds.length - 1 : tellingRound, null);
   }
 
   setFollowing(isFollowing) {

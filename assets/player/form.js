@@ -1,6 +1,9 @@
 // The settings as a person edits them, and the errors beside them.
-// Knows the fields and what the server offers; judges nothing itself: the server names what is wrong.
+// Knows the fields and what the server offers. Numbers out of their bounds are told at once; whatever
+// else is wrong the server names.
 
+import { FieldChecks } from "./field_checks.js";
+import { numberBreach } from "./field_rule.js";
 import { setText } from "./dom.js";
 import { labelled } from "./labels.js";
 import { Menu } from "./menu.js";
@@ -37,14 +40,19 @@ export class Form {
     this.pairPart = new PairFields(refs, setup, {
       ask: () => ask(this.order),
       onOffer: (refusals) => this.methodPart.offer(refusals),
+      onReport: () => this.onChange(),
     });
+    this.checks = new FieldChecks(refs.form, () => this.checked);
     this.fillMenus();
     this.sliders = ["draft_length", "temperature", "max_new_tokens"].map(
       (name) => new Slider(refs[CONTROLS[name]], setup.bounds[name]),
     );
     this.picker = new PromptPicker(refs, setup.tasks, prompts, () => this.onChange());
     this.fields = { ...setup.defaults };
-    refs.method.addEventListener("change", () => this.onChange());
+    refs.method.addEventListener("change", () => {
+      this.onChange();
+      this.methodPart.reveal();
+    });
     refs.form.addEventListener("input", (event) => {
       if (event.target !== refs.prompt) this.onChange();
     });
@@ -60,6 +68,29 @@ export class Form {
 
   get method() {
     return this.methodPart.method;
+  }
+
+  get pair() {
+    return this.pairPart.pair;
+  }
+
+  // The fields with a rule: name, control, and what is wrong with a text, "" for nothing.
+  get checked() {
+    const bounded = Object.entries(this.setup.bounds).map(([name, bounds]) => {
+      return { name, control: this.refs[CONTROLS[name]], breach: (text) => numberBreach(bounds, text) };
+    });
+    return [...bounded, ...this.methodPart.checked];
+  }
+
+  // Why the chosen method cannot run on the chosen models, "" where it can.
+  get refusal() {
+    return this.methodPart.refusal;
+  }
+
+  // Whether it is plain that the server would say no; then the first such field has the focus.
+  refuses() {
+    if (this.refusal) return this.refs.method.focus(), true;
+    return this.checks.focusFirst();
   }
 
   // All settings as text, under the server's names (prompt, task and the method's options apart).
@@ -105,19 +136,15 @@ export class Form {
   // Each message goes beside the control it names first, or above the button.
   showError(text) {
     this.clearErrors();
-    const name = text.split(/[^a-z_]/, 1)[0];
-    const slots = [...this.refs.form.querySelectorAll("[data-error]")];
-    const slot = slots.find((each) => each.dataset.error.split(" ").includes(name));
+    const slot = this.checks.slotOf(text.split(/[^a-z_]/, 1)[0]);
     const shown = slot && !slot.closest("[hidden]:not(.error)") ? slot : this.refs.runError;
-    if (shown.closest("details")) shown.closest("details").open = true;
-    setText(shown, labelled(text, this.method?.options));
-    shown.hidden = false;
-    shown.closest(".field")?.classList.add("is-wrong");
+    this.checks.show(shown, labelled(text, this.method?.options));
     shown.scrollIntoView({ block: "nearest" });
   }
 
+  // Those that the fields themselves know of stay.
   clearErrors() {
-    for (const each of this.refs.form.querySelectorAll(".error:not([data-ref=methodRefusal])")) each.hidden = true;
-    for (const each of this.refs.form.querySelectorAll(".is-wrong")) each.classList.remove("is-wrong");
+    this.checks.clear([this.refs.methodRefusal]);
+    this.checks.showAll((sentence) => labelled(sentence, this.method?.options));
   }
 }

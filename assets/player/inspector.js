@@ -12,7 +12,7 @@ import { VerdictTable } from "./verdict_table.js";
 const RING = 11; // pixels
 
 export class Inspector {
-  constructor(refs, theme, { onSelect }) {
+  constructor(refs, theme, { glossary, onSelect }) {
     this.refs = refs;
     this.theme = theme;
     const select = (node) => typeof node === "number" && node !== ROOT && onSelect(node);
@@ -20,7 +20,7 @@ export class Inspector {
     this.bars = new Chart(refs.barsChart, theme, select);
     this.timeline = new Chart(refs.timelineChart, theme);
     this.table = new VerdictTable(refs.verdicts, { onSelect });
-    this.remarks = new Remarks(refs.remarks);
+    this.remarks = new Remarks(refs.remarks, glossary);
     this.clear();
   }
 
@@ -47,8 +47,10 @@ export class Inspector {
     this.drawn = `${index} ${look}`;
     this.shown = `${index} ${node} ${look}`;
     if (isNewRound) this.remarks.draw(trace, round.remarks);
-    const ring = this.ring(round.treeFigure, node);
-    if (isNewRound || this.tree.isStale) this.drawTree(round, index, ring, isRunning);
+    const isTreeDue = isNewRound || this.tree.isStale;
+    const figure = isTreeDue ? round.treeFigure : this.tree.figure;
+    const ring = this.ring(figure, node);
+    if (isTreeDue) this.drawTree(figure, `Round ${index + 1} · ${round.counts}`, ring, isRunning);
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
     if (isNewStop) this.drawTable(trace, round, node);
@@ -67,10 +69,9 @@ export class Inspector {
     this.timeline.draw(round.timelineFigure, isLazy);
   }
 
-  drawTree(round, index, shapes, isLazy = false) {
-    const { data, layout } = round.treeFigure;
+  drawTree({ data, layout }, title, shapes, isLazy) {
     this.tree.draw({ data, layout: { ...layout, shapes } }, isLazy);
-    this.refs.treeTitle.textContent = `Round ${index + 1} · ${round.counts}`;
+    this.refs.treeTitle.textContent = title;
   }
 
   // On a small screen the tree scrolls: to where the selected node is.
@@ -95,7 +96,7 @@ export class Inspector {
 
   drawTable(trace, round, node) {
     this.table.draw(trace, round, node);
-    const notes = [];
+    const notes = pointMassNotes(round);
     if (this.table.hasResidual) notes.push("* after a rejected sibling, p is what was left of it: the residual.");
     if (round.extraKind === "recovered" && !round.isTypical) notes.push("r: the probability with which the replacement was drawn from the residual.");
     setText(this.refs.residualNote, notes.join(" "));
@@ -125,11 +126,18 @@ function withoutHeading({ data, layout }) {
   return { data, layout: { ...layout, annotations, margin: { ...layout.margin, t: 26 } } };
 }
 
+// What q says where the rule takes every guess as certain.
+function pointMassNotes(round) {
+  if (!round.isPointMass || !round.outcomes.length) return [];
+  const rule = "for the rule each guess is a point mass (q = 1), accepted with probability p.";
+  return [round.hasConfidence ? `q: the draft’s own confidence; ${rule}` : `—: this draft gives no probabilities; ${rule}`];
+}
+
 // What happened to this token, in one line.
 export function verdictSentence(round, node, isGreedy = false) {
   if (node === EXTRA) {
     return {
-      recovered: round.isTypical ? "recovered: drawn from p itself, as if nothing had failed" : "recovered: drawn from what p has beyond q",
+      recovered: recovery(round),
       bonus: "bonus: every draft passed, the target adds one",
       first: "first: drawn from the target after the prompt",
     }[round.extraKind];
@@ -140,8 +148,13 @@ export function verdictSentence(round, node, isGreedy = false) {
     return outcome === "accepted" ? "accepted: it is the target’s favourite too" : "rejected: the target’s favourite is another";
   }
   if (round.isTypical) return `${outcome}: p is ${accept > 0 ? "above" : "below"} the threshold of typical acceptance`;
-  if (accept >= 1) return "accepted: p ≥ q, so any u accepts";
+  if (accept >= 1) return round.isPointMass ? "accepted: p is 1, so any u accepts" : "accepted: p ≥ q, so any u accepts";
   if (accept <= 0) return "rejected: p is 0 here, no u accepts";
   const relation = outcome === "accepted" ? "<" : "≥";
-  return `${outcome}: u ${probability(u)} ${relation} min(1, p/q) = ${probability(accept)}`;
+  return `${outcome}: u ${probability(u)} ${relation} ${round.isPointMass ? "p" : "min(1, p/q)"} = ${probability(accept)}`;
+}
+
+function recovery(round) {
+  if (round.isTypical) return "recovered: drawn from p itself, as if nothing had failed";
+  return round.isPointMass ? "recovered: drawn from p without the rejected guesses" : "recovered: drawn from what p has beyond q";
 }

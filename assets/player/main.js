@@ -4,8 +4,10 @@
 import { Address } from "./address.js";
 import { loadPlotly } from "./charts.js";
 import { references, setText } from "./dom.js";
+import { Fold } from "./fold.js";
 import { Form } from "./form.js";
 import { Keyboard, keyRows } from "./keyboard.js";
+import { LinkButton } from "./link_button.js";
 import { writeProof } from "./proof.js";
 import { RacePage } from "./race_page.js";
 import { RacedSetting } from "./raced_setting.js";
@@ -43,8 +45,10 @@ class App {
       onChange: () => this.settingChanged(),
       ask: (form) => this.transport.ask("check", { form }),
     });
+    new Fold(refs.form, { end: refs.formEnd, cover: refs.actions, button: refs.moreBelow });
     this.raced = new RacedSetting(refs.staleNotice);
     this.address = new Address(this.form, setup, prompts);
+    new LinkButton(refs.copyLink, refs.copyWord, this.address);
     this.transport = new Transport(gradio, {
       accepted: () => this.accepted(),
       message: (message) => this.take(message),
@@ -55,6 +59,7 @@ class App {
     writeProof(refs.proof);
     this.wire();
     this.tellProblems(this.address.read());
+    this.setBusy(false, "");
   }
 
   wire() {
@@ -68,7 +73,6 @@ class App {
     refs.theme.addEventListener("click", () => this.theme.toggle());
     refs.large.addEventListener("click", () => this.toggleLarge());
     refs.openKeys.addEventListener("click", () => refs.keys.showModal());
-    refs.copyLink.addEventListener("click", () => this.copyLink());
     this.root.addEventListener("click", (event) => this.jump(event));
     refs.keyList.append(...keyRows());
     refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
@@ -91,10 +95,12 @@ class App {
   async race() {
     if (this.transport.isBusy) return;
     this.form.clearErrors();
+    if (this.form.refuses()) return;
     this.refs.linkNotice.hidden = true;
     this.address.write();
     this.setBusy(true, "starting …");
     this.ordered = [this.form.order, this.form.words];
+    this.page.result.pair = this.form.pair;
     await this.transport.start(this.ordered[0]);
   }
 
@@ -168,6 +174,8 @@ class App {
     // A disabled button loses the focus: whoever works by keys goes on at the other one.
     if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
     last.disabled = true;
+    this.isBusy = isBusy;
+    this.drawRefusal();
     this.root.classList.toggle("is-busy", isBusy);
     this.root.classList.toggle("is-waiting", isBusy);
     setText(this.refs.runState, text);
@@ -175,8 +183,18 @@ class App {
 
   // ---- the setting
 
+  // A method that the models cannot do: no race, and the reason beside the button.
+  drawRefusal() {
+    const { race, raceRefusal } = this.refs;
+    const { refusal, method } = this.form;
+    race.disabled = this.isBusy || Boolean(refusal);
+    setText(raceRefusal, refusal && `${method.title} cannot race here: it ${refusal}.`);
+    raceRefusal.hidden = !refusal;
+  }
+
   settingChanged() {
     this.form.clearErrors();
+    this.drawRefusal();
     this.raced.compare(this.form.order);
     window.clearTimeout(this.writing); // browsers refuse an address that changes too often
     this.writing = window.setTimeout(() => this.address.write(), 200);
@@ -187,14 +205,6 @@ class App {
     linkNotice.hidden = problems.length === 0;
     const rest = "The defaults stand in for it.";
     setText(linkNotice, problems.length ? `The link could not be read in full: ${problems.join("; ")}. ${rest}` : "");
-  }
-
-  async copyLink() {
-    this.address.write();
-    const { copyWord } = this.refs;
-    const isCopied = await copied(this.address.link);
-    setText(copyWord, !this.address.fits ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");
-    window.setTimeout(() => setText(copyWord, "Copy link"), 2000);
   }
 
   // A link inside the page: Gradio's <base> would turn it into a journey to another address.
@@ -225,13 +235,4 @@ const ENDINGS = {
 
 function millions(count) {
   return count >= 1e9 ? `${(count / 1e9).toFixed(1)} B` : `${(count / 1e6).toFixed(1)} M`;
-}
-
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false; // pages without https may not write to the clipboard
-  }
 }

@@ -2,6 +2,7 @@
 // Knows what the server says of each method; no method by name.
 
 import { element, setText } from "./dom.js";
+import { branchingBreach, numberBreach } from "./field_rule.js";
 import { biasWords, lossOf } from "./loss_badge.js";
 import { Menu } from "./menu.js";
 import { Slider } from "./slider.js";
@@ -94,6 +95,21 @@ export class MethodFields {
     }
   }
 
+  // The fields with a rule: name, control, and what is wrong with a text, "" for nothing.
+  get checked() {
+    const { method, refs } = this;
+    const tree = method?.tree ? [{ name: "branching", control: refs.branching, breach: branchingBreach }] : [];
+    const own = (method?.options ?? []).map(({ name, low, high }) => {
+      return { name, control: this.inputs.get(name), breach: (text) => numberBreach([low, high, true], text) };
+    });
+    return [...tree, ...own];
+  }
+
+  // Why the pair cannot do the method, "" where it can.
+  get refusal() {
+    return this.refusals[this.method?.name] ?? "";
+  }
+
   // What applies to the method, under the server's names.
   get order() {
     const { method, refs } = this;
@@ -118,12 +134,18 @@ export class MethodFields {
     return [...tree, ...rule, ...own];
   }
 
+  // What a method just chosen brings with it, in sight.
+  reveal() {
+    this.refs.methodFields.scrollIntoView({ block: "nearest" });
+  }
+
   refresh(isGreedy) {
-    const { refs, method } = this;
-    const refusal = this.refusals[method?.name];
+    const { refs, method, refusal } = this;
     setText(refs.methodNote, refusal ? "" : (method?.summary ?? ""));
-    setText(refs.methodRefusal, refusal ? `${refusal[0].toUpperCase()}${refusal.slice(1)}.` : "");
+    setText(refs.methodRefusal, refusal && `${refusal[0].toUpperCase()}${refusal.slice(1)}.`);
     refs.methodRefusal.hidden = !refusal;
+    setText(refs.depthCap, method?.depth_cap ?? "");
+    refs.depthCap.hidden = !method?.depth_cap;
     refs.branchingField.hidden = !method?.tree;
     refs.kindField.hidden = !(method?.kinds.length > 1);
     refs.methodOptions.hidden = this.inputs.size === 0;

@@ -8,9 +8,10 @@ import { Menu } from "./menu.js";
 const CUSTOM = "custom";
 
 export class PairFields {
-  // `ask(question)` gives the server's report or null; `onOffer(refusals)` hears what methods remain.
-  constructor(refs, setup, { ask, onOffer }) {
-    Object.assign(this, { refs, setup, ask, onOffer });
+  // `ask(question)` gives the server's report or null; `onOffer(refusals)` hears what methods remain,
+  // `onReport()` that there is a report.
+  constructor(refs, setup, { ask, onOffer, onReport }) {
+    Object.assign(this, { refs, setup, ask, onOffer, onReport });
     this.menu = new Menu(refs.pair);
     this.menu.fill(setup.pairs.map(({ name, title, note }) => ({ name, title, note })));
     refs.checkPair.addEventListener("click", () => this.check());
@@ -60,7 +61,7 @@ export class PairFields {
     this.reported = subject;
     this.found = failure ? null : reply.refusals;
     this.show(failure ? [{ tone: "problem", text: failure }] : reply.lines);
-    this.refresh();
+    this.onReport();
   }
 
   setChecking(isChecking) {

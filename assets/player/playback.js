@@ -28,7 +28,7 @@ export class Playback {
   play() {
     const { trace, cursor } = this;
     if (!trace.rounds.length || trace.isLive) return;
-    const isAtEnd = cursor.round >= trace.rounds.length - 1;
+    const isAtEnd = cursor.isFollowing || cursor.round >= trace.rounds.length - 1;
     this.moment = isAtEnd ? 0 : trace.rounds[cursor.round].clock;
     if (isAtEnd) cursor.select(0);
     this.isPlaying = true;

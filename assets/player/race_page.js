@@ -27,7 +27,8 @@ export class RacePage {
     this.tooltip = new Tooltip(refs.tooltip);
     this.lanes = new Lanes(refs, this.trace, { onToken: (lane, at) => this.selectToken(at), tooltip: this.tooltip });
     this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
-    this.inspector = new Inspector(refs, theme, { onSelect: (node) => this.select(this.cursor.round, node) });
+    const onSelect = (node) => this.select(this.cursor.round, node);
+    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect });
     this.result = new Result(refs, setup.glossary);
     this.loss = new LossBadges([refs.laneLoss, refs.resultLoss, refs.proofLoss], setup.kinds);
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
@@ -84,6 +85,7 @@ export class RacePage {
 
   interrupt() {
     this.trace.end("stopped");
+    this.cursor.follow();
     this.frame.ask();
   }
 

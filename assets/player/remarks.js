@@ -1,5 +1,6 @@
 // What the drafter did in a round, one line per remark: text, and tokens as small chips.
-// Knows parts: a text, or a list of token ids. The words come from the server, whatever the drafter.
+// Knows parts: a text, a word {text, term} whose term the glossary explains, or a list of token ids.
+// The words come from the server, whatever the drafter.
 
 import { element } from "./dom.js";
 import { tokenLabel } from "./tooltip.js";
@@ -7,13 +8,15 @@ import { tokenLabel } from "./tooltip.js";
 const MOST_CHIPS = 48; // of one list: a drafter may name hundreds
 
 export class Remarks {
-  constructor(box) {
+  constructor(box, glossary) {
     this.box = box;
+    this.glossary = glossary;
   }
 
   draw(trace, remarks) {
-    this.box.hidden = remarks.length === 0;
-    const lines = remarks.map((parts) => line(trace, parts));
+    if (!remarks.length) return this.clear();
+    this.box.hidden = false;
+    const lines = remarks.map((parts) => this.line(trace, parts));
     this.box.replaceChildren(element("h3", "", "What the drafter did"), ...lines);
   }
 
@@ -21,15 +24,22 @@ export class Remarks {
     this.box.hidden = true;
     this.box.replaceChildren();
   }
-}
 
-function line(trace, parts) {
-  const made = element("p");
-  for (const part of parts) {
-    if (typeof part === "string") made.append(part);
-    else made.append(...chips(trace, part));
+  line(trace, parts) {
+    const made = element("p");
+    for (const part of parts) {
+      if (typeof part === "string") made.append(part);
+      else if (Array.isArray(part)) made.append(...chips(trace, part));
+      else made.append(this.word(part));
+    }
+    return made;
   }
-  return made;
+
+  word({ text, term }) {
+    const made = element("abbr", "", text);
+    made.title = this.glossary[term]?.definition ?? "";
+    return made;
+  }
 }
 
 function chips(trace, ids) {

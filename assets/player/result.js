@@ -9,6 +9,7 @@ export class Result {
   constructor(refs, glossary) {
     this.refs = refs;
     this.glossary = glossary;
+    this.pair = null; // of the race, as the server's setup describes it
     this.clear();
   }
 
@@ -23,7 +24,7 @@ export class Result {
     const { speedup } = summary;
     setText(this.refs.speedup, speedup === null ? NOTHING : `${speedup.toFixed(2)}×`);
     setText(this.refs.speedupWord, speedupWord(speedup, ending));
-    this.refs.stats.replaceChildren(...statistics(summary, header, ending, loss).map((each) => this.row(each)));
+    this.refs.stats.replaceChildren(...statistics(summary, header, ending, loss, this.pair).map((each) => this.row(each)));
   }
 
   row({ label, term, value, tone = "", wide = false, link = null }) {
@@ -47,7 +48,7 @@ function speedupWord(speedup, ending) {
   return ending === "stopped" ? `${word}, up to where it was stopped` : word;
 }
 
-function statistics(summary, header, ending, loss = "") {
+function statistics(summary, header, ending, loss = "", pair = null) {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
   return [
@@ -59,7 +60,7 @@ function statistics(summary, header, ending, loss = "") {
       value: speculative ? `${speculative.target_forwards} / ${speculative.tokens}` : NOTHING,
     },
     { label: firstTokenLabel(baseline, speculative), term: "ttft", value: milliseconds(speculative?.ttft_seconds) },
-    memory(header),
+    memory(header, pair),
     textVerdict(summary, header, ending, loss),
   ];
 }
@@ -108,12 +109,15 @@ export function milliseconds(seconds) {
   return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ms`;
 }
 
-// What the method holds beside the target, which both lanes need.
-export function memory(header) {
+// What the method holds beside the target, which both lanes need; without a draft model also what
+// the pair's would take.
+export function memory(header, pair = null) {
   const term = "drafter_memory";
   if (!header) return { label: "weights beside the target", term, value: NOTHING };
-  const { drafter_bytes: count, target } = header;
-  return { label: `weights beside the target’s ${bytes(target.bytes)}`, term, value: count ? `+${bytes(count)}` : "0 MB" };
+  const { drafter_bytes: count, target, draft, dtype } = header;
+  const spared = draft ? 0 : (pair?.draft_parameters ?? 0) * (dtype === "float32" ? 4 : 2);
+  const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
+  return { label: `weights beside the target’s ${bytes(target.bytes)}${other}`, term, value: count ? `+${bytes(count)}` : "0 MB" };
 }
 
 export function bytes(count) {

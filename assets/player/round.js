@@ -30,6 +30,15 @@ export class Round {
     return this.extra?.kind ?? null;
   }
 
+  // Neither the end of the text nor the limit of tokens cut it short.
+  get isWhole() {
+    return Boolean(this.extra);
+  }
+
+  get isMixed() {
+    return this.accepted.length > 0 && this.outcomes.includes("rejected");
+  }
+
   // Examined nodes in the order of examination, then the extra token.
   walk() {
     const { depth } = this.record.nodes;
@@ -97,6 +106,24 @@ export class Round {
   // Its rule compared p with a threshold, not with q and a draw.
   get isTypical() {
     return this.record.kind === "typical";
+  }
+
+  // For its rule every guess was certain: q is 1.
+  get isPointMass() {
+    return this.record.kind === "deterministic";
+  }
+
+  // Whether the drafter knows how probable its guesses are; one that copies does not.
+  get hasConfidence() {
+    return this.record.positions.some(({ q, raw_q }) => q.length + raw_q.length > 0);
+  }
+
+  // The drafter's probability of a node: the rule's q, or its own where the rule saw none or 1; null
+  // where it has none.
+  shownQ(node, isGreedy) {
+    const { q, raw_q } = this.verdict(node);
+    if (!isGreedy && !this.isPointMass && !this.isTypical) return q;
+    return this.hasConfidence ? raw_q : null;
   }
 
   // p, q, u … of a node as the rule used them, and unprocessed.

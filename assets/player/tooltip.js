@@ -46,10 +46,11 @@ function lines(trace, token) {
 }
 
 function verdictLine(round, node, isGreedy) {
-  const { p, q, u, raw_p, raw_q } = round.verdict(node);
-  const [shownP, shownQ] = isGreedy ? [raw_p, raw_q] : [p, q];
-  if (round.isTypical) return `p ${probability(shownP)} · q ${probability(raw_q)} · no draw`;
-  return `p ${probability(shownP)} · q ${probability(shownQ)} · u ${probability(u)}`;
+  const { p, u, raw_p } = round.verdict(node);
+  const q = round.shownQ(node, isGreedy);
+  const drafted = q === null ? "a point mass" : `q ${probability(q)}`;
+  const drawn = round.isTypical ? "no draw" : `u ${probability(u)}`;
+  return `p ${probability(isGreedy ? raw_p : p)} · ${drafted} · ${drawn}`;
 }
 
 // A token's text on one line, its spaces and breaks visible.

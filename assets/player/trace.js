@@ -3,6 +3,8 @@
 
 import { Round } from "./round.js";
 
+const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isWhole && round.outcomes.length > 0];
+
 export class Trace {
   constructor() {
     this.clear();
@@ -87,6 +89,16 @@ export class Trace {
 
   get lastClock() {
     return this.rounds.at(-1)?.clock ?? 0;
+  }
+
+  // Where an ended race is shown first, for its last round is often cut by the limit of tokens: the
+  // last whole round with guesses both accepted and rejected, else the last whole one with any.
+  get tellingRound() {
+    for (const holds of TELLING) {
+      const at = this.rounds.findLastIndex(holds);
+      if (at >= 0) return at;
+    }
+    return this.rounds.length - 1;
   }
 
   // The round at work at this moment of the lane's own time.

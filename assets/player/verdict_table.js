@@ -64,9 +64,10 @@ function drawn({ extra, isTypical }) {
 
 function numbers(round, stop, isGreedy) {
   const verdict = round.verdict(stop);
-  const { p, residual, q, accept, u } = verdict;
+  const { p, accept, u } = verdict;
+  const residual = verdict.residual ?? p; // null where whoever recorded the run could not see it
   const compared = isGreedy ? verdict.raw_p : residual;
-  const drafted = isGreedy || round.isTypical ? verdict.raw_q : q;
+  const drafted = round.shownQ(stop, isGreedy);
   if (round.isTypical) return [probability(compared), probability(drafted), accept > 0 ? "yes" : "no", "–"];
   const star = !isGreedy && Math.abs(residual - p) > 1e-6 ? "*" : "";
   return [`${probability(compared)}${star}`, probability(drafted), probability(accept), isGreedy ? "–" : probability(u)];

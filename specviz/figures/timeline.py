@@ -73,7 +73,7 @@ class _Clock:
     def layout(self) -> dict[str, Any]:
         shared = list(self.shared())
         layout = base_layout(ROW_PIXELS * len(self.rows) + 64)
-        layout["margin"] = {"l": 118, "r": 12, "t": 22, "b": 42 if shared else 26}
+        layout["margin"] = {"l": 118, "r": 24, "t": 22, "b": 42 if shared else 26}
         layout["barmode"] = "overlay"
         layout["xaxis"] = quiet_axis(range=self.extent(), ticksuffix=" ms", nticks=5)
         layout["yaxis"] = quiet_axis(
@@ -98,7 +98,7 @@ class _Clock:
         return f"{name}  {milliseconds(sum(s.end - s.start for s in own))}" if own else name
 
     def round_labels(self) -> Iterator[dict[str, Any]]:
-        """Above the start of each round; a neighbour's only where it has room."""
+        """Above the start of each round; a neighbour's only where it meets no other."""
         starts: dict[int, float] = {}
         for index, span in self.spans:
             if span.who in _PARTS:
@@ -106,11 +106,14 @@ class _Clock:
         low, high = self.extent()
         edges = [*starts.values(), high]
         for (index, start), end in zip(starts.items(), edges[1:], strict=True):
-            if index != self.index and end - start < LABEL_SHARE * (high - low):
+            room = min(end - start, abs(start - starts.get(self.index, low)))
+            if index != self.index and room < LABEL_SHARE * (high - low):
                 continue
             text = f"round {index + 1}"
             font = {"size": 11, "color": LIGHT["ink" if index == self.index else "muted"]}
-            place = {"x": start, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
+            is_at_edge = high - start < LABEL_SHARE * (high - low)
+            x = {"x": high, "xanchor": "right"} if is_at_edge else {"x": start, "xanchor": "left"}
+            place = {**x, "yref": "paper", "y": 1, "yanchor": "bottom"}
             yield note(f"<b>{text}</b>" if index == self.index else text, font=font, **place)
 
     # ---- work at the same time

@@ -33,7 +33,8 @@ _EXTRAS = ("recovered", "bonus")
 def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
     """The tree of `round_`; `root_id` is the last committed token, if it is to have a label.
 
-    `customdata` holds the node's index: -1 the root, -2 the extra token.
+    `customdata` holds the node's index: -1 the root, -2 the extra token. The edges' `meta` names
+    the node that each leads to, the labels' the node that each belongs to.
     """
     view = _TreeView(round_, texts, root_id)
     edges = [view.edges(role, width) for role in _DRAWN for width in EDGE_WIDTHS]
@@ -49,6 +50,7 @@ class _TreeView:
     def __init__(self, round_: Round, texts: Mapping[int, str], root_id: int | None) -> None:
         self.round, self.texts, self.root_id = round_, texts, root_id
         self.places: Places = tidy_places(round_)
+        self.has_confidence = any(p.draft_probs or p.raw_draft_probs for p in round_.positions)
         self.rows = 1 + max(row for _, row in self.places.values())
         self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
         self.is_long = self.columns > 10  # labels alternate between two heights
@@ -83,8 +85,14 @@ class _TreeView:
             return self.round.extra.token_id if self.round.extra else None
         return self.round.tree.nodes[index].token_id
 
-    def shown_q(self, index: int) -> float:
-        return shown_draft_prob(self.round.tree.nodes[index])
+    def shown_q(self, index: int) -> float | None:
+        """None where the drafter gives no probabilities: its guesses are point masses."""
+        return shown_draft_prob(self.round.tree.nodes[index]) if self.has_confidence else None
+
+    def _bucket(self, index: int) -> int:
+        """Which of EDGE_WIDTHS; the middle one where no q is known."""
+        q = self.shown_q(index)
+        return 1 if q is None else min(2, int(q * 3))
 
     # ---- edges
 
@@ -93,7 +101,7 @@ class _TreeView:
         chosen = [
             (node.parent, index)
             for index, node in enumerate(self.round.tree.nodes)
-            if self.role(index) == role and min(2, int(self.shown_q(index) * 3)) == bucket
+            if self.role(index) == role and self._bucket(index) == bucket
         ]
         return self._edge_trace(role, width, chosen)
 
@@ -118,7 +126,7 @@ class _TreeView:
             "line": {"color": LIGHT[role], "width": width, "dash": dash},
             "opacity": 0.55 if role == "unreached" else 1,
             "hoverinfo": "skip",
-            "meta": {"role": role},
+            "meta": {"role": role, "nodes": [child for _, child in pairs]},
         }
 
     # ---- nodes
@@ -170,6 +178,7 @@ class _TreeView:
             {"family": MONOSPACE, "size": size, "color": LIGHT["ink"]},
             "ink",
         )
+        trace["meta"]["nodes"] = nodes
         trace["meta"]["room"] = [self._room(*each) for each in zip(nodes, beside, strict=True)]
         return trace
 
@@ -205,12 +214,17 @@ class _TreeView:
         points = [(self.places[i][0], self.places[i][1] + drop) for i in shown]
         font = {"size": 10, "color": LIGHT["muted"]}
         texts = [self._small_text(i) for i in shown]
-        return _text_trace(points, texts, ["bottom center"] * len(shown), font, "muted")
+        trace = _text_trace(points, texts, ["bottom center"] * len(shown), font, "muted")
+        trace["meta"]["nodes"] = shown
+        return trace
 
     def _small_text(self, index: int) -> str:
         if index == EXTRA:
             return self._extra_role()
-        q = f"{self.shown_q(index):.2f}"
+        known = self.shown_q(index)
+        if known is None:
+            return "—"
+        q = f"{known:.2f}"
         return f"q {q}" if self.columns <= 12 else q if self.columns <= 18 else ""
 
     def _is_leaf(self, index: int) -> bool:

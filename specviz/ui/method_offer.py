@@ -31,10 +31,17 @@ def refusal(pair: Pair, method: Method) -> str | None:
     >>> refusal(Pair("own", "of my own", "target", draft=""), method_named("draft-model"))
     'needs a draft model; the pair of my own has none'
     """
-    missing = [_with_article(need.title) for need in needs_missing(pair, method.needs)]
-    if not missing:
-        return None
-    return f"needs {' and '.join(missing)}; the pair {pair.title} has none"
+    missing = needs_missing(pair, method.needs)
+    things = [_with_article(need.title) for need in missing if need is not Need.LAYERS]
+    clauses = [f"needs {' and '.join(things)}; the pair {pair.title} has none"] if things else []
+    if Need.LAYERS in missing:
+        clauses.append(f"needs a target of the Llama family; {_architecture(pair)} is not")
+    return ", and ".join(clauses) or None
+
+
+def _architecture(pair: Pair) -> str:
+    """What the target is, in the words of its configuration where these are known."""
+    return pair.model_type or pair.target
 
 
 def refusals(pair: Pair) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What a drafter says of its round, in words: one template per kind of note.
 
-Knows the notes, no drafter. A remark is a list of parts, each a text or a list of
-token ids, which the page shows as chips. A note without a template is told field by field.
+Knows the notes, no drafter. A remark is a list of parts: a text, a word of the glossary, or a list
+of token ids, which the page shows as chips. A note without a template is told field by field.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from specviz.notes import (
     TreeBudget,
 )
 
-Part = str | list[int]
+Word = dict[str, str]  # {"text", "term"}: the term's definition is the word's tooltip
+Part = str | list[int] | Word
 Remark = list[Part]
 
 _NAMES = {note_type: name for name, note_type in NOTE_TYPES.items()}
@@ -85,13 +86,29 @@ def _tree_budget(note: TreeBudget) -> Remark:
 
 
 def _lookahead_state(note: LookaheadState) -> Remark:
-    pool = f"The pool held {_count(note.pool, 'n-gram')}, {_count(note.added, 'new one')} of them"
-    said: Remark = [f"{pool}; {note.hits or 'none'} began with the last token."]
+    """One sentence each for the pool, the guesses and the window, then the window's rows."""
+    size = f" holds {_count(note.pool, 'n-gram')}, {note.added or 'none'} of them new."
+    said: Remark = ["The ", _word("pool", "ngram_pool"), size, *_guesses(note.hits)]
+    if note.level_sizes:
+        said += ["\nThe ", _word("window", "jacobi_window"), " rides in the same target forward; "]
+        said += ["each row is what the target made of the row above, one place further on:"]
     start = 0
-    for level, size in enumerate(note.level_sizes, start=1):
-        said += [f"\nWindow, row {level}: ", list(note.token_ids[start : start + size])]
-        start += size
+    for level, length in enumerate(note.level_sizes, start=1):
+        said += [f"\nrow {level} ", list(note.token_ids[start : start + length])]
+        start += length
     return said
+
+
+def _guesses(hits: int) -> Remark:
+    if not hits:
+        return ["\nNone begins with the last token: no ", _word("guesses", "lookahead_guess"), "."]
+    begin, went = ("begins", "it was") if hits == 1 else ("begin", "they were")
+    word = _word("guess" if hits == 1 else "guesses", "lookahead_guess")
+    return [f"\n{hits} {begin} with the last token: as ", word, f" {went} verified in this round."]
+
+
+def _word(text: str, term: str) -> Word:
+    return {"text": text, "term": term}
 
 
 def _prepared(note: Prepared) -> Remark:

@@ -11,12 +11,15 @@ from typing import Any
 from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.errors import InputError
 from specviz.experiments.racing import device_name
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
+from specviz.golden import golden_names
 from specviz.models.catalog import BUNDLED, pairs
 from specviz.models.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.pair import Pair
+from specviz.models.survey import survey_model
 from specviz.prompts import TASKS
 from specviz.records import (
     MAX_DRAFT_LENGTH,
@@ -26,6 +29,7 @@ from specviz.records import (
     DecodingConfig,
     ProposalKind,
 )
+from specviz.settings import Settings
 from specviz.ui.method_offer import group, refusals
 from specviz.ui.settings_form import CUSTOM
 
@@ -44,13 +48,13 @@ _CUSTOM = Pair(
     "A target and a smaller draft: folders here, or names on the Hub.",
     foreign_draft="any/draft",
 )
-# low, high, whole numbers only
+# low, high, whole numbers only, and where low itself is too low
 BOUNDS = {
     "draft_length": (1, MAX_DRAFT_LENGTH, True),
     "max_new_tokens": (1, MAX_NEW_TOKENS, True),
     "temperature": (0, MAX_TEMPERATURE, False),
     "top_k": (0, 10**9, True),
-    "top_p": (0, 1, False),
+    "top_p": (0, 1, False, True),
     "seed": (0, MAX_SEED, True),
 }
 
@@ -69,7 +73,14 @@ def page_setup() -> dict[str, Any]:
         "defaults": _defaults(),
         "palettes": PALETTES,
         "glossary": tooltips(),
+        "traces": [{"name": name, "title": _trace_title(name)} for name in golden_names()],
     }
+
+
+def _trace_title(name: str) -> str:
+    """`draft-model.code` is called after its method and its task."""
+    method, _, task = name.partition(".")
+    return f"{method_named(method).title} · {task}"
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
@@ -80,8 +91,17 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "note": pair.note,
         "claim": pair.claim,
         "is_here": pair.name == BUNDLED,
+        "draft_parameters": _draft_parameters(pair) if pair.name == BUNDLED else None,
         "refusals": refusals(pair),
     }
+
+
+def _draft_parameters(pair: Pair) -> int | None:
+    """How large its draft model is, told from its small files; None where they are not there."""
+    try:
+        return survey_model(pair.draft, Settings.from_environment()).parameters
+    except InputError:
+        return None
 
 
 def _method(method: Method) -> dict[str, Any]:
@@ -91,6 +111,7 @@ def _method(method: Method) -> dict[str, Any]:
         "summary": method.summary,
         "group": group(method),
         "tree": method.takes_branching,
+        "depth_cap": method.depth_cap,
         "kinds": [kind.value for kind in method.kinds],
         "biases": {kind.value: _bias(method, kind) for kind in method.kinds},
         "branching": ",".join(map(str, method.default_branching)),

@@ -78,6 +78,40 @@ def test_folded_settings_open_for_their_error(app_url: str, open_page: Open) -> 
         tab.fill(ref, before)
 
 
+def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=8")
+    tab.evaluate(
+        "{ window.orders = 0; specviz.transport.start = () => (window.orders += 1); null }"
+    )
+    number = "whole number from 1 to 4096"
+    for ref, value, rule in [
+        ("maxNewTokens", "many", number),
+        ("maxNewTokens", "", number),
+        ("maxNewTokens", "4097", number),
+        ("maxNewTokens", "7.5", number),
+        ("temperature", "-0.1", "number from 0 to"),
+        ("topP", "0", "number above 0 and at most 1"),
+        ("seed", "-1", "whole number of at least 0"),
+    ]:
+        before = tab.ref(ref).input_value()
+        tab.evaluate("specviz.form.refs.more.open = true")
+        tab.fill(ref, value)
+        (error,) = tab.errors
+        assert rule in error
+        assert tab.ref(ref).get_attribute("aria-invalid") == "true"
+        described = tab.ref(ref).get_attribute("aria-describedby") or ""
+        assert tab.page.locator(f"#{described.split()[0]}").inner_text() == error
+        tab.ref("race").click()
+        assert tab.evaluate("document.activeElement.dataset.ref") == ref
+        tab.fill(ref, before)
+        assert tab.errors == [] and tab.ref(ref).get_attribute("aria-invalid") is None
+    assert tab.evaluate("window.orders") == 0
+    tab.ref("race").click()
+    tab.until("window.orders === 1", 5)
+
+
 def test_bad_trees_are_named(app_url: str, open_page: Open) -> None:
     tab = open_page(app_url, "?task=code&tokens=8&method=draft-tree&k=3")
     for branching in ("3;2", "0", "8,8,8", "1,1,1,1,1"):

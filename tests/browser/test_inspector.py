@@ -15,6 +15,8 @@ LOOKUP = next(method for method in DRAFTERS.values() if not method.needs)
 NARROW = {"width": 390, "height": 844}
 WIDE = {"width": 1440, "height": 1000}
 
+PAIR = "{ draft_parameters: 1.7e6 }"  # 16-bit numbers, for no precision is named
+
 # pairs of texts of a chart whose boxes overlap by more than a hair
 COLLISIONS = """(ref) => {
   const texts = [...document.querySelectorAll(`[data-ref=${ref}] svg text`)];
@@ -62,6 +64,25 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
 def test_a_drafter_that_says_nothing_has_no_strip(random_url: str, open_page: Open) -> None:
     tab = race(open_page, random_url, "?tokens=6&seed=4&temperature=0.7", WIDE)
     assert not tab.ref("remarks").is_visible()
+    remarks = "specviz.page.inspector.remarks"
+    tab.evaluate(f"({remarks}.draw(specviz.page.trace, [['words']]), {remarks}.draw(null, []))")
+    assert tab.ref("remarks").evaluate("(box) => box.childElementCount") == 0
+
+
+def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, open_page: Open) -> None:
+    query = f"?tokens=30&seed=4&temperature=0.7&method={LOOKUP.name}"
+    tab = race(open_page, random_url, query, WIDE)
+    tab.evaluate(
+        "for (const { record } of specviz.page.trace.rounds) {"
+        " record.kind = 'deterministic'; for (const each of record.positions) each.raw_q = []; }"
+    )
+    find = "specviz.page.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
+    tab.evaluate(f"specviz.page.cursor.select({find}, 0)")
+    shown = tab.ref("verdicts").locator("tr[data-node='0'] .number").all_inner_texts
+    tab.until("document.querySelector('[data-ref=residualNote]').textContent.includes('point')", 5)
+    assert shown()[1] == "—"
+    assert "each guess is a point mass (q = 1), accepted with" in tab.text("residualNote")
+    assert "p/q" not in tab.text("barsTitle")
 
 
 def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, open_page: Open) -> None:
@@ -173,3 +194,5 @@ def test_the_memory_of_the_method_stands_beside_the_targets(
     }"""
     own = tab.page.evaluate(script, 0)
     assert (own["value"], own["label"]) == ("0 MB", "weights beside the target’s 45 MB")
+    own = tab.page.evaluate(script.replace("45e6 } }", "45e6 } }, PAIR").replace("PAIR", PAIR), 0)
+    assert own["label"].endswith("45 MB; the draft model would take 3.4 MB")

@@ -77,18 +77,19 @@ def test_what_a_pair_cannot_do_is_out_of_reach_and_says_why(
         assert tab.page.locator(f"{CHOICES}[value='{name}']").is_disabled() == is_refused
 
 
-def test_a_choice_that_the_next_pair_cannot_do_stays_and_the_server_says_the_same(
+def test_a_choice_that_the_next_pair_cannot_do_stays_and_does_not_race(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, f"?method={REFUSED}&tokens=8&seed=4")
     tab.ref("pair").select_option(PAIR.name)
     assert tab.ref("method").input_value() == REFUSED
     assert tab.text("methodRefusal") == f"{REASON[0].upper()}{REASON[1:]}."
-    tab.press_race()
-    tab.wait_for_end(20)
-    assert any(f"Method {REASON}" in error for error in tab.errors)
+    assert tab.ref("race").is_disabled()
+    assert REASON in tab.text("raceRefusal")
+    tab.page.locator("body").press("Enter")
+    assert not tab.is_busy
     tab.ref("pair").select_option("bundled")
-    assert tab.errors == []
+    assert tab.errors == [] and not tab.ref("raceRefusal").is_visible()
     tab.race()
     assert tab.rounds > 0
 
@@ -152,6 +153,28 @@ def test_an_option_is_sent_kept_in_the_link_and_read_again(
     assert tab.page.input_value(f"#sv-option-{first.name}") == str(first.high)  # not forgotten
 
 
+def test_settings_below_the_edge_of_the_form_announce_themselves(
+    random_url: str, open_page: Open
+) -> None:
+    query = f"?method={WITH_OPTIONS.name}"
+    tab = open_page(random_url, query, viewport={"width": 1280, "height": 560})
+    more = tab.ref("moreBelow")
+    more.wait_for()
+    tab.ref("form").evaluate("(form) => form.scrollTo(0, form.scrollHeight)")
+    more.wait_for(state="hidden")
+    tall = open_page(random_url, query, viewport={"width": 1280, "height": 1600})
+    tall.settle(0.3)
+    assert not tall.ref("moreBelow").is_visible()
+
+
+def test_the_draft_length_says_what_else_caps_it(random_url: str, open_page: Open) -> None:
+    capped = a_method(lambda method: bool(method.depth_cap))
+    tab = open_page(random_url, f"?method={capped.name}")
+    assert tab.text("depthCap") == capped.depth_cap
+    tab.ref("method").select_option(a_method(lambda method: not method.depth_cap).name)
+    assert not tab.ref("depthCap").is_visible()
+
+
 def test_an_options_slider_and_its_number_follow_each_other(
     random_url: str, open_page: Open
 ) -> None:
@@ -188,7 +211,8 @@ def test_a_link_names_the_options_and_rules_that_its_method_has_not(
     query = f"?method={WITH_OPTIONS.name}&option-{option.name}={option.high + 1}"
     tab = open_page(random_url, f"{query}&option-magic=1&siblings=typical&tokens=6")
     notice = tab.text("linkNotice")
-    assert f"option-{option.name} must be from {option.low} to {option.high}" in notice
+    rule = f"must be a whole number from {option.low} to {option.high}"
+    assert f"option-{option.name} {rule}" in notice
     assert "option-magic is no option of this method" in notice
     lacks_typical = all(kind.is_lossless for kind in WITH_OPTIONS.kinds)
     assert ("siblings must be one of" in notice) == lacks_typical
@@ -196,9 +220,7 @@ def test_a_link_names_the_options_and_rules_that_its_method_has_not(
     assert tab.errors == [] and tab.rounds > 0
 
 
-def test_a_setting_refused_by_the_server_leaves_the_race_before_it(
-    random_url: str, open_page: Open
-) -> None:
+def test_a_refused_setting_leaves_the_race_before_it(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.race()
     speedup, text = tab.text("speedup"), tab.lane_text("speculative")

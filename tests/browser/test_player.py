@@ -206,6 +206,24 @@ def test_keys_keep_a_useful_focus(random_url: str, open_page: Open) -> None:
     assert tab.evaluate(focused) == "race"
 
 
+def test_an_ended_race_stands_on_the_round_that_tells_most(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
+    tab.race()
+    shown = "specviz.page.trace.rounds[specviz.page.cursor.round]"
+    assert tab.evaluate(f"{shown}.isWhole && {shown}.isMixed")
+    assert tab.evaluate("specviz.page.moment") == float("inf")  # both texts show in full
+    rule = (
+        "(rounds) => Object.getOwnPropertyDescriptor(specviz.page.trace.constructor.prototype,"
+        " 'tellingRound').get.call({ rounds: [...rounds].map((letter) => ({"
+        " isWhole: letter !== 'c', isMixed: 'cm'.includes(letter),"
+        " outcomes: letter === 'e' ? [] : [1] })) })"
+    )
+    for rounds, expected in [("mamac", 2), ("aaac", 2), ("aee", 0), ("ee", 1), ("c", 0), ("", -1)]:
+        assert tab.page.evaluate(rule, rounds) == expected, rounds
+
+
 def test_a_replay_can_be_followed(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url, "?tokens=40&seed=4&temperature=0.7")
     tab.race()

@@ -96,3 +96,18 @@ def test_a_short_neighbour_loses_its_label_before_two_labels_meet() -> None:
     long = dataclasses.replace(ALONE[1], spans=(Span("draft", 1e-4, 0.1),))
     labels = [each["text"] for each in timeline_figure([short, long], 1)["layout"]["annotations"]]
     assert "<b>round 2</b>" in labels and "round 1" not in labels
+
+
+def test_a_neighbour_loses_its_label_before_it_meets_that_of_a_short_round() -> None:
+    short = dataclasses.replace(ALONE[1], spans=(Span("draft", 0.0, 1e-3),))
+    after = dataclasses.replace(ALONE[2], spans=(Span("draft", 1e-3, 0.1),))
+    labels = [each["text"] for each in timeline_figure([short, after], 1)["layout"]["annotations"]]
+    assert "<b>round 2</b>" in labels and "round 3" not in labels
+
+
+def test_a_short_round_at_the_edge_keeps_its_label_inside() -> None:
+    before = dataclasses.replace(ALONE[0], spans=(Span("draft", 0.0, 0.1),))
+    short = dataclasses.replace(ALONE[1], spans=(Span("draft", 0.1, 0.101),))
+    layout = timeline_figure([before, short], 1)["layout"]
+    label = next(each for each in layout["annotations"] if each["text"] == "<b>round 2</b>")
+    assert (label["x"], label["xanchor"]) == (layout["xaxis"]["range"][1], "right")

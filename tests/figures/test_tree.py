@@ -141,6 +141,14 @@ def test_a_point_mass_says_that_the_rules_q_is_one() -> None:
     assert "a point mass" in markers(tree_figure(each, NAMES))[0]["hover"]
 
 
+def test_a_guess_of_unknown_probability_shows_a_dash_and_no_q() -> None:
+    each = random_round(2, (1, 1), kind=ProposalKind.DETERMINISTIC)
+    bare = [dataclasses.replace(p, draft_probs=(), raw_draft_probs=()) for p in each.positions]
+    small = tree_figure(dataclasses.replace(each, positions=tuple(bare)), NAMES)["data"][-1]["text"]
+    assert small[:2] == ["—", "—"] and not any("q" in text for text in small)
+    assert any("q 0." in text for text in tree_figure(each, NAMES)["data"][-1]["text"])
+
+
 def test_at_temperature_zero_edges_and_labels_show_the_raw_confidence() -> None:
     each = random_round(0, (1,))
     (node,) = each.tree.nodes

@@ -22,12 +22,22 @@ def method_that_needs(*needs: Need) -> Method:
     return replace(next(iter(DRAFTERS.values())), needs=frozenset(needs))
 
 
-@pytest.mark.parametrize("need", [need for need in Need if need is not Need.TEXT])
+@pytest.mark.parametrize("need", [need for need in Need if need not in (Need.TEXT, Need.LAYERS)])
 def test_each_missing_need_is_named_with_the_pair(need: Need) -> None:
     sentence = refusal(BARE, method_that_needs(need))
     assert sentence is not None
     assert sentence.startswith("needs ") and need.title in sentence
     assert sentence.endswith("; the pair with nothing beside it has none")
+
+
+def test_a_target_of_another_family_is_said_to_be_one() -> None:
+    sentence = refusal(BARE, method_that_needs(Need.LAYERS))
+    assert sentence == "needs a target of the Llama family; gpt2 is not"
+    both = refusal(BARE, method_that_needs(Need.LAYERS, Need.EAGLE))
+    assert both == (
+        "needs an EAGLE head; the pair with nothing beside it has none, "
+        "and needs a target of the Llama family; gpt2 is not"
+    )
 
 
 def test_several_missing_needs_are_all_named() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specviz.glossary import term
 from specviz.notes import (
     NOTE_TYPES,
     BatchRound,
@@ -17,9 +18,15 @@ from specviz.notes import (
     SharedVocabulary,
     TreeBudget,
 )
-from specviz.ui.note_words import generic_remark, remark
+from specviz.ui.note_words import Remark, generic_remark, remark
 
 SAMPLES: dict[str, Any] = {"int": 3, "float": 0.25, "bool": True, "tuple[int, ...]": (2, 1)}
+
+
+def plain(words: Remark) -> str:
+    """A remark without its tokens."""
+    shown = (part["text"] if isinstance(part, dict) else part for part in words)
+    return "".join(part for part in shown if isinstance(part, str))
 
 
 def sample(note_type: type[Note]) -> Note:
@@ -60,7 +67,15 @@ def test_an_unknown_note_is_told_field_by_field() -> None:
 def test_a_window_shows_each_row_of_its_tokens() -> None:
     words = remark(LookaheadState(12, 2, 1, (3, 2), (5, 6, 7, 8, 9)))
     assert [part for part in words if isinstance(part, list)] == [[5, 6, 7], [8, 9]]
-    assert words[0] == "The pool held 12 n-grams, 1 new one of them; 2 began with the last token."
+    assert plain(words).startswith("The pool holds 12 n-grams, 1 of them new.\n2 begin with the")
+
+
+@pytest.mark.parametrize("hits", [0, 1, 2])
+def test_each_word_of_lookahead_has_its_definition_at_hand(hits: int) -> None:
+    words = remark(LookaheadState(12, hits, 1, (3,), (5, 6, 7)))
+    terms = [term(part["term"]) for part in words if isinstance(part, dict)]
+    assert [each.key for each in terms] == ["ngram_pool", "lookahead_guess", "jacobi_window"]
+    assert plain(words).count(". ") + plain(words).count(".\n") == 2  # a sentence each
 
 
 @pytest.mark.parametrize(

@@ -131,4 +131,5 @@ METHOD = Method(
     (ProposalKind.DETERMINISTIC,),
     _make,
     options=(WINDOW, NGRAM, GUESSES),
+    depth_cap="at most N − 1 tokens, whatever K: a guess is an n-gram without its first token",
 )

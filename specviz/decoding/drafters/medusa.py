@@ -126,4 +126,5 @@ METHOD = Method(
     _make,
     frozenset({Need.MEDUSA}),
     options=(NODES,),
+    depth_cap="at most one token per head: more than there are heads changes nothing",
 )

@@ -60,6 +60,7 @@ class Method:
     `kinds` are the ways in which siblings can be chosen, the default first. `host_copies` is the
     most blocking copies of a round: one, more only for a method that must see its own draft.
     A method that `shares_cache` drafts in the target's own, so the rows of a batch have one each.
+    `depth_cap` says what else keeps a path short, where the draft length is not all that does.
     `make_rows` drafts for all rows of a batch in one forward, or is None where that cannot be.
     """
 
@@ -72,6 +73,7 @@ class Method:
     default_branching: tuple[int, ...] = ()
     takes_branching: bool = False
     options: tuple[Option, ...] = ()
+    depth_cap: str = ""
     host_copies: int = 1
     shares_cache: bool = False
     make_rows: Callable[[Sequence[Setup]], BatchDrafter | None] | None = None
