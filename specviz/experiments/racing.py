@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 
@@ -58,11 +59,9 @@ class Race:
         config, target = request.config, loaded.target
         prompt_ids = loaded.codec.encode(request.prompt, request.task)
         setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
-        drafts = [] if loaded.parts.draft is None else [loaded.parts.draft]
-        self._foreign = loaded.parts.foreign
-        self._models = (target, *drafts)
-        for model in self._models:
+        for model in own_models(loaded):
             check_prompt(model, prompt_ids, config)
+        self._loaded = loaded
         self._drafter = drafter = make_drafter(setup)
         ends = loaded.codec.eos_ids
         self._codec = loaded.codec
@@ -75,9 +74,7 @@ class Race:
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """Both lanes on fair clocks, after a forward of each model that no clock counts."""
-        warm_up(self._models, self.header.prompt_ids)
-        if self._foreign is not None:
-            warm_up([self._foreign.model], [0])  # the prompt's ids are not its own
+        warm_up_pair(self._loaded, self.header.prompt_ids)
         for event in race(self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]):
             self._recorder.add(event.lane, event.event)
             yield event
@@ -114,8 +111,23 @@ class Race:
         self._drafter.close()  # a lane that never started has not done it
 
 
+class Asked(Protocol):
+    """What requests of any kind have in common."""
+
+    @property
+    def pair(self) -> Pair: ...
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def config(self) -> DecodingConfig: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+
+
 def trace_header(
-    request: RaceRequest, loaded: LoadedPair, prompt_ids: Sequence[int], drafter_bytes: int
+    request: Asked, loaded: LoadedPair, prompt_ids: Sequence[int], drafter_bytes: int
 ) -> Trace:
     """What a trace says before anything has run."""
     config, target, parts = request.config, loaded.target, loaded.parts
@@ -149,10 +161,22 @@ def start_race(request: RaceRequest) -> Race:
     return Race(request, load_request(request))
 
 
-def load_request(request: RaceRequest) -> LoadedPair:
+def load_request(request: Asked) -> LoadedPair:
     """The pair with what the request's method needs of it."""
     needs = method_named(request.config.method).needs
     return load_pair(request.pair, request.device, request.dtype, needs)
+
+
+def own_models(loaded: LoadedPair) -> list[LanguageModel]:
+    """The models that run the prompt's own tokens: the target, and the draft if there is one."""
+    return [loaded.target, *([loaded.parts.draft] if loaded.parts.draft else [])]
+
+
+def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int]) -> None:
+    """One forward of each model, so that no lane's clock counts a cold start."""
+    warm_up(own_models(loaded), prompt_ids)
+    if loaded.parts.foreign is not None:
+        warm_up([loaded.parts.foreign.model], [0])  # the prompt's ids are not its own
 
 
 @torch.inference_mode()

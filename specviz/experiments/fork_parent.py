@@ -1,0 +1,77 @@
+"""What a fork takes over from the trace that it leaves: its pair, its tokens, its baseline.
+
+Knows nothing of decoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specviz.errors import InputError
+from specviz.models.catalog import BUNDLED, Pair, pairs
+from specviz.models.tokenizer import TextCodec
+from specviz.records import FinishReason, Trace
+
+
+def catalog_pair_of(trace: Trace) -> Pair | None:
+    """The named pair that a trace says it was made with: same target, if possible same draft.
+
+    None where no name fits. What a file from elsewhere names is never loaded because of its name
+    alone: only pairs that the app offers anyway are looked through.
+    """
+    fitting = [pair for pair in pairs() if _shown(pair, "target") == trace.target.name]
+    draft = trace.draft.name if trace.draft else ""
+    same = (pair for pair in fitting if _shown(pair, "draft") == draft)
+    return next(same, next(iter(fitting), None))
+
+
+def _shown(pair: Pair, role: str) -> str:
+    """What a model of the pair is called in a trace."""
+    if pair.name == BUNDLED:
+        return f"bundled {role}"
+    return pair.target if role == "target" else pair.draft
+
+
+def check_texts(trace: Trace, codec: TextCodec, pair_name: str) -> None:
+    """Raise InputError unless all tokens of the trace mean the same to this tokenizer."""
+    texts = dict(trace.token_texts)
+    for token_id in (*texts, *trace.prompt_ids, *trace.emitted_ids):
+        found = codec.token_text(token_id) if token_id < codec.vocab_size else None
+        if found is None or texts.get(token_id, found) != found:
+            there = repr(texts[token_id]) if token_id in texts else "used"
+            here = "no token" if found is None else repr(found)
+            raise InputError(
+                f"pair {pair_name!r} must have the tokenizer of the trace: token {token_id} is "
+                f"{there} in the trace and {here} here"
+            )
+
+
+def copied_baseline(parent: Trace, header: Trace) -> Trace:
+    """`header` with the parent's baseline, where it is the baseline of this setting too.
+
+    It is left out where another target, device or law of sampling would have written another text
+    or taken other times; it is cut to `max_new_tokens`, and counts as stopped where it is shorter.
+    """
+    if parent.baseline_prefill is None or _maker(parent) != _maker(header):
+        return header
+    steps = parent.baseline_steps[: header.config.max_new_tokens - 1]
+    return replace(
+        header,
+        baseline_prefill=parent.baseline_prefill,
+        baseline_steps=steps,
+        baseline_finish=_finish(parent, 1 + len(steps), header.config.max_new_tokens),
+    )
+
+
+def _finish(parent: Trace, kept: int, limit: int) -> FinishReason | None:
+    """Why a baseline of which `kept` tokens were copied has ended there."""
+    if kept < len(parent.baseline_ids):
+        return FinishReason.LENGTH
+    is_short = parent.baseline_finish is FinishReason.LENGTH and kept < limit
+    return FinishReason.STOPPED if is_short else parent.baseline_finish
+
+
+def _maker(trace: Trace) -> tuple[object, ...]:
+    """All that a baseline's text and times follow from, but for its seed."""
+    config = trace.config
+    return trace.target, trace.device, trace.dtype, config.temperature, config.top_k, config.top_p
