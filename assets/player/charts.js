@@ -109,11 +109,16 @@ export class Chart {
 // Every string that is a light colour becomes the colour of the same role.
 export function recolour(value, swap) {
   if (typeof value === "string") return swap.get(value) ?? value;
-  if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map((each) => recolour(each, swap));
+  if (Array.isArray(value)) return isNumbers(value) ? value : value.map((each) => recolour(each, swap));
   if (value === null || typeof value !== "object") return value;
   const copy = {};
   for (const key in value) copy[key] = recolour(value[key], swap);
   return copy;
+}
+
+// Columns of numbers are long and hold no colour; a pair of a number and a colour is a step of a scale.
+function isNumbers(value) {
+  return typeof value[0] === "number" && typeof value.at(-1) === "number";
 }
 
 const ENLARGEMENT = 1.3;

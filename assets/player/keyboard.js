@@ -4,8 +4,11 @@
 import { element } from "./dom.js";
 
 export const KEYS = [
-  ["← →", "previous, next position in the round"],
+  ["← →", "previous, next position in the round; in the debugger, moment"],
   ["Shift ← →", "previous, next round"],
+  ["↑ ↓", "previous, next phase of the round (debugger)"],
+  ["N, Shift N", "next, previous match of what to stop at (debugger)"],
+  ["G", "go to a place on the axis (debugger)"],
   ["Home End", "first, last round"],
   ["Space", "play, pause"],
   ["F", "follow the newest round"],
@@ -14,39 +17,53 @@ export const KEYS = [
   ["?", "this list"],
 ];
 
+// key -> name of the action, and its argument
 const ACTIONS = {
-  ArrowLeft: (act, event) => (event.shiftKey ? act.round(-1) : act.stop(-1)),
-  ArrowRight: (act, event) => (event.shiftKey ? act.round(1) : act.stop(1)),
-  Home: (act) => act.first(),
-  End: (act) => act.last(),
-  " ": (act) => act.play(),
-  f: (act) => act.follow(),
-  Enter: (act) => act.race(),
-  "?": (act) => act.list(),
+  ArrowLeft: (event) => [event.shiftKey ? "round" : "stop", -1],
+  ArrowRight: (event) => [event.shiftKey ? "round" : "stop", 1],
+  ArrowUp: () => ["phase", -1],
+  ArrowDown: () => ["phase", 1],
+  n: () => ["match", 1],
+  N: () => ["match", -1],
+  g: () => ["goTo"],
+  Home: () => ["first"],
+  End: () => ["last"],
+  " ": () => ["play"],
+  f: () => ["follow"],
+  Enter: () => ["race"],
+  "?": () => ["list"],
 };
 
 export class Keyboard {
+  // `actions()`: those of the page that is shown, by name.
   constructor(actions, isAlive) {
-    this.actions = actions;
+    this.ask = actions;
     this.isAlive = isAlive;
     this.listener = (event) => this.press(event);
     document.addEventListener("keydown", this.listener);
   }
 
+  get actions() {
+    return this.ask();
+  }
+
   press(event) {
     if (!this.isAlive()) return document.removeEventListener("keydown", this.listener);
     if (event.defaultPrevented || event.altKey) return;
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return this.run(event, this.actions.race);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return this.run(event, "race");
     if (event.ctrlKey || event.metaKey) return;
-    if (event.key === "Escape") return void (isClosing(event) || this.actions.halt());
+    if (event.key === "Escape") return void (isClosing(event) || this.actions.halt?.());
     if (isTyping(event) || isPressing(event)) return;
-    const action = ACTIONS[event.key];
-    if (action) this.run(event, () => action(this.actions, event));
+    const named = ACTIONS[event.key]?.(event);
+    if (named) this.run(event, ...named);
   }
 
-  run(event, action) {
+  // A key without an action on this page is left to the browser.
+  run(event, name, argument) {
+    const action = this.actions[name];
+    if (!action) return;
     event.preventDefault();
-    action();
+    action(argument);
   }
 }
 
@@ -56,11 +73,11 @@ function isClosing({ target }) {
 }
 
 function isTyping({ target }) {
-  return target.closest?.("input, textarea, select, dialog, [role=radiogroup]") !== null;
+  return target.closest?.("input:not([type=checkbox]), textarea, select, dialog, [role=radiogroup]") !== null;
 }
 
 function isPressing({ target, key }) {
-  return (key === " " || key === "Enter") && target.closest?.("button, a, summary") !== null;
+  return (key === " " || key === "Enter") && target.closest?.("button, a, summary, input") !== null;
 }
 
 export function keyRows() {

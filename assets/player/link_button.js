@@ -1,4 +1,4 @@
-// The button that copies a link to the setting, and says what came of it.
+// The button that copies a link to what is shown, and says what came of it.
 // Knows an address that writes and measures its own link.
 
 import { setText } from "./dom.js";
@@ -6,13 +6,15 @@ import { setText } from "./dom.js";
 const BACK_MILLISECONDS = 2000;
 
 export class LinkButton {
+  // `address()`: that of the page which is shown.
   constructor(button, word, address) {
-    Object.assign(this, { word, address });
+    Object.assign(this, { word, ask: address });
     button.addEventListener("click", () => this.copy());
   }
 
   async copy() {
-    const { address, word } = this;
+    const { word } = this;
+    const address = this.ask();
     address.write();
     const isCopied = await copied(address.link);
     setText(word, !address.fits ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");

@@ -9,8 +9,10 @@ import { Form } from "./form.js";
 import { Keyboard, keyRows } from "./keyboard.js";
 import { LinkButton } from "./link_button.js";
 import { writeProof } from "./proof.js";
+import { Pages } from "./pages.js";
 import { RacePage } from "./race_page.js";
 import { RacedSetting } from "./raced_setting.js";
+import { Debugger } from "./step/debugger.js";
 import { Theme } from "./theme.js";
 import { Transport } from "./transport.js";
 
@@ -24,13 +26,14 @@ async function fetched(path, read) {
 
 export async function mount(host, gradio) {
   const root = host.querySelector("[data-specviz]");
-  const [markup, setup, prompts] = await Promise.all([
+  const [markup, step, setup, prompts] = await Promise.all([
     fetched("player/page.html", "text"),
+    fetched("player/step/step.html", "text"),
     fetched("setup.json", "json"),
     fetched("prompts.json", "json"),
     loadPlotly(new URL("plotly.min.js", HOME)),
   ]);
-  root.innerHTML = markup; // our own file; no text of a model or a person is in it
+  root.innerHTML = markup + step; // our own files; no text of a model or a person is in them
   window.specviz = new App(root, setup, prompts, gradio);
   root.dataset.ready = "yes";
 }
@@ -39,7 +42,7 @@ class App {
   constructor(root, setup, prompts, gradio) {
     const refs = references(root);
     Object.assign(this, { root, refs });
-    this.theme = new Theme(root, setup.palettes, () => this.page?.repaint());
+    this.theme = new Theme(root, setup.palettes, () => (this.page?.repaint(), this.debugger?.page.repaint()));
     this.page = new RacePage(root, refs, this.theme, setup);
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
@@ -48,7 +51,8 @@ class App {
     new Fold(refs.form, { end: refs.formEnd, cover: refs.actions, button: refs.moreBelow });
     this.raced = new RacedSetting(refs.staleNotice);
     this.address = new Address(this.form, setup, prompts);
-    new LinkButton(refs.copyLink, refs.copyWord, this.address);
+    this.debugger = new Debugger(refs, this.theme, setup, gradio, this.page.trace);
+    new LinkButton(refs.copyLink, refs.copyWord, () => (this.pages.current === "step" ? this.debugger : this.address));
     this.transport = new Transport(gradio, {
       accepted: () => this.accepted(),
       message: (message) => this.take(message),
@@ -60,6 +64,10 @@ class App {
     this.wire();
     this.tellProblems(this.address.read());
     this.setBusy(false, "");
+    this.pages = new Pages(refs.tabs, {
+      race: { section: refs.racePage, onShow: () => this.page.frame.ask() },
+      step: { section: refs.step, onShow: (isShown) => this.debugger.onShow(isShown) },
+    });
   }
 
   wire() {
@@ -87,7 +95,9 @@ class App {
       halt: () => this.stop(),
       list: () => refs.keys.showModal(),
     };
-    new Keyboard(actions, () => this.root.isConnected);
+    const shared = { list: actions.list, halt: actions.halt };
+    const ofPage = () => (this.pages.current === "step" ? { ...shared, ...this.debugger.actions } : actions);
+    new Keyboard(ofPage, () => this.root.isConnected);
   }
 
   // ---- the race
@@ -113,6 +123,7 @@ class App {
     this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
     this.raced.compare(this.form.order);
     this.tellHeader(trace);
+    this.debugger.raceBegan();
   }
 
   // On a narrow screen the form fills the view: go to what is about to happen.
@@ -132,12 +143,15 @@ class App {
     if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
     this.page.take(message);
     if (message.kind === "header") this.begun(message.trace);
+    if (message.kind === "event") this.debugger.raceGrew();
     if (message.kind === "end") this.ended(message.reason);
   }
 
   ended(reason) {
     if (!this.page.trace.summary) this.page.result.clear();
     this.setBusy(false, ENDINGS[reason] ?? "");
+    this.debugger.raceGrew();
+    this.debugger.raceEnded();
   }
 
   tellHeader({ target, draft, device, dtype }) {

@@ -7,8 +7,8 @@ import { compose } from "./figure_delta.js";
 const OUTCOMES = { a: "accepted", r: "rejected", u: "unreached" };
 
 export class Round {
-  // `figures` are differences from `templates`: the tree, the bars per node and extra token, and the
-  // timeline. `remarks` are what the drafter said, each in parts: text, or a list of token ids.
+  // `figures` are differences from `templates`: the tree, its mask, the bars per node and extra token,
+  // the residual per examined prefix, and the timeline. `remarks` are what the drafter said, each in parts: text, or a list of token ids.
   constructor(record, clock, figures, templates) {
     this.record = record;
     this.clock = clock; // own seconds of the lane after this round
@@ -86,12 +86,31 @@ export class Round {
     return `${kept ? `a path of ${kept}` : "none"} accepted, ${drafted} nodes drafted`;
   }
 
+  get seconds() {
+    return this.record.seconds.reduce((sum, each) => sum + each, 0);
+  }
+
+  // The node that a stop's laws stand behind: -1 the root.
+  parentOf(node) {
+    return node === EXTRA ? this.extra.parent : this.record.nodes.parent[node];
+  }
+
   tokenId(node) {
     return node === EXTRA ? this.extra?.id : this.record.nodes.id[node];
   }
 
   get treeFigure() {
     return compose(this.templates.tree, this.figures.tree);
+  }
+
+  get maskFigure() {
+    return compose(this.templates.mask, this.figures.mask);
+  }
+
+  // What was left of p behind `parent`, null where nothing was drafted there.
+  residualFigure(parent) {
+    const delta = this.figures.residuals[parent];
+    return delta ? compose(this.templates.residual, delta) : null;
   }
 
   barsFigure(node) {

@@ -10,6 +10,7 @@ export class Strip {
     this.canvas = canvas;
     this.theme = theme;
     this.rounds = [];
+    this.edges = [];
     this.isDragging = false;
     this.width = this.height = 0;
     new ResizeObserver(() => this.measure(onResize)).observe(canvas);
@@ -30,16 +31,26 @@ export class Strip {
     onResize();
   }
 
-  get pitch() {
-    return Math.min(26, this.width / Math.max(1, this.rounds.length));
+  // The right edge of every column in pixels: as wide as its share of the scale, 26 on average at most.
+  layOut({ from, ends }) {
+    const whole = ends.length ? ends.at(-1) - from : 0;
+    const width = Math.min(this.width, 26 * ends.length);
+    this.edges = ends.map((end) => (whole > 0 ? ((end - from) / whole) * width : 0));
+  }
+
+  left(index) {
+    return index ? this.edges[index - 1] : 0;
   }
 
   roundAt(x) {
-    return Math.max(0, Math.min(this.rounds.length - 1, Math.floor(x / this.pitch)));
+    const at = this.edges.findIndex((edge) => x < edge);
+    return at < 0 ? this.rounds.length - 1 : at;
   }
 
-  draw(rounds, selected) {
+  // `axis`: where the first round begins and where each one ends; without one all are as wide.
+  draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }) {
     this.rounds = rounds;
+    this.layOut(axis);
     const { canvas, width, height } = this;
     const scale = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
@@ -53,11 +64,11 @@ export class Strip {
   }
 
   column(pen, round, index, height, deepest) {
-    const { pitch } = this;
+    const pitch = this.edges[index] - this.left(index);
     const gap = pitch > 6 ? GAP : 0.5;
     const top = height * LANE;
     const cell = (height - top - 3) / deepest;
-    const [x, width] = [index * pitch + gap / 2, Math.max(0.8, pitch - gap)];
+    const [x, width] = [this.left(index) + gap / 2, Math.max(0.8, pitch - gap)];
     round.levels.forEach((outcome, level) => {
       const y = height - 3 - (level + 1) * cell;
       this.cell(pen, outcome, x, y + 0.5, width, Math.max(1, cell - 1.5));
@@ -105,7 +116,7 @@ export class Strip {
     pen.strokeStyle = this.theme.selectColour;
     pen.lineWidth = 2;
     pen.beginPath();
-    pen.roundRect(index * this.pitch - 0.5, 1, Math.max(4, this.pitch + 1), height - 2, 4);
+    pen.roundRect(this.left(index) - 0.5, 1, Math.max(4, this.edges[index] - this.left(index) + 1), height - 2, 4);
     pen.stroke();
   }
 

@@ -18,6 +18,7 @@ export class Trace {
     this.tokens = { baseline: [], speculative: [] };
     this.clocks = { baseline: 0, speculative: 0 };
     this.forwards = { baseline: 0, speculative: 0 };
+    this.records = { prefill: null, finish: null, baselinePrefill: null, baselineFinish: null, steps: [] };
     this.summary = null;
     this.figures = null;
     this.ending = null;
@@ -51,6 +52,7 @@ export class Trace {
     for (const [id, text] of Object.entries(message.texts)) this.texts.set(Number(id), text);
     Object.assign(this.templates, message.templates);
     this.clocks[message.lane] = message.clock;
+    this.keep(message);
     if (message.type === "finish") return;
     this.forwards[message.lane] += 1;
     if (message.type === "round") this.addRound(message);
@@ -58,12 +60,21 @@ export class Trace {
     else this.addToken(message, message.record.id, "plain", message.record);
   }
 
+  // What a file of this run needs beside the rounds; a lane that was stopped has no finish.
+  keep({ lane, type, record }) {
+    const { records } = this;
+    const isBaseline = lane === "baseline";
+    if (type === "step") records.steps.push(record);
+    else if (type === "prefill") records[isBaseline ? "baselinePrefill" : "prefill"] = record;
+    else if (type === "finish") records[isBaseline ? "baselineFinish" : "finish"] = record === "stopped" ? null : record;
+  }
+
   addToken({ lane, clock }, id, origin, record = null) {
     this.tokens[lane].push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
   }
 
-  addRound({ record, clock, tree, bars, remarks, timelines }) {
-    const round = new Round(record, clock, { tree, bars }, this.templates);
+  addRound({ record, clock, tree, mask, bars, residuals, remarks, timelines }) {
+    const round = new Round(record, clock, { tree, mask, bars, residuals }, this.templates);
     round.remarks = remarks;
     round.firstToken = this.tokens.speculative.length;
     const index = this.rounds.push(round) - 1;

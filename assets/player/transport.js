@@ -1,4 +1,5 @@
-// One race at a time between this page and the server: order, place in the queue, messages, stop.
+// One race, or one recording, at a time between this page and the server: order, place in the queue,
+// messages, stop.
 // Knows nothing of what a message says, but for the two kinds that end a race.
 //
 // Messages are numbered. They arrive in batches pushed by Gradio; where a number is missing, or
@@ -20,18 +21,28 @@ export class Transport {
     return this.ticket !== null;
   }
 
+  // A race: it waits for its turn, then Gradio pushes its messages.
   async start(form) {
-    if (this.isBusy) return;
+    if (await this.begin("join", { form })) this.gradio.race({ ticket: this.ticket });
+  }
+
+  // A recording: its messages are made at once, and looked for.
+  async open(recording) {
+    await this.begin("open", recording);
+  }
+
+  // True once the server has taken the question.
+  async begin(name, question) {
+    if (this.isBusy) return false;
     const ticket = newTicket();
     Object.assign(this, { ticket, next: 0, misses: 0, lastHeard: performance.now(), isLooking: false });
-    const reply = await this.ask("join", { ticket, form });
-    if (this.ticket !== ticket) return;
-    if (reply === null) return this.fail("The server cannot be reached.");
-    if (reply.error) return this.fail(reply.error);
+    const reply = await this.ask(name, { ticket, ...question });
+    if (this.ticket !== ticket) return false;
+    if (!reply || reply.error) return this.fail(reply?.error ?? "The server cannot be reached.");
     this.on.accepted();
-    this.gradio.race({ ticket });
     this.timer = window.setInterval(() => this.watch(), LOOK_MILLISECONDS);
     this.look();
+    return true;
   }
 
   async stop() {
@@ -94,6 +105,7 @@ export class Transport {
   fail(text) {
     this.finish();
     this.on.failed(text);
+    return false;
   }
 
   finish() {

@@ -33,7 +33,7 @@ def mask_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = N
     layout["margin"] = {"l": 132 if len(rows) <= LABELLED_ROWS else 44, "r": 8, "t": 28, "b": 16}
     layout["xaxis"] = quiet_axis(showgrid=False, showticklabels=False, range=_span(rows))
     layout["yaxis"] = _row_axis(round_, rows, texts, root_id)
-    layout["annotations"] = _headings(rows)
+    layout["annotations"] = _headings()
     return {"data": [_cells(round_, rows)], "layout": layout}
 
 
@@ -101,11 +101,8 @@ def position_id(round_: Round, node: int) -> int:
     return round_.context_length - 1 + depth
 
 
-def _headings(rows: list[int]) -> list[dict[str, Any]]:
+def _headings() -> list[dict[str, Any]]:
     tree = CONTEXT_COLUMNS + GAP_COLUMNS
-    above = {"y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": "left"}
-    headings = [note("context", x=-0.5, **above), note("tree", x=tree - 0.5, **above)]
-    if len(rows) <= LABELLED_ROWS:
-        side = {"x": 0, "xref": "paper", "xanchor": "right", "y": 1, "yref": "paper"}
-        headings.append(note("token, position id", **side, yanchor="bottom", xshift=-4))
-    return headings
+    above = {"y": 1, "yref": "paper", "yanchor": "bottom"}
+    context = note("context", x=CONTEXT_COLUMNS - 0.5, xanchor="right", **above)
+    return [context, note("root and tree", x=tree - 0.5, xanchor="left", **above)]

@@ -21,6 +21,7 @@ from specviz.models.pair import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
 from specviz.ui.batches import Message, batches
+from specviz.ui.counterfactuals import told_counterfactual
 from specviz.ui.method_offer import refusals
 from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines
@@ -94,6 +95,16 @@ class Handlers:
         finally:
             self._runs.leave(run)
             self._openings.release()
+
+    def what_if(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What a round would have been with another draw, or {"error": sentence}."""
+        try:
+            return {"error": None} | told_counterfactual(question)
+        except InputError as error:
+            return {"error": str(error)}
+        except Exception:
+            log.exception("a counterfactual failed")
+            return {"error": UNEXPECTED}
 
     def check(self, question: dict[str, Any]) -> dict[str, Any]:
         """What is known of the form's pair before its weights are fetched.

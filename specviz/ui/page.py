@@ -23,7 +23,7 @@ from specviz.ui.handlers import Handlers
 from specviz.ui.setup import page_setup
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-STYLES = ("base", "form", "menu", "race")
+STYLES = ("base", "form", "menu", "race", "step/step")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 
@@ -38,9 +38,8 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
-        race = player(
-            [handlers.join, handlers.look, handlers.stop, handlers.check, handlers.open]
-        )
+        asked = ("join", "look", "stop", "check", "open", "what_if")
+        race = player([getattr(handlers, name) for name in asked])
         race.race(
             handlers.race,
             inputs=None,

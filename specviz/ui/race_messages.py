@@ -18,6 +18,7 @@ from specviz.experiments.replay import Replay
 from specviz.figures.bars import bars_figure
 from specviz.figures.depth import depth_figure
 from specviz.figures.mask import mask_figure
+from specviz.figures.residual import residual_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
 from specviz.figures.timeline import timeline_figure
@@ -119,6 +120,11 @@ class RaceMessages:
             "tree": self._pack("tree", tree, templates),
             "mask": self._pack("mask", mask, templates),
             "bars": [self._pack("bars", each, templates) for each in bars],
+            "residuals": {
+                each.parent: self._pack("residual", residual_figure(each, self._texts), templates)
+                for each in round_.positions
+                if each.residual_probs
+            },
             "timelines": {i: self._pack("timeline", f, templates) for i, f in timelines.items()},
         }
         return message | ({"templates": templates} if templates else {})

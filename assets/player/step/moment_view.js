@@ -48,7 +48,8 @@ export class MomentView {
 
   draw(trace, cursor) {
     const { current: round, moments, at, moment } = cursor;
-    const node = standing(moments, at);
+    const node = cursor.node ?? standing(moments, at);
+    this.isJudged = node !== null && stageOf(round, moments, at, node) === "judged";
     this.drawTree(round, cursor, node);
     if (this.isNew("mask", cursor.round)) {
       this.mask.draw(round.maskFigure);
@@ -89,13 +90,13 @@ export class MomentView {
 
   drawLaws(trace, round, index, node) {
     const { refs } = this;
-    if (!this.isNew("laws", `${index} ${node}`)) return;
+    if (!this.isNew("laws", `${index} ${node} ${this.isJudged}`)) return;
     const figure = node === null ? null : round.barsFigure(node);
     if (figure) this.bars.draw(withoutHeading(figure));
     else this.bars.clear();
     setText(refs.stepBarsNote, figure?.layout.annotations[0].text ?? "");
     refs.stepBarsTitle.replaceChildren(
-      ...(node === null ? ["Target p against draft q"] : [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${verdictSentence(round, node, trace.isGreedy)}`]),
+      ...(node === null ? ["Target p against draft q"] : [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${this.isJudged ? verdictSentence(round, node, trace.isGreedy) : "drafted, not judged yet"}`]),
     );
     const parent = round.parentOf(node);
     this.drawResidual(round, parent);

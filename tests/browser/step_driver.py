@@ -1,0 +1,70 @@
+"""The debugger's page as a person uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from race_driver import RaceDriver
+
+CURSOR = "specviz.debugger.page.cursor"
+
+
+class StepDriver:
+    """The step page of one tab, on a run that is open."""
+
+    def __init__(self, driver: RaceDriver) -> None:
+        self.driver, self.page = driver, driver.page
+        self.driver.until(f"{CURSOR}.trace && !specviz.debugger.transport.isBusy")
+        self.settle()
+
+    def afresh(self, name: str) -> StepDriver:
+        """Open a recording as if the page had just been loaded: rules, axis and place are the usual."""
+        self.driver.evaluate(
+            f"""(() => {{ const d = specviz.debugger;
+                for (const row of d.page.stops.rows) {{
+                    row.box.checked = row.rule.name === 'rejection';
+                    if (row.input) row.input.value = String(row.rule.value);
+                }}
+                d.page.chooseAxis('round');
+                d.choose({name!r}); }})()"""
+        )
+        whole = f"specviz.debugger.source === {name!r} && !specviz.debugger.transport.isBusy"
+        self.driver.until(f"{whole} && {CURSOR}.trace.ending")
+        self.driver.evaluate(f"{CURSOR}.go(0, 0)")
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        self.page.wait_for_timeout(60)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.settle()
+
+    def click(self, ref: str) -> None:
+        self.driver.ref(ref).click()
+        self.settle()
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Round and moment, from 0."""
+        return tuple(self.driver.evaluate(f"[{CURSOR}.round, {CURSOR}.at]"))
+
+    @property
+    def phase(self) -> str:
+        return self.page.locator("[data-ref=stepPhases] [aria-current]").inner_text()
+
+    @property
+    def stop(self) -> dict[str, Any]:
+        """The fate of the stop under the cursor, from the record itself."""
+        script = f"""(() => {{ const c = {CURSOR}, r = c.current;
+            return {{ node: c.node, outcome: r.outcomes[c.node] ?? r.extraKind }} }})()"""
+        return dict(self.driver.evaluate(script))
+
+    def rounds(self) -> list[dict[str, Any]]:
+        return list(self.driver.evaluate(f"{CURSOR}.trace.rounds.map((r) => r.record)"))
+
+
+OpenStep = Callable[..., StepDriver]

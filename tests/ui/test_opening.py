@@ -1,0 +1,108 @@
+"""A page may open any recording; what is none is refused in one sentence, and nothing is stuck."""
+
+import base64
+import json
+import time
+from typing import Any
+
+import pytest
+
+from specviz.errors import InputError
+from specviz.golden import golden_names, golden_trace
+from specviz.trace_file import dumps, encode_round
+from specviz.ui import opening
+from specviz.ui.counterfactuals import told_counterfactual
+from specviz.ui.handlers import MAX_OPENINGS, Handlers
+from specviz.ui.opening import asked_trace
+from tests.random_traces import random_trace
+
+TICKET = "a-ticket-of-a-test"
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def all_messages(handlers: Handlers, ticket: str) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        seen = handlers.look({"ticket": ticket, "after": 0})
+        if seen["state"] == "done":
+            return [json.loads(text) for text in seen["messages"]]
+        time.sleep(0.02)
+    raise AssertionError("the recording was not opened in time")
+
+
+def test_a_file_comes_back_round_by_round() -> None:
+    trace, handlers = random_trace(3, rounds=4), Handlers()
+    asked = {"ticket": TICKET, "data": encoded(dumps(trace))}
+    assert handlers.open(asked) == {"error": None}
+    messages = all_messages(handlers, TICKET)
+    assert [messages[0]["kind"], messages[-1]["kind"]] == ["header", "end"]
+    records = [each["record"] for each in messages if each.get("type") == "round"]
+    assert records == [encode_round(each) for each in trace.rounds]
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_every_golden_recording_opens(name: str) -> None:
+    trace = asked_trace({"golden": name})
+    assert trace == golden_trace(name)
+    assert trace.config.method == name.partition(".")[0]
+    assert trace.rounds and trace.baseline_steps
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ({"golden": "../../etc/passwd"}, "trace must be one of"),
+        ({"golden": ["x"]}, "trace must be one of"),
+        ({}, "trace must be a file in base64, got none"),
+        ({"data": "%%%"}, "trace must be a file in base64, got other text"),
+        ({"data": encoded(b"hello")}, "trace must be JSON text or gzip of it"),
+        ({"data": encoded(b"\x1f\x8bhello")}, "trace must be a whole gzip file"),
+        ({"data": encoded(b"[]")}, 'trace must be an object with "format"'),
+        ({"data": encoded(b"[" * 200_000)}, "trace must be JSON text"),
+        ({"data": encoded(b'{"format": NaN}')}, "trace must hold finite numbers only, got NaN"),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_one_sentence(
+    question: dict[str, Any], sentence: str
+) -> None:
+    reply = Handlers().open(question | {"ticket": TICKET})
+    assert reply["error"].startswith(sentence) and "\n" not in reply["error"]
+
+
+def test_a_file_above_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "MAX_UPLOAD_BYTES", 1_000_000)
+    with pytest.raises(InputError, match="at most 1 MB, got 3 MB"):
+        asked_trace({"data": "A" * 4_000_000})
+
+
+def test_a_refused_recording_leaves_room_for_the_next() -> None:
+    handlers = Handlers()
+    for _ in range(2 * MAX_OPENINGS):
+        assert handlers.open({"ticket": TICKET, "data": "%"})["error"]
+    for number in range(2 * MAX_OPENINGS):
+        ticket = f"{TICKET}-{number}"
+        data = encoded(dumps(random_trace(number, rounds=1)))
+        assert handlers.open({"ticket": ticket, "data": data}) == {"error": None}
+        all_messages(handlers, ticket)
+
+
+def test_a_forced_draw_is_told_as_the_walk_it_leads_to() -> None:
+    trace = golden_trace("draft-model.code")
+    each = next(r for r in trace.rounds if r.verdicts[0].outcome.value == "rejected")
+    question = {"record": encode_round(each), "forced": {"0": 0.0}}
+    told = told_counterfactual(question)
+    assert each.verdicts[0].acceptance_prob > 0
+    assert told["outcomes"][0] == "accepted" and told["differs"]
+    assert told["emitted"][0] == each.tree.nodes[0].token_id
+
+
+@pytest.mark.parametrize(
+    "forced", [None, [0.5], {"x": 0.5}, {"0": "y"}, {"0": 1.0}, {"0": -0.1}, {"99": 0.5}]
+)
+def test_nonsense_draws_are_refused(forced: object) -> None:
+    record = encode_round(golden_trace("draft-model.code").rounds[0])
+    reply = Handlers().what_if({"record": record, "forced": forced})
+    assert "must" in reply["error"] and "\n" not in reply["error"]
