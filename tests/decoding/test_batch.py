@@ -5,6 +5,7 @@ import pytest
 from specviz.decoding import autoregressive, batch
 from specviz.decoding.batch import BatchRun
 from specviz.decoding.batch_options import BatchOptions, row_configs, row_seed
+from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.decoding.drafters.row_drafters import RowDrafters
 from specviz.errors import InputError
 from specviz.records import DecodingConfig, FinishReason, Outcome, Prefill, Round
@@ -57,6 +58,18 @@ def test_each_row_equals_its_single_run(method, kind, temperature, target, parts
         assert story(events_of(steps, row)) == story(expected)
     assert events_of(steps, 2)[-1] is FinishReason.END_OF_SEQUENCE
     assert len({len(rounds) for rounds in rounds_of(steps)}) > 1, "rows must end apart"
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
+def test_a_row_that_ends_with_its_first_token_leaves_the_others_alone(method, target, parts):
+    config = config_of(method, method.kinds[0], max_new_tokens=9)
+    setups = setups_of(target, parts, config)
+    ends = {tokens_of(single_run(setups[1], PROMPTS[1]))[0]}
+    alone = [single_run(setup, ids, ends) for setup, ids in zip(setups, PROMPTS, strict=True)]
+    steps = batch_steps(target, parts, config, end_ids=ends)
+    for row, expected in enumerate(alone):
+        assert story(events_of(steps, row)) == story(expected)
+    assert len(steps[0].events) > len(PROMPTS) and len(steps) > 1
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])

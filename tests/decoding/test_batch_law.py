@@ -80,6 +80,13 @@ def test_a_budget_is_divided_before_anything_is_drawn_and_goes_round():
         assert len({sum(column) for column in zip(*given, strict=True)}) == 1
 
 
+def test_a_budget_of_one_token_is_every_row_s_in_turn(target, parts):
+    config = config_of(DRAFTERS["draft-model"], DRAFTERS["draft-model"].kinds[0])
+    steps = batch_steps(target, parts, config, options=BatchOptions(draft_budget=1))
+    drafting = [[bool(each.tree.nodes) for each in rounds] for rounds in rounds_of(steps)[:8]]
+    assert drafting == [[row == turn % 4 for row in range(4)] for turn in range(8)]
+
+
 def some_rounds(target, parts, count):
     steps = batch_steps(target, parts, config_of(DRAFTERS["draft-model"], VARIANTS[0].values[1]))
     drafted = [rounds for rounds in rounds_of(steps) if rounds[0].tree.nodes]

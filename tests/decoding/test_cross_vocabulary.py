@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
 from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.base import Observation
 from specviz.decoding.drafters.cross_vocabulary import METHOD
 from specviz.decoding.drafters.foreign_source import ForeignSource, shared_length
 from specviz.decoding.drafters.method import Setup
@@ -199,6 +200,48 @@ def test_the_note_tells_the_mass_of_the_shared_tokens():
             [event.extra.token_id] if hasattr(event, "extra") else []
         )
     assert seen > 10
+
+
+def test_the_mass_is_the_mean_over_the_whole_chain():
+    draft, committed = tables()[1], [0, 1, 0, 1]
+    config = config_of(ProposalKind.IID, temperature=1.0, draft_length=3)
+    drafter = make_drafter(Setup(tables()[0], parts_of(draft), config, 400))
+    drafted = drafter.propose(committed, 9, 0).token_ids.tolist()
+    written = [*context_of(committed), *(THEIRS.index(OURS[token_id]) for token_id in drafted)]
+    shared = torch.tensor([j for j, p in enumerate(THEIRS) if p in OURS and p != TAG])
+    laws = [draft.law(written[:end]).softmax(-1) for end in range(-3 + len(written), len(written))]
+    masses = [float(law[shared].sum()) for law in laws]
+    (note,) = drafter.observe(Observation((), (), (0,), None, ())).notes
+    assert note.mass == pytest.approx(sum(masses) / 3, abs=1e-5)
+    assert max(masses) - min(masses) > 0.01
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_kept_of_earlier_rounds_changes_no_draft(kind):
+    """A drafter that begins anew in every round proposes the same."""
+    target, draft = tiny_model(1, 2, "target"), tiny_model(2, 1, "draft")
+    config = config_of(kind, temperature=0.9, draft_length=4, max_new_tokens=60)
+    setup = Setup(target, parts_of(draft), config, 400)
+    drafter, openings, compared = make_drafter(setup), [], []
+    start, propose = drafter.start, drafter.propose
+
+    def begun(opening):
+        openings.append(opening)
+        start(opening)
+
+    def drafted(committed, room, index):
+        fresh = make_drafter(setup)
+        fresh.start(openings[0])
+        ours, anew = propose(committed, room, index), fresh.propose(list(committed), room, index)
+        assert ours.token_ids.tolist() == anew.token_ids.tolist()
+        if ours.laws is not None:
+            assert torch.allclose(ours.laws, anew.laws, atol=1e-4)
+        compared.append(ours.topology.size)
+        return ours
+
+    drafter.start, drafter.propose = begun, drafted
+    list(speculative.decode(target, drafter, PROMPT, config))
+    assert sum(compared) > 20
 
 
 def test_restricting_before_top_k_always_leaves_a_law():

@@ -4,12 +4,14 @@ import pytest
 import torch
 
 from specviz.decoding import speculative
+from specviz.decoding.drafters.base import Observation, Opening
 from specviz.decoding.drafters.lookahead import METHOD, ON_CPU
 from specviz.decoding.drafters.lookahead_window import LookaheadWindow
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.ngram_pool import NgramPool
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.race import Lane
+from specviz.decoding.transfer import HostTransfer
 from specviz.errors import InputError
 from specviz.experiments.recorder import Recorder
 from specviz.models.language_model import ForwardOutput
@@ -55,6 +57,16 @@ def test_bigrams_are_plain_jacobi_iteration_behind_the_committed_token():
     window = LookaheadWindow([11, 12], ngram=2)
     assert window.step(10, 20, [21, 22]) == [(10, (20,)), (11, (21,)), (12, (22,))]
     assert window.token_ids == (21, 22)
+
+
+def test_of_the_tokens_that_a_round_commits_the_first_one_stood_behind_the_root():
+    """A bigram of the root and the last one of them was never written."""
+    config = config_of(options=(("window", 2), ("ngram", 2)))
+    drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config, 400))
+    drafter.start(Opening((7, 7, 7), None, None, HostTransfer()))
+    drafter.propose([1, 2, 7, 1], 9, 0)
+    drafter.observe(Observation((0,), (0,), (2, 8), None, (5,)))
+    assert drafter.propose([1, 2, 7, 1, 2, 8, 1], 9, 1).token_ids.tolist() == [2]
 
 
 def test_a_column_of_its_own_needs_no_riders_for_bigrams():

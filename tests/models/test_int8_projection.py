@@ -28,10 +28,11 @@ def test_it_equals_linear_with_the_rounded_matrix(
     torch.testing.assert_close(projection.add_to(residual, x), residual + projection(x))
 
 
-def test_no_weight_is_off_by_more_than_one_step() -> None:
+def test_no_weight_is_off_by_more_than_half_a_step() -> None:
+    """A little more, because the step itself is rounded to bfloat16."""
     weight = torch.randn(48, 32)
     step = weight.abs().amax(1, keepdim=True) / 127
-    assert ((Int8Projection(weight).weight - weight).abs() <= step).all()
+    assert ((Int8Projection(weight).weight - weight).abs() <= 0.51 * step).all()
 
 
 def test_outputs_of_all_zero_weights_are_zero() -> None:
