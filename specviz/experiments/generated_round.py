@@ -1,0 +1,198 @@
+"""One verification of transformers' assisted generation as a record of ours.
+
+Sees the logits of both models and the tokens that came of them; knows nothing of how they were
+caught. What the library keeps to itself is left out, never guessed: the uniform draws, the
+residual of a rejection, and the tokens that it would have added elsewhere. Letters: K candidates,
+V vocabulary, T top tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.judgement import TOP_TOKENS
+from specviz.decoding.sampling import one_hot, residual
+from specviz.records import (
+    CacheLengths,
+    DraftNode,
+    DraftTree,
+    ExtraKind,
+    ExtraToken,
+    Outcome,
+    Position,
+    Prefill,
+    ProposalKind,
+    Round,
+    Span,
+    Verdict,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Moments of one round on the run's own clock, in seconds."""
+
+    began: float
+    drafted: float
+    judged: float
+    ended: float
+
+
+class SeenVerification:
+    """What could be seen of one round; all laws are on the host in float32.
+
+    `p` [K + 1, V] and `q` [K, V] are the laws that the library compared (one-hot where it compared
+    best tokens); `q` is None for candidates that are copied or translated text, which have none.
+    `raw_p` and `raw_q` are the models' plain softmax, before any processing.
+    """
+
+    def __init__(
+        self,
+        context_length: int,
+        candidate_ids: Sequence[int],
+        emitted_ids: Sequence[int],
+        logits: Tensor,  # [K + 1, V], processed
+        raw_logits: Tensor,  # [K + 1, V]
+        draft_logits: Tensor | None,  # [K, V], processed
+        raw_draft_logits: Tensor | None,  # [K, V]
+        is_sampled: bool,
+    ) -> None:
+        self.context_length = context_length
+        self.candidate_ids = tuple(candidate_ids)
+        self.emitted_ids = tuple(emitted_ids)
+        self.raw_logits = _on_host(raw_logits)
+        self.raw_p = self.raw_logits.softmax(-1)
+        self.raw_q = None if raw_draft_logits is None else _on_host(raw_draft_logits).softmax(-1)
+        self.p = _laws(_on_host(logits), is_sampled)
+        self.q = None if draft_logits is None else _laws(_on_host(draft_logits), is_sampled)
+
+    @property
+    def kind(self) -> ProposalKind:
+        return ProposalKind.DETERMINISTIC if self.q is None else ProposalKind.IID
+
+    @property
+    def accepted(self) -> int:
+        """Leading tokens that are candidates.
+
+        The last token is one, too, where the end of the text cut the round: a rejected candidate
+        cannot be what its residual gives.
+        """
+        pairs = zip(self.candidate_ids, self.emitted_ids, strict=False)
+        return next(
+            (i for i, (drafted, written) in enumerate(pairs) if drafted != written),
+            min(len(self.candidate_ids), len(self.emitted_ids)),
+        )
+
+    @property
+    def extra(self) -> ExtraToken | None:
+        """The target's own token; its probability follows from the laws that were seen."""
+        accepted, count = self.accepted, len(self.candidate_ids)
+        if len(self.emitted_ids) == accepted:
+            return None
+        token_id, law = self.emitted_ids[accepted], self.p[accepted]
+        kind = ExtraKind.BONUS
+        if accepted < count:
+            kind, law = ExtraKind.RECOVERED, residual(law, self._rule_law(accepted))
+        return ExtraToken(token_id, kind, accepted - 1, float(law[token_id]))
+
+    def _rule_law(self, row: int) -> Tensor:
+        """The q of the rule: a law, or the point mass of the candidate. -> [V]"""
+        if self.q is not None:
+            return self.q[row]
+        return one_hot(torch.tensor(self.candidate_ids[row]), self.p.shape[-1])
+
+    def prefill(self, seconds: float) -> Prefill:
+        """The first forward, which had no candidates."""
+        (token_id,) = self.emitted_ids
+        extra = ExtraToken(token_id, ExtraKind.FIRST, -1, float(self.p[0, token_id]))
+        return Prefill(self.context_length, extra, self._position(0), seconds)
+
+    def round(self, index: int, times: Times) -> Round:
+        count, extra = len(self.candidate_ids), self.extra
+        looked = range(self.accepted + (extra is not None))
+        return Round(
+            index=index,
+            context_length=self.context_length,
+            tree=DraftTree(self.kind, tuple(self._node(row) for row in range(count))),
+            verdicts=tuple(self._verdict(row) for row in range(count)),
+            positions=tuple(self._position(row) for row in looked),
+            extra=extra,
+            extra_ids=(),
+            draft_seconds=times.drafted - times.began,
+            verify_seconds=times.judged - times.drafted,
+            host_seconds=times.ended - times.judged,
+            spans=(
+                Span("draft", times.began, times.drafted),
+                Span("verify", times.drafted, times.judged),
+                Span("host", times.judged, times.ended),
+            ),
+            notes=(),
+            cache=CacheLengths(self.context_length - 1, count + 1, count - self.accepted),
+        )
+
+    def _node(self, row: int) -> DraftNode:
+        token_id = self.candidate_ids[row]
+        return DraftNode(token_id, row - 1, row + 1, self._q_of(row), self._raw_q_of(row))
+
+    def _q_of(self, row: int) -> float:
+        return 1.0 if self.q is None else float(self.q[row, self.candidate_ids[row]])
+
+    def _raw_q_of(self, row: int) -> float:
+        return 1.0 if self.raw_q is None else float(self.raw_q[row, self.candidate_ids[row]])
+
+    def _verdict(self, row: int) -> Verdict:
+        token_id, q = self.candidate_ids[row], self._q_of(row)
+        p = float(self.p[row, token_id])
+        return Verdict(
+            target_prob=p,
+            residual_prob=None,
+            draft_prob=q,
+            acceptance_prob=min(1.0, p / q) if q > 0 else 1.0,
+            uniform_draw=None,
+            outcome=self._outcome(row),
+            raw_target_prob=float(self.raw_p[row, token_id]),
+            raw_draft_prob=self._raw_q_of(row),
+        )
+
+    def _outcome(self, row: int) -> Outcome:
+        if row < self.accepted:
+            return Outcome.ACCEPTED
+        was_examined = row == self.accepted and self.extra is not None
+        return Outcome.REJECTED if was_examined else Outcome.UNREACHED
+
+    def _position(self, row: int) -> Position:
+        """The laws after the first `row` candidates, over the top tokens of both models."""
+        p, raw_p = self.p[row], self.raw_p[row]
+        is_drafted = row < len(self.candidate_ids)
+        q = self.q[row] if is_drafted and self.q is not None else None
+        raw_q = self.raw_q[row] if is_drafted and self.raw_q is not None else None
+        mixed = raw_p if raw_q is None else raw_p + raw_q
+        top = mixed.topk(min(TOP_TOKENS, len(p))).indices  # [T]
+        rule = self._rule_law(row) if is_drafted else torch.zeros_like(p)
+        best = self.raw_logits[row].topk(2).values.tolist()
+        return Position(
+            parent=row - 1,
+            token_ids=tuple(top.tolist()),
+            target_probs=tuple(p[top].tolist()),
+            draft_probs=() if q is None else tuple(q[top].tolist()),
+            residual_probs=(),
+            raw_target_probs=tuple(raw_p[top].tolist()),
+            raw_draft_probs=() if raw_q is None else tuple(raw_q[top].tolist()),
+            entropy=float(torch.special.entr(raw_p).sum()),
+            overlap=float(torch.minimum(p, rule).sum()),
+            raw_overlap=0.0 if raw_q is None else float(torch.minimum(raw_p, raw_q).sum()),
+            margin=best[0] - best[1],
+        )
+
+
+def _on_host(logits: Tensor) -> Tensor:
+    return logits.detach().float().cpu()
+
+
+def _laws(logits: Tensor, is_sampled: bool) -> Tensor:
+    """What is compared: laws, or at greedy decoding the best tokens. [R, V] -> [R, V]"""
+    return logits.softmax(-1) if is_sampled else one_hot(logits.argmax(-1), logits.shape[-1])

@@ -1,0 +1,203 @@
+"""Records transformers' assisted generation: puts a watch on `generate`, and takes it off again.
+
+Works on the user's own model objects and leaves them as they were. What is seen of a call is told
+in `experiments.generate_run`; this file makes whole traces of it. Knows no tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from specviz.errors import InputError
+from specviz.experiments.generate_run import GenerateRun
+from specviz.experiments.racing import device_name
+from specviz.models.tokenizer import TextCodec
+from specviz.records import (
+    MAX_NEW_TOKENS,
+    DecodingConfig,
+    FinishReason,
+    ModelInfo,
+    Trace,
+)
+
+
+def record(model: Any, tokenizer: Any, assistant: Any = None) -> Recording:
+    """Watch `model.generate(…, assistant_model=…)`, or `prompt_lookup_num_tokens=…`.
+
+    `model` is a decoder of transformers, `tokenizer` its fast tokenizer; with `assistant`, a call
+    that drafts with anything else is refused. Use as a context; afterwards `recording.trace` is the
+    last call's trace and `recording.traces` holds all of them. A call without drafts passes
+    unrecorded.
+
+    The first forward of a watched call gets no candidates. At temperature 0 the text is that of an
+    unwatched call; a sampled one has the same law, but a seed gives other draws. What `generate`
+    keeps to itself is None or empty in the trace: uniform draws, residuals, tokens held ready; its
+    seed, which a trace must have, is 0. InputError for batches and for kinds of drafts that
+    a trace cannot hold.
+    """
+    return Recording(model, tokenizer, assistant)
+
+
+class Recording:
+    """A context in which `model.generate` is watched; it may be entered again."""
+
+    def __init__(self, model: Any, tokenizer: Any, assistant: Any = None) -> None:
+        if model.config.is_encoder_decoder:
+            raise InputError("model must be a decoder only, got an encoder and a decoder")
+        self.traces: list[Trace] = []
+        self._model, self._tokenizer, self._assistant = model, tokenizer, assistant
+        self._run: GenerateRun | None = None
+        self._settings: Any = None
+        self._is_generating = False
+        self._undo = ExitStack()
+
+    @property
+    def trace(self) -> Trace:
+        """The last call's; InputError where no call drafted."""
+        if not self.traces:
+            raise InputError(
+                "nothing was recorded: call generate in the context, with assistant_model or "
+                "prompt_lookup_num_tokens"
+            )
+        return self.traces[-1]
+
+    def __enter__(self) -> Recording:
+        self._original_generate = self._model.generate
+        self._original_generator = self._model._get_candidate_generator
+        self._patch("generate", self._generate)
+        self._patch("_get_candidate_generator", self._candidate_generator)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._undo.close()
+
+    def _patch(self, name: str, value: Any) -> None:
+        """Set an attribute of this object alone, and remember how to take it back."""
+        own = vars(self._model)
+        if name in own:
+            self._undo.callback(setattr, self._model, name, own[name])
+        else:
+            self._undo.callback(delattr, self._model, name)
+        setattr(self._model, name, value)
+
+    def _generate(self, *given: Any, **named: Any) -> Any:
+        if self._is_generating:  # a target that drafts with its own first layers
+            return self._original_generate(*given, **named)
+        self._is_generating, self._run = True, None
+        reason = FinishReason.STOPPED
+        try:
+            output = self._original_generate(*given, **named)
+            reason = self._reason()
+            return output
+        finally:
+            self._is_generating = False
+            self._take(reason)
+
+    def _candidate_generator(self, *given: Any, **named: Any) -> Any:
+        generator = self._original_generator(*given, **named)
+        if self._is_generating:
+            used = named.get("assistant_model")
+            if self._assistant is not None and used is not self._assistant:
+                got = "no assistant_model" if used is None else f"another {type(used).__name__}"
+                raise InputError(f"generate must get the assistant that is recorded, got {got}")
+            self._settings = named["generation_config"]
+            self._run = GenerateRun(self._model, generator, self._settings, named["input_ids"])
+        return generator
+
+    def _take(self, reason: FinishReason) -> None:
+        """Keep what the call left, whole or broken off."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        run.finish(reason)
+        if run.has_begun:
+            self.traces.append(run.fill(self._header(run)))
+
+    def _reason(self) -> FinishReason:
+        """Why a call that returned has ended: a criterion of the user's own is a stop."""
+        if self._run is None or not self._run.emitted_ids:
+            return FinishReason.STOPPED
+        if self._run.emitted_ids[-1] in end_ids(self._settings):
+            return FinishReason.END_OF_SEQUENCE
+        length = len(self._run.prompt_ids) + len(self._run.emitted_ids)
+        is_full = length >= self._settings.max_length
+        return FinishReason.LENGTH if is_full else FinishReason.STOPPED
+
+    def _header(self, run: GenerateRun) -> Trace:
+        """All but the records."""
+        model, assistant = self._model, run.assistant
+        has_own_draft = assistant is not None and assistant is not model
+        draft = describe(assistant) if has_own_draft else None
+        target = describe(model)
+        codec = TextCodec(self._tokenizer, target.vocab_size, tuple(end_ids(self._settings)))
+        return Trace(
+            config=decoding_config(run, self._settings),
+            target=target,
+            draft=draft,
+            device=device_name(model.device),
+            dtype=str(model.dtype).removeprefix("torch."),
+            prompt=codec.decode(run.prompt_ids),
+            prompt_ids=run.prompt_ids,
+            token_texts=tuple((i, codec.token_text(i)) for i in sorted(run.token_ids)),
+            prefill=None,
+            rounds=(),
+            finish=None,
+            baseline_prefill=None,
+            baseline_steps=(),
+            baseline_finish=None,
+            drafter_bytes=draft.bytes if draft else 0,
+        )
+
+
+def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
+    """The library's settings in our words; `draft_length` is the longest draft that was seen.
+
+    Processors that we have no word for (penalties, forbidden words) show in p and q alone.
+    """
+    is_sampled = bool(settings.do_sample)
+    temperature = 1.0 if settings.temperature is None else float(settings.temperature)
+    limit = settings.max_length - len(run.prompt_ids)
+    plain = DecodingConfig()
+    made = replace(
+        plain,
+        method=run.method,
+        draft_length=max(1, run.longest_draft),
+        tree_kind=run.kind,
+        max_new_tokens=min(max(1, limit), MAX_NEW_TOKENS),
+    )
+    if not is_sampled:
+        return made
+    top_p = 1.0 if settings.top_p is None else float(settings.top_p)
+    return replace(made, temperature=temperature, top_k=settings.top_k or 0, top_p=top_p)
+
+
+def end_ids(settings: Any) -> Collection[int]:
+    """The tokens that end a sequence."""
+    ids = settings.eos_token_id
+    if ids is None:
+        return ()
+    return (ids,) if isinstance(ids, int) else tuple(int(each) for each in ids)
+
+
+def describe(model: Any) -> ModelInfo:
+    """What a loaded model is."""
+    config, weights = model.config.get_text_config(), list(model.parameters())
+    return ModelInfo(
+        name=str(getattr(model, "name_or_path", "") or type(model).__name__),
+        architecture=type(model).__name__,
+        parameters=sum(weight.numel() for weight in weights),
+        bytes=sum(weight.nbytes for weight in weights),
+        layers=int(config.num_hidden_layers),
+        hidden_size=int(config.hidden_size),
+        vocab_size=int(config.vocab_size),
+        context_length=int(getattr(config, "max_position_embeddings", None) or 0),
+    )
