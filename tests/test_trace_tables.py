@@ -1,0 +1,86 @@
+"""A trace as tables: every row is what the records say, and pandas takes them as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pandas
+import pytest
+
+from specviz.metrics import acceptance_by_depth, block_efficiency
+from specviz.records import Outcome, ProposalKind, Trace
+from specviz.trace_tables import nodes_table, rounds_table, tokens_table
+from tests.random_traces import not_started, random_trace
+from tests.tiny_trace import tiny_trace
+
+TRACES = [
+    tiny_trace(),
+    random_trace(1, branching=(3, 2), kind=ProposalKind.WITHOUT_REPLACEMENT),
+    random_trace(2, has_laws=False, cut=True),
+    not_started(random_trace(3)),
+]
+
+
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("table", [rounds_table, nodes_table, tokens_table])
+def test_pandas_takes_every_table_and_its_columns_are_of_one_length(table, trace: Trace) -> None:
+    columns = table(trace)
+    frame = pandas.DataFrame(columns)
+    assert list(frame.columns) == list(columns)
+    assert {len(values) for values in columns.values()} == {len(frame)}
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_the_tokens_are_the_text_in_order(trace: Trace) -> None:
+    tokens = tokens_table(trace)
+    assert tuple(tokens["token_id"]) == trace.emitted_ids
+    assert tokens["token"] == list(range(len(trace.emitted_ids)))
+    for origin, round_, node in zip(*(tokens[k] for k in ("origin", "round", "node")), strict=True):
+        assert (origin == "accepted") == (node is not None)
+        assert (origin == "first") == (round_ is None)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_rounds_add_up_to_the_metrics(trace: Trace) -> None:
+    rounds = rounds_table(trace)
+    assert len(rounds["round"]) == len(trace.rounds)
+    if trace.rounds:
+        assert sum(rounds["emitted"]) / len(trace.rounds) == block_efficiency(trace.rounds)
+        reached = sum(depth.reached for depth in acceptance_by_depth(trace.rounds))
+        assert sum(rounds["reached"]) == reached
+
+
+def test_the_hand_made_race_reads_as_it_was_made() -> None:
+    rounds = rounds_table(tiny_trace())
+    assert rounds["accepted"] == [1, 3] and rounds["emitted"] == [2, 4]
+    assert rounds["extra"] == ["recovered", "bonus"] and rounds["drafted"] == [3, 3]
+    assert rounds["end_seconds"] == pytest.approx([0.1 + 0.14, 0.1 + 0.14 + 0.16])
+    nodes = nodes_table(tiny_trace())
+    assert nodes["outcome"] == ["accepted", "rejected", "unreached", *["accepted"] * 3]
+    assert nodes["entropy"] == [None] * 6  # no position was recorded
+    assert tokens_table(tiny_trace())["end_seconds"] == pytest.approx(
+        [0.1] + [0.24] * 2 + [0.4] * 4
+    )
+
+
+def test_a_node_has_the_entropy_of_its_own_place_where_that_was_examined() -> None:
+    trace = random_trace(5, branching=(2, 2))
+    nodes = pandas.DataFrame(nodes_table(trace))
+    judged = nodes[nodes.outcome != Outcome.UNREACHED.value]
+    assert judged.entropy.notna().all() and nodes.entropy.isna().any()
+    first = nodes.iloc[0]
+    assert first.overlap == trace.rounds[0].positions[0].overlap
+
+
+def test_what_could_not_be_seen_is_missing_in_the_table() -> None:
+    trace = random_trace(1, rounds=1)
+    verdicts = tuple(
+        dataclasses.replace(each, uniform_draw=None, residual_prob=None)
+        for each in trace.rounds[0].verdicts
+    )
+    hidden = dataclasses.replace(
+        trace, rounds=(dataclasses.replace(trace.rounds[0], verdicts=verdicts),), token_texts=()
+    )
+    frame = pandas.DataFrame(nodes_table(hidden))
+    assert frame.uniform_draw.isna().all() and frame.residual_prob.isna().all()
+    assert frame.text[0] == f"#{frame.token_id[0]}"
