@@ -24,6 +24,7 @@ ALLOWED = {
     "urllib.request": ("serving",),
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
+PURE |= {"trace_diff", "what_if"}
 # part -> parts of specviz that it may import ("*": all but ui, cli, app)
 MAY_IMPORT = {
     "errors": set[str](),
@@ -32,6 +33,8 @@ MAY_IMPORT = {
     "glossary": {"errors"},
     "metrics": {"errors", "records", "theory"},
     "trace_file": {"errors", "records"},
+    "trace_diff": {"errors", "records", "metrics"},
+    "what_if": {"errors", "records", "decoding"},
     "figures": {"errors", "records", "metrics", "theory", "glossary"},
     "models": {"errors", "records", "settings"},
     "decoding": {"errors", "records", "settings", "models"},
@@ -41,6 +44,7 @@ PART_OF = {"round_totals": "metrics", "run_meter": "metrics", "run_summary": "me
 PART_OF |= {"speedup_curve": "metrics"}
 PART_OF |= {f"trace_{part}": "trace_file" for part in ("fields", "encoding", "decoding", "notes")}
 PART_OF |= {"trace_json": "trace_file", "decoding_config": "records", "notes": "records"}
+PART_OF |= dict.fromkeys(("trace_arrival", "diff_cause", "diff_sentence"), "trace_diff")
 PART_OF |= dict.fromkeys(("term", "method_terms"), "glossary")
 FRONT = {"ui", "cli", "__main__", "app"}
 
