@@ -9,7 +9,7 @@ import { Remarks } from "./remarks.js";
 import { tokenLabel } from "./tooltip.js";
 import { VerdictTable } from "./verdict_table.js";
 
-const RING = 11; // pixels
+const RING = 9; // pixels; the labels of a node keep clear of it (specviz/figures/tree.py)
 
 export class Inspector {
   constructor(refs, theme, { glossary, onSelect }) {

@@ -16,6 +16,7 @@ export class Result {
   clear() {
     setText(this.refs.speedup, NOTHING);
     this.refs.speedupWord.textContent = "press Race to measure";
+    this.refs.speedupSpread.hidden = true;
     this.refs.stats.replaceChildren(...statistics(null, null).map((each) => this.row(each)));
   }
 
@@ -24,6 +25,7 @@ export class Result {
     const { speedup } = summary;
     setText(this.refs.speedup, speedup === null ? NOTHING : `${speedup.toFixed(2)}×`);
     setText(this.refs.speedupWord, speedupWord(speedup, ending));
+    this.refs.speedupSpread.hidden = speedup === null;
     this.refs.stats.replaceChildren(...statistics(summary, header, ending, loss, this.pair).map((each) => this.row(each)));
   }
 

@@ -23,6 +23,8 @@ from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
 from specviz.records import ExtraKind, Round
 
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
+LIFT, DROP = 10, 12  # pixels from a node to its labels: the ring of a selected one fits between
+AXIS_MARGIN = 0.3  # rows that the y-axis shows beyond those of the tree
 NO_BREAK = "\u00a0"  # Plotly trims plain spaces
 COLUMN_PIXELS, LONG_COLUMN_PIXELS = 46, 38  # at the least: a smaller screen scrolls the tree
 _SIZES = {"accepted": 13, "rejected": 11, "unreached": 11, "recovered": 13, "bonus": 16}
@@ -55,9 +57,16 @@ class _TreeView:
         self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
         self.is_long = self.columns > 10  # labels alternate between two heights
         self.row_pixels = max(18.0, min(66.0 if self.is_long else 56.0, 560 / self.rows))
+        self.unit = self._unit()
         self.is_dense = self.row_pixels < 36  # labels stand beside the leaves
         self.is_crowded = self.row_pixels < 22  # and close above the edges
         self.end = self.columns + (2.0 if self.is_dense else 0.5)  # of the x-axis
+
+    def _unit(self) -> float:
+        """Pixels from row to row as drawn; narrow rows keep their labels a little closer."""
+        rows = max(2.0, self.rows)  # the least that the axis shows
+        is_roomy = self.row_pixels >= 52
+        return self.row_pixels * (rows / (rows + AXIS_MARGIN) if is_roomy else 1)
 
     # ---- who is who
 
@@ -197,8 +206,8 @@ class _TreeView:
         x, y = self.places[index]
         if is_beside:
             return x, y  # its first character is a space
-        lift = 4 if self.is_crowded else 22 if self.is_long and x % 2 else 10
-        return x, y - lift / self.row_pixels
+        lift = 4 if self.is_crowded else 22 if self.is_long and x % 2 else LIFT
+        return x, y - lift / self.unit
 
     def _label(self, index: int, is_beside: bool) -> str:
         if not is_beside:
@@ -210,7 +219,7 @@ class _TreeView:
     def small_labels(self) -> dict[str, Any]:
         """q under each node and the kind of the extra token; dense trees keep q for the hover."""
         shown = [i for i in self.places if i != ROOT and not self.is_dense]
-        drop = 12 / self.row_pixels  # below the ring of a selected node
+        drop = DROP / self.unit
         points = [(self.places[i][0], self.places[i][1] + drop) for i in shown]
         font = {"size": 10, "color": LIGHT["muted"]}
         texts = [self._small_text(i) for i in shown]

@@ -55,6 +55,7 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     tab.page.evaluate("([s, h]) => specviz.page.result.draw(s, h, 'length')", [summary, header])
     assert tab.text("speedupWord").startswith(word)
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")
+    assert tab.ref("speedupSpread").is_visible() == (speedup is not None)  # one run has no spread
 
 
 def test_small_probabilities_keep_their_digits(tab: RaceDriver) -> None:
