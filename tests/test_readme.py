@@ -7,16 +7,55 @@ import pytest
 
 from specviz.cli import main
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.trace_file import load
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_subscriber_runs_as_it_stands(capsys):
-    (source,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    exec(compile(source, "README.md", "exec"), {})
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def run_block(marker, folder, monkeypatch):
+    """Run the one block that holds `marker`, in a folder that has the assets; its names."""
+    (source,) = (block for block in BLOCKS if marker in block)
+    (folder / "assets").symlink_to(ROOT / "assets")
+    monkeypatch.chdir(folder)
+    names = {}
+    exec(compile(source, "README.md", "exec"), names)
+    return names
+
+
+def test_the_subscriber_runs_as_it_stands(capsys, tmp_path, monkeypatch):
+    run_block("acceptance_by_depth", tmp_path, monkeypatch)
     rates = eval(capsys.readouterr().out.splitlines()[-1])
     assert len(rates) == 4 and all(0 <= rate <= 1 for rate in rates)
+
+
+def test_a_trace_becomes_a_data_frame(capsys, tmp_path, monkeypatch):
+    names = run_block("import pandas", tmp_path, monkeypatch)
+    drafted = sum(len(each.tree.nodes) for each in names["trace"].rounds)
+    assert len(names["nodes"]) == drafted > 0
+    assert "accepted" in capsys.readouterr().out
+
+
+def test_a_figure_shows_in_a_notebook(tmp_path, monkeypatch):
+    names = run_block("import plotly", tmp_path, monkeypatch)
+    figure = names["plotly"].graph_objects.Figure(
+        names["tree_figure"](names["trace"].rounds[3], dict(names["trace"].token_texts))
+    )
+    assert len(figure.data) > 0
+
+
+def test_a_recording_of_generate_is_saved_as_a_trace(tmp_path, monkeypatch):
+    names = run_block("specviz.record(", tmp_path, monkeypatch)
+    trace = load(tmp_path / "generate.json.gz")
+    assert trace.emitted_ids == names["recording"].trace.emitted_ids
+    assert 1 <= len(trace.emitted_ids) <= 48 and trace.config.method == "draft-model"
+
+
+def test_every_block_is_run_by_a_test():
+    assert len(BLOCKS) == 4
 
 
 def test_the_table_of_methods_is_the_registry():
