@@ -22,7 +22,7 @@ from specviz.records import DecodingConfig, ProposalKind
 from tests.decoding.events import tokens_of
 
 PROMPTS_PER_TASK = 10
-LENGTH = 48
+LENGTH = 16  # tokens per prompt: hundreds of rounds of every method nevertheless
 PROMPTS = [(task, number) for task in TASKS for number in range(1, PROMPTS_PER_TASK + 1)]
 
 

@@ -309,6 +309,27 @@ def test_a_text_longer_than_the_drafts_context_loses_its_beginning(kind):
     assert 15 < counted.last < 20
 
 
+def test_a_text_that_slides_out_of_the_drafts_context_is_not_run_anew_every_time():
+    """It loses a quarter at a time, so the rest stays in its cache meanwhile."""
+    draft, codec = Counted(TableModel(2, vocab=2)), tiny_codec(("a", "b"))
+    info = dataclasses.replace(draft.info, context_length=20)
+    source = ForeignSource(LoadedModel(Short(draft, info), codec), codec, 4)
+    text = [int(bit) for bit in f"{0x9E3779B97F:040b}"]
+    for end in range(1, len(text) + 1):
+        source.begin(text[:end])
+    assert len(text) < draft.tokens < 4 * len(text)
+
+
+class Short:
+    """A model of another description."""
+
+    def __init__(self, model, info):
+        self._model, self.info = model, info
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+
 def test_re_encoded_tokens_spell_what_the_draft_wrote():
     foreign, ours = bundled().parts.foreign, bundled().codec
     config = config_of(ProposalKind.DETERMINISTIC, draft_length=6, max_new_tokens=40)

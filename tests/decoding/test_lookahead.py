@@ -69,6 +69,33 @@ def test_of_the_tokens_that_a_round_commits_the_first_one_stood_behind_the_root(
     assert drafter.propose([1, 2, 7, 1, 2, 8, 1], 9, 1).token_ids.tolist() == [2]
 
 
+def started(prompt, **changes):
+    """A drafter that has been told of its prompt."""
+    drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config_of(**changes), 400))
+    drafter.start(Opening(prompt, None, None, HostTransfer()))
+    return drafter
+
+
+def test_the_window_begins_with_tokens_of_the_prompt_by_chance():
+    firsts = {started((3, 4, 5, 6), seed=seed)._window.token_ids for seed in range(20)}
+    assert len(firsts) > 10 and {token for ids in firsts for token in ids} == {3, 4, 5, 6}
+
+
+def test_the_window_rests_where_no_guess_would_have_room_any_more():
+    drafter = started((1, 2, 3))
+    assert drafter.propose([1, 2, 3, 4], 1, 0).queries is None
+    assert drafter.propose([1, 2, 3, 4], 2, 0).queries is not None
+
+
+def test_the_pool_sees_every_ngram_of_the_text_once_and_tells_what_was_new():
+    drafter, text, seen = started((1, 2, 3)), [1, 2, 3, 4, 1, 2, 3, 5], []
+    add = drafter._pool.add
+    drafter._pool.add = lambda key, rest: (seen.append((key, *rest)), add(key, rest))[1]
+    notes = [drafter.propose(text[:end], 9, 0).notes[0] for end in (4, 4, 6, 8)]
+    assert seen == [tuple(text[i : i + 3]) for i in range(6)]
+    assert [note.added for note in notes] == [2, 0, 2, 1]  # 1 2 3 comes twice
+
+
 def test_a_column_of_its_own_needs_no_riders_for_bigrams():
     assert LookaheadWindow([], ngram=2).queries(4, CPU) is None
 
