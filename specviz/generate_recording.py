@@ -46,10 +46,10 @@ class Recording:
     """A context in which `model.generate` is watched; it may be entered again."""
 
     def __init__(self, model: Any, tokenizer: Any, assistant: Any = None) -> None:
-        if model.config.is_encoder_decoder:
-            raise InputError("model must be a decoder only, got an encoder and a decoder")
+        _check(model, tokenizer)
         self.traces: list[Trace] = []
-        self._model, self._tokenizer, self._assistant = model, tokenizer, assistant
+        self._model, self._assistant = model, assistant
+        self._codec = TextCodec(tokenizer, int(model.config.get_text_config().vocab_size), ())
         self._run: GenerateRun | None = None
         self._settings: Any = None
         self._is_generating = False
@@ -110,7 +110,10 @@ class Recording:
                 got = "no assistant_model" if used is None else f"another {type(used).__name__}"
                 raise InputError(f"generate must get the assistant that is recorded, got {got}")
             self._settings = named["generation_config"]
-            self._run = GenerateRun(self._model, generator, self._settings, named["input_ids"])
+            run = GenerateRun(self._model, generator, self._settings, named["input_ids"])
+            decoding_config(run, self._settings)  # what no trace can say is refused before the run
+            self._run = run
+            run.watch()
         return generator
 
     def _take(self, reason: FinishReason) -> None:
@@ -137,11 +140,10 @@ class Recording:
         model, assistant = self._model, run.assistant
         has_own_draft = assistant is not None and assistant is not model
         draft = describe(assistant) if has_own_draft else None
-        target = describe(model)
-        codec = TextCodec(self._tokenizer, target.vocab_size, tuple(end_ids(self._settings)))
+        codec = self._codec
         return Trace(
             config=decoding_config(run, self._settings),
-            target=target,
+            target=describe(model),
             draft=draft,
             device=device_name(model.device),
             dtype=str(model.dtype).removeprefix("torch."),
@@ -156,6 +158,18 @@ class Recording:
             baseline_finish=None,
             drafter_bytes=draft.bytes if draft else 0,
         )
+
+
+def _check(model: Any, tokenizer: Any) -> None:
+    for name in ("generate", "_get_candidate_generator"):
+        if not hasattr(model, name):
+            rule = f"model must be a causal language model of transformers, with {name}"
+            raise InputError(f"{rule}, got {type(model).__name__}")
+    if model.config.is_encoder_decoder:
+        raise InputError("model must be a decoder only, got an encoder and a decoder")
+    if not getattr(tokenizer, "is_fast", False):
+        rule = "tokenizer must be a fast one of transformers"
+        raise InputError(f"{rule}, got {type(tokenizer).__name__}")
 
 
 def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:

@@ -386,10 +386,25 @@ def test_an_unknown_kind_of_drafting_is_refused(target, draft, monkeypatch):
         target.generate(**inputs(), assistant_model=draft, max_new_tokens=4, do_sample=False)
 
 
-def test_an_encoder_is_refused():
-    model = SimpleNamespace(config=SimpleNamespace(is_encoder_decoder=True))
+def test_what_cannot_be_watched_is_refused_at_once(target):
+    config = SimpleNamespace(is_encoder_decoder=True)
+    model = SimpleNamespace(config=config, generate=None, _get_candidate_generator=None)
     with pytest.raises(InputError, match="model must be a decoder only"):
         specviz.record(model, TOKENIZER)
+    with pytest.raises(InputError, match="model must be a causal language model.*got Linear"):
+        specviz.record(torch.nn.Linear(1, 1), TOKENIZER)
+    with pytest.raises(InputError, match="tokenizer must be a fast one of transformers, got str"):
+        specviz.record(target, "gpt2")
+
+
+def test_a_setting_that_no_trace_can_say_is_refused_before_anything_runs(target, draft):
+    before = state(target), state(draft)
+    with specviz.record(target, TOKENIZER) as recording:
+        with pytest.raises(InputError, match="temperature must be 0 or from 0.001 to 5, got 9.0"):
+            target.generate(
+                **inputs(), assistant_model=draft, max_new_tokens=4, do_sample=True, temperature=9.0
+            )
+    assert recording.traces == [] and (state(target), state(draft)) == before
 
 
 def test_importing_the_package_imports_no_torch():

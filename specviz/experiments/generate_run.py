@@ -63,7 +63,7 @@ class GenerateRun:
         self._raw_logits: Tensor | None = None
         self._seen: SeenVerification | None = None
         self._hooks = ExitStack()
-        self._watch(model)
+        self._model = model
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
@@ -90,8 +90,9 @@ class GenerateRun:
         """`header` with all that was seen."""
         return self._recorder.fill(header)
 
-    def _watch(self, model: Any) -> None:
-        self._hooks.callback(model.register_forward_hook(self._on_target).remove)
+    def watch(self) -> None:
+        """Put the hooks in place; `finish` takes them off."""
+        self._hooks.callback(self._model.register_forward_hook(self._on_target).remove)
         if self.method in _WITH_OWN_LOGITS:
             self._hooks.callback(self.assistant.register_forward_hook(self._on_draft).remove)
         get, update = self._generator.get_candidates, self._generator.update_candidate_strategy
