@@ -14,7 +14,7 @@ from specviz.decoding.race import Lane, LaneEvent
 from specviz.errors import InputError
 from specviz.records import FinishReason, Round
 
-PATIENCE_SECONDS = 300.0  # that a paused run holds on to its models
+PATIENCE_SECONDS = 120.0  # that a paused run holds on to its models
 
 
 class Gate:

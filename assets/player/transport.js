@@ -22,8 +22,9 @@ export class Transport {
   }
 
   // A race: it waits for its turn, then Gradio pushes its messages.
-  async start(form) {
-    if (await this.begin("join", { form })) this.gradio.race({ ticket: this.ticket });
+  // `name`: what the server calls its first step.
+  async start(name, order) {
+    if (await this.begin(name, order)) this.gradio.race({ ticket: this.ticket });
   }
 
   // A recording: its messages are made at once, and looked for.

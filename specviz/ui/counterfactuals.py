@@ -21,7 +21,7 @@ def told_counterfactual(question: dict[str, Any]) -> dict[str, Any]:
     "extra": its kind or null, "differs": whether anything fared otherwise}
     """
     round_ = decode_round(question.get("record"))
-    found = counterfactual(round_, _forced(question.get("forced")))
+    found = counterfactual(round_, forced_draws(question.get("forced")))
     is_unknown = found.extra_kind is not None and found.extra_id is None
     return {
         "emitted": [*found.emitted_ids, *([None] if is_unknown else [])],
@@ -31,7 +31,8 @@ def told_counterfactual(question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _forced(value: object) -> dict[int, float]:
+def forced_draws(value: object) -> dict[int, float]:
+    """{"3": 0.25} -> {3: 0.25}: uniform draws by node."""
     if not isinstance(value, dict) or len(value) > MAX_FORCED:
         raise InputError("forced must name draws by node, got something else")
     try:

@@ -10,18 +10,22 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from functools import wraps
 from typing import Any
 
 import gradio as gr
 
 from specviz.errors import InputError
+from specviz.experiments.forking import Fork, ForkRequest, start_fork
 from specviz.experiments.racing import Race, RaceRequest, start_race
 from specviz.experiments.replay import Replay
 from specviz.models.pair import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
+from specviz.pause import Gate
 from specviz.ui.batches import Message, batches
 from specviz.ui.counterfactuals import told_counterfactual
+from specviz.ui.forks import fork_request
 from specviz.ui.method_offer import refusals
 from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines
@@ -30,103 +34,81 @@ from specviz.ui.runs import Run, Runs
 from specviz.ui.settings_form import form_method, form_pair, race_request
 
 log = logging.getLogger("specviz")
-StartRace = Callable[[RaceRequest], Race]
+Question = dict[str, Any]
+StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
 CheckPair = Callable[[Pair, str, str, frozenset[Need]], PairReport]
 MAX_CHECKS = 4  # at once: each may wait for the Hub
 MAX_OPENINGS = 3  # recordings whose figures are made at once
 UNEXPECTED = "Something went wrong on the server; its log says what."
 
 
+def answers(method: Callable[[Handlers, Question], Question]) -> Callable[..., Question]:
+    """An error becomes {"error": one sentence}; an answer without one gets "error": None."""
+
+    @wraps(method)
+    def answer(handlers: Handlers, question: Question) -> Question:
+        try:
+            return {"error": None} | method(handlers, question)
+        except InputError as error:
+            return {"error": str(error)}
+        except Exception:
+            log.exception("the answer to %s failed", method.__name__)
+            return {"error": UNEXPECTED}
+
+    return answer
+
+
+def start_run(request: RaceRequest | ForkRequest) -> Race | Fork:
+    """Load what the request needs and make it ready to be followed."""
+    return start_fork(request) if isinstance(request, ForkRequest) else start_race(request)
+
+
 class Handlers:
     """The page's server side; one per app, shared by all sessions.
 
-    `start` makes the race of a request, `check` looks at a pair; tests hand in their own.
+    `start` makes the run of a request, `check` looks at a pair; tests hand in their own.
     """
 
-    def __init__(
-        self, start: StartRace = start_race, check: CheckPair = check_pair_sources
-    ) -> None:
+    def __init__(self, start: StartRun = start_run, check: CheckPair = check_pair_sources) -> None:
         self._runs = Runs()
         self._start = start
         self._check = check
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
         self._openings = threading.BoundedSemaphore(MAX_OPENINGS)
 
-    def join(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Check a setting and take a place in the queue: {"error": sentence or None}."""
-        try:
-            self._runs.join(str(question["ticket"]), race_request(question["form"]))
-        except InputError as error:
-            return {"error": str(error)}
-        except Exception:
-            log.exception("joining the queue failed")
-            return {"error": UNEXPECTED}
-        return {"error": None}
+    # ---- runs
 
-    def look(self, question: dict[str, Any]) -> dict[str, Any]:
+    @answers
+    def join(self, question: Question) -> Question:
+        """Check a setting and take a place in the queue."""
+        self._runs.join(str(question["ticket"]), race_request(question["form"]))
+        return {}
+
+    @answers
+    def fork(self, question: Question) -> Question:
+        """Check where a recording is to be left, and take a place in the queue."""
+        self._runs.join(str(question["ticket"]), fork_request(question))
+        return {}
+
+    def look(self, question: Question) -> Question:
+        """What there is of a run: see `Runs.look`."""
         return self._runs.look(str(question["ticket"]), int(question["after"]))
 
-    def stop(self, question: dict[str, Any]) -> dict[str, Any]:
+    def stop(self, question: Question) -> Question:
+        """End a run, wherever it stands."""
         self._runs.stop(str(question["ticket"]))
         return {}
 
-    def open(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Open a recording; its messages are there to look at: {"error": sentence or None}."""
-        if not self._openings.acquire(blocking=False):
-            return {"error": "other recordings are being opened: try again in a moment"}
-        try:
-            replay = Replay(asked_trace(question))
-            run = self._runs.begin(str(question["ticket"]))
-        except InputError as error:
-            self._openings.release()
-            return {"error": str(error)}
-        except Exception:
-            self._openings.release()
-            log.exception("opening a recording failed")
-            return {"error": UNEXPECTED}
-        threading.Thread(target=self._play, args=(run, replay), daemon=True).start()
-        return {"error": None}
-
-    def _play(self, run: Run, replay: Replay) -> None:
-        """Every message of a recording into its run's log, where the page looks for them."""
-        try:
-            for _ in batches(replayed_messages(run, replay), run.ticket, run.messages):
-                pass
-        finally:
-            self._runs.leave(run)
-            self._openings.release()
-
-    def what_if(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What a round would have been with another draw, or {"error": sentence}."""
-        try:
-            return {"error": None} | told_counterfactual(question)
-        except InputError as error:
-            return {"error": str(error)}
-        except Exception:
-            log.exception("a counterfactual failed")
-            return {"error": UNEXPECTED}
-
-    def check(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What is known of the form's pair before its weights are fetched.
-
-        {"lines": […], "refusals": {method: sentence}, "error": sentence or None}
-        """
-        if not self._checks.acquire(blocking=False):
-            return {"error": "other pairs are being checked: try again in a moment"}
-        try:
-            return self._report(question["form"])
-        except InputError as error:
-            return {"error": str(error)}
-        except Exception:
-            log.exception("checking a pair failed")
-            return {"error": UNEXPECTED}
-        finally:
-            self._checks.release()
-
-    def _report(self, form: dict[str, Any]) -> dict[str, Any]:
-        pair, needs = form_pair(form), form_method(form).needs
-        report = self._check(pair, str(form["device"]), str(form["dtype"]), needs)
-        return {"error": None, "lines": report_lines(report), "refusals": refusals(pair)}
+    @answers
+    def hold(self, question: Question) -> Question:
+        """Pause a run, let it through by one round, or let it go on: {"do": …}."""
+        move, gate = GATE_MOVES.get(str(question["do"])), self._runs.gate(str(question["ticket"]))
+        if move is None:
+            raise InputError(f"do must be one of {', '.join(GATE_MOVES)}, got {question['do']!r}")
+        if gate is None:
+            raise InputError("run must still go on to be held, but it has ended")
+        move(gate)
+        return {}
 
     def race(self, event: gr.EventData) -> Iterator[str]:
         """Run the race behind a ticket; closing this generator frees it."""
@@ -139,15 +121,72 @@ class Handlers:
         finally:
             self._runs.leave(run)
 
+    # ---- recordings
 
-def race_messages(run: Run, start: StartRace) -> Generator[Message]:
+    @answers
+    def open(self, question: Question) -> Question:
+        """Open a recording; its messages are there to look at."""
+        if not self._openings.acquire(blocking=False):
+            raise InputError("other recordings are being opened: try again in a moment")
+        try:
+            replay = Replay(asked_trace(question))
+            run = self._runs.begin(str(question["ticket"]))
+            threading.Thread(target=self._play, args=(run, replay), daemon=True).start()
+        except BaseException:
+            self._openings.release()
+            raise
+        return {}
+
+    def _play(self, run: Run, replay: Replay) -> None:
+        """Every message of a recording into its run's log, where the page looks for them."""
+        try:
+            for _ in batches(replayed_messages(run, replay), run.ticket, run.messages):
+                pass
+        finally:
+            self._runs.leave(run)
+            self._openings.release()
+
+    @answers
+    def what_if(self, question: Question) -> Question:
+        """What a round would have been with another draw."""
+        return told_counterfactual(question)
+
+    # ---- pairs
+
+    @answers
+    def check(self, question: Question) -> Question:
+        """What is known of the form's pair before its weights are fetched.
+
+        {"lines": […], "refusals": {method: sentence}}
+        """
+        if not self._checks.acquire(blocking=False):
+            raise InputError("other pairs are being checked: try again in a moment")
+        try:
+            return self._report(question["form"])
+        finally:
+            self._checks.release()
+
+    def _report(self, form: Question) -> Question:
+        pair, needs = form_pair(form), form_method(form).needs
+        report = self._check(pair, str(form["device"]), str(form["dtype"]), needs)
+        return {"lines": report_lines(report), "refusals": refusals(pair)}
+
+
+GATE_MOVES: dict[str, Callable[[Gate], None]] = {
+    "pause": Gate.pause,
+    "advance": Gate.advance,
+    "resume": Gate.resume,
+}
+
+
+def race_messages(run: Run, start: StartRun) -> Generator[Message]:
     """All messages of one run, errors included."""
     try:
         assert run.request is not None, "a recording is not raced"
         yield {"kind": "loading", "pair": run.request.pair.title}
         race = start(run.request)
         try:
-            yield from RaceMessages(race).messages(run.stop)
+            yield from RaceMessages(race, run.gate).messages(run.stop)
         finally:
             race.close()
     except InputError as error:

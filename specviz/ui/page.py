@@ -38,7 +38,7 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
-        asked = ("join", "look", "stop", "check", "open", "what_if")
+        asked = ("join", "fork", "look", "stop", "hold", "check", "open", "what_if")
         race = player([getattr(handlers, name) for name in asked])
         race.race(
             handlers.race,

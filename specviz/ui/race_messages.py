@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from specviz.decoding.race import Lane, LaneEvent
+from specviz.experiments.forking import Fork
 from specviz.experiments.racing import Race
 from specviz.experiments.recorder import mentioned_ids
 from specviz.experiments.replay import Replay
@@ -24,6 +25,7 @@ from specviz.figures.time_split import time_split_figure
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import RunMeter
+from specviz.pause import Gate, in_turns
 from specviz.records import BaselineStep, FinishReason, Prefill, Round
 from specviz.trace_file import encode_prefill, encode_round, encode_step, encode_trace
 from specviz.ui.batches import Message
@@ -35,9 +37,10 @@ STOPPED = FinishReason.STOPPED.value
 
 
 class RaceMessages:
-    """Follows one race; `stop` is asked after every event."""
+    """Follows one race through a gate; `stop` is asked after every event."""
 
-    def __init__(self, race: Race | Replay) -> None:
+    def __init__(self, race: Race | Replay | Fork, gate: Gate | None = None) -> None:
+        self._gate = gate or Gate()
         self._race = race
         self._config = race.header.config
         self._meter = RunMeter(self._config.temperature)
@@ -51,7 +54,7 @@ class RaceMessages:
         """All messages of the race, from its header to its end."""
         yield {"kind": "header", "trace": encode_trace(self._race.header)}
         shown = time.monotonic()
-        for event in self._race:
+        for event in in_turns(self._race, self._gate):
             yield self._event(event)
             if stop.is_set():
                 break

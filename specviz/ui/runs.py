@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from specviz.errors import InputError
+from specviz.experiments.forking import ForkRequest
 from specviz.experiments.racing import RaceRequest
+from specviz.pause import Gate
 
 MAX_WAITING = 24
 AWAY_SECONDS = 5.0  # a waiting browser that has not asked for so long no longer counts
@@ -32,10 +34,11 @@ class Run:
     """One race, or one opened recording, from the press of the button to its last message."""
 
     ticket: str
-    request: RaceRequest | None  # None: a recording, which needs no model
+    request: RaceRequest | ForkRequest | None  # None: a recording, which needs no model
     seen: float
     state: State = State.WAITING
     stop: threading.Event = field(default_factory=threading.Event)
+    gate: Gate = field(default_factory=Gate)
     messages: list[str] = field(default_factory=list)
 
 
@@ -47,7 +50,7 @@ class Runs:
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
 
-    def join(self, ticket: str, request: RaceRequest) -> None:
+    def join(self, ticket: str, request: RaceRequest | ForkRequest) -> None:
         """Take a place in the queue; raises InputError where the ticket or the queue is full."""
         with self._lock:
             if len(self._waiting()) >= MAX_WAITING:
@@ -61,7 +64,7 @@ class Runs:
             run.state = State.RUNNING
             return run
 
-    def _add(self, ticket: str, request: RaceRequest | None) -> Run:
+    def _add(self, ticket: str, request: RaceRequest | ForkRequest | None) -> Run:
         self._forget_old()
         if len(ticket) not in TICKET_LENGTHS or ticket in self._runs:
             raise InputError("ticket must be a new random word")
@@ -89,7 +92,14 @@ class Runs:
             run = self._runs.get(ticket)
             if run is not None:
                 run.stop.set()
+                run.gate.release()
                 run.state = State.DONE if run.state is State.WAITING else run.state
+
+    def gate(self, ticket: str) -> Gate | None:
+        """The gate of a run that goes on, None where there is none."""
+        with self._lock:
+            run = self._runs.get(ticket)
+            return run.gate if run is not None and run.state is State.RUNNING else None
 
     def look(self, ticket: str, after: int) -> dict[str, object]:
         """Where the run stands: its state, how many are ahead, its messages from `after` on."""

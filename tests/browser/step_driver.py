@@ -19,7 +19,7 @@ class StepDriver:
         self.settle()
 
     def afresh(self, name: str) -> StepDriver:
-        """Open a recording as if the page had just been loaded: rules, axis and place are the usual."""
+        """Open a recording as a fresh page would: rules, axis and place are the usual ones."""
         self.driver.evaluate(
             f"""(() => {{ const d = specviz.debugger;
                 for (const row of d.page.stops.rows) {{
@@ -42,6 +42,10 @@ class StepDriver:
         for key in keys:
             self.page.keyboard.press(key)
         self.settle()
+
+    def leave_field(self) -> None:
+        """A focused menu keeps the keys for itself."""
+        self.driver.evaluate("document.activeElement.blur()")
 
     def click(self, ref: str) -> None:
         self.driver.ref(ref).click()

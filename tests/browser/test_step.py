@@ -95,6 +95,7 @@ def test_buttons_do_what_the_keys_do(opened: StepDriver) -> None:
 
 def test_play_moves_by_itself_and_stops_at_a_move_by_hand(opened: StepDriver) -> None:
     opened.driver.ref("stepPace").select_option("20")
+    opened.leave_field()
     opened.press("Space")
     opened.driver.until(f"{CURSOR}.round >= 1")
     opened.press("ArrowLeft")
@@ -119,6 +120,7 @@ def test_every_axis_can_be_jumped_on(opened: StepDriver, axis: str) -> None:
     middle = before + TRACE.rounds[6].seconds / 2
     goal = {"round": 7, "token": emitted + 1, "forward": 8, "ms": middle * 1000}[axis]
     opened.driver.ref("stepAxis").select_option(axis)
+    opened.leave_field()
     opened.press("g")
     opened.page.keyboard.type(f"{goal:.4f}")
     opened.press("Enter")

@@ -16,7 +16,7 @@ from specviz.ui.page import ASSETS, HEAD, build_page, launch_options, plotly_scr
 from specviz.ui.settings_form import CUSTOM, FIELDS, race_request
 from specviz.ui.setup import page_setup
 
-PLAYER = sorted((ASSETS / "player").iterdir())
+PLAYER = sorted(path for path in (ASSETS / "player").rglob("*") if path.is_file())
 SCRIPTS = [path for path in PLAYER if path.suffix == ".js"]
 
 
@@ -103,8 +103,8 @@ def test_no_script_knows_a_method_by_name(path: Path) -> None:
 
 
 def test_every_reference_of_the_scripts_is_in_the_page() -> None:
-    page = (ASSETS / "player" / "page.html").read_text(encoding="utf-8")
-    there = set(re.findall(r'data-ref="(\w+)"', page))
+    pages = [path.read_text(encoding="utf-8") for path in PLAYER if path.suffix == ".html"]
+    there = set(re.findall(r'data-ref="(\w+)"', "".join(pages)))
     used = {
         name
         for path in SCRIPTS

@@ -1,24 +1,24 @@
 // Which run the debugger shows, and how it got here: the race of this page, a recorded one, a file.
 // Knows the step page, the server's side of opening, files and the address.
 
-import { element, option, setText } from "../dom.js";
 import { Trace } from "../trace.js";
 import { Transport } from "../transport.js";
 import { keepRun, keptRun } from "./kept_runs.js";
+import { RACE, RunMenu } from "./run_menu.js";
 import { StepAddress } from "./step_address.js";
 import { StepPage } from "./step_page.js";
 import { base64, download, nameOf, traceBlob } from "./trace_file.js";
 
-const RACE = ""; // the menu's value for the race of this page
 const KEPT = "kept-";
 const LARGEST_FILE = 16e6; // bytes; the server refuses more
 
 export class Debugger {
-  constructor(refs, theme, setup, gradio, race) {
-    Object.assign(this, { refs, race, setup });
+  // `race` is the run of the race page, `form()` its models and device, `raceTransport` what runs it.
+  constructor(refs, theme, setup, gradio, { race, form, raceTransport }) {
+    Object.assign(this, { refs, race, form, raceTransport, setup });
     this.address = new StepAddress();
     this.transport = new Transport(gradio, {
-      accepted: () => this.opened.clear(),
+      accepted: () => {},
       message: (message) => this.take(message),
       queued: () => {},
       failed: (text) => this.failed(text),
@@ -26,30 +26,19 @@ export class Debugger {
     this.page = new StepPage(refs, theme, {
       ask: (name, question) => this.transport.ask(name, question),
       onMove: () => this.moved(),
-      glossary: setup.glossary,
+      onFork: (order) => this.fork(order),
+      onHold: (what) => this.hold(what),
+      setup,
     });
     this.opened = new Trace();
     this.source = RACE;
     this.keptAs = new WeakMap(); // header of a run -> its name in this browser
-    this.fillMenu();
-    this.wire();
-  }
-
-  fillMenu() {
-    const recorded = element("optgroup");
-    recorded.label = "Recorded, one for each method";
-    recorded.append(...this.setup.traces.map(({ name, title }) => option(name, title)));
-    this.refs.stepTrace.append(option(RACE, "The race of this page"), recorded);
-  }
-
-  wire() {
-    const { refs } = this;
-    refs.stepTrace.addEventListener("change", () => this.choose(refs.stepTrace.value));
-    refs.stepOpen.addEventListener("click", () => refs.stepFile.click());
-    refs.stepFile.addEventListener("change", () => this.openFile(refs.stepFile.files[0]));
-    refs.stepSave.addEventListener("click", () => this.save());
-    refs.step.addEventListener("dragover", (event) => event.preventDefault());
-    refs.step.addEventListener("drop", (event) => (event.preventDefault(), this.openFile(event.dataTransfer.files[0])));
+    this.menu = new RunMenu(refs, setup.traces, {
+      onChoose: (name) => this.choose(name),
+      onFile: (file) => this.openFile(file),
+      onSave: () => this.save(),
+    });
+    refs.forkStop.addEventListener("click", () => this.transport.stop());
   }
 
   // ---- being shown
@@ -66,8 +55,8 @@ export class Debugger {
     this.wanted = round === null ? null : { round, at: at ?? 0 };
     if (axis) this.page.chooseAxis(axis);
     if (name?.startsWith(KEPT)) return this.openKept(name);
-    if (name || !this.race.rounds.length) return this.choose(name ?? this.setup.traces[0]?.name ?? RACE);
-    this.choose(RACE);
+    const hasRace = this.race.header !== null || this.raceTransport().isBusy;
+    this.choose(name ?? (hasRace ? RACE : (this.setup.traces[0]?.name ?? RACE)));
   }
 
   async openKept(name) {
@@ -86,16 +75,15 @@ export class Debugger {
   }
 
   showRace() {
-    this.tell("");
+    this.menu.tell("");
     this.source = RACE;
-    this.refs.stepTrace.value = RACE;
+    this.page.isOurs = true;
+    this.menu.select(RACE);
     this.page.show(this.race);
     this.land();
   }
 
   async openFile(file) {
-    this.refs.stepFile.value = "";
-    if (!file) return;
     if (file.size > LARGEST_FILE) return this.failed(`A run’s file must be at most 16 MB, got ${(file.size / 1e6).toFixed(0)} MB.`);
     const name = `${KEPT}${newName()}`;
     await this.open(name, { data: await base64(file) }, file.name);
@@ -103,11 +91,42 @@ export class Debugger {
   }
 
   async open(name, recording, title) {
-    this.tell(`opening ${title} …`);
-    this.before = { source: this.source, trace: this.page.trace };
-    this.opened = new Trace();
-    Object.assign(this, { source: name, title });
+    this.menu.tell(`opening ${title} …`);
+    this.begin(name, title);
+    this.page.isOurs = false;
     await this.transport.open(recording);
+  }
+
+  // A run is to come; until it does, the one before it stays.
+  begin(name, title) {
+    this.before = { source: this.source, isOurs: this.page.isOurs };
+    this.opened = new Trace();
+    this.parent = null;
+    Object.assign(this, { source: name, title });
+  }
+
+  // The real decoder goes on from a round of the run that is shown, which then stands beside it.
+  async fork(order) {
+    const parent = this.page.trace;
+    if (this.transport.isBusy || !parent?.rounds.length) return;
+    const title = `Fork before round ${order.round + 1}`;
+    this.menu.tell(`${title}: starting …`);
+    const data = await base64(await traceBlob(parent));
+    this.begin(`${KEPT}${newName()}`, title);
+    this.parent = parent;
+    this.wanted = { round: order.round, at: 0 };
+    this.setForking(true);
+    await this.transport.start("fork", { ...order, data, form: this.form() });
+  }
+
+  setForking(isForking) {
+    this.page.isForking = isForking;
+    this.page.frame.ask();
+  }
+
+  hold(what) {
+    const transport = this.source === RACE ? this.raceTransport() : this.transport;
+    transport.ask("hold", { ticket: transport.ticket, do: what });
   }
 
   take(message) {
@@ -115,17 +134,24 @@ export class Debugger {
     this.opened.take(message);
     if (message.kind === "header") this.begun();
     if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round) this.land();
-    if (message.kind === "end") this.tell(`${this.opened.rounds.length} rounds, ${this.opened.tokens.speculative.length} tokens`);
+    if (message.kind === "loading") this.menu.tell(`loading ${message.pair} …`);
+    if (message.kind === "end") this.ended();
     this.page.grew();
   }
 
+  ended() {
+    this.menu.tell(`${this.opened.rounds.length} rounds, ${this.opened.tokens.speculative.length} tokens`);
+    if (!this.parent) return;
+    this.setForking(false);
+    traceBlob(this.opened).then((blob) => keepRun(this.source, blob));
+  }
+
   begun() {
-    const { stepTrace } = this.refs;
-    if (![...stepTrace.options].some((each) => each.value === this.source)) {
-      stepTrace.append(option(this.source, this.title));
-    }
-    stepTrace.value = this.source;
+    this.menu.add(this.source, this.title);
+    this.menu.select(this.source);
+    this.page.isOurs = this.parent !== null;
     this.page.show(this.opened);
+    if (this.parent) this.page.comparison.show(this.parent, "the run that it was forked from");
   }
 
   // Once the round that was asked for is there.
@@ -137,23 +163,13 @@ export class Debugger {
   }
 
   failed(text) {
-    const { stepError, stepTrace } = this.refs;
-    setText(stepError, text);
-    stepError.hidden = false;
-    setText(this.refs.stepNote, "");
+    this.menu.fail(text);
     if (this.before) this.source = this.before.source;
+    if (this.before) this.page.isOurs = this.before.isOurs;
     this.before = null;
-    stepTrace.value = this.source;
-    if (!this.page.trace) this.showEmpty();
-  }
-
-  showEmpty() {
-    this.page.show(this.race);
-  }
-
-  tell(text) {
-    this.refs.stepError.hidden = true;
-    setText(this.refs.stepNote, text);
+    this.setForking(false);
+    this.menu.select(this.source);
+    if (!this.page.trace) this.page.show(this.race);
   }
 
   // ---- the race of this page

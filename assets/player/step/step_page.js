@@ -7,6 +7,9 @@ import { Frame } from "../frame.js";
 import { Ribbon } from "../ribbon.js";
 import { Strip } from "../strip.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
+import { Comparison } from "./comparison.js";
+import { ForkForm } from "./fork_form.js";
+import { LiveRun } from "./live_run.js";
 import { MomentView } from "./moment_view.js";
 import { PHASES, PHASE_WORDS } from "./moments.js";
 import { originSentence } from "./origin.js";
@@ -16,11 +19,14 @@ import { StopList } from "./stop_list.js";
 import { WhatIf } from "./what_if.js";
 
 export class StepPage {
-  // `ask(name, question)` asks the server; `onMove` hears of every move.
-  constructor(refs, theme, { ask, onMove, glossary }) {
+  // `ask(name, question)` asks the server; `onMove` hears of every move, `onFork` of an order to fork,
+  // `onHold` of one to hold the run.
+  constructor(refs, theme, { ask, onMove, onFork, onHold, setup }) {
     Object.assign(this, { refs, theme, onMove });
+    const { glossary, methods } = setup;
     this.trace = null;
     this.isShown = false;
+    this.isOurs = false; // a run of this page's own, which it may hold
     this.frame = new Frame(() => this.draw());
     this.cursor = new StepCursor(() => this.moved());
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
@@ -28,7 +34,11 @@ export class StepPage {
     const toNode = (node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
     this.view = new MomentView(refs, theme, { onSelect: toNode, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
-    this.whatIf = new WhatIf(refs, ask);
+    this.whatIf = new WhatIf(refs, ask, () => this.frame.ask());
+    this.fork = new ForkForm(refs, methods, this.whatIf, onFork);
+    this.live = new LiveRun(refs, onHold);
+    this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
+    this.isForking = false;
     this.strip = new Strip(refs.stepStrip, {
       onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
       onResize: () => this.frame.ask(),
@@ -96,6 +106,7 @@ export class StepPage {
     this.view.clear();
     this.whatIf.clear();
     this.text.clear();
+    this.comparison.clear();
     this.started = null;
     this.cursor.show(trace);
   }
@@ -137,6 +148,9 @@ export class StepPage {
     this.stops.draw(trace);
     this.view.draw(trace, cursor);
     this.whatIf.draw(trace, cursor);
+    this.fork.draw(trace, cursor, this.isForking);
+    this.live.draw(trace.isLive && this.isOurs);
+    this.comparison.draw(trace, this.text);
   }
 
   drawTransport(round) {
@@ -154,7 +168,6 @@ export class StepPage {
       if (own === cursor.moment.phase) button.setAttribute("aria-current", "step");
       else button.removeAttribute("aria-current");
     }
-    refs.stepFollow.hidden = !trace.isLive;
     refs.stepFollow.setAttribute("aria-pressed", String(cursor.isFollowing));
   }
 

@@ -8,10 +8,11 @@ import { probability } from "../probability.js";
 import { tokenLabel } from "../tooltip.js";
 
 export class WhatIf {
-  constructor(refs, ask) {
-    Object.assign(this, { refs, ask });
+  // `onChange` hears that another draw is thought of.
+  constructor(refs, ask, onChange) {
+    Object.assign(this, { refs, ask, onChange });
     refs.whatIfDraw.addEventListener("input", () => this.dragged());
-    refs.whatIfReset.addEventListener("click", () => this.reset());
+    refs.whatIfReset.addEventListener("click", () => (this.reset(), this.onChange()));
     this.clear();
   }
 
@@ -33,6 +34,12 @@ export class WhatIf {
     this.reset();
   }
 
+  // The draws that differ from the record's, by node.
+  get forced() {
+    if (this.key === null || this.refs.whatIfReset.hidden) return {};
+    return { [this.node]: Number(this.refs.whatIfDraw.value) };
+  }
+
   reset() {
     const { refs, round, node, trace } = this;
     const { u, accept } = round.verdict(node);
@@ -51,6 +58,7 @@ export class WhatIf {
     const u = Number(refs.whatIfDraw.value);
     setText(refs.whatIfValue, probability(u));
     refs.whatIfReset.hidden = false;
+    this.onChange();
     const question = (this.question += 1);
     const reply = await this.ask("what_if", { record: round.record, forced: { [node]: u } });
     if (question !== this.question) return;

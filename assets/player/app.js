@@ -1,0 +1,233 @@
+// The whole page: joins its parts, runs races, and keeps the form, the address and the pages in step.
+// Knows every part by name and no part's inside.
+
+import { Address } from "./address.js";
+import { references, setText } from "./dom.js";
+import { Fold } from "./fold.js";
+import { Form } from "./form.js";
+import { Keyboard, keyRows } from "./keyboard.js";
+import { LinkButton } from "./link_button.js";
+import { writeProof } from "./proof.js";
+import { Pages } from "./pages.js";
+import { RacePage } from "./race_page.js";
+import { RacedSetting } from "./raced_setting.js";
+import { Debugger } from "./step/debugger.js";
+import { Theme } from "./theme.js";
+import { Transport } from "./transport.js";
+
+export class App {
+  constructor(root, setup, prompts, gradio) {
+    const refs = references(root);
+    Object.assign(this, { root, refs });
+    this.theme = new Theme(root, setup.palettes, () => (this.page?.repaint(), this.debugger?.page.repaint()));
+    this.page = new RacePage(root, refs, this.theme, setup);
+    this.form = new Form(refs, setup, prompts, {
+      onChange: () => this.settingChanged(),
+      ask: (form) => this.transport.ask("check", { form }),
+    });
+    new Fold(refs.form, { end: refs.formEnd, cover: refs.actions, button: refs.moreBelow });
+    this.raced = new RacedSetting(refs.staleNotice);
+    this.address = new Address(this.form, setup, prompts);
+    this.debugger = new Debugger(refs, this.theme, setup, gradio, {
+      race: this.page.trace,
+      form: () => this.form.order,
+      raceTransport: () => this.transport,
+    });
+    new LinkButton(refs.copyLink, refs.copyWord, () => (this.pages.current === "step" ? this.debugger : this.address));
+    this.transport = new Transport(gradio, {
+      accepted: () => this.accepted(),
+      message: (message) => this.take(message),
+      queued: (ahead) => this.queued(ahead),
+      failed: (text) => this.failed(text),
+    });
+    setText(refs.device, setup.device);
+    writeProof(refs.proof);
+    this.wire();
+    this.tellProblems(this.address.read());
+    this.setBusy(false, "");
+    this.pages = new Pages(refs.tabs, {
+      race: { section: refs.racePage, onShow: () => this.page.frame.ask() },
+      step: { section: refs.step, onShow: (isShown) => this.debugger.onShow(isShown) },
+    });
+  }
+
+  wire() {
+    const { refs, page } = this;
+    const { cursor, playback } = page;
+    const still = (action) => (...given) => (playback.pause(), action(...given));
+    refs.form.addEventListener("submit", (event) => (event.preventDefault(), this.race()));
+    refs.stop.addEventListener("click", () => this.stop());
+    // The Enter that started the race, held down, must not stop it.
+    refs.stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
+    refs.theme.addEventListener("click", () => this.theme.toggle());
+    refs.large.addEventListener("click", () => this.toggleLarge());
+    refs.openKeys.addEventListener("click", () => refs.keys.showModal());
+    this.root.addEventListener("click", (event) => this.jump(event));
+    refs.keyList.append(...keyRows());
+    refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
+    const actions = {
+      stop: still((step) => cursor.stepStop(step)),
+      round: still((step) => cursor.stepRound(step)),
+      first: still(() => cursor.toFirst()),
+      last: still(() => cursor.toLast()),
+      follow: still(() => cursor.setFollowing(true)),
+      play: () => playback.toggle(),
+      race: () => this.race(),
+      halt: () => this.stop(),
+      list: () => refs.keys.showModal(),
+    };
+    const shared = { list: actions.list, halt: actions.halt };
+    const ofPage = () => (this.pages.current === "step" ? { ...shared, ...this.debugger.actions } : actions);
+    new Keyboard(ofPage, () => this.root.isConnected);
+  }
+
+  // ---- the race
+
+  async race() {
+    if (this.transport.isBusy) return;
+    this.form.clearErrors();
+    if (this.form.refuses()) return;
+    this.refs.linkNotice.hidden = true;
+    this.address.write();
+    this.setBusy(true, "starting …");
+    this.ordered = [this.form.order, this.form.words];
+    this.page.result.pair = this.form.pair;
+    await this.transport.start("join", { form: this.ordered[0] });
+  }
+
+  accepted() {
+    this.showResults();
+  }
+
+  // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
+  begun(trace) {
+    this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
+    this.raced.compare(this.form.order);
+    this.tellHeader(trace);
+    this.debugger.raceBegan();
+  }
+
+  // On a narrow screen the form fills the view: go to what is about to happen.
+  showResults() {
+    const { results } = this.refs;
+    if (results.getBoundingClientRect().top > window.innerHeight * 0.7) results.scrollIntoView();
+  }
+
+  async stop() {
+    if (!this.transport.isBusy) return;
+    setText(this.refs.runState, "stopping …");
+    await this.transport.stop();
+  }
+
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
+    this.page.take(message);
+    if (message.kind === "header") this.begun(message.trace);
+    if (message.kind === "event") this.debugger.raceGrew();
+    if (message.kind === "end") this.ended(message.reason);
+  }
+
+  ended(reason) {
+    if (!this.page.trace.summary) this.page.result.clear();
+    this.setBusy(false, ENDINGS[reason] ?? "");
+    this.debugger.raceGrew();
+    this.debugger.raceEnded();
+  }
+
+  tellHeader({ target, draft, device, dtype }) {
+    this.root.classList.remove("is-waiting");
+    this.tell("racing …");
+    const sizes = [`target ${millions(target.parameters)}`];
+    if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
+    setText(this.refs.pairNote, `${sizes.join(", ")} parameters`);
+    setText(this.refs.device, `${device.replace(/^[a-z]+/, (kind) => kind.toUpperCase())} · ${dtype}`);
+  }
+
+  queued(ahead) {
+    const races = ahead === 1 ? "1 race is ahead" : `${ahead} races are ahead`;
+    this.tell(ahead ? `waiting: ${races} of yours` : "starting …");
+  }
+
+  // What goes on before there are numbers, beside the button and where the numbers will stand.
+  tell(text) {
+    setText(this.refs.runState, text);
+    if (!this.page.trace.summary) setText(this.refs.speedupWord, text);
+  }
+
+  failed(text) {
+    if (this.page.trace.isLive) this.page.interrupt();
+    if (!this.page.trace.summary) this.page.result.clear();
+    this.form.showError(text);
+    this.setBusy(false, "");
+  }
+
+  setBusy(isBusy, text) {
+    const { race, stop } = this.refs;
+    const [next, last] = isBusy ? [stop, race] : [race, stop];
+    next.disabled = false;
+    // A disabled button loses the focus: whoever works by keys goes on at the other one.
+    if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
+    last.disabled = true;
+    this.isBusy = isBusy;
+    this.drawRefusal();
+    this.root.classList.toggle("is-busy", isBusy);
+    this.root.classList.toggle("is-waiting", isBusy);
+    setText(this.refs.runState, text);
+  }
+
+  // ---- the setting
+
+  // A method that the models cannot do: no race, and the reason beside the button.
+  drawRefusal() {
+    const { race, raceRefusal } = this.refs;
+    const { refusal, method } = this.form;
+    race.disabled = this.isBusy || Boolean(refusal);
+    setText(raceRefusal, refusal && `${method.title} cannot race here: it ${refusal}.`);
+    raceRefusal.hidden = !refusal;
+  }
+
+  settingChanged() {
+    this.form.clearErrors();
+    this.drawRefusal();
+    this.raced.compare(this.form.order);
+    window.clearTimeout(this.writing); // browsers refuse an address that changes too often
+    this.writing = window.setTimeout(() => this.address.write(), 200);
+  }
+
+  tellProblems(problems) {
+    const { linkNotice } = this.refs;
+    linkNotice.hidden = problems.length === 0;
+    const rest = "The defaults stand in for it.";
+    setText(linkNotice, problems.length ? `The link could not be read in full: ${problems.join("; ")}. ${rest}` : "");
+  }
+
+  // A link inside the page: Gradio's <base> would turn it into a journey to another address.
+  jump(event) {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    const goal = this.root.querySelector(link.getAttribute("href"));
+    goal.scrollIntoView({ behavior: this.isStill ? "auto" : "smooth" });
+    goal.focus({ preventScroll: true });
+  }
+
+  get isStill() {
+    return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  }
+
+  toggleLarge() {
+    this.theme.toggleLarge();
+    this.refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
+  }
+}
+
+const ENDINGS = {
+  length: "finished",
+  "end-of-sequence": "finished: the text came to its end",
+  stopped: "stopped",
+};
+
+function millions(count) {
+  return count >= 1e9 ? `${(count / 1e9).toFixed(1)} B` : `${(count / 1e6).toFixed(1)} M`;
+}

@@ -1,0 +1,58 @@
+// Another run beside the one that is shown: both texts, and the first token in which they differ.
+// Knows two runs; decides nothing but where they part.
+
+import { setParts, setText } from "../dom.js";
+import { Ribbon } from "../ribbon.js";
+import { tokenLabel } from "../tooltip.js";
+import { originSentence } from "./origin.js";
+
+export class Comparison {
+  constructor(refs, { onGo }) {
+    Object.assign(this, { refs });
+    this.text = new Ribbon(refs.otherText, { onSelect: () => {}, onHover: () => {} });
+    refs.toDifference.addEventListener("click", () => this.index >= 0 && onGo(this.index));
+    this.clear();
+  }
+
+  clear() {
+    this.other = null;
+    this.index = -1;
+    this.refs.otherBox.hidden = this.refs.differenceRow.hidden = true;
+  }
+
+  // `title` says what the other run is.
+  show(other, title) {
+    this.clear();
+    this.other = other;
+    this.text.start(other.header.prompt);
+    this.text.grow(other.tokens.speculative);
+    setText(this.refs.otherTitle, title);
+    this.refs.otherBox.hidden = false;
+  }
+
+  // Again whenever the run has grown; `ribbon` is its text.
+  draw(trace, ribbon) {
+    if (!this.other) return;
+    const [own, theirs] = [trace.tokens.speculative, this.other.tokens.speculative];
+    const shared = Math.min(own.length, theirs.length);
+    let index = 0;
+    while (index < shared && own[index].id === theirs[index].id) index += 1;
+    const isSame = index === shared && (own.length === theirs.length || trace.isLive);
+    if (index === this.index && !isSame) return;
+    this.index = isSame ? -1 : index;
+    this.refs.differenceRow.hidden = false;
+    this.refs.toDifference.hidden = isSame;
+    if (isSame) return setText(this.refs.difference, trace.isLive ? "No difference so far." : "Both runs wrote the same tokens.");
+    ribbon.differ(index);
+    this.text.differ(index);
+    this.tell(trace, own[index], theirs[index]);
+  }
+
+  tell(trace, own, theirs) {
+    const say = (run, token) => (token ? originSentence(run, token) : "the text has ended");
+    setParts(
+      this.refs.difference, "First difference at token ", [String(this.index + 1)], ": here ", [own ? tokenLabel(own.text) : "∅"],
+      `, there `, [theirs ? tokenLabel(theirs.text) : "∅"], `. Here: ${say(trace, own)}. There: ${say(this.other, theirs)}.`,
+    );
+  }
+}

@@ -1,0 +1,44 @@
+// "Fork here": what to change before the real decoder goes on from the round under the cursor.
+// Knows the form's fields and the draws that "what if" holds; the debugger sends the order.
+
+import { option, setText } from "../dom.js";
+import { probability } from "../probability.js";
+import { tokenLabel } from "../tooltip.js";
+
+const SAME = ""; // of the menu: the method of the run
+
+export class ForkForm {
+  constructor(refs, methods, whatIf, onFork) {
+    Object.assign(this, { refs, whatIf });
+    refs.forkMethod.append(option(SAME, "as in this run"), ...methods.map(({ name, title }) => option(name, title)));
+    refs.forkGo.addEventListener("click", () => onFork(this.order));
+    for (const name of ["forkLength", "forkTemperature"]) {
+      refs[name].addEventListener("keydown", (event) => event.key === "Enter" && onFork(this.order));
+    }
+  }
+
+  get order() {
+    const { forkLength, forkTemperature, forkMethod } = this.refs;
+    const changes = { draft_length: forkLength.value, temperature: forkTemperature.value, method: forkMethod.value };
+    const given = Object.fromEntries(Object.entries(changes).filter(([, text]) => text.trim() !== ""));
+    return { round: this.round, forced: this.whatIf.forced, changes: given };
+  }
+
+  draw(trace, cursor, isForking) {
+    const { refs, whatIf } = this;
+    this.round = cursor.round;
+    refs.fork.hidden = trace.isLive && !isForking;
+    refs.forkGo.hidden = isForking;
+    refs.forkStop.hidden = !isForking;
+    const { draft_length: length, temperature } = trace.header.config;
+    refs.forkLength.placeholder = String(length);
+    refs.forkTemperature.placeholder = String(temperature);
+    setText(refs.forkPlace, `before round ${cursor.round + 1}`);
+    const draws = Object.entries(whatIf.forced).map(([node, u]) => {
+      const text = tokenLabel(trace.text(cursor.current.tokenId(Number(node))));
+      return `u of ${text} is forced to ${probability(u)}`;
+    });
+    setText(refs.forkDraws, draws.join("; "));
+    refs.forkDraws.hidden = !draws.length;
+  }
+}

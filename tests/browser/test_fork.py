@@ -1,0 +1,84 @@
+"""Forks and held runs: the real decoder goes on, or waits, as the page says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from race_driver import RaceDriver
+from step_driver import CURSOR, StepDriver
+
+OpenPage = Callable[..., RaceDriver]
+IDS = "tokens.speculative.map((token) => token.id)"
+
+
+def forked(step: StepDriver) -> None:
+    step.driver.ref("forkGo").click()
+    step.driver.until("specviz.debugger.parent !== null && specviz.debugger.opened.ending !== null")
+    step.settle()
+
+
+def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
+    open_page: OpenPage, app_url: str
+) -> None:
+    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code"))
+    step.press("n")
+    round_, rejected = step.place[0], step.stop["node"]
+    step.driver.ref("whatIfDraw").fill("0")
+    step.settle()
+    assert "is forced to 0" in step.driver.text("forkDraws")
+    parent = step.driver.evaluate(f"{CURSOR}.trace.{IDS}")
+    forked(step)
+    fork = step.driver.evaluate(f"{CURSOR}.trace.{IDS}")
+    assert fork != parent and step.place[0] == round_
+    new = step.driver.evaluate(f"{CURSOR}.trace.rounds[{round_}].outcomes[{rejected}]")
+    assert new == "accepted"
+    first = next(i for i, (a, b) in enumerate(zip(fork, parent, strict=False)) if a != b)
+    assert f"token {first + 1}" in step.driver.text("difference")
+    assert step.driver.ref("otherText").is_visible()
+    step.press("Home")
+    step.click("toDifference")
+    assert step.driver.evaluate(f"{CURSOR}.token") == first
+
+
+def test_an_unforced_fork_writes_the_same_text(open_page: OpenPage, app_url: str) -> None:
+    step = StepDriver(open_page(app_url, "?view=step&trace=draft-tree.story&round=9&pos=1"))
+    parent = step.driver.evaluate(f"{CURSOR}.trace.{IDS}")
+    forked(step)
+    assert step.driver.evaluate(f"{CURSOR}.trace.{IDS}") == parent
+    assert step.driver.text("difference") == "Both runs wrote the same tokens."
+
+
+def test_a_fork_with_a_nonsense_setting_is_refused_and_the_run_stays(
+    open_page: OpenPage, app_url: str
+) -> None:
+    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code"))
+    for text, sentence in (("99", "draft_length must be"), ("x", "draft_length must be a whole")):
+        step.driver.fill("forkLength", text)
+        step.driver.ref("forkGo").click()
+        step.page.wait_for_selector("[data-ref=stepError]:visible")
+        assert step.driver.text("stepError").startswith(sentence)
+        assert step.driver.evaluate("specviz.debugger.source") == "draft-model.code"
+
+
+def test_a_held_run_really_waits_and_goes_on_round_by_round(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?tokens=400")
+    driver.press_race()
+    driver.page.locator("[data-page=step]").click()
+    driver.ref("hold").click()
+    driver.page.wait_for_timeout(1500)  # what was under way arrives
+    count = driver.rounds
+    assert 0 < count < 400
+    driver.page.wait_for_timeout(1000)
+    assert driver.rounds == count
+    for more in (1, 2, 3):
+        driver.ref("advance").click()
+        driver.until(f"specviz.page.trace.rounds.length === {count + more}")
+    driver.ref("hold").click()
+    driver.until(f"specviz.page.trace.rounds.length > {count + 20}")
+    driver.ref("hold").click()
+    driver.page.wait_for_timeout(800)
+    driver.page.keyboard.press("Escape")
+    driver.wait_for_end()
+    assert driver.rounds < 400
