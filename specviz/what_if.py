@@ -92,15 +92,15 @@ def known_end_ids(trace: Trace) -> frozenset[int]:
 
 
 def _recorded_draw(verdict: Verdict) -> float:
-    """The node's own draw, on the side of its acceptance probability where the record saw it.
+    """The node's own draw; of an accepted one always below its acceptance probability.
 
     A file keeps 6 digits of either number, which can make two neighbours equal.
     """
-    draw, bound = verdict.uniform_draw, verdict.acceptance_prob
+    draw = verdict.uniform_draw
     assert draw is not None
     if verdict.outcome is Outcome.ACCEPTED:
-        return min(draw, math.nextafter(bound, -math.inf))
-    return max(draw, bound) if verdict.outcome is Outcome.REJECTED else draw
+        return min(draw, math.nextafter(verdict.acceptance_prob, -math.inf))
+    return draw
 
 
 def _recorded_ending(round_: Round) -> tuple[int, ...]:

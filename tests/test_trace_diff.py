@@ -111,6 +111,8 @@ def test_another_law_of_the_target_comes_first():
     assert found.cause.law is Law.TARGET
     assert found.cause.probs == (likeliest, likeliest / 2)
     assert found.cause.same_setting
+    seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
+    assert difference(TRACE, seeded).cause == found.cause
     warm = dataclasses.replace(other, config=dataclasses.replace(other.config, temperature=0.2))
     assert not difference(TRACE, warm).cause.same_setting
 

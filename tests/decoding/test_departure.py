@@ -166,9 +166,10 @@ def test_places_tell_siblings_of_the_same_token_apart():
         random_trace(0, rounds=1, branching=(2,), draft_length=1).rounds[0],
         tree=dataclasses.replace(tree, nodes=nodes),
     )
-    draws = ForcedDraws.of(record, {1: 0.25})
-    assert draws is not None
-    assert draws.applied(tree_shape((-1, -1)), [7, 7], [0.5, 0.5]) == (0.5, 0.25)
+    for node, expected in ((0, (0.25, 0.5)), (1, (0.5, 0.25))):
+        draws = ForcedDraws.of(record, {node: 0.25})
+        assert draws is not None
+        assert draws.applied(tree_shape((-1, -1)), [7, 7], [0.5, 0.5]) == expected
 
 
 def test_a_first_forced_draw_may_end_the_text(target, drafter_for, whole):
