@@ -215,6 +215,13 @@ def test_a_greedy_text_is_that_of_a_call_nobody_watches(target, draft):
         assert [*trace.prompt_ids, *trace.emitted_ids] == plain[0].tolist()
 
 
+def test_the_librarys_own_schedule_starts_where_it_would(target, draft):
+    draft.generation_config.num_assistant_tokens_schedule = "heuristic_transient"
+    trace = watched(target, assistant_model=draft, do_sample=False)
+    assert len(trace.rounds[0].tree.nodes) == 4  # the reading of the prompt taught it nothing
+    assert {len(each.tree.nodes) for each in trace.rounds[1:-1]} != {4}
+
+
 def test_a_masked_prompt_stays_masked_for_the_draft_too(target, draft):
     given = inputs()
     ids = torch.cat([torch.zeros(1, 3, dtype=torch.long), given["input_ids"]], 1)
