@@ -36,14 +36,25 @@ def diff(options: Namespace, progress: Callable[[str], None]) -> dict[str, Any]:
 
 
 def diff_text(result: dict[str, Any]) -> str:
-    """The sentence, both runs as a table, and what either had in the place of the difference."""
-    runs = [{"run": name} | {key: result[name][key] for key in _RUN_KEYS} for name in ("a", "b")]
-    tokens = [
-        f"in {name}\n{facts(result[name]['token'])}"
+    """The sentence, both runs as a table, and what either had in the place of the difference.
+
+    What a file says is quoted, so that nothing of it can command the terminal.
+    """
+    runs = [
+        {"run": name} | {key: _quoted(result[name][key]) for key in _RUN_KEYS}
         for name in ("a", "b")
-        if result[name]["token"] is not None
     ]
-    return "\n\n".join([result["sentence"], table(runs), *tokens])
+    tokens = {name: result[name]["token"] for name in ("a", "b")}
+    shown = [
+        f"in {name}\n{facts(token | {'text': repr(token['text'])})}"
+        for name, token in tokens.items()
+        if token is not None
+    ]
+    return "\n\n".join([result["sentence"], table(runs), *shown])
+
+
+def _quoted(value: object) -> object:
+    return repr(value) if isinstance(value, str) and not value.isprintable() else value
 
 
 def _run(name: str, trace: Trace) -> dict[str, Any]:

@@ -70,6 +70,17 @@ def test_the_text_has_the_sentence_a_table_and_both_tokens(files):
     assert [part.splitlines()[0] for part in parts[2:]] == ["in a", "in b"]
 
 
+def test_nothing_of_a_file_commands_the_terminal(files):
+    nasty = "\x1b[2J\nowned\u202e"
+    config = dataclasses.replace(TRACE.config, method=nasty)
+    texts = tuple((token_id, nasty) for token_id, _ in TRACE.token_texts)
+    hostile = dataclasses.replace(TRACE, config=config, token_texts=texts)
+    other = dataclasses.replace(FORCED, config=config, token_texts=texts)
+    shown = diff_text(run(files(hostile, other)))
+    assert "\\x1b[2J\\nowned\\u202e" in shown
+    assert not {"\x1b", "\u202e"} & set(shown) and "\nowned" not in shown.replace("\\n", "")
+
+
 def test_a_file_that_is_none_is_refused(files, tmp_path):
     options = Namespace(traces=[files(TRACE).traces[0], str(tmp_path / "no such file")])
     with pytest.raises(InputError, match="path must be an existing file"):
