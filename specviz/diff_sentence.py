@@ -5,6 +5,7 @@ Knows nothing of how it was found.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 
 from specviz.diff_cause import (
@@ -68,7 +69,8 @@ def _origin(token: Arrival, texts: Mapping[int, str]) -> str:
 
 
 def _text(token_id: int, texts: Mapping[int, str]) -> str:
-    return repr(texts[token_id]) if token_id in texts else f"#{token_id}"
+    """Quoted, and shortened where it is long: a trace from elsewhere may hold any text."""
+    return reprlib.repr(texts[token_id]) if token_id in texts else f"#{token_id}"
 
 
 def _why(found: Difference, texts: Mapping[int, str]) -> str:

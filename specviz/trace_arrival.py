@@ -81,23 +81,24 @@ def _in_round(round_: Round, offset: int, index: int) -> Arrival:
         if round_.verdicts[node].outcome is not Outcome.UNREACHED
     )
     if offset < len(path):
-        return _accepted(round_.verdicts[path[offset]], index, round_.index, examined, position)
+        return _accepted(round_, path[offset], index, examined, position)
     assert round_.extra is not None
     origin = Origin(round_.extra.kind.value)
     return _extra(round_.extra, origin, index, round_.index, examined, position)
 
 
 def _accepted(
-    verdict: Verdict,
+    round_: Round,
+    node: int,
     index: int,
-    round_index: int,
     examined: tuple[Examined, ...],
     position: Position | None,
 ) -> Arrival:
+    verdict = round_.verdicts[node]
     return Arrival(
         index=index,
-        round_index=round_index,
-        token_id=examined[-1].token_id,
+        round_index=round_.index,
+        token_id=round_.tree.nodes[node].token_id,
         origin=Origin.ACCEPTED,
         target_prob=verdict.target_prob,
         residual_prob=verdict.residual_prob,

@@ -5,6 +5,7 @@ Knows nothing of parsing or printing.
 
 from __future__ import annotations
 
+import reprlib
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
@@ -46,7 +47,7 @@ def diff_text(result: dict[str, Any]) -> str:
     ]
     tokens = {name: result[name]["token"] for name in ("a", "b")}
     shown = [
-        f"in {name}\n{facts(token | {'text': repr(token['text'])})}"
+        f"in {name}\n{facts(token | {'text': reprlib.repr(token['text'])})}"
         for name, token in tokens.items()
         if token is not None
     ]
@@ -54,7 +55,7 @@ def diff_text(result: dict[str, Any]) -> str:
 
 
 def _quoted(value: object) -> object:
-    return repr(value) if isinstance(value, str) and not value.isprintable() else value
+    return reprlib.repr(value) if isinstance(value, str) and not value.isprintable() else value
 
 
 def _run(name: str, trace: Trace) -> dict[str, Any]:

@@ -8,6 +8,7 @@ how a run came about.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -97,7 +98,7 @@ def shared_texts(a: Trace, b: Trace) -> dict[int, str]:
         if texts.setdefault(token_id, text) != text:
             raise InputError(
                 f"traces must have the same tokenizer, but token {token_id} is "
-                f"{texts[token_id]!r} in a and {text!r} in b"
+                f"{reprlib.repr(texts[token_id])} in a and {reprlib.repr(text)} in b"
             )
     return texts
 

@@ -350,5 +350,26 @@ def test_the_sentence_is_plain(b, told):
     assert sentence(difference(TRACE, b), TEXTS) == told
 
 
+def test_texts_of_any_length_and_content_leave_one_short_line():
+    texts = dict.fromkeys(range(100), "\x1b[2J\n" + "x" * 1_000_000)
+    told = sentence(difference(TRACE, FORCED), texts)
+    assert len(told) < 300 and told.isprintable()
+
+
+def test_a_file_may_examine_a_sibling_behind_the_accepted_one():
+    """No decoder does, but no rule of the format forbids it."""
+    traces = (random_trace(seed, rounds=1, branching=(3, 2)) for seed in range(50))
+    trace = next(trace for trace in traces if trace.rounds[0].accepted[:1] in ((0,), (1,)))
+    each = trace.rounds[0]
+    verdicts = tuple(
+        dataclasses.replace(old, outcome=Outcome.REJECTED)
+        if old.outcome is Outcome.UNREACHED
+        else old
+        for old in each.verdicts
+    )
+    odd = dataclasses.replace(trace, rounds=(dataclasses.replace(each, verdicts=verdicts),))
+    assert arrival(odd, 1).token_id == odd.emitted_ids[1]
+
+
 def test_a_token_without_a_text_is_told_by_its_number():
     assert "#36 (an accepted draft, round 1) in b" in sentence(difference(TRACE, FORCED), {})

@@ -5,6 +5,7 @@ Knows nothing of decoding.
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import replace
 
 from specviz.errors import InputError
@@ -38,8 +39,8 @@ def check_texts(trace: Trace, codec: TextCodec, pair_name: str) -> None:
     for token_id in (*texts, *trace.prompt_ids, *trace.emitted_ids):
         found = codec.token_text(token_id) if token_id < codec.vocab_size else None
         if found is None or texts.get(token_id, found) != found:
-            there = repr(texts[token_id]) if token_id in texts else "used"
-            here = "no token" if found is None else repr(found)
+            there = reprlib.repr(texts[token_id]) if token_id in texts else "used"
+            here = "no token" if found is None else reprlib.repr(found)
             raise InputError(
                 f"pair {pair_name!r} must have the tokenizer of the trace: token {token_id} is "
                 f"{there} in the trace and {here} here"

@@ -183,6 +183,14 @@ def test_a_pair_of_another_tokenizer_is_refused_in_one_sentence():
     assert sentence.endswith(" here") and "\n" not in sentence
 
 
+def test_a_token_that_the_pair_does_not_have_is_refused():
+    parent = parent_of()
+    prompt_ids = (*parent.prompt_ids[:-1], 4096)
+    with pytest.raises(InputError) as refused:
+        start_fork(request_of(dataclasses.replace(parent, prompt_ids=prompt_ids), 2))
+    assert str(refused.value).endswith("token 4096 is used in the trace and no token here")
+
+
 def test_the_limit_counts_the_whole_text_and_an_ended_one_can_be_made_longer():
     parent = parent_of()
     trace, _ = forked(parent, len(parent.rounds), max_new_tokens=LENGTH + 6)
