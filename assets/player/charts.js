@@ -17,6 +17,11 @@ export function loadPlotly(url) {
   });
 }
 
+// Where the page holds plotly.js already.
+export function takePlotly(copy) {
+  plotly = copy;
+}
+
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
 
 export class Chart {

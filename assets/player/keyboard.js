@@ -3,6 +3,8 @@
 
 import { element } from "./dom.js";
 
+const RACE_ONLY = true;
+
 export const KEYS = [
   ["← →", "previous, next position in the round; in the debugger, moment"],
   ["Shift ← →", "previous, next round"],
@@ -12,8 +14,8 @@ export const KEYS = [
   ["Home End", "first, last round"],
   ["Space", "play, pause"],
   ["F", "follow the newest round"],
-  ["Enter", "race (Ctrl Enter inside the prompt)"],
-  ["Esc", "stop the race"],
+  ["Enter", "race (Ctrl Enter inside the prompt)", RACE_ONLY],
+  ["Esc", "stop the race", RACE_ONLY],
   ["?", "this list"],
 ];
 
@@ -80,6 +82,8 @@ function isPressing({ target, key }) {
   return (key === " " || key === "Enter") && target.closest?.("button, a, summary, input") !== null;
 }
 
-export function keyRows() {
-  return KEYS.flatMap(([key, meaning]) => [element("dt", "", key), element("dd", "", meaning)]);
+// `isAlone`: the debugger stands alone, with nothing to race.
+export function keyRows({ isAlone = false } = {}) {
+  const rows = KEYS.filter(([, , ofRace]) => !(isAlone && ofRace));
+  return rows.flatMap(([key, meaning]) => [element("dt", "", key), element("dd", "", meaning)]);
 }

@@ -50,6 +50,13 @@ export class Transport {
     if (this.isBusy) await this.ask("stop", { ticket: this.ticket });
   }
 
+  // Whatever is under way is wanted no more.
+  leave() {
+    if (!this.isBusy) return;
+    this.stop();
+    this.finish();
+  }
+
   take(batch) {
     if (!batch || !this.isBusy) return;
     const { ticket, messages } = JSON.parse(batch);

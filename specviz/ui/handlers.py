@@ -25,6 +25,7 @@ from specviz.models.parts import Need
 from specviz.pause import Gate
 from specviz.ui.batches import Message, batches
 from specviz.ui.counterfactuals import told_counterfactual
+from specviz.ui.differences import told_difference
 from specviz.ui.forks import fork_request
 from specviz.ui.method_offer import refusals
 from specviz.ui.opening import asked_trace
@@ -150,6 +151,11 @@ class Handlers:
     def what_if(self, question: Question) -> Question:
         """What a round would have been with another draw."""
         return told_counterfactual(question)
+
+    @answers
+    def diff(self, question: Question) -> Question:
+        """Where two recordings first differ, and why."""
+        return told_difference(question)
 
     # ---- pairs
 

@@ -6,7 +6,6 @@ Knows Gradio and nothing of races; `handlers` does the work. Nothing is asked of
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from specviz.figures.plotly_script import plotly_script
 from specviz.settings import Settings
 from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
+from specviz.ui.page_files import ASSETS, PLAYER, STYLES
 from specviz.ui.setup import page_setup
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
-STYLES = ("base", "form", "menu", "race", "step/step")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 
@@ -38,7 +37,7 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
-        asked = ("join", "fork", "look", "stop", "hold", "check", "open", "what_if")
+        asked = ("join", "fork", "look", "stop", "hold", "check", "open", "what_if", "diff")
         race = player([getattr(handlers, name) for name in asked])
         race.race(
             handlers.race,
@@ -78,18 +77,11 @@ def routes() -> list[BaseRoute]:
     """The page's own files, under /specviz; relative addresses reach them behind any proxy."""
     setup = json.dumps(page_setup())
     return [
-        Mount("/specviz/player", _FreshFiles(directory=ASSETS / "player")),
+        Mount("/specviz/player", _FreshFiles(directory=PLAYER)),
         Route("/specviz/prompts.json", _file(ASSETS / "prompts.json")),
         Route("/specviz/plotly.min.js", _file(plotly_script())),
         Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
     ]
-
-
-def plotly_script() -> Path:
-    """The plotly.js that comes with the Python package of the same name."""
-    package = find_spec("plotly")
-    assert package is not None and package.origin is not None
-    return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
 def _file(path: Path) -> Any:

@@ -349,3 +349,24 @@ def test_the_race_of_the_page_is_followed_live_and_stays(
     here = step.place
     driver.reload()
     assert StepDriver(driver).place == here
+
+
+def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepDriver) -> None:
+    opened.driver.ref("compareWith").select_option("draft-model.code")
+    opened.driver.until("!specviz.debugger.compare.transport.isBusy")
+    opened.page.wait_for_selector("[data-ref=differenceRow]:visible")
+    opened.driver.until(
+        "document.querySelector('[data-ref=difference]').textContent.includes('prompt')"
+    )
+    assert opened.driver.ref("otherText").is_visible()
+    opened.driver.ref("compareWith").select_option("")
+    opened.settle()
+    assert not opened.driver.ref("otherText").is_visible()
+
+
+def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None:
+    for name in ("medusa.summarise", "eagle.code", "lookahead.maths"):
+        opened.driver.ref("stepTrace").select_option(name)
+    opened.driver.until(f"!specviz.debugger.transport.isBusy && {CURSOR}.trace.ending")
+    assert opened.driver.evaluate("specviz.debugger.source") == "lookahead.maths"
+    assert len(opened.rounds()) == len(golden_trace("lookahead.maths").rounds)

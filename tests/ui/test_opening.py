@@ -106,3 +106,20 @@ def test_nonsense_draws_are_refused(forced: object) -> None:
     record = encode_round(golden_trace("draft-model.code").rounds[0])
     reply = Handlers().what_if({"record": record, "forced": forced})
     assert "must" in reply["error"] and "\n" not in reply["error"]
+
+
+def test_two_runs_are_compared_in_one_sentence() -> None:
+    same = {"a": {"golden": "draft-model.code"}, "b": {"golden": "draft-model.code"}}
+    assert Handlers().diff(same) == {
+        "error": None,
+        "sentence": "Both texts are the same.",
+        "index": None,
+    }
+    other = Handlers().diff({"a": same["a"], "b": {"golden": "draft-tree.story"}})
+    assert other["index"] == 0 and "prompt" in other["sentence"]
+
+
+@pytest.mark.parametrize("b", [None, [], {"data": "%"}])
+def test_what_is_no_run_cannot_be_compared(b: object) -> None:
+    reply = Handlers().diff({"a": {"golden": "draft-model.code"}, "b": b})
+    assert "must" in reply["error"] and "\n" not in reply["error"]

@@ -48,6 +48,12 @@ export class Comparison {
     this.tell(trace, own[index], theirs[index]);
   }
 
+  // The server's sentence, which knows the reason, instead of what the records alone say here.
+  explain(sentence) {
+    setText(this.refs.difference, sentence);
+    this.refs.differenceRow.hidden = false;
+  }
+
   tell(trace, own, theirs) {
     const say = (run, token) => (token ? originSentence(run, token) : "the text has ended");
     setParts(

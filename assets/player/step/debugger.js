@@ -3,8 +3,10 @@
 
 import { Trace } from "../trace.js";
 import { Transport } from "../transport.js";
+import { CompareMenu } from "./compare_menu.js";
 import { keepRun, keptRun } from "./kept_runs.js";
 import { RACE, RunMenu } from "./run_menu.js";
+import { stepActions } from "./step_actions.js";
 import { StepAddress } from "./step_address.js";
 import { StepPage } from "./step_page.js";
 import { base64, download, nameOf, traceBlob } from "./trace_file.js";
@@ -37,6 +39,11 @@ export class Debugger {
       onChoose: (name) => this.choose(name),
       onFile: (file) => this.openFile(file),
       onSave: () => this.save(),
+    });
+    this.compare = new CompareMenu(refs.compareWith, setup.traces, gradio, {
+      page: this.page,
+      race,
+      fail: (text) => this.menu.fail(text),
     });
     refs.forkStop.addEventListener("click", () => this.transport.stop());
   }
@@ -99,9 +106,12 @@ export class Debugger {
 
   // A run is to come; until it does, the one before it stays.
   begin(name, title) {
+    this.transport.leave();
+    this.setForking(false);
     this.before = { source: this.source, isOurs: this.page.isOurs };
     this.opened = new Trace();
     this.parent = null;
+    this.compare.clear();
     Object.assign(this, { source: name, title });
   }
 
@@ -143,6 +153,7 @@ export class Debugger {
     this.menu.tell(`${this.opened.rounds.length} rounds, ${this.opened.tokens.speculative.length} tokens`);
     if (!this.parent) return;
     this.setForking(false);
+    this.compareWithParent();
     traceBlob(this.opened).then((blob) => keepRun(this.source, blob));
   }
 
@@ -151,7 +162,11 @@ export class Debugger {
     this.menu.select(this.source);
     this.page.isOurs = this.parent !== null;
     this.page.show(this.opened);
-    if (this.parent) this.page.comparison.show(this.parent, "the run that it was forked from");
+    this.compareWithParent();
+  }
+
+  compareWithParent() {
+    if (this.parent) this.compare.show(this.parent, "the run that it was forked from");
   }
 
   // Once the round that was asked for is there.
@@ -221,23 +236,8 @@ export class Debugger {
     if (this.page.trace?.rounds.length) this.write();
   }
 
-  // ---- keys
-
   get actions() {
-    const { page } = this;
-    const { cursor, playback, stops } = page;
-    const still = (action) => (...given) => page.still(() => action(...given));
-    return {
-      stop: still((by) => cursor.step(by)),
-      round: still((by) => cursor.stepRound(by)),
-      first: still(() => cursor.toFirst()),
-      last: still(() => cursor.toLast()),
-      follow: still(() => this.page.trace?.isLive && cursor.setFollowing(true)),
-      play: () => playback.toggle(),
-      match: still((by) => stops.step(by)),
-      phase: still((by) => cursor.stepPhase(by)),
-      goTo: () => this.refs.stepGo.select(),
-    };
+    return stepActions(this.page);
   }
 }
 

@@ -5,14 +5,18 @@ import { element, option, setText } from "../dom.js";
 
 export const RACE = ""; // the menu's value for the race of this page
 
+export function recordedGroup(recorded) {
+  const group = element("optgroup");
+  group.label = "Recorded, one for each method";
+  group.append(...recorded.map(({ name, title }) => option(name, title)));
+  return group;
+}
+
 export class RunMenu {
   constructor(refs, recorded, { onChoose, onFile, onSave }) {
     const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepError } = refs;
     Object.assign(this, { menu: stepTrace, note: stepNote, error: stepError });
-    const group = element("optgroup");
-    group.label = "Recorded, one for each method";
-    group.append(...recorded.map(({ name, title }) => option(name, title)));
-    stepTrace.append(option(RACE, "The race of this page"), group);
+    stepTrace.append(option(RACE, "The race of this page"), recordedGroup(recorded));
     stepTrace.addEventListener("change", () => onChoose(stepTrace.value));
     stepOpen.addEventListener("click", () => stepFile.click());
     stepSave.addEventListener("click", () => onSave());

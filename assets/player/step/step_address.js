@@ -1,12 +1,18 @@
 // A moment's address: ?view=step&trace=…&round=12&pos=3&axis=token. Rounds and moments count from 1.
-// Knows the parameters' names; what a trace is called is the menu's affair.
+// Knows the parameters' names; what a trace is called is the menu's affair. A report, which holds one
+// run and no other page, has the same after the #.
 
 const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
 const OURS = ["trace", "round", "pos", "axis"];
 
 export class StepAddress {
-  read(search = window.location.search) {
-    const given = new URLSearchParams(search);
+  // `part` of the address: "search" or "hash".
+  constructor(part = "search") {
+    this.part = part;
+  }
+
+  read() {
+    const given = this.given(window.location);
     return {
       trace: given.get("trace"),
       round: whole(given.get("round")),
@@ -18,13 +24,19 @@ export class StepAddress {
   // `moment`: { trace, round, at, axis }, from 0.
   link({ trace, round, at, axis }) {
     const url = new URL(window.location.href);
-    for (const name of OURS) url.searchParams.delete(name);
-    url.searchParams.set("view", "step");
-    if (trace) url.searchParams.set("trace", trace);
-    url.searchParams.set("round", String(round + 1));
-    url.searchParams.set("pos", String(at + 1));
-    if (axis !== "round") url.searchParams.set("axis", axis);
+    const given = this.given(url);
+    for (const name of OURS) given.delete(name);
+    if (this.part === "search") given.set("view", "step");
+    if (trace) given.set("trace", trace);
+    given.set("round", String(round + 1));
+    given.set("pos", String(at + 1));
+    if (axis !== "round") given.set("axis", axis);
+    url[this.part] = given.toString();
     return url.href;
+  }
+
+  given(url) {
+    return new URLSearchParams(url[this.part].slice(1));
   }
 
   write(moment) {

@@ -8,25 +8,24 @@ import { Ribbon } from "../ribbon.js";
 import { Strip } from "../strip.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
 import { Comparison } from "./comparison.js";
-import { ForkForm } from "./fork_form.js";
-import { LiveRun } from "./live_run.js";
 import { MomentView } from "./moment_view.js";
 import { PHASES, PHASE_WORDS } from "./moments.js";
 import { originSentence } from "./origin.js";
+import { ServerViews } from "./server_views.js";
 import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
 import { StopList } from "./stop_list.js";
-import { WhatIf } from "./what_if.js";
 
 export class StepPage {
-  // `ask(name, question)` asks the server; `onMove` hears of every move, `onFork` of an order to fork,
-  // `onHold` of one to hold the run.
-  constructor(refs, theme, { ask, onMove, onFork, onHold, setup }) {
+  // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
+  // `onFork` of an order to fork, `onHold` of one to hold the run.
+  constructor(refs, theme, { ask = null, onMove, onFork, onHold, setup }) {
     Object.assign(this, { refs, theme, onMove });
     const { glossary, methods } = setup;
     this.trace = null;
     this.isShown = false;
     this.isOurs = false; // a run of this page's own, which it may hold
+    this.isForking = false;
     this.frame = new Frame(() => this.draw());
     this.cursor = new StepCursor(() => this.moved());
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
@@ -34,11 +33,8 @@ export class StepPage {
     const toNode = (node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
     this.view = new MomentView(refs, theme, { onSelect: toNode, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
-    this.whatIf = new WhatIf(refs, ask, () => this.frame.ask());
-    this.fork = new ForkForm(refs, methods, this.whatIf, onFork);
-    this.live = new LiveRun(refs, onHold);
+    this.server = ask && new ServerViews(refs, { ask, methods, onFork, onHold, onChange: () => this.frame.ask() });
     this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
-    this.isForking = false;
     this.strip = new Strip(refs.stepStrip, {
       onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
       onResize: () => this.frame.ask(),
@@ -104,7 +100,7 @@ export class StepPage {
     this.trace = trace;
     this.stops.clear();
     this.view.clear();
-    this.whatIf.clear();
+    this.server?.clear();
     this.text.clear();
     this.comparison.clear();
     this.started = null;
@@ -147,9 +143,7 @@ export class StepPage {
     this.drawText(round);
     this.stops.draw(trace);
     this.view.draw(trace, cursor);
-    this.whatIf.draw(trace, cursor);
-    this.fork.draw(trace, cursor, this.isForking);
-    this.live.draw(trace.isLive && this.isOurs);
+    this.server?.draw(trace, cursor, this);
     this.comparison.draw(trace, this.text);
   }
 

@@ -1,0 +1,62 @@
+// "Compare with": another recorded run, or the race of this page, beside the run that is shown.
+// Opens it, and asks the server what differs first and why. Knows the comparison's view.
+
+import { option } from "../dom.js";
+import { Trace } from "../trace.js";
+import { Transport } from "../transport.js";
+import { recordedGroup } from "./run_menu.js";
+import { base64, traceBlob } from "./trace_file.js";
+
+const NOTHING = "";
+const RACE = "race";
+
+export class CompareMenu {
+  // `page` is the step page, `race` the run of the race page, `fail` tells what went wrong.
+  constructor(menu, recorded, gradio, { page, race, fail }) {
+    Object.assign(this, { menu, recorded, page, race, fail });
+    menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), recordedGroup(recorded));
+    menu.addEventListener("change", () => this.choose(menu.value));
+    this.transport = new Transport(gradio, {
+      accepted: () => {},
+      message: (message) => this.take(message),
+      queued: () => {},
+      failed: (text) => this.failed(text),
+    });
+  }
+
+  // Another run is shown: whatever stood beside the last one is gone.
+  clear() {
+    this.menu.value = NOTHING;
+  }
+
+  async choose(name) {
+    this.page.comparison.clear();
+    this.transport.leave();
+    if (name === NOTHING) return;
+    if (name === RACE) return this.race.rounds.length ? this.show(this.race, "the race of this page") : this.failed("There is no race on this page yet.");
+    this.other = new Trace();
+    this.title = this.recorded.find((each) => each.name === name).title;
+    await this.transport.open({ golden: name });
+  }
+
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    this.other.take(message);
+    if (message.kind === "end") this.show(this.other, this.title);
+  }
+
+  failed(text) {
+    this.clear();
+    this.fail(text);
+  }
+
+  async show(other, title) {
+    const { page } = this;
+    page.comparison.show(other, title);
+    page.frame.ask();
+    if (page.trace.isLive || other.isLive) return;
+    const [a, b] = await Promise.all([page.trace, other].map(async (trace) => base64(await traceBlob(trace))));
+    const reply = await this.transport.ask("diff", { a: { data: a }, b: { data: b } });
+    if (page.comparison.other === other && reply) page.comparison.explain(reply.error ?? reply.sentence);
+  }
+}
