@@ -237,8 +237,8 @@ def _keys(visit: LevelVisit, prompt: str) -> Iterator[tuple[str, str]]:
 def _bin(name: str, value: float, edges: tuple[float, ...]) -> str:
     """Where a value lies between the edges.
 
-    >>> [_bin("overlap", value, (0.25, 0.5)) for value in (0.1, 0.25, 0.7)]
-    ['overlap < 0.25', 'overlap 0.25 to 0.5', 'overlap ≥ 0.5']
+    >>> [_bin("p", value, (0.2, 0.5, 0.7)) for value in (0.1, 0.2, 0.5, 0.7)]
+    ['p < 0.2', 'p 0.2 to 0.5', 'p 0.5 to 0.7', 'p ≥ 0.7']
     """
     if value < edges[0]:
         return f"{name} < {edges[0]:g}"

@@ -119,6 +119,24 @@ def test_of_a_tree_all_that_hung_below_the_failed_level_is_lost_and_no_siblings_
     assert [(visit.node, visit.is_passed) for visit in visits] == [(1, True), (2, False)]
 
 
+@pytest.mark.parametrize("number", range(len(RANDOM)))
+def test_the_lost_tokens_are_those_whose_path_goes_through_the_failed_level(number: int) -> None:
+    for each in RANDOM[number].rounds:
+        path, count = each.accepted, len(each.accepted)
+        paths = (each.tree.path(node) for node in range(len(each.tree.nodes)))
+        behind = sum(len(one) > count and one[:count] == path for one in paths)
+        failed = any(node.parent == (path[-1] if path else -1) for node in each.tree.nodes)
+        assert tokens_lost(each) == (behind if failed and each.extra is not None else 0)
+
+
+def test_what_was_written_before_tells_a_word_start_from_a_continuation() -> None:
+    kinds = []
+    for before in ("ret", "("):
+        trace = wanting(tiny_trace(), {5: before, 6: "urn"}, extra_id=6)
+        kinds.append(list(level_visits(trace))[1].token_class)
+    assert kinds == [TokenClass.WORD_CONTINUATION, TokenClass.WORD_START]
+
+
 def test_a_cut_round_and_a_round_without_a_draft_lose_nothing() -> None:
     cut = dataclasses.replace(chain(3, 2, 0.03, 0.1, 0.01), extra=None)
     empty = chain(0, 0, 0.0, 0.1, 0.0)
@@ -166,6 +184,21 @@ def test_examples_come_from_many_traces_before_two_come_from_one() -> None:
     profile = acceptance_profile([tiny_trace()] * 7)
     examples = profile.ranking("depth").groups[0].examples
     assert [example.trace for example in examples] == [0, 1, 2, 3, 4]
+
+
+def test_the_greatest_losses_are_the_first_examples() -> None:
+    traces = [
+        dataclasses.replace(tiny_trace(), rounds=(chain(drafted, 0, 0.1, 0.1, 0.1),) * 2)
+        for drafted in (2, 5, 3)
+    ]
+    examples = acceptance_profile(traces).ranking("depth").groups[0].examples
+    assert [(each.trace, each.node) for each in examples] == [
+        (1, 0),
+        (1, 0),
+        (2, 0),
+        (2, 0),
+        (0, 0),
+    ]
 
 
 def test_certainty_bins_what_was_recorded_of_the_laws() -> None:
