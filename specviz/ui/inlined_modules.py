@@ -1,0 +1,45 @@
+"""JavaScript modules inside a page: an import map in which each module is a data: address.
+
+A page opened from disk may not import the files beside it. Data addresses it may, but nothing is
+relative to them, so relative specifiers become bare names that the map knows. Knows nothing of
+what the modules do.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from functools import partial
+from pathlib import Path
+
+PREFIX = "specviz/"  # of the bare names
+_SPECIFIER = re.compile(r'(\b(?:from|import)\s*\(?\s*)"(\.{1,2}/[^"]+)"')
+
+
+def module_map(folder: Path, entry: str) -> dict[str, str]:
+    """Bare name -> data: address, for the module `entry` of `folder` and all that it imports."""
+    sources: dict[str, str] = {}
+    waiting = [entry]
+    while waiting:
+        name = waiting.pop()
+        if name in sources:
+            continue
+        text = (folder / name).read_text(encoding="utf-8")
+        imported = {given: _within(folder, name, given) for _, given in _SPECIFIER.findall(text)}
+        sources[name] = _SPECIFIER.sub(partial(_bare, imported), text)
+        waiting += imported.values()
+    return {f"{PREFIX}{name}": _address(text) for name, text in sorted(sources.items())}
+
+
+def _within(folder: Path, importer: str, specifier: str) -> str:
+    """The path in `folder` that a module's relative specifier means."""
+    target = (folder / importer).parent / specifier
+    return target.resolve().relative_to(folder.resolve()).as_posix()
+
+
+def _bare(imported: dict[str, str], found: re.Match[str]) -> str:
+    return f'{found[1]}"{PREFIX}{imported[found[2]]}"'
+
+
+def _address(source: str) -> str:
+    return f"data:text/javascript;base64,{b64encode(source.encode()).decode()}"

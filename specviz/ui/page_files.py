@@ -1,0 +1,12 @@
+"""Where the files lie that a page is made of.
+
+Knows paths only; nothing of servers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+PLAYER = ASSETS / "player"
+STYLES = ("base", "form", "menu", "race", "step/step")  # of PLAYER, in their order

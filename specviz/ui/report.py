@@ -1,0 +1,87 @@
+"""A trace as one HTML file: the debugger's page with the run inside, to be opened from disk.
+
+Knows the page's files and the messages that it is fed with. The file asks for nothing, and its own
+policy forbids it to. The run and plotly.js are in it as gzip in base64, so that no text of a model
+can be read as markup.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from base64 import b64encode
+from html import escape
+from typing import Any
+
+from specviz.experiments.replay import Replay
+from specviz.figures.plotly_script import plotly_script
+from specviz.figures.theme import PALETTES
+from specviz.glossary import tooltips
+from specviz.records import Trace
+from specviz.ui.batches import Message
+from specviz.ui.inlined_modules import PREFIX, module_map
+from specviz.ui.page_files import PLAYER, STYLES
+from specviz.ui.race_messages import RaceMessages
+
+ENTRY = "report_main.js"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+<script type="importmap">{modules}</script>
+</head>
+<body>
+<div class="specviz" data-specviz>
+{markup}
+</div>
+<script type="text/plain" data-packed="plotly">{plotly}</script>
+<script type="text/plain" data-packed="run">{run}</script>
+<script type="module">import {{ mount }} from "{entry}"; mount(document);</script>
+</body>
+</html>
+"""
+
+
+def report_html(trace: Trace) -> str:
+    """The whole file as text; the same trace gives the same text."""
+    markup = "".join(
+        (PLAYER / name).read_text("utf-8") for name in ("report.html", "step/step.html")
+    )
+    return _PAGE.format(
+        policy=POLICY,
+        title=escape(f"specviz · {trace.config.method}, temperature {trace.config.temperature:g}"),
+        style="\n".join(
+            (PLAYER / f"{name}.css").read_text("utf-8") for name in (*STYLES, "report")
+        ),
+        modules=json.dumps({"imports": module_map(PLAYER, ENTRY)}),
+        markup="".join(markup),
+        plotly=_packed(plotly_script().read_bytes()),
+        run=_packed(json.dumps(_run(trace), separators=(",", ":"), allow_nan=False).encode()),
+        entry=f"{PREFIX}{ENTRY}",
+    )
+
+
+def _run(trace: Trace) -> dict[str, Any]:
+    """What the page is made from: the run's messages, colours and words."""
+    setup = {"palettes": PALETTES, "glossary": tooltips(), "methods": []}
+    return {"setup": setup, "messages": _messages(trace)}
+
+
+def _messages(trace: Trace) -> list[Message]:
+    """Without the numbers on the way, which depend on how fast they were made."""
+    messages = RaceMessages(Replay(trace)).messages(threading.Event())
+    return [message for message in messages if message["kind"] != "summary"]
+
+
+def _packed(data: bytes) -> str:
+    return b64encode(gzip.compress(data, mtime=0)).decode()

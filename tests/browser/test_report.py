@@ -1,0 +1,130 @@
+"""A report: one file that opens from disk, asks for nothing, and steps as the app does."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+from race_driver import RaceDriver
+from step_driver import CURSOR, StepDriver
+
+from specviz.golden import golden_trace
+from specviz.records import Trace
+from specviz.trace_file import encode_round, load
+from specviz.ui.report import report_html
+
+NAME = "draft-tree.story"
+TRACE = golden_trace(NAME)
+HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
+OF_A_SERVER = ("stepTrace", "stepOpen", "stepFile", "whatIf", "fork", "hold", "advance")
+
+
+class ReportDriver(StepDriver):
+    """A report in a tab; `requests` are the addresses that it asked for."""
+
+    def __init__(self, browser: Browser, path: Path) -> None:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        self.requests: list[str] = []
+        context.on("request", lambda request: self.requests.append(request.url))
+        self.driver = RaceDriver(context, path.as_uri())
+        self.page = self.driver.page
+        self.driver.go()
+        self.settle()
+
+
+OpenReport = Callable[[Trace], ReportDriver]
+
+
+@pytest.fixture
+def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
+    opened: list[ReportDriver] = []
+
+    def open_one(trace: Trace) -> ReportDriver:
+        path = tmp_path / "a report.html"
+        path.write_text(report_html(trace), encoding="utf-8")
+        opened.append(ReportDriver(browser, path))
+        return opened[-1]
+
+    yield open_one
+    for report in opened:
+        assert report.driver.complaints == []
+        report.driver.context.close()
+
+
+def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
+    open_report: OpenReport, tmp_path: Path
+) -> None:
+    report = open_report(TRACE)
+    assert report.phase == "draft"
+    assert report.rounds() == [encode_round(each) for each in TRACE.rounds]
+    report.press("ArrowDown", "ArrowDown")
+    assert report.phase == "accept/reject"
+    rows = report.page.locator("[data-ref=stepTable] tbody tr")
+    examined = sum(v.outcome.value != "unreached" for v in TRACE.rounds[0].verdicts)
+    assert rows.count() == examined + (TRACE.rounds[0].extra is not None)
+    texts = dict(TRACE.token_texts)
+    first = texts[TRACE.rounds[0].tree.nodes[0].token_id].replace(" ", "·")
+    assert rows.first.inner_text().startswith(first)
+    assert first in report.page.locator("[data-ref=stepTree] svg").first.text_content()
+    report.press("n")
+    assert report.stop["outcome"] == "rejected"
+    report.press("End")
+    assert report.place[0] == len(TRACE.rounds) - 1
+    report.driver.ref("theme").click()
+    report.press("Home")
+    assert report.requests == [(tmp_path / "a report.html").as_uri()]
+
+
+def test_what_needs_a_server_is_absent_from_a_report(open_report: OpenReport) -> None:
+    report = open_report(TRACE)
+    report.press("ArrowDown", "ArrowDown")
+    for name in OF_A_SERVER:
+        assert report.driver.ref(name).count() == 0
+    report.press("?")
+    keys = report.driver.text("keyList")
+    assert "previous match" in keys and "race" not in keys
+
+
+def test_a_report_writes_and_reads_addresses_of_moments(open_report: OpenReport) -> None:
+    report = open_report(TRACE)
+    report.press("Shift+ArrowRight", "ArrowRight")
+    report.page.wait_for_timeout(400)  # the address follows after a moment
+    assert report.page.url.endswith("#round=2&pos=2")
+    report.driver.evaluate("location.hash = '#round=5&pos=3&axis=token'")
+    report.settle()
+    assert report.place == (4, 2)
+    report.page.reload()
+    report.page.wait_for_selector("[data-ready]")
+    assert report.place == (4, 2)
+    assert report.driver.evaluate(f"specviz.debugger.page.axis.name + {CURSOR}.at") == "token2"
+
+
+def test_a_run_saved_from_a_report_is_the_run(open_report: OpenReport, tmp_path: Path) -> None:
+    report = open_report(TRACE)
+    with report.page.expect_download() as download:
+        report.driver.ref("stepSave").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    assert gzip.decompress(path.read_bytes())[:1] == b"{"
+    assert load(path) == TRACE
+
+
+def test_hostile_texts_stay_texts_in_a_report(open_report: OpenReport) -> None:
+    hostile = replace(
+        TRACE,
+        prompt=HOSTILE,
+        token_texts=tuple((token, f"{HOSTILE}{token}") for token, _ in TRACE.token_texts),
+        target=replace(TRACE.target, name=HOSTILE),
+        config=replace(TRACE.config, method=HOSTILE),
+    )
+    report = open_report(hostile)
+    report.press("ArrowDown", "ArrowDown", "n", "End")
+    assert report.driver.evaluate("window.pwned") is None
+    assert report.driver.evaluate("document.querySelectorAll('img').length") == 0
+    assert report.driver.ref("stepText").text_content().startswith(HOSTILE)
+    assert HOSTILE in report.driver.text("stepNote")
+    assert report.page.title().startswith(f"specviz · {HOSTILE}")
