@@ -3,6 +3,7 @@
 // Knows nothing of what a chart shows. Keeps its own reference to Plotly: another copy may later
 // take the global name.
 
+import { ChartSave } from "./chart_save.js";
 import { fitLabels } from "./label_fit.js";
 
 let plotly = null;
@@ -33,6 +34,7 @@ export class Chart {
     this.figure = null;
     this.width = 0;
     this.isSeen = false;
+    this.saving = new ChartSave(box, (format, name) => this.save(format, name));
     // The width is kept, for asking the browser for it in mid-drawing costs a layout of the page.
     new ResizeObserver(() => this.resized()).observe(box);
     // A lazy drawing waits until it is in sight: a live race needs the processor more.
@@ -58,6 +60,7 @@ export class Chart {
   clear() {
     if (!this.figure) return;
     this.figure = null;
+    this.saving.show(false);
     this.box.style.minHeight = "";
     plotly?.purge(this.box);
     this.isBound = false;
@@ -68,12 +71,28 @@ export class Chart {
     if (!plotly || !this.figure) return;
     this.isStale = this.width === 0 || (this.isLazy && !this.isSeen);
     if (this.isStale) return;
+    const { data, layout } = this.shown;
+    plotly.react(this.box, data, layout, CONFIG);
+    this.bind();
+    this.saving.show(true);
+  }
+
+  // The figure in the colours and the sizes of the page.
+  get shown() {
     const { data, layout } = recolour(this.figure, this.theme.swap);
     layout.width = this.drawnWidth;
     if (this.theme.isLarge) enlarge(layout, data);
     for (const trace of data) if (trace.meta?.room) fitLabels(trace, layout);
-    plotly.react(this.box, data, layout, CONFIG);
-    this.bind();
+    return { data, layout };
+  }
+
+  // A file of what is shown, on the card's ground; a PNG has twice the screen's points.
+  save(format, name) {
+    const { data, layout } = this.shown;
+    const { width, height } = layout;
+    const ground = this.theme.palette.card;
+    const picture = { data, layout: { ...layout, paper_bgcolor: ground, plot_bgcolor: ground } };
+    return plotly.downloadImage(picture, { format, width, height, scale: format === "png" ? 2 : 1, filename: name });
   }
 
   // A chart that is wider than its box scrolls in it.

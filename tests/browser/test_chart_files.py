@@ -1,0 +1,94 @@
+"""Any chart as a file: a PNG or an SVG of what is shown, in the theme that is shown."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from playwright.sync_api import Browser, Locator
+from race_driver import RaceDriver
+from step_driver import StepDriver
+
+OpenPage = Callable[..., RaceDriver]
+RUN = "?view=step&trace=draft-tree.story&round=3&pos=6"
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Browser, random_url: str) -> Iterator[StepDriver]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
+    driver = RaceDriver(context, random_url)
+    driver.go(RUN)
+    yield StepDriver(driver)
+    assert driver.complaints == []
+    context.close()
+
+
+def saved(opened: StepDriver, button: Locator, path: Path) -> bytes:
+    with opened.page.expect_download() as download:
+        button.press("Enter")
+    path = path / download.value.suggested_filename
+    download.value.save_as(path)
+    return path.read_bytes()
+
+
+def button(opened: StepDriver, chart: str, name: str) -> Locator:
+    label = opened.driver.ref(chart).get_attribute("aria-label")
+    return opened.page.get_by_role("button", name=f"{name} of this chart: {label}", exact=True)
+
+
+@pytest.mark.parametrize("chart", ["stepTree", "stepBars", "stepResidual", "stepMask"])
+def test_a_chart_is_saved_as_a_png_of_twice_its_size(
+    opened: StepDriver, tmp_path: Path, chart: str
+) -> None:
+    data = saved(opened, button(opened, chart, "PNG"), tmp_path)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    drawn = opened.driver.ref(chart).locator("svg").first.bounding_box()
+    assert drawn
+    assert struct.unpack(">II", data[16:24]) == (
+        round(2 * drawn["width"]),
+        round(2 * drawn["height"]),
+    )
+
+
+def test_a_chart_is_saved_as_an_svg_on_the_ground_of_the_shown_theme(
+    opened: StepDriver, tmp_path: Path
+) -> None:
+    text = saved(opened, button(opened, "stepTree", "SVG"), tmp_path).decode()
+    assert ElementTree.fromstring(text).tag.endswith("svg")
+    card = opened.driver.evaluate("specviz.theme.palette.card")
+    red, green, blue = (int(card[i : i + 2], 16) for i in (1, 3, 5))
+    assert f"fill: rgb({red}, {green}, {blue})" in text
+
+
+def test_the_buttons_show_for_the_focus_and_not_before(opened: StepDriver) -> None:
+    opened.page.mouse.move(2, 2)
+    png = button(opened, "stepMask", "PNG")
+    opened.leave_field()
+    bar = png.locator("..")
+    assert bar.evaluate("e => getComputedStyle(e).opacity") == "0"
+    png.focus()
+    assert bar.evaluate("e => getComputedStyle(e).opacity") == "1"
+
+
+def test_a_chart_without_a_figure_has_no_buttons(opened: StepDriver) -> None:
+    opened.driver.evaluate("specviz.debugger.page.view.residual.clear()")
+    assert not button(opened, "stepResidual", "PNG").is_visible()
+    opened.driver.evaluate("specviz.debugger.page.repaint()")
+
+
+def test_charts_of_the_race_are_saved_too(
+    open_page: OpenPage, random_url: str, tmp_path: Path
+) -> None:
+    driver = open_page(random_url)
+    assert driver.page.locator(".chart-save:visible").count() == 0
+    driver.race()
+    for chart in ("speedupChart", "depthChart"):
+        label = driver.ref(chart).get_attribute("aria-label")
+        save = driver.page.get_by_role("button", name=f"PNG of this chart: {label}", exact=True)
+        with driver.page.expect_download() as download:
+            save.click()
+        assert download.value.suggested_filename.endswith(".png")
+        assert Path(download.value.path()).read_bytes()[:4] == b"\x89PNG"
