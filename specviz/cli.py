@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from specviz import commands, console, profile_commands
+from specviz import commands, console, profile_commands, trace_commands
 from specviz.errors import InputError
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
@@ -104,6 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     lossless.add_argument(
         "--samples", type=int, default=2000, help="rounds in all (default %(default)s)"
     )
+    diff = add("diff", trace_commands.diff, trace_commands.diff_text, "Compare two traces.")
+    diff.add_argument("traces", nargs=2, metavar="TRACE", help="a trace file")
     profile = add(
         "profile",
         profile_commands.profile,

@@ -35,7 +35,7 @@ _ENDS = {
 
 
 def sentence(found: Difference | None, texts: Mapping[int, str]) -> str:
-    """What differs first and why; tokens are counted from 1, rounds as in the trace.
+    """What differs first and why; tokens and rounds are counted from 1.
 
     `texts` are those of the tokens by id; a token without one is shown by its number.
     """
@@ -64,7 +64,7 @@ def _token(token: Arrival, texts: Mapping[int, str], name: str) -> str:
 
 
 def _origin(token: Arrival, texts: Mapping[int, str]) -> str:
-    place = "" if token.round_index is None else f", round {token.round_index}"
+    place = "" if token.round_index is None else f", round {token.round_index + 1}"
     return f"{_text(token.token_id, texts)} ({_ORIGINS[token.origin]}{place})"
 
 

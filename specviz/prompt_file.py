@@ -22,11 +22,13 @@ def read_prompts(name: str) -> tuple[str, ...]:
     any other file, empty lines separate prompts that may have many lines; where there is no empty
     line between texts, every line is a prompt.
     """
-    text = _read(name)
-    if Path(name).suffix.lower() in _JSON_LINES:
-        prompts = _of_json_lines(text)
-    else:
-        prompts = split_prompts(text)
+    return prompts_of(_read(name), name)
+
+
+def prompts_of(text: str, name: str) -> tuple[str, ...]:
+    """The prompts of a file's text; its name tells how it is written, see `read_prompts`."""
+    is_json = Path(name).suffix.lower() in _JSON_LINES
+    prompts = _of_json_lines(text) if is_json else split_prompts(text)
     if not prompts:
         raise InputError(f"prompts must have at least one text, got none in {name!r}")
     return prompts

@@ -276,12 +276,12 @@ def short_by(finish, rounds=3):
 
 
 BOTH = (
-    "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 1) in a, "
-    "' t36' (an accepted draft, round 1) in b; "
+    "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
+    "' t36' (an accepted draft, round 2) in b; "
 )
 EXTRAS = (
-    "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 1) in a, "
-    "' t2' (recovered after a rejection, round 1) in b; "
+    "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
+    "' t2' (recovered after a rejection, round 2) in b; "
 )
 DRAFTED = TRACE.rounds[ROUND].verdicts[NODE]
 AGAIN = ", although target and sampling are the same"
@@ -326,12 +326,12 @@ GOLDEN = {
     "stopped": (
         short_by(FinishReason.STOPPED),
         "The first 8 tokens are the same; b ends there because it was stopped, "
-        "a goes on with ' t3' (an accepted draft, round 3).",
+        "a goes on with ' t3' (an accepted draft, round 4).",
     ),
     "end of sequence": (
         short_by(FinishReason.END_OF_SEQUENCE, rounds=0),
         "The first token is the same; b ends there at the end of its sequence, "
-        "a goes on with ' t30' (an accepted draft, round 0).",
+        "a goes on with ' t30' (an accepted draft, round 1).",
     ),
     "unfinished": (
         dataclasses.replace(TRACE, prefill=None, rounds=(), finish=None),
@@ -373,4 +373,4 @@ def test_a_file_may_examine_a_sibling_behind_the_accepted_one():
 
 
 def test_a_token_without_a_text_is_told_by_its_number():
-    assert "#36 (an accepted draft, round 1) in b" in sentence(difference(TRACE, FORCED), {})
+    assert "#36 (an accepted draft, round 2) in b" in sentence(difference(TRACE, FORCED), {})

@@ -12,6 +12,7 @@ import { Pages } from "./pages.js";
 import { RacePage } from "./race_page.js";
 import { RacedSetting } from "./raced_setting.js";
 import { Debugger } from "./step/debugger.js";
+import { ProfileCard } from "./step/profile_card.js";
 import { Theme } from "./theme.js";
 import { Transport } from "./transport.js";
 
@@ -32,6 +33,10 @@ export class App {
       race: this.page.trace,
       form: () => this.form.order,
       raceTransport: () => this.transport,
+    });
+    new ProfileCard(refs, setup.tasks, gradio, {
+      form: () => this.form.order,
+      onExample: (...example) => this.debugger.openExample(...example),
     });
     new LinkButton(refs.copyLink, refs.copyWord, () => (this.pages.current === "step" ? this.debugger : this.address));
     this.transport = new Transport(gradio, {

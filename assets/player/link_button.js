@@ -17,7 +17,7 @@ export class LinkButton {
     const address = this.ask();
     address.write();
     const isCopied = await copied(address.link);
-    setText(word, !address.fits ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");
+    setText(word, address.fits === false ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");
     window.setTimeout(() => setText(word, "Copy link"), BACK_MILLISECONDS);
   }
 }

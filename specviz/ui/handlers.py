@@ -17,6 +17,7 @@ import gradio as gr
 
 from specviz.errors import InputError
 from specviz.experiments.forking import Fork, ForkRequest, start_fork
+from specviz.experiments.profiling import ProfileRequest
 from specviz.experiments.racing import Race, RaceRequest, start_race
 from specviz.experiments.replay import Replay
 from specviz.models.pair import Pair
@@ -30,6 +31,7 @@ from specviz.ui.forks import fork_request
 from specviz.ui.method_offer import refusals
 from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines
+from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.runs import Run, Runs
 from specviz.ui.settings_form import form_method, form_pair, race_request
@@ -89,6 +91,12 @@ class Handlers:
     def fork(self, question: Question) -> Question:
         """Check where a recording is to be left, and take a place in the queue."""
         self._runs.join(str(question["ticket"]), fork_request(question))
+        return {}
+
+    @answers
+    def profile(self, question: Question) -> Question:
+        """Check which prompts are to be profiled, and take a place in the queue."""
+        self._runs.join(str(question["ticket"]), profile_request(question))
         return {}
 
     def look(self, question: Question) -> Question:
@@ -190,16 +198,23 @@ def race_messages(run: Run, start: StartRun) -> Generator[Message]:
     try:
         assert run.request is not None, "a recording is not raced"
         yield {"kind": "loading", "pair": run.request.pair.title}
-        race = start(run.request)
-        try:
-            yield from RaceMessages(race, run.gate).messages(run.stop)
-        finally:
-            race.close()
+        if isinstance(run.request, ProfileRequest):
+            yield from profile_messages(run.request, run.stop)
+        else:
+            yield from _followed(start(run.request), run)
     except InputError as error:
         yield {"kind": "error", "text": str(error)}
     except Exception:
         log.exception("a race failed")
         yield {"kind": "error", "text": UNEXPECTED}
+
+
+def _followed(race: Race | Fork, run: Run) -> Generator[Message]:
+    """A race or a fork from its header to its end; it is freed however it ends."""
+    try:
+        yield from RaceMessages(race, run.gate).messages(run.stop)
+    finally:
+        race.close()
 
 
 def replayed_messages(run: Run, replay: Replay) -> Generator[Message]:

@@ -23,6 +23,7 @@ from specviz.ui.handlers import Handlers
 from specviz.ui.page_files import ASSETS, PLAYER, STYLES
 from specviz.ui.setup import page_setup
 
+ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 
@@ -37,8 +38,7 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
-        asked = ("join", "fork", "look", "stop", "hold", "check", "open", "what_if", "diff")
-        race = player([getattr(handlers, name) for name in asked])
+        race = player([getattr(handlers, name) for name in ASKED])
         race.race(
             handlers.race,
             inputs=None,

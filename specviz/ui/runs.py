@@ -14,9 +14,11 @@ from enum import Enum
 
 from specviz.errors import InputError
 from specviz.experiments.forking import ForkRequest
+from specviz.experiments.profiling import ProfileRequest
 from specviz.experiments.racing import RaceRequest
 from specviz.pause import Gate
 
+Request = RaceRequest | ForkRequest | ProfileRequest
 MAX_WAITING = 24
 AWAY_SECONDS = 5.0  # a waiting browser that has not asked for so long no longer counts
 KEEP_SECONDS = 120.0  # how long a finished run can still be refilled from
@@ -34,7 +36,7 @@ class Run:
     """One race, or one opened recording, from the press of the button to its last message."""
 
     ticket: str
-    request: RaceRequest | ForkRequest | None  # None: a recording, which needs no model
+    request: Request | None  # None: a recording, which needs no model
     seen: float
     state: State = State.WAITING
     stop: threading.Event = field(default_factory=threading.Event)
@@ -50,7 +52,7 @@ class Runs:
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
 
-    def join(self, ticket: str, request: RaceRequest | ForkRequest) -> None:
+    def join(self, ticket: str, request: Request) -> None:
         """Take a place in the queue; raises InputError where the ticket or the queue is full."""
         with self._lock:
             if len(self._waiting()) >= MAX_WAITING:
@@ -64,7 +66,7 @@ class Runs:
             run.state = State.RUNNING
             return run
 
-    def _add(self, ticket: str, request: RaceRequest | ForkRequest | None) -> Run:
+    def _add(self, ticket: str, request: Request | None) -> Run:
         self._forget_old()
         if len(ticket) not in TICKET_LENGTHS or ticket in self._runs:
             raise InputError("ticket must be a new random word")

@@ -45,6 +45,8 @@ export class Comparison {
     if (isSame) return setText(this.refs.difference, trace.isLive ? "No difference so far." : "Both runs wrote the same tokens.");
     ribbon.differ(index);
     this.text.differ(index);
+    this.text.mark(index, index, index + 1, Infinity);
+    this.text.reveal();
     this.tell(trace, own[index], theirs[index]);
   }
 

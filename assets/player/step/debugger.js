@@ -97,6 +97,13 @@ export class Debugger {
     if (this.source === name) keepRun(name, file);
   }
 
+  // A rejection of a profile: its run opens where it happened.
+  async openExample(data, title, round, node) {
+    this.wanted = { round, node };
+    await this.open(`${KEPT}${newName()}`, { data }, title);
+    this.refs.step.scrollIntoView();
+  }
+
   async open(name, recording, title) {
     this.menu.tell(`opening ${title} …`);
     this.begin(name, title);
@@ -173,7 +180,8 @@ export class Debugger {
   land() {
     const { wanted } = this;
     this.wanted = null;
-    if (wanted) this.page.cursor.go(wanted.round, wanted.at);
+    if (wanted?.node !== undefined) this.page.cursor.toNode(wanted.round, wanted.node);
+    else if (wanted) this.page.cursor.go(wanted.round, wanted.at);
     else if (this.page.trace.rounds.length) this.page.cursor.go(0, 0);
   }
 
@@ -222,10 +230,6 @@ export class Debugger {
 
   get link() {
     return this.address.link(this.moment);
-  }
-
-  get fits() {
-    return true;
   }
 
   write() {

@@ -110,7 +110,8 @@ export class MomentView {
     stepNoResidual.hidden = Boolean(figure);
     if (figure) return this.residual.draw(figure);
     this.residual.clear();
-    setText(stepNoResidual, "Nothing was drafted here, so nothing was taken away from p.");
+    const isDrafted = round.record.nodes.parent.includes(parent);
+    setText(stepNoResidual, isDrafted ? "Whoever recorded this run could not see it." : "Nothing was drafted here, so nothing was taken away from p.");
   }
 }
 

@@ -1,0 +1,124 @@
+// "Where acceptance is lost": decodes many prompts and ranks the rejections; an example opens in the
+// debugger. Knows the server's profile messages (specviz/ui/profiles.py), and draws the ranking.
+
+import { element, option, setText } from "../dom.js";
+import { Transport } from "../transport.js";
+import { dimensionTabs, rankingRows } from "./ranking.js";
+
+const OWN_FILE = "file"; // the menu's value for prompts of one's own
+
+export class ProfileCard {
+  // `form()` is the race page's setting; `onExample(data, title, round, node)` opens a run there.
+  constructor(refs, tasks, gradio, { form, onExample }) {
+    Object.assign(this, { refs, form, onExample });
+    const held = tasks.map(({ name, title }) => option(name, `${title}: held-out prompts`));
+    refs.profileTask.append(...held, option(OWN_FILE, "a file of your own …"));
+    this.transport = new Transport(gradio, {
+      accepted: () => this.begun(),
+      message: (message) => this.take(message),
+      queued: (ahead) => this.tell(ahead ? "waiting for another run to end …" : "starting …"),
+      failed: (text) => this.failed(text),
+    });
+    refs.profileGo.addEventListener("click", () => this.go());
+    refs.profileCount.addEventListener("keydown", (event) => event.key === "Enter" && this.go());
+    refs.profileStop.addEventListener("click", () => this.transport.stop());
+    refs.profileFile.addEventListener("change", () => this.goWithFile());
+    refs.profileTable.addEventListener("click", (event) => this.open(event));
+    refs.profileDimensions.addEventListener("click", (event) => this.turn(event));
+  }
+
+  go() {
+    const { profileTask, profileCount, profileFile } = this.refs;
+    if (profileTask.value === OWN_FILE) return profileFile.click();
+    this.ask({ task: profileTask.value, count: profileCount.value });
+  }
+
+  async goWithFile() {
+    const { profileFile } = this.refs;
+    const [file] = profileFile.files;
+    profileFile.value = "";
+    if (file) this.ask({ name: file.name, text: await file.text() });
+  }
+
+  async ask(prompts) {
+    if (this.transport.isBusy) return;
+    this.refs.profileError.hidden = true;
+    await this.transport.start("profile", { form: this.form(), ...prompts });
+  }
+
+  begun() {
+    this.examples = new Map();
+    this.setBusy(true);
+    this.tell("starting …");
+  }
+
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
+    if (message.kind === "progress") this.tell(`prompt ${Math.min(message.done + 1, message.prompts)} of ${message.prompts}: ${message.tokens} tokens so far`);
+    if (message.kind === "profile") this.show(message);
+    if (message.kind === "example") this.examples.set(message.index, message.data);
+    if (message.kind === "end") this.setBusy(false);
+  }
+
+  show({ profile, titles }) {
+    const { refs } = this;
+    this.profile = profile;
+    const { prompts, rounds, acceptance_rate: rate, block_efficiency: tau, milliseconds_lost: lost, seconds } = profile;
+    this.tell(rounds ? `${prompts} prompts, ${rounds} rounds` : "Nothing was decoded before the stop.");
+    refs.profileResult.hidden = !rounds;
+    if (!rounds) return;
+    const facts = [
+      ["acceptance rate α", rate === null ? "–" : rate.toFixed(2)],
+      ["tokens per target forward τ", tau === null ? "–" : tau.toFixed(2)],
+      ["rejections", String(profile.rejections)],
+      ["time lost to them", `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`],
+    ];
+    refs.profileNumbers.replaceChildren(...facts.map(([term, value]) => fact(term, value)));
+    refs.profileDimensions.replaceChildren(...dimensionTabs(titles));
+    this.draw(Object.keys(titles)[0]);
+  }
+
+  turn(event) {
+    const tab = event.target.closest("[data-dimension]");
+    if (tab) this.draw(tab.dataset.dimension);
+  }
+
+  draw(dimension) {
+    for (const tab of this.refs.profileDimensions.children) {
+      tab.setAttribute("aria-selected", String(tab.dataset.dimension === dimension));
+    }
+    this.refs.profileTable.replaceChildren(...rankingRows(this.profile.rankings[dimension]));
+  }
+
+  open(event) {
+    const button = event.target.closest("button[data-trace]");
+    if (!button) return;
+    const { trace, round, node } = button.dataset;
+    const data = this.examples.get(Number(trace));
+    if (!data) return this.failed("That run is still on its way: try again in a moment.");
+    this.onExample(data, `prompt ${Number(trace) + 1} of the profile`, Number(round), Number(node));
+  }
+
+  setBusy(isBusy) {
+    this.refs.profileGo.hidden = isBusy;
+    this.refs.profileStop.hidden = !isBusy;
+  }
+
+  tell(text) {
+    setText(this.refs.profileState, text);
+  }
+
+  failed(text) {
+    this.setBusy(this.transport.isBusy);
+    this.tell("");
+    setText(this.refs.profileError, text);
+    this.refs.profileError.hidden = false;
+  }
+}
+
+function fact(term, value) {
+  const made = element("div");
+  made.append(element("dt", "", term), element("dd", "", value));
+  return made;
+}

@@ -1,0 +1,74 @@
+"""An acceptance profile as the page asks for it and hears of it: progress, then where it was lost.
+
+Trusts nothing of a question. Knows nothing of Gradio. Kinds of message: `progress`, `profile`,
+`example` (a run that the profile names, as the file that the debugger opens), `end`.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from specviz.acceptance_profile import TITLES
+from specviz.errors import InputError
+from specviz.experiments.profiling import MAX_PROMPTS, ProfileRequest, Profiling
+from specviz.prompt_file import prompts_of
+from specviz.prompts import held_out_prompts
+from specviz.trace_fields import short
+from specviz.trace_file import dumps
+from specviz.ui.batches import Message
+from specviz.ui.settings_form import race_request
+
+PROGRESS_SECONDS = 0.25
+MAX_FILE_CHARACTERS = 2_000_000
+
+
+def profile_request(question: Mapping[str, Any]) -> ProfileRequest:
+    """{"form": the race's setting, "task", "count"} or {"form", "name", "text": of a file}."""
+    task, prompts = _prompts(question)
+    usual = race_request({**question["form"], "prompt": prompts[0], "task": task or ""})
+    return ProfileRequest(usual.pair, prompts, usual.config, task, usual.device, usual.dtype)
+
+
+def _prompts(question: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+    if "text" not in question:
+        task = str(question.get("task"))
+        prompts = held_out_prompts(task)
+        return task, prompts[: _count(question.get("count"), len(prompts))]
+    text, name = question["text"], str(question.get("name"))
+    if not isinstance(text, str) or len(text) > MAX_FILE_CHARACTERS:
+        raise InputError(f"prompts must be a text of at most {MAX_FILE_CHARACTERS} characters")
+    prompts = prompts_of(text, name)
+    return None, prompts[: _count(question.get("count") or len(prompts), MAX_PROMPTS)]
+
+
+def _count(value: object, most: int) -> int:
+    try:
+        count = int(str(value))
+    except ValueError:
+        raise InputError(f"count must be a whole number, got {short(value)}") from None
+    if not 1 <= count <= most:
+        raise InputError(f"count must be from 1 to {most}, got {count}")
+    return count
+
+
+def profile_messages(request: ProfileRequest, stop: threading.Event) -> Iterator[Message]:
+    """Decode all prompts, or as many as are done when `stop` is set, and tell what was found."""
+    profiling = Profiling(request)
+    told = 0.0
+    for step in profiling:
+        if stop.is_set():
+            break
+        if time.monotonic() - told >= PROGRESS_SECONDS:
+            told = time.monotonic()
+            numbers = {"done": step.done, "prompts": step.prompts, "tokens": step.tokens}
+            yield {"kind": "progress"} | numbers
+    yield {"kind": "profile", "titles": TITLES, "profile": profiling.profile().to_dict()}
+    for index, trace in profiling.traces.items():
+        data = base64.b64encode(gzip.compress(dumps(trace), mtime=0)).decode()
+        yield {"kind": "example", "index": index, "data": data}
+    yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}

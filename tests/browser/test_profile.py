@@ -1,0 +1,34 @@
+"""The acceptance profiler: many prompts, a ranking, and the way into an example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from race_driver import RaceDriver
+from step_driver import CURSOR, StepDriver
+
+OpenPage = Callable[..., RaceDriver]
+
+
+def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
+    open_page: OpenPage, app_url: str
+) -> None:
+    driver = open_page(app_url, "?view=step&trace=draft-model.code&temperature=0.8&tokens=24&k=3")
+    step = StepDriver(driver)
+    driver.fill("profileCount", "0")
+    driver.ref("profileGo").click()
+    driver.page.wait_for_selector("[data-ref=profileError]:visible")
+    assert driver.text("profileError").startswith("count must be from 1 to 40")
+    driver.fill("profileCount", "3")
+    driver.ref("profileGo").click()
+    driver.page.wait_for_selector("[data-ref=profileGo]:visible", timeout=90_000)
+    driver.page.wait_for_selector("[data-ref=profileResult]:visible")
+    assert driver.text("profileState").startswith("3 prompts")
+    driver.page.get_by_role("tab", name="depth in the draft").click()
+    example = driver.ref("profileTable").locator("button").first
+    place = example.evaluate("(b) => [Number(b.dataset.round), Number(b.dataset.node)]")
+    example.click()
+    driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    step.settle()
+    assert [step.place[0], step.stop["node"]] == place
+    assert step.stop["outcome"] == "rejected"
