@@ -18,6 +18,7 @@ from specviz import commands, console, profile_commands, trace_commands
 from specviz.errors import InputError
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
+from specviz.ui import report_command
 
 Command = Callable[[argparse.Namespace, Callable[[str], None]], Any]
 Show = Callable[[Any], str]
@@ -106,6 +107,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     diff = add("diff", trace_commands.diff, trace_commands.diff_text, "Compare two traces.")
     diff.add_argument("traces", nargs=2, metavar="TRACE", help="a trace file")
+    report = add(
+        "report", report_command.report, report_command.report_text, "A trace as one HTML file."
+    )
+    report.add_argument("trace", metavar="TRACE", help="a trace file")
+    report.add_argument("-o", "--output", required=True, metavar="FILE", help="FILE.html")
     profile = add(
         "profile",
         profile_commands.profile,

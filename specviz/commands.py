@@ -40,10 +40,10 @@ def race(options: Namespace, progress: Progress) -> dict[str, Any]:
     for name in trace_files(options):
         _check_writable(name)
     if options.batch_size is not None:
-        return race_batch(options, _pair(options), _config(options), progress)
+        return race_batch(options, chosen_pair(options), chosen_config(options), progress)
     task, prompt = chosen_prompt(options)
     request = RaceRequest(
-        _pair(options), prompt, _config(options), task, options.device, options.dtype
+        chosen_pair(options), prompt, chosen_config(options), task, options.device, options.dtype
     )
     measured = measure(request, options.repeat, progress)
     if options.trace:
@@ -67,9 +67,9 @@ def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
 def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Emitted tokens against the target's exact law, behind the beginnings of held-out prompts."""
     _check_integer("samples", options.samples, 100, MAX_SAMPLES)
-    config = _config(options)
+    config = chosen_config(options)
     needs = method_named(config.method).needs
-    loaded = load_pair(_pair(options), options.device, options.dtype, needs)
+    loaded = load_pair(chosen_pair(options), options.device, options.dtype, needs)
     prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
     contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
     found = measure_losslessness(loaded, config, contexts, options.samples, progress)
@@ -90,7 +90,7 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     if not tasks:
         raise InputError(f"tasks must name at least one of {', '.join(TASKS)}, got none")
     plan = Plan(
-        pair=_pair(options),
+        pair=chosen_pair(options),
         tasks=tasks,
         methods=_words(options.methods) if options.methods else tuple(DRAFTERS),
         draft_lengths=parse_integers("draft-lengths", options.draft_lengths),
@@ -130,7 +130,7 @@ def _race_result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
     }
 
 
-def _pair(options: Namespace) -> Pair:
+def chosen_pair(options: Namespace) -> Pair:
     if options.target is None and options.draft is None:
         return pair_named(options.pair)
     if options.target is None or options.draft is None:
@@ -138,7 +138,7 @@ def _pair(options: Namespace) -> Pair:
     return custom_pair(options.target, options.draft)
 
 
-def _config(options: Namespace) -> DecodingConfig:
+def chosen_config(options: Namespace) -> DecodingConfig:
     method = method_named(options.method)
     branching = method.default_branching[: max(1, options.draft_length)]
     return DecodingConfig(

@@ -12,7 +12,7 @@ from typing import Any
 
 from specviz import trace_file
 from specviz.acceptance_profile import TITLES
-from specviz.commands import _config, _pair
+from specviz.commands import chosen_config, chosen_pair
 from specviz.console import table
 from specviz.errors import InputError
 from specviz.experiments.profiling import MAX_PROMPTS, ProfileRequest, ProfileStep, Profiling
@@ -30,7 +30,7 @@ def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Decode many prompts speculatively and rank where acceptance is lost."""
     gate = _gate(options)
     task, prompts = chosen_prompts(options)
-    pair, config = _pair(options), _config(options)
+    pair, config = chosen_pair(options), chosen_config(options)
     request = ProfileRequest(pair, prompts, config, task, options.device, options.dtype)
     folder = None if options.traces is None else _trace_folder(options.traces)
     profiling = Profiling(request)
