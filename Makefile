@@ -31,7 +31,7 @@ run: setup
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 test: setup-dev browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup-dev
 	$(BIN)/ruff check .
