@@ -36,7 +36,7 @@ def config_of(method, kind, **changes):
         draft_length=changes.pop("draft_length", 4),
         branching=method.default_branching,
         tree_kind=kind,
-        max_new_tokens=changes.pop("max_new_tokens", 40),
+        max_new_tokens=changes.pop("max_new_tokens", 24),
         **changes,
     )
 
@@ -48,7 +48,7 @@ def test_greedy_text_is_the_baseline_text(method, kind, prompt, target, drafter_
     expected = tokens_of(autoregressive.decode(target, prompt, config))
     drafter = drafter_for(config, prompt)
     assert tokens_of(speculative.decode(target, drafter, prompt, config)) == expected
-    assert len(expected) == 40
+    assert len(expected) == 24
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
