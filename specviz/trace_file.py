@@ -52,6 +52,8 @@ def loads(data: bytes) -> Trace:
     _check_size(len(data))
     if data[:2] == _GZIP_MAGIC:
         data = _unzip(data)
+    if not data:
+        raise InputError("trace must be JSON text or gzip of it, got an empty file")
     try:
         value = json.loads(
             data.decode(),

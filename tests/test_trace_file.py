@@ -246,7 +246,8 @@ def test_more_rounds_than_a_run_can_have_are_refused() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "trace must be JSON text or gzip of it, got Expecting value"),
+        (b"", "trace must be JSON text or gzip of it, got an empty file"),
+        (gzip.compress(b""), "trace must be JSON text or gzip of it, got an empty file"),
         (b"not json", "trace must be JSON text or gzip of it, got Expecting value"),
         (b"\xff\xfe", "trace must be JSON text or gzip of it, got 'utf-8' codec can't decode"),
         (b"[" * 100_000, "trace must be JSON text or gzip of it, got maximum recursion"),

@@ -1,0 +1,144 @@
+"""Some fifty hostile files, each refused by a sentence of its own: one line, short, with the reason.
+
+Each is a whole trace but for what one enemy changed; the page's own door (`ui.opening`) is tried
+too, for it is what strangers reach.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from specviz.errors import InputError
+from specviz.trace_file import MAX_FILE_BYTES, encode_trace
+from specviz.ui.opening import MAX_UPLOAD_BYTES, asked_trace
+from tests.random_traces import random_trace
+
+Value = dict[str, Any]
+TREE = encode_trace(random_trace(0, rounds=3, branching=(2, 2)))
+
+
+def changed(path: str, value: object) -> bytes:
+    """A trace of trees with one place set; numbers in the path index arrays."""
+    trace = json.loads(json.dumps(TREE))
+    *above, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    place: Any = trace
+    for key in above:
+        place = place[key]
+    place[last] = value
+    return json.dumps(trace).encode()
+
+
+def without(name: str) -> bytes:
+    return json.dumps({key: value for key, value in TREE.items() if key != name}).encode()
+
+
+def spelled(old: str, new: str) -> bytes:
+    """The file's text with one piece written otherwise than JSON writers would."""
+    text = json.dumps(TREE)
+    assert old in text
+    return text.replace(old, new, 1).encode()
+
+
+def two_paths() -> bytes:
+    """Both children of the root accepted."""
+    letters = ["u"] * len(TREE["rounds"][0]["nodes"]["id"])
+    letters[0] = letters[1] = "a"
+    return changed("rounds.0.verdicts.outcome", "".join(letters))
+
+
+def bomb() -> bytes:
+    """Small, until it is unpacked to more than any trace may have."""
+    return gzip.compress(b" " * (MAX_FILE_BYTES + 1), compresslevel=1)
+
+
+NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
+FILES: dict[str, Callable[[], bytes]] = {
+    "empty": lambda: b"",
+    "a picture": lambda: b"\x89PNG\r\n\x1a\n",
+    "HTML": lambda: b"<script>window.pwned=1</script>",
+    "half of the text": lambda: json.dumps(TREE).encode()[:5000],
+    "half of a gzip": lambda: gzip.compress(json.dumps(TREE).encode())[:500],
+    "not gzip after all": lambda: b"\x1f\x8b" + b"\x00" * 40,
+    "a gzip bomb": bomb,
+    "a gzip of a gzip": lambda: gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),
+    "nested a hundred thousand deep": lambda: b"[" * 100_000,
+    "a number of five thousand digits": lambda: b"[" + b"9" * 5000 + b"]",
+    "NaN": lambda: spelled('"total_variation": null', '"total_variation": NaN'),
+    "infinity": lambda: spelled('"total_variation": null', '"total_variation": Infinity'),
+    "a number that overflows": lambda: spelled('"entropy": 1.25', '"entropy": 1e999'),
+    "a repeated key": lambda: spelled('"device":', '"dtype": 1, "device":'),
+    "another format": lambda: changed("format", "evil"),
+    "a version to come": lambda: changed("version", 99),
+    "a list": lambda: b"[1]",
+    "a missing field": lambda: without("rounds"),
+    "a field too many": lambda: changed("__proto__", {"polluted": True}),
+    "rounds that are text": lambda: changed("rounds", "many"),
+    "a round that is null": lambda: changed("rounds.1", None),
+    "a lone surrogate": lambda: changed("tokens.text.0", "\ud800"),
+    "a token twice": lambda: changed("tokens.id.1", 0),
+    "texts that do not match the ids": lambda: changed("tokens.text", ["a"]),
+    "a negative count": lambda: changed("drafter_bytes", -1),
+    "a huge number": lambda: changed("target.parameters", 10**400),
+    "a truth as a number": lambda: changed("prompt_ids.0", True),
+    "a fraction as a token": lambda: changed(f"{NODES}.id.0", 0.5),
+    "a node that is its own parent": lambda: changed(f"{NODES}.parent.1", 1),
+    "a cycle of two": lambda: changed(f"{NODES}.parent.0", 2),
+    "a parent below the root": lambda: changed(f"{NODES}.parent.2", -2),
+    "a depth that skips": lambda: changed(f"{NODES}.depth.2", 7),
+    "columns of two lengths": lambda: changed(f"{NODES}.q", [0.5]),
+    "more nodes than a tree has": lambda: changed(f"{NODES}.id", [0] * 65),
+    "a probability of two": lambda: changed(f"{VERDICTS}.p.0", 2),
+    "an outcome that is none": lambda: changed(f"{VERDICTS}.outcome", "zzzzzz"),
+    "a second accepted path": two_paths,
+    "a place behind a node that is not": lambda: changed("rounds.0.positions.0.parent", 40),
+    "an extra token behind a node that is not": lambda: changed("rounds.0.extra.parent", 64),
+    "rounds out of order": lambda: changed("rounds.2.i", 1),
+    "a round that stands on too few tokens": lambda: changed("rounds.1.context", 0),
+    "a note of no drafter": lambda: changed("rounds.0.notes", [{"note": "evil"}]),
+    "time that runs back": lambda: changed("rounds.0.spans.0", ["draft", 2, 1]),
+    "a cache below nothing": lambda: changed("rounds.0.cache.2", -5),
+    "rounds before a prefill": lambda: changed("prefill", None),
+    "a method's option of text": lambda: changed("config.options", [["k", "rm -rf"]]),
+    "a temperature beyond its bound": lambda: changed("config.temperature", 99),
+}
+
+
+def refusal(question: dict[str, Any]) -> str:
+    with pytest.raises(InputError) as error:
+        asked_trace(question)
+    return str(error.value)
+
+
+@pytest.fixture(scope="module")
+def sentences() -> dict[str, str]:
+    """What the page's door says to each file."""
+    files = {name: base64.b64encode(make()).decode() for name, make in FILES.items()}
+    told = {name: refusal({"data": data}) for name, data in files.items()}
+    told["no file"] = refusal({})
+    told["no base64"] = refusal({"data": "§§§§"})
+    told["too large to send"] = refusal({"data": "A" * (2 * MAX_UPLOAD_BYTES)})
+    told["no such recording"] = refusal({"golden": "../../etc/passwd"})
+    return told
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_hostile_file_is_refused_in_one_short_line(sentences: dict[str, str], name: str) -> None:
+    told = sentences[name]
+    assert told and "\n" not in told and len(told) < 250
+    assert "Traceback" not in told and "<script" not in told
+
+
+def test_each_refusal_has_a_sentence_of_its_own(sentences: dict[str, str]) -> None:
+    assert len(sentences) >= 30
+    assert len(set(sentences.values())) == len(sentences), sorted(sentences.values())
+
+
+def test_the_file_that_they_were_made_from_is_read() -> None:
+    data = base64.b64encode(json.dumps(TREE).encode()).decode()
+    assert len(asked_trace({"data": data}).rounds) == 3
