@@ -55,5 +55,12 @@ const PARTS = [
 ];
 
 export function writeProof(box) {
-  box.append(...PARTS.map(([tag, text]) => element(tag, tag === "pre" ? "formula" : "", text)));
+  box.append(...PARTS.map(part));
+}
+
+// A formula that is wider than the page scrolls, by keys too.
+function part([tag, text]) {
+  const made = element(tag, tag === "pre" ? "formula" : "", text);
+  if (tag === "pre") made.tabIndex = 0;
+  return made;
 }
