@@ -73,8 +73,7 @@ export class Ribbon {
 
   reveal() {
     if (!this.selected) return;
-    const { offsetTop, offsetHeight } = this.selected;
-    const top = offsetTop - this.box.offsetTop;
+    const { offsetTop: top, offsetHeight } = this.selected;
     const { scrollTop, clientHeight } = this.box;
     if (top < scrollTop || top + offsetHeight > scrollTop + clientHeight) {
       this.box.scrollTop = top - clientHeight / 2;

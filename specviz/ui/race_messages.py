@@ -6,6 +6,7 @@ Knows records and figures; nothing of queues, Gradio or the browser's side. Kind
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -43,6 +44,7 @@ class RaceMessages:
         self._gate = gate or Gate()
         self._race = race
         self._config = race.header.config
+        self._summary_seconds = math.inf if isinstance(race, Replay) else SUMMARY_SECONDS
         self._meter = RunMeter(self._config.temperature)
         self._texts: dict[int, str] = {}
         self._templates: dict[str, Figure] = {}
@@ -51,14 +53,14 @@ class RaceMessages:
         self._finishes: list[FinishReason] = []
 
     def messages(self, stop: Any) -> Iterator[Message]:
-        """All messages of the race, from its header to its end."""
+        """All messages, from the header to the end; numbers on the way while a race is live."""
         yield {"kind": "header", "trace": encode_trace(self._race.header)}
         shown = time.monotonic()
         for event in in_turns(self._race, self._gate):
             yield self._event(event)
             if stop.is_set():
                 break
-            if time.monotonic() - shown >= SUMMARY_SECONDS:
+            if time.monotonic() - shown >= self._summary_seconds:
                 yield self._summary("summary")
                 shown = time.monotonic()
         yield self._summary("end") | {"reason": self._reason()}

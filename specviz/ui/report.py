@@ -19,7 +19,6 @@ from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.records import Trace
-from specviz.ui.batches import Message
 from specviz.ui.inlined_modules import PREFIX, module_map
 from specviz.ui.page_files import PLAYER, STYLES
 from specviz.ui.race_messages import RaceMessages
@@ -74,13 +73,8 @@ def report_html(trace: Trace) -> str:
 def _run(trace: Trace) -> dict[str, Any]:
     """What the page is made from: the run's messages, colours and words."""
     setup = {"palettes": PALETTES, "glossary": tooltips(), "methods": []}
-    return {"setup": setup, "messages": _messages(trace)}
-
-
-def _messages(trace: Trace) -> list[Message]:
-    """Without the numbers on the way, which depend on how fast they were made."""
     messages = RaceMessages(Replay(trace)).messages(threading.Event())
-    return [message for message in messages if message["kind"] != "summary"]
+    return {"setup": setup, "messages": list(messages)}
 
 
 def _packed(data: bytes) -> str:

@@ -12,6 +12,7 @@ import { StepPage } from "./step_page.js";
 import { base64, download, nameOf, traceBlob } from "./trace_file.js";
 
 const KEPT = "kept-";
+const TOLD_EVERY = 100; // rounds of a recording that is being opened
 const LARGEST_FILE = 16e6; // bytes; the server refuses more
 
 export class Debugger {
@@ -151,9 +152,16 @@ export class Debugger {
     this.opened.take(message);
     if (message.kind === "header") this.begun();
     if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round) this.land();
+    if (message.type === "round") this.tellProgress();
     if (message.kind === "loading") this.menu.tell(`loading ${message.pair} …`);
     if (message.kind === "end") this.ended();
     this.page.grew();
+  }
+
+  // A long recording takes a while: how far it has come, now and then.
+  tellProgress() {
+    const { length } = this.opened.rounds;
+    if (length % TOLD_EVERY === 0) this.menu.tell(`opening ${this.title}: ${length} rounds …`);
   }
 
   ended() {

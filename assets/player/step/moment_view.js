@@ -2,7 +2,7 @@
 // it shows has changed. Knows the step cursor's round and moment; decides nothing.
 
 import { Chart } from "../charts.js";
-import { ROOT } from "../cursor.js";
+import { EXTRA, ROOT } from "../cursor.js";
 import { element, setText } from "../dom.js";
 import { verdictSentence } from "../inspector.js";
 import { Remarks } from "../remarks.js";
@@ -63,9 +63,11 @@ export class MomentView {
 
   drawTree(round, cursor, node) {
     const stage = (each) => stageOf(round, cursor.moments, cursor.at, each);
+    const stages = [...round.indices, EXTRA].map(stage).join();
+    setText(this.refs.stepTreeTitle, `Draft tree · ${treeWords(cursor.moment, round)}`);
+    if (!this.isNew("tree", `${cursor.round} ${stages} ${cursor.node ?? node}`)) return;
     const { data, layout } = treeAt(round.treeFigure, stage);
     this.tree.draw({ data, layout: { ...layout, shapes: this.ring(data, cursor.node ?? node) } });
-    setText(this.refs.stepTreeTitle, `Draft tree · ${treeWords(cursor.moment, round)}`);
   }
 
   ring(data, node) {
@@ -92,14 +94,15 @@ export class MomentView {
     const { refs } = this;
     if (!this.isNew("laws", `${index} ${node} ${this.isJudged}`)) return;
     const figure = node === null ? null : round.barsFigure(node);
-    if (figure) this.bars.draw(withoutHeading(figure));
-    else this.bars.clear();
+    const isOther = this.isNew("bars", `${index} ${node}`); // judged or not, the laws are the same
+    if (!figure) this.bars.clear();
+    else if (isOther) this.bars.draw(withoutHeading(figure));
     setText(refs.stepBarsNote, figure?.layout.annotations[0].text ?? "");
     refs.stepBarsTitle.replaceChildren(
       ...(node === null ? ["Target p against draft q"] : [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${this.isJudged ? verdictSentence(round, node, trace.isGreedy) : "drafted, not judged yet"}`]),
     );
     const parent = round.parentOf(node);
-    this.drawResidual(round, parent);
+    if (this.isNew("residual", `${index} ${parent}`)) this.drawResidual(round, parent);
     const position = round.record.positions.find((each) => each.parent === parent);
     refs.stepNumbers.replaceChildren(...lawNumbers(position));
   }
