@@ -161,7 +161,7 @@ def _row(title: str, group: dict[str, Any]) -> dict[str, Any]:
 def _example(example: dict[str, Any]) -> str:
     """Where it happened, and what was drafted -> wanted."""
     drafted, wanted = (_quoted(example[name]) for name in ("drafted", "wanted"))
-    return f"prompt {example['trace'] + 1}, round {example['round']}: {drafted} -> {wanted}"
+    return f"prompt {example['trace'] + 1}, round {example['round'] + 1}: {drafted} -> {wanted}"
 
 
 def _quoted(text: str) -> str:

@@ -214,6 +214,12 @@ class Round:
         ids = tuple(self.tree.nodes[i].token_id for i in self.accepted)
         return ids if self.extra is None else (*ids, self.extra.token_id)
 
+    def follows_rejection(self, node: int) -> bool:
+        """Whether an earlier sibling of `node` failed, so that the rule compared a residual."""
+        parent = self.tree.nodes[node].parent
+        earlier = (i for i in self.tree.children(parent) if i < node)
+        return any(self.verdicts[i].outcome is Outcome.REJECTED for i in earlier)
+
     @property
     def seconds(self) -> float:
         return self.draft_seconds + self.verify_seconds + self.host_seconds

@@ -3,6 +3,8 @@
 
 const PARAMETER = "view"; // Gradio keeps "page" for itself
 
+const OF_A_MOMENT = ["trace", "round", "pos", "axis"]; // the debugger writes them again where it is shown
+
 export class Pages {
   // `pages`: name -> { section, onShow(isShown) }; the first is shown where the address names none.
   constructor(nav, pages) {
@@ -40,6 +42,7 @@ export class Pages {
 
 function addressOf(name) {
   const url = new URL(window.location.href);
+  for (const each of OF_A_MOMENT) url.searchParams.delete(each);
   url.searchParams.set(PARAMETER, name);
   return url.href;
 }

@@ -90,6 +90,12 @@ export class Round {
     return this.record.seconds.reduce((sum, each) => sum + each, 0);
   }
 
+  // An earlier sibling failed, so the rule compared what was left of p: the residual.
+  followsRejection(node) {
+    const { parent } = this.record.nodes;
+    return this.indices.some((each) => each < node && parent[each] === parent[node] && this.outcomes[each] === "rejected");
+  }
+
   // The node that a stop's laws stand behind: -1 the root.
   parentOf(node) {
     return node === EXTRA ? this.extra.parent : this.record.nodes.parent[node];

@@ -69,6 +69,6 @@ function numbers(round, stop, isGreedy) {
   const compared = isGreedy ? verdict.raw_p : residual;
   const drafted = round.shownQ(stop, isGreedy);
   if (round.isTypical) return [probability(compared), probability(drafted), accept > 0 ? "yes" : "no", "–"];
-  const star = !isGreedy && Math.abs(residual - p) > 1e-6 ? "*" : "";
+  const star = !isGreedy && round.followsRejection(stop) ? "*" : "";
   return [`${probability(compared)}${star}`, probability(drafted), probability(accept), isGreedy ? "–" : probability(u)];
 }

@@ -112,12 +112,14 @@ class _Coin:
     kind: ProposalKind
     is_drawn: bool
     y: float
+    follows_rejection: bool
 
     @classmethod
     def of(cls, round_: Round, child: int | None, y: float, is_drawn: bool) -> _Coin:
         verdict = None if child is None else round_.verdicts[child]
         extra = round_.extra if child is None else None
-        return cls(verdict, extra, round_.tree.kind, is_drawn, y)
+        follows = child is not None and round_.follows_rejection(child)
+        return cls(verdict, extra, round_.tree.kind, is_drawn, y, follows)
 
     @property
     def is_point_mass(self) -> bool:
@@ -130,9 +132,8 @@ class _Coin:
     @property
     def comes_after_a_rejection(self) -> bool:
         """An earlier sibling failed, so the rule compares what it left of p (and of q)."""
-        if self.verdict is None or self.verdict.outcome is Outcome.UNREACHED:
-            return False
-        return abs(self.verdict.target_prob - self.verdict.compared_prob) >= 1e-9
+        is_examined = self.verdict is not None and self.verdict.outcome is not Outcome.UNREACHED
+        return is_examined and self.follows_rejection
 
     @property
     def label(self) -> str:

@@ -110,8 +110,16 @@ class Runs:
             if run is None:
                 return {"state": "unknown", "ahead": 0, "messages": []}
             run.seen = self._clock()
+            self._end_abandoned()
             messages = run.messages[max(0, after) :]
             return {"state": run.state.value, "ahead": self._ahead(run), "messages": messages}
+
+    def _end_abandoned(self) -> None:
+        """A run that is held by a page which went away must not keep the others waiting."""
+        limit = self._clock() - 2 * AWAY_SECONDS
+        for run in self._runs.values():
+            if run.gate.is_paused and run.seen < limit:
+                run.gate.release()
 
     def _ahead(self, run: Run) -> int:
         if run.state is not State.WAITING:

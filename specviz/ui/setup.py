@@ -73,8 +73,14 @@ def page_setup() -> dict[str, Any]:
         "defaults": _defaults(),
         "palettes": PALETTES,
         "glossary": tooltips(),
-        "traces": [{"name": name, "title": _trace_title(name)} for name in golden_names()],
+        "traces": [{"name": name, "title": _trace_title(name)} for name in _traces()],
     }
+
+
+def _traces() -> list[str]:
+    """The recordings in the order of the methods' menu."""
+    methods = list(DRAFTERS)
+    return sorted(golden_names(), key=lambda name: methods.index(name.partition(".")[0]))
 
 
 def _trace_title(name: str) -> str:

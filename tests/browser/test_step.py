@@ -257,9 +257,12 @@ def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(opened: StepDriver
     step.driver.ref("whatIfDraw").fill("0")
     step.page.wait_for_selector("[data-ref=whatIfResult]:not(:empty)")
     assert step.driver.text("whatIfResult").startswith("Counterfactual: the round would add")
+    assert "accepted" in step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
+    assert "counterfactual" in step.driver.text("stepTreeTitle")
     assert step.stop["outcome"] == "rejected"
     step.click("whatIfReset")
     assert step.driver.text("whatIfResult") == ""
+    assert "rejected" in step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
 
 
 def test_an_address_leads_back_to_its_moment(opened: StepDriver) -> None:
@@ -370,3 +373,10 @@ def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None
     opened.driver.until(f"!specviz.debugger.transport.isBusy && {CURSOR}.trace.ending")
     assert opened.driver.evaluate("specviz.debugger.source") == "lookahead.maths"
     assert len(opened.rounds()) == len(golden_trace("lookahead.maths").rounds)
+
+
+def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_url: str) -> None:
+    driver = open_page(random_url, "?view=step&round=3&pos=2")
+    driver.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert driver.text("stepError").startswith("The run of this link was still going on")
+    StepDriver(driver)

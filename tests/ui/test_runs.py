@@ -115,3 +115,17 @@ def test_a_ticket_must_be_new_and_long_enough_to_be_secret(bad: str) -> None:
     line, _ = joined(1)
     with pytest.raises(InputError, match="ticket"):
         line.join(bad, REQUEST)
+
+
+def test_a_held_run_of_a_page_that_went_away_keeps_nobody_waiting() -> None:
+    line, clock = joined(2)
+    run = line.enter(ticket(0))
+    assert run is not None
+    run.gate.pause()
+    line.look(ticket(0), 0)
+    clock.now += runs.AWAY_SECONDS
+    line.look(ticket(1), 0)
+    assert run.gate.is_paused, "its page may still come back"
+    clock.now += runs.AWAY_SECONDS + 1
+    line.look(ticket(1), 0)
+    assert not run.gate.wait_turn()

@@ -4,16 +4,14 @@
 import { Trace } from "../trace.js";
 import { Transport } from "../transport.js";
 import { CompareMenu } from "./compare_menu.js";
-import { keepRun, keptRun } from "./kept_runs.js";
-import { RACE, RunMenu } from "./run_menu.js";
+import { keepRun, keptRun, KEPT, newRunName } from "./kept_runs.js";
+import { RACE, RunMenu, runWords } from "./run_menu.js";
 import { stepActions } from "./step_actions.js";
 import { StepAddress } from "./step_address.js";
 import { StepPage } from "./step_page.js";
 import { base64, download, nameOf, traceBlob } from "./trace_file.js";
 
-const KEPT = "kept-";
 const TOLD_EVERY = 100; // rounds of a recording that is being opened
-const LARGEST_FILE = 16e6; // bytes; the server refuses more
 
 export class Debugger {
   // `race` is the run of the race page, `form()` its models and device, `raceTransport` what runs it.
@@ -28,7 +26,7 @@ export class Debugger {
     });
     this.page = new StepPage(refs, theme, {
       ask: (name, question) => this.transport.ask(name, question),
-      onMove: () => this.moved(),
+      onMove: () => this.write(),
       onFork: (order) => this.fork(order),
       onHold: (what) => this.hold(what),
       setup,
@@ -64,7 +62,10 @@ export class Debugger {
     if (axis) this.page.chooseAxis(axis);
     if (name?.startsWith(KEPT)) return this.openKept(name);
     const hasRace = this.race.header !== null || this.raceTransport().isBusy;
-    this.choose(name ?? (hasRace ? RACE : (this.setup.traces[0]?.name ?? RACE)));
+    const isGone = !name && this.wanted && !hasRace;
+    if (isGone) this.wanted = null;
+    await this.choose(name ?? (hasRace ? RACE : (this.setup.traces[0]?.name ?? RACE)));
+    if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
   }
 
   async openKept(name) {
@@ -79,7 +80,7 @@ export class Debugger {
     if (name === RACE) return this.showRace();
     const known = this.setup.traces.find((trace) => trace.name === name);
     if (!known) return this.failed(`trace must be one of ${this.setup.traces.map((each) => each.name).join(", ")}, got “${String(name).slice(0, 40)}”`);
-    this.open(name, { golden: name }, known.title);
+    return this.open(name, { golden: name }, known.title);
   }
 
   showRace() {
@@ -92,8 +93,7 @@ export class Debugger {
   }
 
   async openFile(file) {
-    if (file.size > LARGEST_FILE) return this.failed(`A run’s file must be at most 16 MB, got ${(file.size / 1e6).toFixed(0)} MB.`);
-    const name = `${KEPT}${newName()}`;
+    const name = newRunName();
     await this.open(name, { data: await base64(file) }, file.name);
     if (this.source === name) keepRun(name, file);
   }
@@ -101,7 +101,7 @@ export class Debugger {
   // A rejection of a profile: its run opens where it happened.
   async openExample(data, title, round, node) {
     this.wanted = { round, node };
-    await this.open(`${KEPT}${newName()}`, { data }, title);
+    await this.open(newRunName(), { data }, title);
     this.refs.step.scrollIntoView();
   }
 
@@ -127,10 +127,10 @@ export class Debugger {
   async fork(order) {
     const parent = this.page.trace;
     if (this.transport.isBusy || !parent?.rounds.length) return;
-    const title = `Fork before round ${order.round + 1}`;
+    const title = `${this.menu.title}, forked before round ${order.round + 1}`;
     this.menu.tell(`${title}: starting …`);
     const data = await base64(await traceBlob(parent));
-    this.begin(`${KEPT}${newName()}`, title);
+    this.begin(newRunName(), title);
     this.parent = parent;
     this.wanted = { round: order.round, at: 0 };
     this.setForking(true);
@@ -145,6 +145,7 @@ export class Debugger {
   hold(what) {
     const transport = this.source === RACE ? this.raceTransport() : this.transport;
     transport.ask("hold", { ticket: transport.ticket, do: what });
+    if (what === "advance") this.page.cursor.setFollowing(true); // to see what is let through
   }
 
   take(message) {
@@ -165,7 +166,7 @@ export class Debugger {
   }
 
   ended() {
-    this.menu.tell(`${this.opened.rounds.length} rounds, ${this.opened.tokens.speculative.length} tokens`);
+    this.menu.tell(runWords(this.opened));
     if (!this.parent) return;
     this.setForking(false);
     this.compareWithParent();
@@ -215,11 +216,10 @@ export class Debugger {
 
   // An ended race gets a name in this browser, so that a link to its moments survives a reload.
   async raceEnded() {
-    const { header } = this.race;
-    const name = `${KEPT}${newName()}`;
+    const [{ header }, name] = [this.race, newRunName()];
     await keepRun(name, await traceBlob(this.race));
     this.keptAs.set(header, name);
-    if (this.page.isShown) this.moved();
+    if (this.page.isShown) this.write();
   }
 
   // ---- files and links
@@ -241,18 +241,10 @@ export class Debugger {
   }
 
   write() {
-    this.address.write(this.moment);
-  }
-
-  moved() {
-    if (this.page.trace?.rounds.length) this.write();
+    if (this.page.trace?.rounds.length) this.address.write(this.moment);
   }
 
   get actions() {
     return stepActions(this.page);
   }
-}
-
-function newName() {
-  return [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(36)).join("");
 }

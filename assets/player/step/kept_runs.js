@@ -5,6 +5,12 @@ const DATABASE = "specviz";
 const STORE = "runs";
 const MOST = 8;
 
+export const KEPT = "kept-"; // begins the name of every kept run
+
+export function newRunName() {
+  return KEPT + [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(36)).join("");
+}
+
 export async function keepRun(id, blob) {
   await change((store) => store.put({ id, blob, kept: Date.now() }));
   const runs = (await change((store) => store.getAll())) ?? [];

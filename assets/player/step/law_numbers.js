@@ -6,12 +6,12 @@ import { element } from "../dom.js";
 export function lawNumbers(position) {
   if (!position) return [];
   const pairs = [
-    ["entropy of p", `${position.entropy.toFixed(2)} nats`, "How undecided the target is, at temperature 1"],
+    ["entropy of p at T = 1", `${position.entropy.toFixed(2)} nats`, "How undecided the target is, at temperature 1"],
     ["top-2 margin", position.margin.toFixed(2), "Gap between the two best logits of the target"],
   ];
   if (position.raw_q.length) {
-    pairs.splice(1, 0, ["overlap of p and q", position.raw_overlap.toFixed(3), "Sum of min(p, q) at temperature 1: how often a sampled token would pass"]);
-    pairs.push(["KL(p ‖ q)", `≥ ${divergence(position).toFixed(3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
+    pairs.splice(1, 0, ["overlap with q at T = 1", position.raw_overlap.toFixed(3), "Sum of min(p, q) at temperature 1: how often a sampled token would pass"]);
+    pairs.push(["KL(p ‖ q) at T = 1", `≥ ${divergence(position).toFixed(3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
   }
   return pairs.map(([term, value, title]) => pair(term, value, title));
 }

@@ -8,6 +8,7 @@ import { verdictSentence } from "../inspector.js";
 import { Remarks } from "../remarks.js";
 import { tokenLabel } from "../tooltip.js";
 import { CacheStrip } from "./cache_strip.js";
+import { thoughtMoments } from "./counterfactual.js";
 import { lawNumbers } from "./law_numbers.js";
 import { stageOf } from "./moments.js";
 import { residualNote, StepTable } from "./step_table.js";
@@ -46,27 +47,36 @@ export class MomentView {
     return true;
   }
 
-  draw(trace, cursor) {
+  // `thought` is the round as it would have been with another draw, or null.
+  draw(trace, cursor, thought) {
     const { current: round, moments, at, moment } = cursor;
     const node = cursor.node ?? standing(moments, at);
     this.isJudged = node !== null && stageOf(round, moments, at, node) === "judged";
-    this.drawTree(round, cursor, node);
+    this.drawTree(thought ?? round, cursor, node);
     if (this.isNew("mask", cursor.round)) {
       this.mask.draw(round.maskFigure);
       this.remarks.draw(trace, round.remarks);
     }
-    this.table.draw(trace, round, moments, at);
+    if (thought) this.drawThought(trace, thought, node);
+    else this.table.draw(trace, round, moments, at);
     this.drawNotes(round, moment);
     this.drawLaws(trace, round, cursor.round, node);
     this.cache.draw(trace, round, moment, cursor.node);
   }
 
+  // The whole walk at once: a thought has no moments of its own.
+  drawThought(trace, thought, node) {
+    const { moments, at } = thoughtMoments(thought, node);
+    this.table.draw(trace, thought, moments, at);
+  }
+
   drawTree(round, cursor, node) {
-    const stage = (each) => stageOf(round, cursor.moments, cursor.at, each);
-    const stages = [...round.indices, EXTRA].map(stage).join();
-    setText(this.refs.stepTreeTitle, `Draft tree · ${treeWords(cursor.moment, round)}`);
-    if (!this.isNew("tree", `${cursor.round} ${stages} ${cursor.node ?? node}`)) return;
-    const { data, layout } = treeAt(round.treeFigure, stage);
+    const role = (each) => roleAt(round, cursor, each);
+    const roles = [...round.indices, EXTRA].map(role).join();
+    const words = round.isThought ? `counterfactual: ${round.counts}` : treeWords(cursor.moment, round);
+    setText(this.refs.stepTreeTitle, `Draft tree · ${words}`);
+    if (!this.isNew("tree", `${cursor.round} ${roles} ${cursor.node ?? node}`)) return;
+    const { data, layout } = treeAt(round.treeFigure, role);
     this.tree.draw({ data, layout: { ...layout, shapes: this.ring(data, cursor.node ?? node) } });
   }
 
@@ -113,8 +123,7 @@ export class MomentView {
     stepNoResidual.hidden = Boolean(figure);
     if (figure) return this.residual.draw(figure);
     this.residual.clear();
-    const isDrafted = round.record.nodes.parent.includes(parent);
-    setText(stepNoResidual, isDrafted ? "Whoever recorded this run could not see it." : "Nothing was drafted here, so nothing was taken away from p.");
+    setText(stepNoResidual, residualWords(round, parent));
   }
 }
 
@@ -124,6 +133,22 @@ function standing(moments, at) {
   if (isOf(moments[at])) return moments[at].node;
   const before = moments.slice(0, at).findLast(isOf);
   return (before ?? moments.find(isOf))?.node ?? null;
+}
+
+// In whose colour and mark a node stands: what was not judged yet looks like what was never examined.
+function roleAt(round, { moments, at }, node) {
+  if (round.isThought) return node === EXTRA ? "absent" : round.outcomes[node];
+  const stage = stageOf(round, moments, at, node);
+  if (stage !== "judged") return stage === "drafted" ? "unreached" : stage;
+  if (node !== EXTRA) return round.outcomes[node];
+  return round.extraKind === "bonus" ? "bonus" : "recovered";
+}
+
+// Why there is no residual to show.
+function residualWords(round, parent) {
+  if (!round.record.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
+  const isExamined = round.record.positions.some((each) => each.parent === parent);
+  return isExamined ? "Whoever recorded this run could not see it." : "Never examined: the walk did not come here.";
 }
 
 function treeWords({ phase, level, node }, round) {

@@ -3,6 +3,8 @@
 
 import { element, option, setText } from "../dom.js";
 
+const LARGEST_FILE = 16e6; // bytes; the server refuses more
+
 export const RACE = ""; // the menu's value for the race of this page
 
 export function recordedGroup(recorded) {
@@ -23,14 +25,22 @@ export class RunMenu {
     stepFile.addEventListener("change", () => {
       const [file] = stepFile.files;
       stepFile.value = ""; // so that the same file can be chosen again
-      if (file) onFile(file);
+      this.takeFile(file, onFile);
     });
     step.addEventListener("dragover", (event) => event.preventDefault());
     step.addEventListener("drop", (event) => {
       event.preventDefault();
-      const [file] = event.dataTransfer.files;
-      if (file) onFile(file);
+      this.takeFile(event.dataTransfer.files[0], onFile);
     });
+  }
+
+  takeFile(file, onFile) {
+    if (file?.size > LARGEST_FILE) this.fail(`A run’s file must be at most 16 MB, got ${(file.size / 1e6).toFixed(0)} MB.`);
+    else if (file) onFile(file);
+  }
+
+  get title() {
+    return this.menu.selectedOptions[0]?.textContent ?? "";
   }
 
   add(name, title) {
@@ -51,5 +61,13 @@ export class RunMenu {
     setText(this.note, "");
     setText(this.error, text);
     this.error.hidden = false;
+    this.error.scrollIntoView({ block: "nearest" });
   }
+}
+
+// The setting, the models and the size of a run, in one line.
+export function runWords({ header, rounds, tokens }) {
+  const { draft_length: length, temperature, seed } = header.config;
+  const models = header.draft ? `${header.target.name}, drafted by ${header.draft.name}` : header.target.name;
+  return `K ${length}, temperature ${temperature}, seed ${seed} · ${models} · ${rounds.length} rounds, ${tokens.speculative.length} tokens`;
 }

@@ -14,6 +14,11 @@ export class ServerViews {
     this.live = new LiveRun(refs, onHold);
   }
 
+  // The round as it would have been with the draw that is thought of, or null.
+  get thought() {
+    return this.whatIf.thought;
+  }
+
   clear() {
     this.whatIf.clear();
   }

@@ -142,8 +142,8 @@ export class StepPage {
     this.drawTransport(round);
     this.drawText(round);
     this.stops.draw(trace);
-    this.view.draw(trace, cursor);
     this.server?.draw(trace, cursor, this);
+    this.view.draw(trace, cursor, this.server?.thought ?? null);
     this.comparison.draw(trace, this.text);
   }
 

@@ -25,7 +25,8 @@ export class StepTable {
   draw(trace, round, moments, at) {
     const head = element("tr");
     const raw = trace.isGreedy ? "raw " : "";
-    for (const name of ["examined", `${raw}p`, `${raw}q`, "p/q", "u", "verdict"]) head.append(element("th", "", name));
+    const rule = round.isPointMass ? "p/1" : "p/q"; // for its rule every guess was certain
+    for (const name of ["examined", `${raw}p`, `${raw}q`, rule, "u", "verdict"]) head.append(element("th", "", name));
     const [top, body] = [element("thead"), element("tbody")];
     top.append(head);
     body.append(...round.stops.map((stop) => row(trace, round, stop, stageOf(round, moments, at, stop))));
@@ -56,18 +57,27 @@ function drawn({ extra, isTypical }, isKnown) {
 }
 
 function numbers(trace, round, stop) {
-  const { p, residual, q, accept, u, raw_p, raw_q } = round.verdict(stop);
+  const verdict = round.verdict(stop);
+  const { p, accept, u, raw_p } = verdict;
   if (round.isTypical) return [probability(p), "–", accept > 0 ? "enough" : "too low", "–"];
-  if (trace.isGreedy) return [probability(raw_p), probability(raw_q), accept > 0 ? "1" : "0", "–"];
-  const compared = residual ?? p;
-  const star = Math.abs(compared - p) > 1e-6 ? "*" : "";
-  const ratio = compared / q;
-  return [`${probability(compared)}${star}`, probability(q), ratio >= 100 ? "> 99" : ratio.toFixed(2), u === null ? "unseen" : probability(u)];
+  if (trace.isGreedy) return [probability(raw_p), probability(round.shownQ(stop, true)), accept > 0 ? "1" : "0", "–"];
+  const compared = verdict.residual ?? p;
+  const star = round.followsRejection(stop) ? "*" : "";
+  const drawn = u === null ? "unseen" : probability(u);
+  return [`${probability(compared)}${star}`, probability(round.shownQ(stop, false)), ratio(compared / verdict.q), drawn];
+}
+
+function ratio(value) {
+  if (value >= 100) return "> 99";
+  return value > 0 && value < 0.01 ? probability(value) : value.toFixed(2);
 }
 
 // After a rejected sibling p is what was left of it: said once, for the row under the cursor.
 export function residualNote(round, node) {
-  const { p, residual } = node === null || node === EXTRA ? {} : round.verdict(node);
-  if (residual === undefined || residual === null || Math.abs(residual - p) < 1e-6) return "";
-  return `* after its sibling’s rejection p became the residual: ${probability(p)} → ${probability(residual)}`;
+  const isStarred = round.stops.some((stop) => stop !== EXTRA && round.followsRejection(stop));
+  if (!isStarred || round.isTypical) return "";
+  const usual = "* after a sibling’s rejection p is what was left of it, the residual";
+  if (node === null || node === EXTRA || !round.followsRejection(node)) return usual;
+  const { p, residual } = round.verdict(node);
+  return residual === null ? usual : `${usual}: here ${probability(p)} → ${probability(residual)}`;
 }

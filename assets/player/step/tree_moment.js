@@ -1,35 +1,26 @@
-// A round's tree as it stood at one moment: what was not drafted yet is absent, what was not judged
-// yet looks like what was never examined. Works on the finished figure (specviz/figures/tree.py),
+// A round's tree as it stood at one moment, or as it would have stood: each node in the role that it has
+// then. Works on the finished figure (specviz/figures/tree.py),
 // whose traces say by `meta` and `customdata` which node each edge, marker and label is of.
 // Knows figures as plain dicts; knows no chart.
 
 const ROOT = -1;
 
-// `stage(node)` is "absent", "drafted" or "judged".
-export function treeAt({ data, layout }, stage) {
-  const stageOf = (node) => (node === ROOT ? "judged" : stage(node));
-  const traces = data.map((trace) => ({ ...trace }));
-  for (const [index, trace] of data.entries()) {
-    if (trace.mode === "lines") split(traces, index, trace, edges(trace), stageOf, sameEdges);
-    else if (trace.mode === "markers") split(traces, index, trace, markers(trace), stageOf, sameMarkers);
-    else if (trace.meta.nodes) traces[index] = write(trace, labels(trace).filter(({ node }) => stageOf(node) !== "absent"));
-  }
+// `roleOf(node)` is "absent", or the role whose colour and mark the node has at this moment.
+export function treeAt({ data, layout }, roleOf) {
+  const role = (node) => (node === ROOT ? "root" : roleOf(node));
+  const items = data.map((trace) => (trace.mode === "text" && !trace.meta.nodes ? [] : read(trace)));
+  const traces = data.map((trace, index) => {
+    if (trace.mode === "text") return trace.meta.nodes ? write(trace, items[index].filter(({ node }) => role(node) !== "absent")) : trace;
+    const alike = data.flatMap((other, at) => (isTwin(other, trace) ? items[at] : []));
+    return write(trace, alike.filter(({ node }) => role(node) === trace.meta.role));
+  });
   return { data: traces, layout };
 }
 
-// Keep in a trace what was judged; move what was only drafted to its unreached twin.
-function split(traces, index, trace, items, stageOf, isTwin) {
-  const present = items.filter(({ node }) => stageOf(node) === "judged");
-  const waiting = items.filter(({ node }) => stageOf(node) === "drafted");
-  const own = trace.meta.role === "unreached" ? [...present, ...waiting] : present;
-  traces[index] = write(trace, own);
-  if (trace.meta.role === "unreached" || !waiting.length) return;
-  const twin = traces.findIndex((each) => each.meta.role === "unreached" && isTwin(each, trace));
-  traces[twin] = { ...write(traces[twin], [...read(traces[twin]), ...waiting]) };
+// Traces that differ by role alone: a node may move between them.
+function isTwin(a, b) {
+  return a.mode === b.mode && a.line?.width === b.line?.width;
 }
-
-const sameEdges = (twin, trace) => twin.mode === "lines" && twin.line.width === trace.line.width;
-const sameMarkers = (twin) => twin.mode === "markers";
 
 function read(trace) {
   return trace.mode === "lines" ? edges(trace) : trace.mode === "markers" ? markers(trace) : labels(trace);

@@ -6,6 +6,7 @@ import { EXTRA } from "../cursor.js";
 import { setText } from "../dom.js";
 import { probability } from "../probability.js";
 import { tokenLabel } from "../tooltip.js";
+import { counterfactual } from "./counterfactual.js";
 
 export class WhatIf {
   // `onChange` hears that another draw is thought of.
@@ -18,6 +19,7 @@ export class WhatIf {
 
   clear() {
     this.key = null;
+    this.thought = null;
     this.question = 0;
     this.refs.whatIf.hidden = true;
   }
@@ -28,7 +30,7 @@ export class WhatIf {
     const isDrawn = node !== null && node !== EXTRA && cursor.moment.phase === "judge" && !trace.isGreedy && !round.isTypical;
     const u = isDrawn ? round.verdict(node).u : null;
     refs.whatIf.hidden = u === null;
-    if (u === null) return void (this.key = null);
+    if (u === null) return this.clear();
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
     Object.assign(this, { key: `${cursor.round} ${node}`, trace, round, node });
     this.reset();
@@ -44,6 +46,7 @@ export class WhatIf {
     const { refs, round, node, trace } = this;
     const { u, accept } = round.verdict(node);
     this.question += 1;
+    this.thought = null;
     refs.whatIfDraw.value = String(u);
     setText(refs.whatIfValue, probability(u));
     const text = tokenLabel(trace.text(round.tokenId(node)));
@@ -62,6 +65,8 @@ export class WhatIf {
     const question = (this.question += 1);
     const reply = await this.ask("what_if", { record: round.record, forced: { [node]: u } });
     if (question !== this.question) return;
+    this.thought = reply && !reply.error && reply.differs ? counterfactual(round, reply, { [node]: u }) : null;
+    this.onChange();
     setText(refs.whatIfResult, this.words(reply, trace, round));
   }
 
