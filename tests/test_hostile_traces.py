@@ -1,4 +1,4 @@
-"""Some fifty hostile files, each refused by a sentence of its own: one line, short, with the reason.
+"""Some fifty hostile files, each refused by a sentence of its own: one line, with the reason.
 
 Each is a whole trace but for what one enemy changed; the page's own door (`ui.opening`) is tried
 too, for it is what strangers reach.
