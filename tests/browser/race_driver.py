@@ -8,6 +8,8 @@ from typing import Any
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Response
 
 END_SECONDS = 90
+# Left in mid-sentence, Gradio complains of its own broken connection, sometimes a while later.
+FAREWELLS = ("AbortError", "Connection errored out")
 
 
 class RaceDriver:
@@ -16,6 +18,7 @@ class RaceDriver:
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context, self.url = context, url
         self.complaints: list[str] = []
+        self.has_left = False  # by a reload
         self.may_complain = False  # set where the server itself is taken away
         self.page = context.new_page()
         self.page.on("console", self._console)
@@ -24,7 +27,8 @@ class RaceDriver:
         self.page.on("response", self._response)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        is_farewell = self.has_left and any(each in message.text for each in FAREWELLS)
+        if message.type in ("error", "warning") and not is_farewell:
             self.complaints.append(f"console {message.type}: {message.text}")
 
     def _request(self, request: Request) -> None:
@@ -42,12 +46,10 @@ class RaceDriver:
         self.page.wait_for_selector("[data-ready]", timeout=60_000)
 
     def reload(self) -> None:
-        """Leave in mid-sentence: Gradio complains of its own broken connection, no one else may."""
+        """Leave in mid-sentence."""
+        self.has_left = True
         self.page.reload()
         self.page.wait_for_selector("[data-ready]", timeout=60_000)
-        farewells = ("AbortError", "Connection errored out")
-        kept = [each for each in self.complaints if not any(f in each for f in farewells)]
-        self.complaints[:] = kept
 
     def press_race(self) -> None:
         self.evaluate("window.headerBefore = specviz.page.trace.header")
