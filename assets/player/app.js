@@ -13,6 +13,7 @@ import { RacePage } from "./race_page.js";
 import { RacedSetting } from "./raced_setting.js";
 import { Debugger } from "./step/debugger.js";
 import { ProfileCard } from "./step/profile_card.js";
+import { stepActions } from "./step/step_actions.js";
 import { Theme } from "./theme.js";
 import { Transport } from "./transport.js";
 
@@ -82,7 +83,7 @@ export class App {
       list: () => refs.keys.showModal(),
     };
     const shared = { list: actions.list, halt: actions.halt };
-    const ofPage = () => (this.pages.current === "step" ? { ...shared, ...this.debugger.actions } : actions);
+    const ofPage = () => (this.pages.current === "step" ? { ...shared, ...stepActions(this.debugger.page) } : actions);
     new Keyboard(ofPage, () => this.root.isConnected);
   }
 

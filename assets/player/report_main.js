@@ -5,6 +5,7 @@ import { takePlotly } from "./charts.js";
 import { references, setText } from "./dom.js";
 import { Keyboard, keyRows } from "./keyboard.js";
 import { LinkButton } from "./link_button.js";
+import { runWords } from "./step/run_menu.js";
 import { stepActions } from "./step/step_actions.js";
 import { StepAddress } from "./step/step_address.js";
 import { StepPage } from "./step/step_page.js";
@@ -75,21 +76,10 @@ class Report {
     return this.address.link({ round: cursor.round, at: cursor.at, axis: axis.name });
   }
 
-  get fits() {
-    return true;
-  }
-
   write() {
     const { cursor, axis } = this.page;
     if (this.trace.rounds.length) this.address.write({ round: cursor.round, at: cursor.at, axis: axis.name });
   }
-}
-
-function runWords({ header, rounds, tokens }) {
-  const { config, target, draft } = header;
-  const models = draft ? `${target.name}, drafted by ${draft.name}` : target.name;
-  const counts = `${rounds.length} rounds, ${tokens.speculative.length} tokens`;
-  return `${config.method}, temperature ${config.temperature} · ${models} · ${counts}`;
 }
 
 // Base64 of gzip, as specviz/ui/report.py wrote it.

@@ -381,3 +381,26 @@ def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_u
     driver.page.wait_for_selector("[data-ref=stepError]:visible")
     assert driver.text("stepError").startswith("The run of this link was still going on")
     StepDriver(driver)
+
+
+def test_an_address_beyond_the_run_leads_to_its_end(open_page: OpenPage, random_url: str) -> None:
+    driver = open_page(random_url, f"?view=step&trace={NAME}&round=999&pos=999")
+    step = StepDriver(driver)
+    driver.until(f"{CURSOR}.trace.ending")
+    step.settle()
+    assert step.place == (LAST, moments(TRACE.rounds[-1]) - 1)
+
+
+def test_a_race_stopped_before_it_began_leaves_no_complaint(
+    open_page: OpenPage, random_url: str
+) -> None:
+    first, second = (open_page(random_url, "?tokens=200") for _ in range(2))
+    first.press_race()
+    first.wait_for_rounds()
+    second.press_race()
+    second.page.wait_for_timeout(700)
+    second.page.keyboard.press("Escape")
+    second.wait_for_end()
+    first.page.keyboard.press("Escape")
+    first.wait_for_end()
+    assert second.evaluate("specviz.page.trace.header") is None

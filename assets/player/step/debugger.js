@@ -6,7 +6,6 @@ import { Transport } from "../transport.js";
 import { CompareMenu } from "./compare_menu.js";
 import { keepRun, keptRun, KEPT, newRunName } from "./kept_runs.js";
 import { RACE, RunMenu, runWords } from "./run_menu.js";
-import { stepActions } from "./step_actions.js";
 import { StepAddress } from "./step_address.js";
 import { StepPage } from "./step_page.js";
 import { base64, download, nameOf, traceBlob } from "./trace_file.js";
@@ -35,7 +34,7 @@ export class Debugger {
     this.source = RACE;
     this.keptAs = new WeakMap(); // header of a run -> its name in this browser
     this.menu = new RunMenu(refs, setup.traces, {
-      onChoose: (name) => this.choose(name),
+      onChoose: (name) => ((this.wanted = null), this.choose(name)),
       onFile: (file) => this.openFile(file),
       onSave: () => this.save(),
     });
@@ -159,13 +158,15 @@ export class Debugger {
     this.page.grew();
   }
 
-  // A long recording takes a while: how far it has come, now and then.
+  // A long recording takes a while.
   tellProgress() {
     const { length } = this.opened.rounds;
     if (length % TOLD_EVERY === 0) this.menu.tell(`opening ${this.title}: ${length} rounds …`);
   }
 
   ended() {
+    if (!this.opened.header) return this.failed("The run was stopped before it began.");
+    if (this.wanted) this.land(); // a round that it does not have: the nearest
     this.menu.tell(runWords(this.opened));
     if (!this.parent) return;
     this.setForking(false);
@@ -217,6 +218,7 @@ export class Debugger {
   // An ended race gets a name in this browser, so that a link to its moments survives a reload.
   async raceEnded() {
     const [{ header }, name] = [this.race, newRunName()];
+    if (!header || this.keptAs.has(header)) return; // stopped before it began
     await keepRun(name, await traceBlob(this.race));
     this.keptAs.set(header, name);
     if (this.page.isShown) this.write();
@@ -242,9 +244,5 @@ export class Debugger {
 
   write() {
     if (this.page.trace?.rounds.length) this.address.write(this.moment);
-  }
-
-  get actions() {
-    return stepActions(this.page);
   }
 }

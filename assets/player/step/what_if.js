@@ -20,7 +20,7 @@ export class WhatIf {
   clear() {
     this.key = null;
     this.thought = null;
-    this.question = 0;
+    this.question = (this.question ?? 0) + 1; // a reply under way is of another place
     this.refs.whatIf.hidden = true;
   }
 
