@@ -247,7 +247,7 @@ def test_more_rounds_than_a_run_can_have_are_refused() -> None:
     ("data", "message"),
     [
         (b"", "trace must be JSON text or gzip of it, got an empty file"),
-        (gzip.compress(b""), "trace must be JSON text or gzip of it, got an empty file"),
+        (gzip.compress(b"", mtime=0), "trace must be JSON text or gzip of it, got an empty file"),
         (b"not json", "trace must be JSON text or gzip of it, got Expecting value"),
         (b"\xff\xfe", "trace must be JSON text or gzip of it, got 'utf-8' codec can't decode"),
         (b"[" * 100_000, "trace must be JSON text or gzip of it, got maximum recursion"),
@@ -259,7 +259,7 @@ def test_more_rounds_than_a_run_can_have_are_refused() -> None:
         (b"null", 'trace must be an object with "format"'),
         (b"\x1f\x8bgarbage", "trace must be a whole gzip file, got "),
         (
-            gzip.compress(b"{}" * 999)[:-9],
+            gzip.compress(b"{}" * 999, mtime=0)[:-9],
             "trace must be a whole gzip file, got Compressed file ended",
         ),
     ],
