@@ -87,7 +87,7 @@ def test_outside_packages_stay_in_their_place(path: Path) -> None:
         for package, places in ALLOWED.items():
             if name == package or name.startswith(f"{package}."):
                 rule = f"{package} is allowed in {', '.join(places)} only"
-                assert part(path) in places, f"{rule} (plotly.js: figures/plotly_script.py)"
+                assert part(path) in places, rule
 
 
 @pytest.mark.parametrize("path", FILES, ids=ids)

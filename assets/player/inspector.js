@@ -1,15 +1,15 @@
 // One round: its draft tree, what the drafter did, p against q at the selected token, its timeline.
 // Knows a round and a node; draws each chart only when what it shows has changed.
 
+import { heading, withoutHeading } from "./bars_heading.js";
 import { Chart } from "./charts.js";
 import { EXTRA, ROOT } from "./cursor.js";
 import { element, setText } from "./dom.js";
 import { probability } from "./probability.js";
 import { Remarks } from "./remarks.js";
+import { ringAround } from "./ring.js";
 import { tokenLabel } from "./tooltip.js";
 import { VerdictTable } from "./verdict_table.js";
-
-const RING = 9; // pixels; the labels of a node keep clear of it (specviz/figures/tree.py)
 
 export class Inspector {
   constructor(refs, theme, { glossary, onSelect }) {
@@ -49,7 +49,7 @@ export class Inspector {
     if (isNewRound) this.remarks.draw(trace, round.remarks);
     const isTreeDue = isNewRound || this.tree.isStale;
     const figure = isTreeDue ? round.treeFigure : this.tree.figure;
-    const ring = this.ring(figure, node);
+    const ring = ringAround(figure, node, this.theme.selectColour);
     if (isTreeDue) this.drawTree(figure, `Round ${index + 1} · ${round.counts}`, ring, isRunning);
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
@@ -79,21 +79,6 @@ export class Inspector {
     if (ring && this.tree.isScrolling) this.tree.box.parentElement.scrollLeft = this.tree.pixelAt(ring.xanchor) - this.tree.width * 0.6;
   }
 
-  // A ring around the selected node, found by the customdata of its marker.
-  ring({ data }, node) {
-    for (const { customdata, x, y, mode } of data) {
-      const at = mode === "markers" ? (customdata ?? []).indexOf(node) : -1;
-      if (at >= 0) return [this.ringAt(x[at], y[at])];
-    }
-    return [];
-  }
-
-  ringAt(x, y) {
-    const size = { xsizemode: "pixel", ysizemode: "pixel", x0: -RING, x1: RING, y0: -RING, y1: RING };
-    const line = { width: 2, color: this.theme.selectColour };
-    return { type: "circle", ...size, xanchor: x, yanchor: y, line };
-  }
-
   drawTable(trace, round, node) {
     this.table.draw(trace, round, node);
     const notes = pointMassNotes(round);
@@ -107,23 +92,13 @@ export class Inspector {
     const figure = round.barsFigure(node);
     if (figure) this.bars.draw(withoutHeading(figure), isLazy);
     else this.bars.clear();
-    setText(this.refs.barsNote, figure ? heading(figure) : "");
+    setText(this.refs.barsNote, heading(figure));
     const title = this.refs.barsTitle;
     title.replaceChildren(
       element("b", "", tokenLabel(trace.text(round.tokenId(node)))),
       ` · ${verdictSentence(round, node, trace.isGreedy)}`,
     );
   }
-}
-
-// A chart cannot wrap its heading (its first annotation), so the page shows it above the chart.
-function heading({ layout }) {
-  return layout.annotations[0].text;
-}
-
-function withoutHeading({ data, layout }) {
-  const annotations = layout.annotations.slice(1);
-  return { data, layout: { ...layout, annotations, margin: { ...layout.margin, t: 26 } } };
 }
 
 // What q says where the rule takes every guess as certain.

@@ -5,8 +5,7 @@ import { EXTRA } from "./cursor.js";
 import { element } from "./dom.js";
 import { probability } from "./probability.js";
 import { tokenLabel } from "./tooltip.js";
-
-const MARKS = { accepted: "●", rejected: "✕", recovered: "◆", bonus: "★", first: "◆" };
+import { drawnProbability, outcomeOf, verdictHead, verdictRow } from "./verdict_row.js";
 
 export class VerdictTable {
   constructor(table, { onSelect }) {
@@ -29,37 +28,18 @@ export class VerdictTable {
   }
 
   draw(trace, round, node) {
-    const raw = trace.isGreedy ? "raw " : "";
-    const rule = round.isTypical ? "p enough?" : "accept if u <";
-    const head = element("tr");
-    for (const name of ["examined", `${raw}p`, `${raw}q`, rule, "u", "verdict"]) head.append(element("th", "", name));
     this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
     this.rows.get(node)?.classList.add("is-selected");
     const [top, body] = [element("thead"), element("tbody")];
-    top.append(head);
+    top.append(verdictHead(trace.isGreedy, round.isTypical ? "p enough?" : "accept if u <"));
     body.append(...this.rows.values());
     this.table.replaceChildren(top, body);
   }
 }
 
 function row(trace, round, stop) {
-  const made = element("tr");
-  made.dataset.node = String(stop);
-  const outcome = stop === EXTRA ? round.extraKind : round.outcomes[stop];
-  const text = trace.text(round.tokenId(stop));
-  made.append(element("td", "token-text", tokenLabel(text)));
-  for (const value of stop === EXTRA ? [drawn(round), "", "", ""] : numbers(round, stop, trace.isGreedy)) {
-    made.append(element("td", "number", value));
-  }
-  const verdict = element("td", `verdict ${outcome}`);
-  verdict.append(element("i", "", MARKS[outcome]), ` ${outcome}`);
-  made.append(verdict);
-  return made;
-}
-
-// The extra token was not examined but drawn: r is what p has beyond q, scaled to sum to 1.
-function drawn({ extra, isTypical }) {
-  return `${extra.kind === "recovered" && !isTypical ? "r" : "p"} ${probability(extra.prob)}`;
+  const values = stop === EXTRA ? [drawnProbability(round), "", "", ""] : numbers(round, stop, trace.isGreedy);
+  return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop));
 }
 
 function numbers(round, stop, isGreedy) {

@@ -16,19 +16,31 @@ PREFIX = "specviz/"  # of the bare names
 _SPECIFIER = re.compile(r'(\b(?:from|import)\s*\(?\s*)"(\.{1,2}/[^"]+)"')
 
 
-def module_map(folder: Path, entry: str) -> dict[str, str]:
-    """Bare name -> data: address, for the module `entry` of `folder` and all that it imports."""
+def module_sources(folder: Path, entry: str) -> dict[str, str]:
+    """Path in `folder` -> text, for the module `entry` and all that it imports."""
     sources: dict[str, str] = {}
     waiting = [entry]
     while waiting:
         name = waiting.pop()
-        if name in sources:
-            continue
-        text = (folder / name).read_text(encoding="utf-8")
-        imported = {given: _within(folder, name, given) for _, given in _SPECIFIER.findall(text)}
-        sources[name] = _SPECIFIER.sub(partial(_bare, imported), text)
-        waiting += imported.values()
-    return {f"{PREFIX}{name}": _address(text) for name, text in sorted(sources.items())}
+        if name not in sources:
+            sources[name] = (folder / name).read_text(encoding="utf-8")
+            waiting += _imported(folder, name, sources[name]).values()
+    return dict(sorted(sources.items()))
+
+
+def module_map(folder: Path, entry: str) -> dict[str, str]:
+    """Bare name -> data: address, for the module `entry` of `folder` and all that it imports."""
+    return {
+        f"{PREFIX}{name}": _address(
+            _SPECIFIER.sub(partial(_bare, _imported(folder, name, text)), text)
+        )
+        for name, text in module_sources(folder, entry).items()
+    }
+
+
+def _imported(folder: Path, name: str, text: str) -> dict[str, str]:
+    """Relative specifier -> path in `folder`, of each module that `text` imports."""
+    return {given: _within(folder, name, given) for _, given in _SPECIFIER.findall(text)}
 
 
 def _within(folder: Path, importer: str, specifier: str) -> str:

@@ -16,11 +16,11 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from specviz.figures.plotly_script import plotly_script
 from specviz.settings import Settings
 from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
-from specviz.ui.page_files import ASSETS, PLAYER, STYLES
+from specviz.ui.inlined_modules import module_sources
+from specviz.ui.page_files import ASSETS, PLAYER, PLOTLY, STYLES
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
@@ -29,8 +29,10 @@ MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
 THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
+_LINKS = [("stylesheet", f"{name}.css") for name in STYLES]
+_LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]  # all at once
 HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
-    f'<link rel="stylesheet" href="specviz/player/{name}.css">' for name in STYLES
+    f'<link rel="{relation}" href="specviz/player/{file}">' for relation, file in _LINKS
 )
 
 
@@ -79,7 +81,7 @@ def routes() -> list[BaseRoute]:
     return [
         Mount("/specviz/player", _FreshFiles(directory=PLAYER)),
         Route("/specviz/prompts.json", _file(ASSETS / "prompts.json")),
-        Route("/specviz/plotly.min.js", _file(plotly_script())),
+        Route("/specviz/plotly.min.js", _file(PLOTLY)),
         Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
     ]
 

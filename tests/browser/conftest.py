@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 sys.path.insert(0, str(Path(__file__).parent))
 
 from app_server import ROOT, serve  # noqa: E402
+from contexts import Contexts  # noqa: E402
 from race_driver import RaceDriver  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -55,17 +56,21 @@ def random_url(random_log: Path) -> Iterator[str]:
     yield from serve(["tests/browser/random_app.py"], random_log)
 
 
+@pytest.fixture(scope="session")
+def contexts(browser: Browser) -> Contexts:
+    return Contexts(browser)
+
+
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., RaceDriver]]:
-    """Open a page in a context of its own; at the end nothing may have complained.
+def open_page(contexts: Contexts) -> Iterator[Callable[..., RaceDriver]]:
+    """Open a page as a visitor of its own; at the end nothing may have complained.
 
     Every page is checked for console errors, exceptions and requests to other servers.
     """
     drivers: list[RaceDriver] = []
 
     def open_one(url: str, query: str = "", **options: object) -> RaceDriver:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)  # type: ignore[arg-type]
-        driver = RaceDriver(context, url)
+        driver = RaceDriver(contexts.take(**options), url)
         drivers.append(driver)
         driver.go(query)
         return driver
@@ -74,5 +79,5 @@ def open_page(browser: Browser) -> Iterator[Callable[..., RaceDriver]]:
     drivers_left = [driver for driver in drivers if not driver.may_complain]
     complaints = [complaint for driver in drivers_left for complaint in driver.complaints]
     for driver in drivers:
-        driver.context.close()
+        contexts.give_back(driver)
     assert complaints == []

@@ -11,6 +11,9 @@ from race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
+# What a page could not order by its form, sent all the same.
+START = 'specviz.transport.start("join", { form: { ...specviz.form.order, CHANGE } })'
+
 BAD_FIELDS = [
     ("prompt", "", "Prompt"),
     ("prompt", "   \n ", "Prompt"),
@@ -25,11 +28,6 @@ BAD_FIELDS = [
     ("maxNewTokens", "0", "New tokens"),
     ("maxNewTokens", "5000", "New tokens"),
 ]
-
-
-@pytest.fixture(scope="module")
-def _shared() -> dict[str, RaceDriver]:
-    return {}
 
 
 def one_sentence(tab: RaceDriver) -> str:
@@ -132,7 +130,7 @@ def test_models_that_are_none_are_named(app_url: str, open_page: Open, tmp_path:
 
 def test_an_unknown_method_is_refused_by_the_server_too(app_url: str, open_page: Open) -> None:
     tab = open_page(app_url, "?task=code&tokens=8")
-    tab.evaluate("specviz.transport.start({...specviz.form.order, method: 'magic'})")
+    tab.evaluate(START.replace("CHANGE", "method: 'magic'"))
     tab.until("document.querySelector('.error:not([hidden])') !== null", 20)
     assert "Method must be one of" in one_sentence(tab)
 
@@ -146,7 +144,7 @@ def test_odd_text_runs_or_is_refused_in_one_sentence(
     app_url: str, open_page: Open, text: str
 ) -> None:
     tab = open_page(app_url, "?tokens=8")
-    tab.evaluate(f"specviz.transport.start({{...specviz.form.order, prompt: {text}}})")
+    tab.evaluate(START.replace("CHANGE", f"prompt: {text}"))
     tab.until("!specviz.transport.isBusy", 60)
     tab.settle()
     assert len(tab.errors) == 1 or tab.rounds > 0

@@ -1,63 +1,20 @@
-"""The player alone, over random races: nothing lost, quick, linked, inert to hostile text."""
+"""The player alone, over random races: nothing lost, linked, inert to hostile text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from statistics import median
 
 from race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
-WATCH_END = """
-(() => {
-  const { page } = specviz, draw = page.drawCharts.bind(page);
-  page.drawCharts = () => {
-    draw();
-    if (page.trace.ending) window.endDrawn ??= (performance.timeOrigin + performance.now()) / 1000;
-  };
-})()
-"""
 
-
-def test_a_race_of_200_rounds_loses_none_and_is_drawn_at_once(
-    random_url: str, random_log: Path, open_page: Open
-) -> None:
+def test_a_race_of_200_rounds_loses_none(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url, "?tokens=200&seed=7&temperature=0.7")
-    tab.evaluate(WATCH_END)
     tab.race()
     indices = tab.evaluate("specviz.page.trace.rounds.map((round) => round.record.i)")
     assert indices == list(range(200))
-    tab.until("window.endDrawn !== undefined", 5)
-    ended = float(random_log.read_text().rsplit("ended ", 1)[1].split()[0])
-    assert 0 < tab.evaluate("window.endDrawn") - ended <= 0.3
     assert "round 200 of 200" in tab.text("moment")
-
-
-def test_lost_batches_are_fetched_again(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=60&seed=3&temperature=0.7")
-    tab.evaluate(
-        "(() => { const take = specviz.transport.take.bind(specviz.transport); let n = 0;"
-        "specviz.transport.take = (batch) => { n += 1; if (n % 3) take(batch); };"
-        "})()"
-    )
-    tab.race()
-    assert tab.evaluate("specviz.page.trace.rounds.map((r) => r.record.i)") == list(range(60))
-
-
-def test_scrubbing_a_tree_of_32_nodes_redraws_quickly(random_url: str, open_page: Open) -> None:
-    tab = open_page(
-        random_url, "?tokens=40&seed=5&temperature=0.7&method=draft-tree&k=4&branching=3%2C2%2C2"
-    )
-    tab.race()
-    assert tab.evaluate("specviz.page.trace.rounds[0].outcomes.length") >= 32
-    tab.ref("strip").scroll_into_view_if_needed()  # charts out of sight are not drawn
-    tab.evaluate("window.scrollTo(0, document.querySelector('.tree-card').offsetTop - 200)")
-    tab.until("specviz.page.inspector.tree.isSeen && specviz.page.inspector.bars.isSeen", 5)
-    script = "specviz.page.trace.rounds.map((_, at) => specviz.page.timeDraw(at))"
-    passes = [tab.evaluate(script) for _ in range(3)]  # the best: others may use the machine too
-    assert min(map(median, passes)) <= 50, [median(each) for each in passes]
 
 
 def test_scrubbing_asks_the_server_nothing(random_url: str, open_page: Open) -> None:

@@ -148,6 +148,8 @@ def found(rule: Callable[[Round, int], bool]) -> list[tuple[int, int]]:
 def tie(each: Round, node: int) -> bool:
     v = each.verdicts[node]
     assert v.uniform_draw is not None
+    if v.compared_prob >= v.draft_prob:
+        return False  # accepted whatever the draw is
     return abs(v.uniform_draw - v.compared_prob / v.draft_prob) < 0.05
 
 

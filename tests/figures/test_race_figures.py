@@ -6,7 +6,6 @@ import pytest
 
 from specviz.figures.accepted import accepted_figure
 from specviz.figures.depth import depth_figure
-from specviz.figures.plotly_script import plotly_script
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
 from specviz.metrics import DepthAcceptance, SpeedupPoint, TheoryBand, meter
@@ -86,7 +85,3 @@ def test_the_labels_of_the_speedup_stand_outside_the_plot(speedup: float) -> Non
     theory, baseline = speedup_figure(points, TheoryBand(0.9, 1.2, 1.5))["layout"]["annotations"]
     assert theory["yref"] == "paper" and theory["y"] == 1 and theory["yanchor"] == "bottom"
     assert baseline["x"] == 80 and baseline["xanchor"] == "left" and baseline["xshift"] > 5
-
-
-def test_plotly_js_comes_with_the_package() -> None:
-    assert plotly_script().stat().st_size > 1_000_000

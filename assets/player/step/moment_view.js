@@ -1,11 +1,13 @@
 // The views of one moment: tree, walk, laws, residual, mask, cache. Draws each chart only when what
 // it shows has changed. Knows the step cursor's round and moment; decides nothing.
 
+import { heading, withoutHeading } from "../bars_heading.js";
 import { Chart } from "../charts.js";
 import { EXTRA, ROOT } from "../cursor.js";
 import { element, setText } from "../dom.js";
 import { verdictSentence } from "../inspector.js";
 import { Remarks } from "../remarks.js";
+import { ringAround } from "../ring.js";
 import { tokenLabel } from "../tooltip.js";
 import { CacheStrip } from "./cache_strip.js";
 import { thoughtMoments } from "./counterfactual.js";
@@ -13,8 +15,6 @@ import { lawNumbers } from "./law_numbers.js";
 import { stageOf } from "./moments.js";
 import { residualNote, StepTable } from "./step_table.js";
 import { treeAt } from "./tree_moment.js";
-
-const RING = 11; // pixels
 
 export class MomentView {
   constructor(refs, theme, { onSelect, glossary }) {
@@ -47,21 +47,22 @@ export class MomentView {
     return true;
   }
 
-  // `thought` is the round as it would have been with another draw, or null.
+  // True while the charts below the tree are left for the next frame: they come when the cursor rests,
+  // so that stepping and dragging stay smooth. `thought` is the round as it would have been with
+  // another draw, or null.
   draw(trace, cursor, thought) {
     const { current: round, moments, at, moment } = cursor;
     const node = cursor.node ?? standing(moments, at);
-    this.isJudged = node !== null && stageOf(round, moments, at, node) === "judged";
+    const isJudged = node !== null && stageOf(round, moments, at, node) === "judged";
     this.drawTree(thought ?? round, cursor, node);
-    if (this.isNew("mask", cursor.round)) {
-      this.mask.draw(round.maskFigure);
-      this.remarks.draw(trace, round.remarks);
-    }
     if (thought) this.drawThought(trace, thought, node);
     else this.table.draw(trace, round, moments, at);
     this.drawNotes(round, moment);
-    this.drawLaws(trace, round, cursor.round, node);
+    this.drawTitle(trace, round, node, isJudged);
     this.cache.draw(trace, round, moment, cursor.node);
+    if (this.isNew("place", `${cursor.round} ${at} ${node}`)) return true;
+    this.drawCharts(trace, round, cursor.round, node);
+    return false;
   }
 
   // The whole walk at once: a thought has no moments of its own.
@@ -77,17 +78,7 @@ export class MomentView {
     setText(this.refs.stepTreeTitle, `Draft tree · ${words}`);
     if (!this.isNew("tree", `${cursor.round} ${roles} ${cursor.node ?? node}`)) return;
     const { data, layout } = treeAt(round.treeFigure, role);
-    this.tree.draw({ data, layout: { ...layout, shapes: this.ring(data, cursor.node ?? node) } });
-  }
-
-  ring(data, node) {
-    for (const { customdata, x, y, mode } of data) {
-      const at = mode === "markers" ? (customdata ?? []).indexOf(node) : -1;
-      if (at < 0) continue;
-      const size = { xsizemode: "pixel", ysizemode: "pixel", x0: -RING, x1: RING, y0: -RING, y1: RING };
-      return [{ type: "circle", ...size, xanchor: x[at], yanchor: y[at], line: { width: 2, color: this.theme.selectColour } }];
-    }
-    return [];
+    this.tree.draw({ data, layout: { ...layout, shapes: ringAround({ data }, cursor.node ?? node, this.theme.selectColour) } });
   }
 
   drawNotes(round, { node }) {
@@ -100,21 +91,30 @@ export class MomentView {
     setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: the walk did not come that way`);
   }
 
-  drawLaws(trace, round, index, node) {
-    const { refs } = this;
-    if (!this.isNew("laws", `${index} ${node} ${this.isJudged}`)) return;
-    const figure = node === null ? null : round.barsFigure(node);
-    const isOther = this.isNew("bars", `${index} ${node}`); // judged or not, the laws are the same
-    if (!figure) this.bars.clear();
-    else if (isOther) this.bars.draw(withoutHeading(figure));
-    setText(refs.stepBarsNote, figure?.layout.annotations[0].text ?? "");
-    refs.stepBarsTitle.replaceChildren(
-      ...(node === null ? ["Target p against draft q"] : [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${this.isJudged ? verdictSentence(round, node, trace.isGreedy) : "drafted, not judged yet"}`]),
-    );
+  drawTitle(trace, round, node, isJudged) {
+    if (!this.isNew("title", `${round.record.i} ${node} ${isJudged}`)) return;
+    const sentence = isJudged ? verdictSentence(round, node, trace.isGreedy) : "drafted, not judged yet";
+    const named = () => [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${sentence}`];
+    this.refs.stepBarsTitle.replaceChildren(...(node === null ? ["Target p against draft q"] : named()));
+  }
+
+  drawCharts(trace, round, index, node) {
+    if (this.isNew("mask", index)) {
+      this.mask.draw(round.maskFigure);
+      this.remarks.draw(trace, round.remarks);
+    }
+    if (this.isNew("bars", `${index} ${node}`)) this.drawBars(node === null ? null : round.barsFigure(node));
     const parent = round.parentOf(node);
-    if (this.isNew("residual", `${index} ${parent}`)) this.drawResidual(round, parent);
+    if (!this.isNew("residual", `${index} ${parent}`)) return;
+    this.drawResidual(round, parent);
     const position = round.record.positions.find((each) => each.parent === parent);
-    refs.stepNumbers.replaceChildren(...lawNumbers(position));
+    this.refs.stepNumbers.replaceChildren(...lawNumbers(position));
+  }
+
+  drawBars(figure) {
+    if (figure) this.bars.draw(withoutHeading(figure));
+    else this.bars.clear();
+    setText(this.refs.stepBarsNote, heading(figure));
   }
 
   drawResidual(round, parent) {
@@ -139,7 +139,7 @@ function standing(moments, at) {
 function roleAt(round, { moments, at }, node) {
   if (round.isThought) return node === EXTRA ? "absent" : round.outcomes[node];
   const stage = stageOf(round, moments, at, node);
-  if (stage !== "judged") return stage === "drafted" ? "unreached" : stage;
+  if (stage !== "judged") return stage === "absent" ? stage : "unreached";
   if (node !== EXTRA) return round.outcomes[node];
   return round.extraKind === "bonus" ? "bonus" : "recovered";
 }
@@ -160,8 +160,4 @@ function treeWords({ phase, level, node }, round) {
     resample: round.extraKind === "bonus" ? "a leaf was reached: the target adds a bonus token" : "all failed here: the target draws the recovered token",
     commit: round.counts,
   }[phase];
-}
-
-function withoutHeading({ data, layout }) {
-  return { data, layout: { ...layout, annotations: layout.annotations.slice(1), margin: { ...layout.margin, t: 26 } } };
 }

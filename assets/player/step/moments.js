@@ -31,7 +31,8 @@ export function momentsOf(round) {
   return moments;
 }
 
-// Where a node of the round stands at a moment: absent, drafted, judged (its outcome then shows).
+// Where a node of the round stands at a moment: absent, drafted, verified (the target has seen it),
+// judged (its outcome then shows).
 export function stageOf(round, moments, at, node) {
   const { phase, level } = moments[at];
   if (phase === "draft" && node !== EXTRA) {
@@ -39,6 +40,6 @@ export function stageOf(round, moments, at, node) {
   }
   const own = moments.findIndex((each) => each.node === node && each.phase !== "draft");
   if (node === EXTRA) return own >= 0 && own <= at ? "judged" : "absent";
-  if (own >= 0) return own <= at ? "judged" : "drafted";
-  return phase === "resample" || phase === "commit" ? "judged" : "drafted"; // never examined
+  if (own >= 0) return own <= at ? "judged" : "verified";
+  return phase === "resample" || phase === "commit" ? "judged" : "verified"; // never examined
 }

@@ -143,8 +143,8 @@ export class StepPage {
     this.drawText(round);
     this.stops.draw(trace);
     this.server?.draw(trace, cursor, this);
-    this.view.draw(trace, cursor, this.server?.thought ?? null);
     this.comparison.draw(trace, this.text);
+    if (this.view.draw(trace, cursor, this.server?.thought ?? null)) this.frame.ask();
   }
 
   drawTransport(round) {

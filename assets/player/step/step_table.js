@@ -5,9 +5,8 @@ import { EXTRA } from "../cursor.js";
 import { element } from "../dom.js";
 import { probability } from "../probability.js";
 import { tokenLabel } from "../tooltip.js";
+import { drawnProbability, outcomeOf, verdictHead, verdictRow } from "../verdict_row.js";
 import { stageOf } from "./moments.js";
-
-const MARKS = { accepted: "●", rejected: "✕", recovered: "◆", bonus: "★", first: "◆" };
 
 export class StepTable {
   constructor(table, { onSelect }) {
@@ -23,48 +22,39 @@ export class StepTable {
   }
 
   draw(trace, round, moments, at) {
-    const head = element("tr");
-    const raw = trace.isGreedy ? "raw " : "";
-    const rule = round.isPointMass ? "p/1" : "p/q"; // for its rule every guess was certain
-    for (const name of ["examined", `${raw}p`, `${raw}q`, rule, "u", "verdict"]) head.append(element("th", "", name));
     const [top, body] = [element("thead"), element("tbody")];
-    top.append(head);
+    top.append(verdictHead(trace.isGreedy, round.isPointMass ? "p/1" : "p/q")); // a certain guess has q = 1
     body.append(...round.stops.map((stop) => row(trace, round, stop, stageOf(round, moments, at, stop))));
     body.querySelector(`[data-node="${moments[at].node}"]`)?.classList.add("is-selected");
     this.table.replaceChildren(top, body);
   }
 }
 
+// Nothing shows before it is known: a token when it is drafted, p when the target has seen it, u when
+// it is compared.
 function row(trace, round, stop, stage) {
-  const made = element("tr", stage === "judged" ? "" : "is-later");
-  made.dataset.node = String(stop);
   const isKnown = stage === "judged";
-  const text = stop === EXTRA && !isKnown ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
-  made.append(element("td", "token-text", text));
-  const cells = stop === EXTRA ? drawn(round, isKnown) : numbers(trace, round, stop);
-  for (const value of cells) made.append(element("td", "number", value));
-  const outcome = stop === EXTRA ? round.extraKind : round.outcomes[stop];
-  const verdict = element("td", `verdict ${isKnown ? outcome : ""}`);
-  if (isKnown) verdict.append(element("i", "", MARKS[outcome]), ` ${outcome}`);
-  made.append(verdict);
+  const text = stage === "absent" ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
+  const extra = [isKnown ? drawnProbability(round) : "", "", "", ""];
+  const values = stop === EXTRA ? extra : numbers(trace, round, stop, stage);
+  const made = verdictRow(stop, text, values, isKnown ? outcomeOf(round, stop) : "");
+  made.classList.toggle("is-later", !isKnown);
   return made;
 }
 
-// The extra token was not examined but drawn: from the residual (r) or from p itself.
-function drawn({ extra, isTypical }, isKnown) {
-  const law = extra.kind === "recovered" && !isTypical ? "r" : "p";
-  return [isKnown ? `${law} ${probability(extra.prob)}` : "", "", "", ""];
-}
-
-function numbers(trace, round, stop) {
-  const verdict = round.verdict(stop);
-  const { p, accept, u, raw_p } = verdict;
-  if (round.isTypical) return [probability(p), "–", accept > 0 ? "enough" : "too low", "–"];
-  if (trace.isGreedy) return [probability(raw_p), probability(round.shownQ(stop, true)), accept > 0 ? "1" : "0", "–"];
-  const compared = verdict.residual ?? p;
+// p, q, what the rule compares with u, and u.
+function numbers(trace, round, stop, stage) {
+  if (stage === "absent") return ["", "", "", ""];
+  const { residual, p, q, accept, u, raw_p } = round.verdict(stop);
+  const drafted = probability(round.shownQ(stop, trace.isGreedy));
+  if (stage === "drafted") return ["", drafted, "", ""];
+  const isJudged = stage === "judged";
+  if (round.isTypical) return [probability(p), "–", isJudged ? (accept > 0 ? "enough" : "too low") : "", "–"];
+  if (trace.isGreedy) return [probability(raw_p), drafted, isJudged ? (accept > 0 ? "1" : "0") : "", "–"];
+  if (!isJudged) return [probability(p), drafted, "", ""];
+  const compared = residual ?? p;
   const star = round.followsRejection(stop) ? "*" : "";
-  const drawn = u === null ? "unseen" : probability(u);
-  return [`${probability(compared)}${star}`, probability(round.shownQ(stop, false)), ratio(compared / verdict.q), drawn];
+  return [`${probability(compared)}${star}`, drafted, ratio(compared / q), u === null ? "unseen" : probability(u)];
 }
 
 function ratio(value) {
