@@ -1,4 +1,4 @@
-# make run | test | lint | typecheck | models CORPUS=DIR
+# make run | test | slow | lint | typecheck | models CORPUS=DIR
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
 HOST ?= 127.0.0.1
@@ -6,7 +6,7 @@ PORT ?= 7860
 MINUTES ?= 220
 BIN := .venv/bin
 
-.PHONY: setup setup-dev browser run test lint typecheck format models lossy traces
+.PHONY: setup setup-dev browser run test slow lint typecheck format models lossy traces
 
 setup: .venv/run.stamp
 setup-dev: .venv/dev.stamp
@@ -31,7 +31,11 @@ run: setup
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 test: setup-dev browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# what takes long, or measures time and must be alone on the machine
+slow: setup-dev browser
+	$(BIN)/python -m pytest -m slow -s
 
 lint: setup-dev
 	$(BIN)/ruff check .

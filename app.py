@@ -3,8 +3,6 @@
 Knows nothing else.
 """
 
-import threading
-
 from specviz.settings import Settings
 from specviz.ui.page import build_page, launch_options
 from specviz.ui.preload import preload
@@ -12,5 +10,5 @@ from specviz.ui.preload import preload
 demo = build_page()
 
 if __name__ == "__main__":
-    threading.Thread(target=preload, daemon=True).start()
+    preload()
     demo.launch(**launch_options(Settings.from_environment()))

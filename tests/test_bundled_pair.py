@@ -21,9 +21,13 @@ from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, ProposalKind
 from tests.decoding.events import tokens_of
 
-PROMPTS_PER_TASK = 10
 LENGTH = 16  # tokens per prompt: hundreds of rounds of every method nevertheless
-PROMPTS = [(task, number) for task in TASKS for number in range(1, PROMPTS_PER_TASK + 1)]
+PROMPTS = [(task, number) for number in range(1, 11) for task in TASKS]  # all that are held out
+MANY = pytest.mark.parametrize(
+    "prompts",
+    [PROMPTS[:15], pytest.param(PROMPTS, marks=pytest.mark.slow)],
+    ids=["on 15 held-out prompts", "on 50 held-out prompts"],
+)
 
 
 WITH_DRAFT = frozenset({Need.DRAFT})
@@ -46,12 +50,13 @@ def baseline(task, number):
     return tokens_of(autoregressive.decode(loaded().target, ids, config, loaded().codec.eos_ids))
 
 
-def differences(decode):
-    return [prompt for prompt in PROMPTS if decode(*prompt) != baseline(*prompt)]
+def differences(decode, prompts):
+    return [prompt for prompt in prompts if decode(*prompt) != baseline(*prompt)]
 
 
+@MANY
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
-def test_greedy_text_equals_the_baseline_on_50_held_out_prompts(method):
+def test_greedy_text_equals_the_baseline(method, prompts):
     config = DecodingConfig(
         method=method.name,
         branching=method.default_branching,
@@ -66,20 +71,25 @@ def test_greedy_text_equals_the_baseline_on_50_held_out_prompts(method):
         ends = loaded().codec.eos_ids
         return tokens_of(speculative.decode(setup.target, make_drafter(setup), ids, config, ends))
 
-    assert differences(speculate) == []
+    assert differences(speculate, prompts) == []
 
 
-def test_the_baseline_equals_generate_of_transformers_on_50_held_out_prompts():
+@MANY
+def test_the_baseline_equals_generate_of_transformers(prompts):
     peer = LibraryPeer(pair_named("bundled"), "cpu", "float32")
-    assert differences(lambda task, number: peer.generate(prompt_ids(task, number), LENGTH)) == []
+
+    def generate(task, number):
+        return peer.generate(prompt_ids(task, number), LENGTH)
+
+    assert differences(generate, prompts) == []
 
 
 @pytest.mark.parametrize(
     "temperature, top_p, kind",
     [
-        (0.7, 1.0, ProposalKind.IID),
+        pytest.param(0.7, 1.0, ProposalKind.IID, marks=pytest.mark.slow),
         (1.0, 1.0, ProposalKind.WITHOUT_REPLACEMENT),
-        (1.0, 0.9, ProposalKind.DETERMINISTIC),
+        pytest.param(1.0, 0.9, ProposalKind.DETERMINISTIC, marks=pytest.mark.slow),
     ],
 )
 def test_total_variation_is_at_its_noise_floor(temperature, top_p, kind):

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from app_server import ROOT, serve  # noqa: E402
-from contexts import Contexts  # noqa: E402
+from contexts import SIZE, Contexts  # noqa: E402
 from race_driver import RaceDriver  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -81,3 +81,26 @@ def open_page(contexts: Contexts) -> Iterator[Callable[..., RaceDriver]]:
     for driver in drivers:
         contexts.give_back(driver)
     assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def one_page(contexts: Contexts, random_url: str) -> Iterator[RaceDriver]:
+    """One page over random races for a whole module: opening one takes the most time."""
+    driver = RaceDriver(contexts.take(), random_url)
+    driver.go()
+    yield driver
+    contexts.give_back(driver)
+
+
+@pytest.fixture
+def turn_page(one_page: RaceDriver) -> Iterator[Callable[..., RaceDriver]]:
+    """The page that is open already, in another setting and size."""
+    one_page.complaints.clear()  # what another test found is its own failure
+
+    def turn(_: str, query: str = "", viewport: ViewportSize = SIZE) -> RaceDriver:
+        one_page.page.set_viewport_size(viewport)
+        one_page.turn(query)
+        return one_page
+
+    yield turn
+    assert one_page.complaints == []

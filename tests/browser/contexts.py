@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Browser, BrowserContext, ViewportSize
 from race_driver import RaceDriver
 
-SIZE = {"width": 1280, "height": 900}
+SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 
 class Contexts:
@@ -27,7 +27,8 @@ class Contexts:
         return context
 
     def give_back(self, driver: RaceDriver) -> None:
-        session = driver.context.new_cdp_session(driver.page)
+        page = next(iter(driver.context.pages), None) or driver.context.new_page()
+        session = driver.context.new_cdp_session(page)
         stored = {"origin": driver.url.rstrip("/"), "storageTypes": "local_storage,indexeddb"}
         session.send("Storage.clearDataForOrigin", stored)
         for page in driver.context.pages:

@@ -32,8 +32,8 @@ COLLISIONS = """(ref) => {
 }"""
 
 
-def race(open_page: Open, url: str, query: str, size: dict[str, int]) -> RaceDriver:
-    tab = open_page(url, query, viewport=size)
+def race(turn_page: Open, url: str, query: str, size: dict[str, int]) -> RaceDriver:
+    tab = turn_page(url, query, viewport=size)
     tab.race()
     return tab
 
@@ -46,10 +46,10 @@ def show(tab: RaceDriver, ref: str) -> None:
 
 
 def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
     query = f"?tokens=30&seed=4&temperature=0.7&method={LOOKUP.name}"
-    tab = race(open_page, random_url, query, WIDE)
+    tab = race(turn_page, random_url, query, WIDE)
     find = "specviz.page.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
     tab.evaluate(f"specviz.page.cursor.select({find})")
     drafted = "specviz.page.trace.rounds[specviz.page.cursor.round].outcomes.length"
@@ -61,17 +61,17 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
     assert len(chips) > 1 and all(chips)
 
 
-def test_a_drafter_that_says_nothing_has_no_strip(random_url: str, open_page: Open) -> None:
-    tab = race(open_page, random_url, "?tokens=6&seed=4&temperature=0.7", WIDE)
+def test_a_drafter_that_says_nothing_has_no_strip(random_url: str, turn_page: Open) -> None:
+    tab = race(turn_page, random_url, "?tokens=6&seed=4&temperature=0.7", WIDE)
     assert not tab.ref("remarks").is_visible()
     remarks = "specviz.page.inspector.remarks"
     tab.evaluate(f"({remarks}.draw(specviz.page.trace, [['words']]), {remarks}.draw(null, []))")
     assert tab.ref("remarks").evaluate("(box) => box.childElementCount") == 0
 
 
-def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, open_page: Open) -> None:
+def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_page: Open) -> None:
     query = f"?tokens=30&seed=4&temperature=0.7&method={LOOKUP.name}"
-    tab = race(open_page, random_url, query, WIDE)
+    tab = race(turn_page, random_url, query, WIDE)
     tab.evaluate(
         "for (const { record } of specviz.page.trace.rounds) {"
         " record.kind = 'deterministic'; for (const each of record.positions) each.raw_q = []; }"
@@ -85,8 +85,8 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, open_
     assert "p/q" not in tab.text("barsTitle")
 
 
-def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, open_page: Open) -> None:
-    tab = race(open_page, random_url, "?tokens=4&seed=4&temperature=0.7", WIDE)
+def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, turn_page: Open) -> None:
+    tab = race(turn_page, random_url, "?tokens=4&seed=4&temperature=0.7", WIDE)
     tab.evaluate(
         "(() => { const { inspector, trace } = specviz.page; trace.texts.set(-7, '<img src=x>');"
         "inspector.remarks.draw(trace, [['<b>words</b> ', [-7]]]); })()"
@@ -96,9 +96,9 @@ def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, open_page: Open
 
 
 def test_the_timeline_follows_the_selected_round_and_shows_its_neighbours(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = race(open_page, random_url, "?tokens=12&seed=4&temperature=0.7", WIDE)
+    tab = race(turn_page, random_url, "?tokens=12&seed=4&temperature=0.7", WIDE)
     show(tab, "timelineChart")
     rounds = "specviz.page.inspector.timeline.box.data.flatMap((trace) => trace.customdata)"
     for chosen, neighbours in ((5, {4, 5, 6}), (0, {0, 1}), (11, {10, 11})):
@@ -110,8 +110,8 @@ def test_the_timeline_follows_the_selected_round_and_shows_its_neighbours(
     assert tab.evaluate(shapes) == 0
 
 
-def test_work_beside_the_verification_is_seen_as_such(random_url: str, open_page: Open) -> None:
-    tab = race(open_page, random_url, "?tokens=12&seed=5&temperature=0.7", WIDE)
+def test_work_beside_the_verification_is_seen_as_such(random_url: str, turn_page: Open) -> None:
+    tab = race(turn_page, random_url, "?tokens=12&seed=5&temperature=0.7", WIDE)
     show(tab, "timelineChart")
     tab.evaluate("specviz.page.cursor.select(5)")
     tab.until("specviz.page.inspector.timeline.box.layout.shapes.length === 1", 5)
@@ -122,9 +122,9 @@ def test_work_beside_the_verification_is_seen_as_such(random_url: str, open_page
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("seed", [4, 5])
 def test_labels_of_the_timeline_do_not_collide(
-    random_url: str, open_page: Open, size: dict[str, int], seed: int
+    random_url: str, turn_page: Open, size: dict[str, int], seed: int
 ) -> None:
-    tab = race(open_page, random_url, f"?tokens=9&seed={seed}&temperature=0.7", size)
+    tab = race(turn_page, random_url, f"?tokens=9&seed={seed}&temperature=0.7", size)
     show(tab, "timelineChart")
     for chosen in range(9):
         tab.evaluate(f"specviz.page.cursor.select({chosen})")
@@ -135,18 +135,18 @@ def test_labels_of_the_timeline_do_not_collide(
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("length", [5, 8, 16, 32])
 def test_labels_of_the_depths_do_not_collide(
-    random_url: str, open_page: Open, size: dict[str, int], length: int
+    random_url: str, turn_page: Open, size: dict[str, int], length: int
 ) -> None:
-    tab = race(open_page, random_url, f"?tokens=60&seed=4&temperature=0.7&k={length}", size)
+    tab = race(turn_page, random_url, f"?tokens=60&seed=4&temperature=0.7&k={length}", size)
     show(tab, "depthChart")
     assert tab.page.evaluate(COLLISIONS, "depthChart") == []
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 def test_labels_of_the_speedup_do_not_collide(
-    random_url: str, open_page: Open, size: dict[str, int]
+    random_url: str, turn_page: Open, size: dict[str, int]
 ) -> None:
-    tab = race(open_page, random_url, "?tokens=60&seed=4&temperature=0.7", size)
+    tab = race(turn_page, random_url, "?tokens=60&seed=4&temperature=0.7", size)
     show(tab, "speedupChart")
     assert tab.page.evaluate(COLLISIONS, "speedupChart") == []
 
@@ -160,9 +160,9 @@ SHAPES = ["k=5", "k=16", "k=32"] + [
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_labels_of_a_tree_do_not_collide(
-    random_url: str, open_page: Open, size: dict[str, int], shape: str
+    random_url: str, turn_page: Open, size: dict[str, int], shape: str
 ) -> None:
-    tab = race(open_page, random_url, f"?tokens=6&seed=8&temperature=0.7&{shape}", size)
+    tab = race(turn_page, random_url, f"?tokens=6&seed=8&temperature=0.7&{shape}", size)
     show(tab, "treeChart")
     for chosen in range(6):
         tab.evaluate(f"specviz.page.cursor.select({chosen})")
@@ -171,9 +171,9 @@ def test_labels_of_a_tree_do_not_collide(
 
 
 def test_on_a_small_screen_the_tree_scrolls_to_the_selected_node(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = race(open_page, random_url, "?tokens=6&seed=8&temperature=0.7&k=16", NARROW)
+    tab = race(turn_page, random_url, "?tokens=6&seed=8&temperature=0.7&k=16", NARROW)
     show(tab, "treeChart")
     scrolled = "specviz.page.inspector.tree.box.parentElement.scrollLeft"
     tab.evaluate("specviz.page.cursor.select(0, 0)")
@@ -183,9 +183,9 @@ def test_on_a_small_screen_the_tree_scrolls_to_the_selected_node(
 
 
 def test_the_memory_of_the_method_stands_beside_the_targets(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = race(open_page, random_url, "?tokens=6&seed=4", WIDE)
+    tab = race(turn_page, random_url, "?tokens=6&seed=4", WIDE)
     assert "+4.0 MB" in tab.text("stats")
     assert "weights beside the target’s 68 MB" in tab.text("stats")
     script = """async (bytes) => {

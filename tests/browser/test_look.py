@@ -12,24 +12,21 @@ Open = Callable[..., RaceDriver]
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 820, 1440])
-def test_nothing_overflows_sideways(
-    random_url: str, open_page: Open, width: int, scheme: str
-) -> None:
-    size = {"width": width, "height": 900}
-    tab = open_page(
+def test_nothing_overflows_sideways(random_url: str, turn_page: Open, width: int) -> None:
+    tab = turn_page(
         random_url,
         "?tokens=8&seed=4&temperature=0.7&method=draft-tree&k=4&branching=3",
-        viewport=size,
-        color_scheme=scheme,
+        viewport={"width": width, "height": 900},
     )
     assert tab.evaluate(OVERFLOW) <= 0
     tab.race()
     assert tab.evaluate(OVERFLOW) <= 0
     tab.ref("large").click()
     tab.settle(0.3)
-    assert tab.evaluate(OVERFLOW) <= 0
+    overflow = tab.evaluate(OVERFLOW)
+    tab.ref("large").click()
+    assert overflow <= 0
 
 
 def test_dark_follows_the_system_and_the_switch_is_remembered(

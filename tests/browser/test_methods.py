@@ -65,9 +65,9 @@ def test_escape_closes_the_menu_and_leaves_the_race_alone(random_url: str, open_
 
 
 def test_what_a_pair_cannot_do_is_out_of_reach_and_says_why(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url, f"?pair={PAIR.name}")
+    tab = turn_page(random_url, f"?pair={PAIR.name}")
     tab.ref("method").click()
     choice = tab.page.locator(f"{CHOICES}[value='{REFUSED}']")
     assert choice.is_disabled()
@@ -95,9 +95,9 @@ def test_a_choice_that_the_next_pair_cannot_do_stays_and_does_not_race(
 
 
 def test_without_styled_lists_the_menu_has_titles_and_the_reason_behind_them(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url)
+    tab = turn_page(random_url)
     script = """async ([title, reason]) => {
       const { Menu } = await import(new URL("specviz/player/menu.js", document.baseURI));
       const select = document.createElement("select");
@@ -115,9 +115,9 @@ def test_without_styled_lists_the_menu_has_titles_and_the_reason_behind_them(
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
 def test_the_fields_are_those_of_the_method(
-    random_url: str, open_page: Open, method: Method
+    random_url: str, turn_page: Open, method: Method
 ) -> None:
-    tab = open_page(random_url, f"?method={method.name}")
+    tab = turn_page(random_url, f"?method={method.name}")
     assert tab.ref("branchingField").is_visible() == method.takes_branching
     assert tab.ref("kindField").is_visible() == (len(method.kinds) > 1)
     assert tab.ref("treeKind").is_enabled()  # at temperature 0 too, where it may choose the shape

@@ -17,8 +17,8 @@ Open = Callable[..., RaceDriver]
 MODELS = Path(os.environ.get("SPECVIZ_MODELS") or ROOT / "assets" / "models")
 
 
-def test_the_bundled_pair_needs_no_check(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url)
+def test_the_bundled_pair_needs_no_check(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url)
     assert tab.ref("pair").input_value() == BUNDLED
     assert not tab.ref("checkPair").is_visible()
     assert not tab.ref("pairClaim").is_visible()
@@ -26,17 +26,17 @@ def test_the_bundled_pair_needs_no_check(random_url: str, open_page: Open) -> No
 
 @pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.claim], ids=lambda p: p.name)
 def test_what_others_claim_of_a_pair_stands_there_as_a_claim(
-    random_url: str, open_page: Open, pair: object
+    random_url: str, turn_page: Open, pair: object
 ) -> None:
-    tab = open_page(random_url, f"?pair={pair.name}")  # type: ignore[attr-defined]
+    tab = turn_page(random_url, f"?pair={pair.name}")  # type: ignore[attr-defined]
     assert tab.text("pairClaim") == pair.claim  # type: ignore[attr-defined]
     assert "not measured here" in tab.text("pairClaim")
 
 
 def test_a_check_shows_one_line_for_each_thing_known_with_shape_and_words(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url, "?pair=custom")
+    tab = turn_page(random_url, "?pair=custom")
     assert tab.ref("checkPair").is_disabled()
     tab.fill("target", "a/b")
     tab.fill("draft", "c/d")
@@ -53,8 +53,8 @@ def test_a_check_shows_one_line_for_each_thing_known_with_shape_and_words(
     assert not tab.is_busy and tab.rounds == 0
 
 
-def test_a_report_goes_when_the_models_change(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?pair=custom&target=a%2Fb&draft=c%2Fd")
+def test_a_report_goes_when_the_models_change(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?pair=custom&target=a%2Fb&draft=c%2Fd")
     tab.ref("checkPair").click()
     tab.ref("pairReport").wait_for()
     tab.fill("draft", "c/e")

@@ -24,8 +24,8 @@ def verdict(tab: RaceDriver, temperature: float, ending: str | None, **summary: 
 
 
 @pytest.fixture
-def tab(random_url: str, open_page: Open) -> RaceDriver:
-    return open_page(random_url)
+def tab(random_url: str, turn_page: Open) -> RaceDriver:
+    return turn_page(random_url)
 
 
 def test_the_verdict_on_the_text_is_honest(tab: RaceDriver) -> None:
@@ -69,7 +69,7 @@ def test_small_probabilities_keep_their_digits(tab: RaceDriver) -> None:
 
 
 def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:
-    tab.go("?tokens=20&seed=4&temperature=0.7")
+    tab.turn("?tokens=20&seed=4&temperature=0.7")
     tab.race()
     extra = tab.page.locator("[data-ref=verdicts] tr[data-node='-2']")
     for kind, letter in (("recovered", "r"), ("bonus", "p")):
@@ -80,13 +80,13 @@ def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:
 
 
 def test_results_of_an_earlier_setting_say_so(tab: RaceDriver) -> None:
-    tab.go("?tokens=8&seed=4&temperature=0.7")
+    tab.turn("?tokens=8&seed=4&temperature=0.7")
     tab.race()
     notice = tab.ref("staleNotice")
     assert not notice.is_visible()
     tab.fill("draftLength", "3")
     assert "earlier setting" in tab.text("staleNotice")
-    tab.go("?tokens=8&seed=4&temperature=0.7")
+    tab.turn("?tokens=8&seed=4&temperature=0.7")
     tab.race()
     before = tab.ref("temperature").input_value()
     tab.fill("temperature", "0.9")

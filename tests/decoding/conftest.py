@@ -12,6 +12,7 @@ from specviz.records import ModelInfo
 from tests.decoding.tiny_parts import parts_for
 
 VOCAB = 12
+CONTEXT = 144  # few enough that runs can go to its very end
 
 
 def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25, kind=LlamaModel):
@@ -25,14 +26,14 @@ def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25, kind=LlamaModel)
         num_attention_heads=2,
         num_key_value_heads=1,
         head_dim=16,
-        max_position_embeddings=256,
+        max_position_embeddings=CONTEXT,
         initializer_range=sharpness,
         tie_word_embeddings=False,
         attn_implementation="sdpa",
     )
     module = LlamaForCausalLM(config)
     weights = sum(weight.numel() for weight in module.parameters())
-    info = ModelInfo(name, "LlamaForCausalLM", weights, 4 * weights, layers, 32, vocab, 256)
+    info = ModelInfo(name, "LlamaForCausalLM", weights, 4 * weights, layers, 32, vocab, CONTEXT)
     return kind(module, info)
 
 

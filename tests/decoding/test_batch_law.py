@@ -25,7 +25,7 @@ from tests.decoding.test_every_drafter import VARIANTS, config_of
 from tests.decoding.test_whole_decoder_law import LENGTH, PROMPT, Sampler, deviations, exact_law
 from tests.decoding.tiny_parts import pair_for, parts_for
 
-SAMPLES = 700
+SAMPLES = 400  # of two rows each
 DRAWN = [v for v in VARIANTS if v.values[0].name in ("draft-model", "draft-tree", "prompt-lookup")]
 OPTIONS = {
     "budget": BatchOptions(draft_budget=3),  # 2 tokens for one row, 1 for the other, in turns

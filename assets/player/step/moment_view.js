@@ -81,13 +81,14 @@ export class MomentView {
     this.tree.draw({ data, layout: { ...layout, shapes: ringAround({ data }, cursor.node ?? node, this.theme.selectColour) } });
   }
 
-  drawNotes(round, { node }) {
+  drawNotes(round, { phase, node }) {
     const { refs } = this;
-    const note = residualNote(round, node);
+    const note = phase === "draft" || phase === "verify" ? "" : residualNote(round, node);
     refs.stepResidualNote.hidden = !note;
     setText(refs.stepResidualNote, note);
+    const isOver = phase === "resample" || phase === "commit";
     const unreached = round.outcomes.filter((outcome) => outcome === "unreached").length;
-    refs.stepUnreached.hidden = !unreached;
+    refs.stepUnreached.hidden = !isOver || !unreached;
     setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: the walk did not come that way`);
   }
 

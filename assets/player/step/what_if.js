@@ -14,6 +14,7 @@ export class WhatIf {
     Object.assign(this, { refs, ask, onChange });
     refs.whatIfDraw.addEventListener("input", () => this.dragged());
     refs.whatIfReset.addEventListener("click", () => (this.reset(), this.onChange()));
+    refs.whatIfFork.addEventListener("click", () => refs.forkGo.focus());
     this.clear();
   }
 
@@ -38,7 +39,7 @@ export class WhatIf {
 
   // The draws that differ from the record's, by node.
   get forced() {
-    if (this.key === null || this.refs.whatIfReset.hidden) return {};
+    if (this.key === null || this.refs.whatIfActions.hidden) return {};
     return { [this.node]: Number(this.refs.whatIfDraw.value) };
   }
 
@@ -53,14 +54,14 @@ export class WhatIf {
     const side = u < accept ? `At ${probability(accept)} or above ${text} is rejected.` : `Below ${probability(accept)} ${text} is accepted.`;
     setText(refs.whatIfText, accept >= 1 ? `Any u accepts ${text}: p ≥ q.` : accept <= 0 ? `No u accepts ${text}: p is 0 here.` : `Drag u. ${side}`);
     setText(refs.whatIfResult, "");
-    refs.whatIfReset.hidden = true;
+    refs.whatIfActions.hidden = true;
   }
 
   async dragged() {
     const { refs, round, node, trace } = this;
     const u = Number(refs.whatIfDraw.value);
     setText(refs.whatIfValue, probability(u));
-    refs.whatIfReset.hidden = false;
+    refs.whatIfActions.hidden = false;
     this.onChange();
     const question = (this.question += 1);
     const reply = await this.ask("what_if", { record: round.record, forced: { [node]: u } });
