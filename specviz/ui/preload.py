@@ -1,7 +1,8 @@
 """Loads the bundled pair before anyone asks, so that the first race starts at once.
 
 Not beside the races: while transformers loads a model, the default precision of the whole process
-is that model's. Knows nothing of the page. A failure is only logged: the race that needs the pair tells it better.
+is that model's. Knows nothing of the page. A failure is only logged: the race that needs the pair
+tells it better.
 """
 
 from __future__ import annotations
