@@ -120,8 +120,10 @@ export class Address {
     return url.href;
   }
 
-  get fits() {
-    return this.form.picker.isHeldOut || this.form.picker.text.length <= LONGEST_TEXT;
+  // What the link leaves out.
+  get linkLimit() {
+    const holds = this.form.picker.isHeldOut || this.form.picker.text.length <= LONGEST_TEXT;
+    return holds ? "" : "without the long prompt";
   }
 
   write() {

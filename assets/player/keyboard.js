@@ -6,11 +6,11 @@ import { element } from "./dom.js";
 const RACE_ONLY = true;
 
 export const KEYS = [
-  ["← →", "previous, next position in the round; in the debugger, moment"],
+  ["← →", "previous, next position in the round; in Step through, moment"],
   ["Shift ← →", "previous, next round"],
-  ["↑ ↓", "previous, next phase of the round (debugger)"],
-  ["N, Shift N", "next, previous match of what to stop at (debugger)"],
-  ["G", "go to a place on the axis (debugger)"],
+  ["↑ ↓", "previous, next phase of the round (Step through)"],
+  ["N, Shift N", "next, previous match of what to stop at (Step through)"],
+  ["G", "go to a place on the axis (Step through)"],
   ["Home End", "first, last round"],
   ["Space", "play, pause"],
   ["F", "follow the newest round"],

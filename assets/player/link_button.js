@@ -1,9 +1,9 @@
 // The button that copies a link to what is shown, and says what came of it.
-// Knows an address that writes and measures its own link.
+// Knows an address that writes its own link and says what it cannot do.
 
 import { setText } from "./dom.js";
 
-const BACK_MILLISECONDS = 2000;
+const BACK_MILLISECONDS = 3500;
 
 export class LinkButton {
   // `address()`: that of the page which is shown.
@@ -17,7 +17,9 @@ export class LinkButton {
     const address = this.ask();
     address.write();
     const isCopied = await copied(address.link);
-    setText(word, address.fits === false ? "Copied, without the long prompt" : isCopied ? "Copied" : "Copy the address bar");
+    const { linkLimit } = address;
+    const said = isCopied ? "Copied" : "Copy the address bar";
+    setText(word, linkLimit ? `${said}, ${linkLimit}` : said);
     window.setTimeout(() => setText(word, "Copy link"), BACK_MILLISECONDS);
   }
 }

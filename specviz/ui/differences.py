@@ -9,13 +9,15 @@ from specviz.errors import InputError
 from specviz.trace_diff import difference, shared_texts
 from specviz.ui.opening import asked_trace
 
+NAMES = ("this run", "the other")
+
 
 def told_difference(question: dict[str, Any]) -> dict[str, Any]:
     """{"a": a run, "b": another} -> {"sentence", "index": of the first other token, or null}."""
     a, b = (asked_trace(_run(question.get(name))) for name in ("a", "b"))
     found = difference(a, b)
     index = None if found is None else found.index
-    return {"sentence": sentence(found, shared_texts(a, b)), "index": index}
+    return {"sentence": sentence(found, shared_texts(a, b), NAMES), "index": index}
 
 
 def _run(value: object) -> dict[str, Any]:

@@ -26,7 +26,7 @@ export class Comparison {
     this.other = other;
     this.text.start(other.header.prompt);
     this.text.grow(other.tokens.speculative);
-    setText(this.refs.otherTitle, `b: ${title}`);
+    setText(this.refs.otherTitle, `The other: ${title}`);
     this.refs.otherBox.hidden = false;
   }
 
@@ -52,7 +52,7 @@ export class Comparison {
 
   // The server's sentence, which knows the reason, instead of what the records alone say here.
   explain(sentence) {
-    setText(this.refs.difference, `${sentence} (a is the run that is shown.)`);
+    setText(this.refs.difference, sentence);
     this.refs.differenceRow.hidden = false;
   }
 

@@ -4,7 +4,7 @@
 import { Trace } from "../trace.js";
 import { Transport } from "../transport.js";
 import { CompareMenu } from "./compare_menu.js";
-import { keepRun, keptRun, KEPT, newRunName } from "./kept_runs.js";
+import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
 import { RACE, RunMenu, runWords } from "./run_menu.js";
 import { StepAddress } from "./step_address.js";
 import { StepPage } from "./step_page.js";
@@ -32,7 +32,7 @@ export class Debugger {
     });
     this.opened = new Trace();
     this.source = RACE;
-    this.keptAs = new WeakMap(); // header of a run -> its name in this browser
+    this.keptRaces = new KeptRaces();
     this.menu = new RunMenu(refs, setup.traces, {
       onChoose: (name) => ((this.wanted = null), this.choose(name)),
       onFile: (file) => this.openFile(file),
@@ -115,6 +115,7 @@ export class Debugger {
   begin(name, title) {
     this.transport.leave();
     this.setForking(false);
+    this.page.server.fork.fail("");
     this.before = { source: this.source, isOurs: this.page.isOurs };
     this.opened = new Trace();
     this.parent = null;
@@ -196,9 +197,9 @@ export class Debugger {
   }
 
   failed(text) {
-    this.menu.fail(text);
-    if (this.before) this.source = this.before.source;
-    if (this.before) this.page.isOurs = this.before.isOurs;
+    if (this.page.isForking) this.menu.tell(""), this.page.server.fork.fail(text);
+    else this.menu.fail(text);
+    if (this.before) [this.source, this.page.isOurs] = [this.before.source, this.before.isOurs];
     this.before = null;
     this.setForking(false);
     this.menu.select(this.source);
@@ -215,13 +216,9 @@ export class Debugger {
     if (this.source === RACE) this.page.grew();
   }
 
-  // An ended race gets a name in this browser, so that a link to its moments survives a reload.
+  // So that a link to its moments survives a reload.
   async raceEnded() {
-    const [{ header }, name] = [this.race, newRunName()];
-    if (!header || this.keptAs.has(header)) return; // stopped before it began
-    await keepRun(name, await traceBlob(this.race));
-    this.keptAs.set(header, name);
-    if (this.page.isShown) this.write();
+    if ((await this.keptRaces.keep(this.race)) && this.page.isShown) this.write();
   }
 
   // ---- files and links
@@ -234,12 +231,17 @@ export class Debugger {
 
   get moment() {
     const { cursor, axis, trace } = this.page;
-    const name = this.source === RACE ? this.keptAs.get(trace?.header) : this.source;
+    const name = this.source === RACE ? this.keptRaces.nameOf(trace) : this.source;
     return { trace: name, round: cursor.round, at: cursor.at, axis: axis.name };
   }
 
   get link() {
     return this.address.link(this.moment);
+  }
+
+  // What a link cannot do for others.
+  get linkLimit() {
+    return this.moment.trace?.startsWith(KEPT) ? "for this browser only: Save the run to send it" : "";
   }
 
   write() {

@@ -24,6 +24,13 @@ export class ForkForm {
     return { round: this.round, forced: this.whatIf.forced, changes: given };
   }
 
+  // Why the fork could not be made; "" takes it back.
+  fail(text) {
+    setText(this.refs.forkError, text);
+    this.refs.forkError.hidden = !text;
+    if (text) this.refs.forkError.scrollIntoView({ block: "nearest" });
+  }
+
   draw(trace, cursor, isForking) {
     const { refs, whatIf } = this;
     this.round = cursor.round;

@@ -1,6 +1,8 @@
 // The last runs of this browser, kept in it so that an address survives a reload.
 // Knows files as blobs; where the browser keeps nothing (private windows), nothing is kept.
 
+import { traceBlob } from "./trace_file.js";
+
 const DATABASE = "specviz";
 const STORE = "runs";
 const MOST = 8;
@@ -21,6 +23,27 @@ export async function keepRun(id, blob) {
 // The blob of a kept run, or null.
 export async function keptRun(id) {
   return (await change((store) => store.get(id)))?.blob ?? null;
+}
+
+// The ended races of this page under the names that they have in this browser.
+export class KeptRaces {
+  constructor() {
+    this.names = new WeakMap(); // by the run's header
+  }
+
+  nameOf(trace) {
+    return this.names.get(trace?.header);
+  }
+
+  // False for one that has a name already, or was stopped before it began.
+  async keep(trace) {
+    const { header } = trace;
+    if (!header || this.names.has(header)) return false;
+    const name = newRunName();
+    await keepRun(name, await traceBlob(trace));
+    this.names.set(header, name);
+    return true;
+  }
 }
 
 function change(ask) {

@@ -11,6 +11,7 @@ import { ringAround } from "../ring.js";
 import { tokenLabel } from "../tooltip.js";
 import { CacheStrip } from "./cache_strip.js";
 import { thoughtMoments } from "./counterfactual.js";
+import { barsAt } from "./law_moment.js";
 import { lawNumbers } from "./law_numbers.js";
 import { stageOf } from "./moments.js";
 import { residualNote, StepTable } from "./step_table.js";
@@ -54,14 +55,15 @@ export class MomentView {
     const { current: round, moments, at, moment } = cursor;
     const node = cursor.node ?? standing(moments, at);
     const isJudged = node !== null && stageOf(round, moments, at, node) === "judged";
+    const stage = isJudged ? "judged" : moment.phase === "draft" ? "drafted" : "verified";
     this.drawTree(thought ?? round, cursor, node);
     if (thought) this.drawThought(trace, thought, node);
     else this.table.draw(trace, round, moments, at);
     this.drawNotes(round, moment);
-    this.drawTitle(trace, round, node, isJudged);
+    this.drawTitle(trace, round, node, stage);
     this.cache.draw(trace, round, moment, cursor.node);
     if (this.isNew("place", `${cursor.round} ${at} ${node}`)) return true;
-    this.drawCharts(trace, round, cursor.round, node);
+    this.drawCharts(trace, round, `${cursor.round} ${stage}`, node, stage);
     return false;
   }
 
@@ -92,39 +94,40 @@ export class MomentView {
     setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: the walk did not come that way`);
   }
 
-  drawTitle(trace, round, node, isJudged) {
-    if (!this.isNew("title", `${round.record.i} ${node} ${isJudged}`)) return;
-    const sentence = isJudged ? verdictSentence(round, node, trace.isGreedy) : "drafted, not judged yet";
+  drawTitle(trace, round, node, stage) {
+    if (!this.isNew("title", `${round.record.i} ${node} ${stage}`)) return;
+    const sentence = stage === "judged" ? verdictSentence(round, node, trace.isGreedy) : "drafted, not judged yet";
     const named = () => [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${sentence}`];
     this.refs.stepBarsTitle.replaceChildren(...(node === null ? ["Target p against draft q"] : named()));
   }
 
-  drawCharts(trace, round, index, node) {
-    if (this.isNew("mask", index)) {
+  // `when`: the round, and what is known by now.
+  drawCharts(trace, round, when, node, stage) {
+    if (this.isNew("mask", round.record.i)) {
       this.mask.draw(round.maskFigure);
       this.remarks.draw(trace, round.remarks);
     }
-    if (this.isNew("bars", `${index} ${node}`)) this.drawBars(node === null ? null : round.barsFigure(node));
+    if (this.isNew("bars", `${when} ${node}`)) this.drawBars(node === null ? null : round.barsFigure(node), stage);
     const parent = round.parentOf(node);
-    if (!this.isNew("residual", `${index} ${parent}`)) return;
-    this.drawResidual(round, parent);
+    if (!this.isNew("residual", `${when} ${parent}`)) return;
+    this.drawResidual(round, parent, stage);
     const position = round.record.positions.find((each) => each.parent === parent);
-    this.refs.stepNumbers.replaceChildren(...lawNumbers(position));
+    this.refs.stepNumbers.replaceChildren(...(stage === "drafted" ? [] : lawNumbers(position)));
   }
 
-  drawBars(figure) {
-    if (figure) this.bars.draw(withoutHeading(figure));
+  drawBars(figure, stage) {
+    if (figure) this.bars.draw(withoutHeading(barsAt(figure, stage)));
     else this.bars.clear();
-    setText(this.refs.stepBarsNote, heading(figure));
+    setText(this.refs.stepBarsNote, stage === "drafted" ? "q, as the draft was drawn; p comes with the target’s forward" : heading(figure));
   }
 
-  drawResidual(round, parent) {
-    const figure = round.residualFigure(parent);
+  drawResidual(round, parent, stage) {
+    const figure = stage === "judged" ? round.residualFigure(parent) : null;
     const { stepNoResidual } = this.refs;
     stepNoResidual.hidden = Boolean(figure);
     if (figure) return this.residual.draw(figure);
     this.residual.clear();
-    setText(stepNoResidual, residualWords(round, parent));
+    setText(stepNoResidual, stage === "judged" ? residualWords(round, parent) : "It is known once the drafts at this place are judged.");
   }
 }
 
