@@ -31,7 +31,7 @@ run: setup
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 test: setup-dev browser
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # what takes long, or measures time and must be alone on the machine
 slow: setup-dev browser

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from specviz.experiments.replay import Replay
 from specviz.records import (
     BaselineStep,
     CacheLengths,
@@ -307,12 +308,4 @@ def _random_prefill(rng: random.Random, prompt_length: int, seconds: float) -> P
 
 def not_started(trace: Trace) -> Trace:
     """The same setting before either lane has begun."""
-    return replace(
-        trace,
-        prefill=None,
-        rounds=(),
-        finish=None,
-        baseline_prefill=None,
-        baseline_steps=(),
-        baseline_finish=None,
-    )
+    return Replay(trace).header

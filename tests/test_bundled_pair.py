@@ -113,4 +113,4 @@ def test_the_measurement_notices_a_biased_rule(monkeypatch):
     monkeypatch.setattr(verification, "residual", lambda p, q: p)
     contexts = [prompt_ids("translate", 1)[:16]]
     config = DecodingConfig(draft_length=1, temperature=0.7)
-    assert measure_losslessness(loaded(WITH_DRAFT), config, contexts, 600).verdict == "biased"
+    assert measure_losslessness(loaded(WITH_DRAFT), config, contexts, 200).verdict == "biased"

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from app_server import ROOT, serve  # noqa: E402
 from contexts import SIZE, Contexts  # noqa: E402
 from race_driver import RaceDriver  # noqa: E402
+from step_driver import NAME, StepDriver  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = (
@@ -103,4 +104,13 @@ def turn_page(one_page: RaceDriver) -> Iterator[Callable[..., RaceDriver]]:
         return one_page
 
     yield turn
+    assert one_page.complaints == []
+
+
+@pytest.fixture
+def opened(one_page: RaceDriver) -> Iterator[StepDriver]:
+    """The recording step_driver.NAME at its first moment, as if just opened."""
+    one_page.complaints.clear()
+    one_page.page.locator("[data-page=step]").click()
+    yield StepDriver(one_page).afresh(NAME)
     assert one_page.complaints == []

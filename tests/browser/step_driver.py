@@ -7,7 +7,20 @@ from typing import Any
 
 from race_driver import RaceDriver
 
+from specviz.golden import golden_trace
+from specviz.records import Outcome, Round
+
 CURSOR = "specviz.debugger.page.cursor"
+NAME = "draft-tree.story"
+TRACE = golden_trace(NAME)
+LAST = len(TRACE.rounds) - 1
+
+
+def moments(each: Round) -> int:
+    """How many moments the page makes of a round."""
+    levels = max((node.depth for node in each.tree.nodes), default=1)
+    examined = sum(v.outcome is not Outcome.UNREACHED for v in each.verdicts)
+    return levels + 1 + examined + (each.extra is not None) + 1
 
 
 class StepDriver:
@@ -36,7 +49,9 @@ class StepDriver:
         return self
 
     def settle(self) -> None:
-        self.page.wait_for_timeout(60)
+        """Until everything is drawn: the charts come a frame behind the tree."""
+        frame = "new Promise((done) => requestAnimationFrame(done))"
+        self.driver.evaluate(f"(async () => {{ for (let n = 0; n < 4; n += 1) await {frame}; }})()")
 
     def press(self, *keys: str) -> None:
         for key in keys:

@@ -5,49 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_findings import findings
+from playwright.sync_api import ViewportSize
 from race_driver import RaceDriver
 from step_driver import StepDriver
 
 OpenPage = Callable[..., RaceDriver]
-GRAVE = ("serious", "critical")
-LOOKS = {"light": (1280, 900, "light"), "dark": (390, 844, "dark")}
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+LOOKS = [
+    pytest.param(WIDE, "light", id="wide light"),
+    pytest.param(NARROW, "dark", id="narrow dark"),
+    pytest.param(WIDE, "dark", id="wide dark", marks=pytest.mark.slow),
+    pytest.param(NARROW, "light", id="narrow light", marks=pytest.mark.slow),
+]
 RUN = "?view=step&trace=draft-tree.story&round=3&pos=7"
 
 
-def findings(driver: RaceDriver) -> list[str]:
-    """What axe-core calls serious or critical, an element a line."""
-    violations = Axe().run(driver.page).response["violations"]
-    return [
-        f"{each['id']}: {node['target']} {node['failureSummary']}"
-        for each in violations
-        if each["impact"] in GRAVE
-        for node in each["nodes"]
-    ]
-
-
-@pytest.fixture(params=LOOKS)
-def options(request: pytest.FixtureRequest) -> dict[str, object]:
-    width, height, scheme = LOOKS[request.param]
-    return {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
-
-
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_the_race_page_has_no_serious_finding_before_and_after_a_race(
-    open_page: OpenPage, random_url: str, options: dict[str, object]
+    open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
-    driver = open_page(random_url, **options)
+    driver = open_page(random_url, viewport=size, color_scheme=scheme)
     assert findings(driver) == []
     driver.race()
     assert findings(driver) == []
 
 
-def test_the_debugger_has_no_serious_finding_at_any_phase(
-    open_page: OpenPage, random_url: str, options: dict[str, object]
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+def test_the_debugger_has_no_serious_finding(
+    open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
-    step = StepDriver(open_page(random_url, RUN, **options))
-    for key in ("Home", "n"):
-        step.press(key)
-        assert findings(step.driver) == []
+    step = StepDriver(open_page(random_url, RUN, viewport=size, color_scheme=scheme))
+    step.press("Home")
+    assert findings(step.driver) == []
+    step.press("n")
+    assert findings(step.driver) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+def test_the_debugger_has_no_serious_finding_at_any_phase(
+    open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
+) -> None:
+    step = StepDriver(open_page(random_url, RUN, viewport=size, color_scheme=scheme))
+    step.press("Home")
+    for phase in ("draft", "verify", "accept/reject", "resample", "commit"):
+        assert step.phase == phase and findings(step.driver) == []
+        step.press("ArrowDown")
 
 
 def test_the_check_itself_sees_a_button_without_a_name(

@@ -55,8 +55,8 @@ def test_a_fork_with_a_nonsense_setting_is_refused_and_the_run_stays(
     for text, sentence in (("99", "draft_length must be"), ("x", "draft_length must be a whole")):
         step.driver.fill("forkLength", text)
         step.driver.ref("forkGo").click()
-        step.page.wait_for_selector("[data-ref=stepError]:visible")
-        assert step.driver.text("stepError").startswith(sentence)
+        step.page.wait_for_selector("[data-ref=forkError]:visible")
+        assert step.driver.text("forkError").startswith(sentence)
         assert step.driver.evaluate("specviz.debugger.source") == "draft-model.code"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from axe_findings import findings
 from race_driver import RaceDriver
 from step_driver import CURSOR, StepDriver
 
@@ -25,6 +26,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     driver.page.wait_for_selector("[data-ref=profileResult]:visible")
     assert driver.text("profileState").startswith("3 prompts")
     driver.page.get_by_role("tab", name="depth in the draft").click()
+    assert findings(driver) == []
     example = driver.ref("profileTable").locator("button").first
     place = example.evaluate("(b) => [Number(b.dataset.round), Number(b.dataset.node)]")
     example.click()

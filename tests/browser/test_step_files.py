@@ -1,0 +1,117 @@
+"""The debugger: runs as files, and addresses of moments."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from race_driver import RaceDriver
+from step_driver import CURSOR, LAST, NAME, TRACE, StepDriver, moments
+
+from specviz.golden import golden_trace
+from specviz.trace_file import dumps, load
+from tests.random_traces import random_trace
+
+OpenPage = Callable[..., RaceDriver]
+
+
+def test_an_address_leads_back_to_its_moment(opened: StepDriver) -> None:
+    opened.press("n", "n", "ArrowRight")
+    here = opened.place
+    opened.page.wait_for_timeout(400)
+    assert f"trace={NAME}&round={here[0] + 1}&pos={here[1] + 1}" in opened.driver.evaluate(
+        "location.search"
+    )
+    opened.driver.reload()
+    again = StepDriver(opened.driver)
+    assert again.place == here
+
+
+def test_a_saved_run_is_the_same_run_and_opens_again(opened: StepDriver, tmp_path: Path) -> None:
+    step = opened.afresh("dynamic-tree.maths")
+    with step.page.expect_download() as download:
+        step.driver.ref("stepSave").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    assert load(path) == golden_trace("dynamic-tree.maths")
+    step.driver.ref("stepFile").set_input_files(path)
+    step.driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    step.press("Shift+ArrowRight")
+    step.page.wait_for_timeout(500)
+    step.driver.reload()
+    again = StepDriver(step.driver)
+    assert again.place[0] == 1
+    assert len(again.rounds()) == len(golden_trace("dynamic-tree.maths").rounds)
+
+
+HOSTILE: list[tuple[str, bytes]] = [
+    ("text", b"hello"),
+    ("empty", b""),
+    ("list", b"[]"),
+    ("torn gzip", gzip.compress(b"{}", mtime=0)[:9]),
+    ("deep", b"[" * 100_000),
+    ("not finite", dumps(random_trace(1)).replace(b'"seconds":', b'"seconds":NaN,"x":', 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), HOSTILE, ids=[name for name, _ in HOSTILE])
+def test_a_broken_file_is_refused_and_nothing_is_lost(
+    opened: StepDriver, tmp_path: Path, name: str, data: bytes
+) -> None:
+    opened.press("n")
+    here = opened.place
+    (tmp_path / "run.json").write_bytes(data)
+    opened.driver.ref("stepFile").set_input_files(tmp_path / "run.json")
+    opened.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert opened.driver.text("stepError").startswith("trace")
+    assert opened.place == here and opened.driver.ref("stepTrace").input_value() == NAME
+
+
+def test_markup_in_a_token_stays_text(opened: StepDriver, tmp_path: Path) -> None:
+    hostile = json.loads(dumps(TRACE))
+    hostile["tokens"]["text"] = [f"<img src=x onerror=pwned=1>{i}" for i in hostile["tokens"]["id"]]
+    hostile["prompt"] = "<script>window.pwned=1</script>${window.pwned=1}"
+    (tmp_path / "run.json").write_text(json.dumps(hostile))
+    opened.driver.ref("stepFile").set_input_files(tmp_path / "run.json")
+    opened.driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    opened.press("n", "ArrowRight", "ArrowRight")
+    assert opened.driver.evaluate("window.pwned ?? null") is None
+    assert opened.page.locator("[data-specviz] img").count() == 0
+
+
+def test_an_unknown_recording_is_a_sentence(open_page: OpenPage, random_url: str) -> None:
+    driver = open_page(random_url, "?view=step&trace=nonsense")
+    driver.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert driver.text("stepError").startswith("trace must be one of")
+
+
+def test_an_address_beyond_the_run_leads_to_its_end(open_page: OpenPage, random_url: str) -> None:
+    driver = open_page(random_url, f"?view=step&trace={NAME}&round=999&pos=999")
+    step = StepDriver(driver)
+    driver.until(f"{CURSOR}.trace.ending")
+    step.settle()
+    assert step.place == (LAST, moments(TRACE.rounds[-1]) - 1)
+
+
+def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepDriver) -> None:
+    opened.driver.ref("compareWith").select_option("draft-model.code")
+    opened.driver.until("!specviz.debugger.compare.transport.isBusy")
+    opened.page.wait_for_selector("[data-ref=differenceRow]:visible")
+    opened.driver.until(
+        "document.querySelector('[data-ref=difference]').textContent.includes('prompt')"
+    )
+    assert opened.driver.ref("otherText").is_visible()
+    opened.driver.ref("compareWith").select_option("")
+    opened.settle()
+    assert not opened.driver.ref("otherText").is_visible()
+
+
+def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None:
+    for name in ("medusa.summarise", "eagle.code", "lookahead.maths"):
+        opened.driver.ref("stepTrace").select_option(name)
+    opened.driver.until(f"!specviz.debugger.transport.isBusy && {CURSOR}.trace.ending")
+    assert opened.driver.evaluate("specviz.debugger.source") == "lookahead.maths"
+    assert len(opened.rounds()) == len(golden_trace("lookahead.maths").rounds)

@@ -1,0 +1,51 @@
+"""The debugger on the race of its own page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from race_driver import RaceDriver
+from step_driver import CURSOR, StepDriver
+
+OpenPage = Callable[..., RaceDriver]
+
+
+def test_the_race_of_the_page_is_followed_live_and_stays(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?tokens=120")
+    driver.press_race()
+    driver.page.locator("[data-page=step]").click()
+    driver.until(f"{CURSOR}.trace === specviz.page.trace && {CURSOR}.trace.rounds.length > 2")
+    driver.ref("stepFollow").click()
+    driver.until(f"{CURSOR}.round > 5")
+    driver.wait_for_end()
+    step = StepDriver(driver)
+    assert step.place[0] == driver.rounds - 1
+    step.press("Home", "n")
+    step.page.wait_for_timeout(500)
+    here = step.place
+    driver.reload()
+    assert StepDriver(driver).place == here
+
+
+def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_url: str) -> None:
+    driver = open_page(random_url, "?view=step&round=3&pos=2")
+    driver.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert driver.text("stepError").startswith("The run of this link was still going on")
+    StepDriver(driver)
+
+
+def test_a_race_stopped_before_it_began_leaves_no_complaint(
+    open_page: OpenPage, random_url: str
+) -> None:
+    first, second = (open_page(random_url, "?tokens=200") for _ in range(2))
+    first.press_race()
+    first.wait_for_rounds()
+    second.press_race()
+    second.page.wait_for_timeout(700)
+    second.page.keyboard.press("Escape")
+    second.wait_for_end()
+    first.page.keyboard.press("Escape")
+    first.wait_for_end()
+    assert second.evaluate("specviz.page.trace.header") is None

@@ -1,0 +1,107 @@
+"""The debugger: what to stop at, and the way from one match to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from step_driver import CURSOR, TRACE, StepDriver
+
+from specviz.golden import golden_trace
+from specviz.records import Outcome, Round
+
+
+def found(rule: Callable[[Round, int], bool]) -> list[tuple[int, int]]:
+    """Round and node of every examined node that the rule holds of."""
+    return [
+        (each.index, node)
+        for each in TRACE.rounds
+        for node, verdict in enumerate(each.verdicts)
+        if verdict.outcome is not Outcome.UNREACHED and rule(each, node)
+    ]
+
+
+def tie(each: Round, node: int) -> bool:
+    v = each.verdicts[node]
+    assert v.uniform_draw is not None
+    if v.compared_prob >= v.draft_prob:
+        return False  # accepted whatever the draw is
+    return abs(v.uniform_draw - v.compared_prob / v.draft_prob) < 0.05
+
+
+def favourites_differ(each: Round, node: int) -> bool:
+    position = next(p for p in each.positions if p.parent == each.tree.nodes[node].parent)
+    p, q = position.raw_target_probs, position.raw_draft_probs
+    return position.token_ids[p.index(max(p))] != position.token_ids[q.index(max(q))]
+
+
+RULES: dict[str, Callable[[Round, int], bool]] = {
+    "rejection": lambda each, node: each.verdicts[node].outcome is Outcome.REJECTED,
+    "over": lambda each, node: each.verdicts[node].draft_prob > each.verdicts[node].compared_prob,
+    "tie": tie,
+    "depth": lambda each, node: each.tree.nodes[node].depth == 3,
+    "argmax": favourites_differ,
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_finds_what_the_records_say(opened: StepDriver, name: str) -> None:
+    opened.page.locator("[data-rule=rejection]").uncheck()
+    opened.page.locator(f"[data-rule={name}]").check()
+    expected = found(RULES[name])
+    places = opened.driver.evaluate("specviz.debugger.page.stops.all.map((m) => [m.round, m.node])")
+    assert sorted(map(tuple, places)) == expected and expected
+    for _ in expected[:3]:
+        opened.press("n")
+    assert (opened.place[0], opened.stop["node"]) in expected
+    row = opened.page.locator("li", has=opened.page.locator(f"[data-rule={name}]"))
+    assert row.locator(".count").inner_text() == str(len(expected))
+
+
+def test_extra_tokens_entropy_and_texts_are_stops_too(opened: StepDriver) -> None:
+    opened.page.locator("[data-rule=rejection]").uncheck()
+    opened.page.locator("[data-rule=bonus]").check()
+    opened.press("n")
+    assert opened.stop["outcome"] == "bonus" and opened.phase == "resample"
+    opened.page.locator("[data-rule=bonus]").uncheck()
+    opened.page.locator("[data-rule=recovered]").check()
+    opened.press("n")
+    assert opened.stop["outcome"] == "recovered"
+    opened.page.locator("[data-rule=recovered]").uncheck()
+    word = dict(TRACE.token_texts)[TRACE.emitted_ids[20]]
+    opened.page.locator("input.wide").fill(word)
+    opened.press("Tab")
+    opened.click("nextMatch")
+    text = opened.driver.evaluate(f"{CURSOR}.trace.text({CURSOR}.current.tokenId({CURSOR}.node))")
+    assert word in text
+
+
+def test_next_and_previous_match_lead_back(opened: StepDriver) -> None:
+    opened.press("n", "n")
+    second = opened.place
+    opened.press("n", "Shift+N")
+    assert opened.place == second
+    opened.page.locator(".match").nth(4).click()
+    opened.settle()
+    assert opened.driver.text("matchWord") == f"match 5 of {len(found(RULES['rejection']))}"
+
+
+def test_first_rejected_token_its_probability_and_its_replacement_can_be_read(
+    opened: StepDriver,
+) -> None:
+    """What someone new wants to know, by the one path that the page suggests: next."""
+    trace = golden_trace("draft-model.code")
+    step = opened.afresh("draft-model.code")
+    step.click("nextMatch")
+    first = next(r for r in trace.rounds if any(v.outcome is Outcome.REJECTED for v in r.verdicts))
+    node, verdict = next(
+        (i, v) for i, v in enumerate(first.verdicts) if v.outcome is Outcome.REJECTED
+    )
+    row = step.driver.ref("stepTable").locator("tr.is-selected")
+    texts = dict(trace.token_texts)
+    assert texts[first.tree.nodes[node].token_id].strip() in row.inner_text()
+    assert "rejected" in row.inner_text() and f"{verdict.uniform_draw:.3f}" in row.inner_text()
+    step.press("ArrowRight")
+    extra = step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
+    assert first.extra is not None
+    assert texts[first.extra.token_id].strip() in extra and "recovered" in extra
