@@ -12,6 +12,7 @@ export class Strip {
     this.rounds = [];
     this.edges = [];
     this.isDragging = false;
+    this.picture = document.createElement("canvas"); // the columns, which only a longer run changes
     this.width = this.height = 0;
     new ResizeObserver(() => this.measure(onResize)).observe(canvas);
     const select = (event) => onSelect(this.roundAt(event.offsetX));
@@ -49,18 +50,27 @@ export class Strip {
 
   // `axis`: where the first round begins and where each one ends; without one all are as wide.
   draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }) {
-    this.rounds = rounds;
-    this.layOut(axis);
-    const { canvas, width, height } = this;
+    const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
-    if (canvas.height !== Math.round(height * scale)) canvas.height = Math.round(height * scale);
+    for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
+    const look = [rounds.length, axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
+    if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale);
+    Object.assign(this, { rounds, look });
     const pen = canvas.getContext("2d");
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    const deepest = Math.max(1, ...rounds.map((round) => round.levels.length));
-    rounds.forEach((round, index) => this.column(pen, round, index, height, deepest));
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, canvas.width, canvas.height);
+    if (picture.width && picture.height) pen.drawImage(picture, 0, 0);
+    pen.scale(scale, scale);
     if (rounds[selected]) this.frame(pen, selected, height);
+  }
+
+  drawColumns(rounds, axis, scale) {
+    this.layOut(axis);
+    const pen = this.picture.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, this.width, this.height);
+    const deepest = Math.max(1, ...rounds.map((round) => round.levels.length));
+    rounds.forEach((round, index) => this.column(pen, round, index, this.height, deepest));
   }
 
   column(pen, round, index, height, deepest) {
@@ -126,4 +136,10 @@ export class Strip {
     this.canvas.setAttribute("aria-valuenow", String(selected + 1));
     this.canvas.setAttribute("aria-valuetext", text);
   }
+}
+
+// A canvas that is given a size, even its own, is empty.
+function fit(canvas, width, height) {
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
 }
