@@ -104,6 +104,12 @@ def test_control_tokens_of_the_same_name_are_carried_over_and_others_vanish():
     assert control_partners(ours, theirs) == {tag: THEIRS.index(TAG)}
 
 
+def test_end_tokens_are_partners_whatever_their_names():
+    ours, theirs = tiny_codec(("a", "<eos>"), "<eos>"), tiny_codec(("</s>", "a"), "</s>")
+    assert control_partners(ours, theirs) == {1: 0}
+    assert control_partners(theirs, ours) == {0: 1}
+
+
 def test_the_bundled_end_tokens_and_tags_are_partners():
     ours, theirs = bundled().codec, bundled().parts.foreign.codec
     partners = control_partners(theirs, ours)

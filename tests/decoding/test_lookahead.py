@@ -67,6 +67,7 @@ def test_of_the_tokens_that_a_round_commits_the_first_one_stood_behind_the_root(
     drafter.propose([1, 2, 7, 1], 9, 0)
     drafter.observe(Observation((0,), (0,), (2, 8), None, (5,)))
     assert drafter.propose([1, 2, 7, 1, 2, 8, 1], 9, 1).token_ids.tolist() == [2]
+    assert 2 not in drafter.propose([1, 2, 7, 1, 2, 8, 1, 2], 9, 2).token_ids.tolist()
 
 
 def started(prompt, **changes):

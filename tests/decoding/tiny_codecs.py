@@ -15,15 +15,18 @@ MERGES = (("a", "b"), ("Ã", "©"), ("ab", "c"), ("Ġ", "a"), ("b", "a"), ("b", 
 
 
 @cache
-def tiny_codec(pieces):
-    """A byte-level tokenizer of these tokens; it cannot write what they do not spell."""
+def tiny_codec(pieces, end=None):
+    """A byte-level tokenizer of these tokens; it cannot write what they do not spell.
+
+    `end` is the one that ends a text, if one does.
+    """
     merges = [pair for pair in MERGES if {*pair, "".join(pair)} <= set(pieces)]
     backend = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    if TAG in pieces:
-        backend.add_special_tokens([TAG])
-    return TextCodec(PreTrainedTokenizerFast(tokenizer_object=backend), len(pieces), [])
+    backend.add_special_tokens([each for each in (TAG, end) if each in pieces])
+    eos_ids = [pieces.index(end)] if end else []
+    return TextCodec(PreTrainedTokenizerFast(tokenizer_object=backend), len(pieces), eos_ids)
 
 
 def our_codec(vocab):
