@@ -45,7 +45,7 @@ def test_an_unforced_fork_writes_the_same_text(open_page: OpenPage, app_url: str
     parent = step.driver.evaluate(f"{CURSOR}.trace.{IDS}")
     forked(step)
     assert step.driver.evaluate(f"{CURSOR}.trace.{IDS}") == parent
-    assert step.driver.text("difference") == "Both runs wrote the same tokens."
+    assert step.driver.text("difference") == "Both texts are the same."
 
 
 def test_a_fork_with_a_nonsense_setting_is_refused_and_the_run_stays(
@@ -63,13 +63,13 @@ def test_a_fork_with_a_nonsense_setting_is_refused_and_the_run_stays(
 def test_a_held_run_really_waits_and_goes_on_round_by_round(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=400")
+    driver = open_page(random_url, "?tokens=4000")  # long enough to be held
     driver.press_race()
     driver.page.locator("[data-page=step]").click()
     driver.ref("hold").click()
     driver.page.wait_for_timeout(1500)  # what was under way arrives
     count = driver.rounds
-    assert 0 < count < 400
+    assert 0 < count < 4000
     driver.page.wait_for_timeout(1000)
     assert driver.rounds == count
     for more in (1, 2, 3):
@@ -81,4 +81,4 @@ def test_a_held_run_really_waits_and_goes_on_round_by_round(
     driver.page.wait_for_timeout(800)
     driver.page.keyboard.press("Escape")
     driver.wait_for_end()
-    assert driver.rounds < 400
+    assert driver.rounds < 4000

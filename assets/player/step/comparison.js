@@ -42,7 +42,7 @@ export class Comparison {
     this.index = isSame ? -1 : index;
     this.refs.differenceRow.hidden = false;
     this.refs.toDifference.hidden = isSame;
-    if (isSame) return setText(this.refs.difference, trace.isLive ? "No difference so far." : "Both runs wrote the same tokens.");
+    if (isSame) return setText(this.refs.difference, trace.isLive ? "No difference so far." : "Both texts are the same.");
     ribbon.differ(index);
     this.text.differ(index);
     this.text.mark(index, index, index + 1, Infinity);
