@@ -16,11 +16,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from specviz.figures.plotly_script import plotly_script
 from specviz.settings import Settings
 from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
 from specviz.ui.inlined_modules import module_sources
-from specviz.ui.page_files import ASSETS, PLAYER, PLOTLY, STYLES
+from specviz.ui.page_files import ASSETS, PLAYER, STYLES
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
@@ -81,7 +82,7 @@ def routes() -> list[BaseRoute]:
     return [
         Mount("/specviz/player", _FreshFiles(directory=PLAYER)),
         Route("/specviz/prompts.json", _file(ASSETS / "prompts.json")),
-        Route("/specviz/plotly.min.js", _file(PLOTLY)),
+        Route("/specviz/plotly.min.js", _file(plotly_script())),
         Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
     ]
 

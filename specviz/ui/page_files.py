@@ -9,5 +9,4 @@ from pathlib import Path
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 PLAYER = ASSETS / "player"
-PLOTLY = ASSETS / "plotly" / "plotly-cartesian.min.js"  # npm's plotly.js-cartesian-dist-min
 STYLES = ("base", "form", "menu", "race", "step/step")  # of PLAYER, in their order

@@ -15,11 +15,12 @@ from html import escape
 from typing import Any
 
 from specviz.experiments.replay import Replay
+from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.records import Trace
 from specviz.ui.inlined_modules import PREFIX, module_map
-from specviz.ui.page_files import PLAYER, PLOTLY, STYLES
+from specviz.ui.page_files import PLAYER, STYLES
 from specviz.ui.race_messages import RaceMessages
 
 ENTRY = "report_main.js"
@@ -63,7 +64,7 @@ def report_html(trace: Trace) -> str:
         ),
         modules=json.dumps({"imports": module_map(PLAYER, ENTRY)}),
         markup="".join(markup),
-        plotly=_packed(PLOTLY.read_bytes()),
+        plotly=_packed(plotly_script().read_bytes()),
         run=_packed(json.dumps(_run(trace), separators=(",", ":"), allow_nan=False).encode()),
         entry=f"{PREFIX}{ENTRY}",
     )
