@@ -5,15 +5,13 @@ from functools import cache
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, normalizers
-from transformers import PreTrainedTokenizerFast
 
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.base import Observation
 from specviz.decoding.drafters.cross_vocabulary import METHOD
 from specviz.decoding.drafters.foreign_source import ForeignSource, shared_length
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.reencoded_text import ReencodedText, control_partners
+from specviz.decoding.drafters.reencoded_text import ReencodedText
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.speculative import SpeculativeRun
@@ -23,8 +21,7 @@ from specviz.models.catalog import pair_named
 from specviz.models.loading import LoadedModel
 from specviz.models.pairs import load_pair
 from specviz.models.parts import Parts
-from specviz.models.tokenizer import TextCodec
-from specviz.prompts import TASKS, held_out_prompt
+from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig, ProposalKind, Round, SharedVocabulary
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
@@ -58,63 +55,6 @@ def tables():
 @cache
 def bundled():
     return load_pair(pair_named("bundled"), "cpu", "float32", METHOD.needs)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_a_growing_text_is_encoded_as_the_whole_text_is(task):
-    ours, theirs = bundled().codec, bundled().parts.foreign.codec
-    committed = ours.encode(held_out_prompt(task, 1) + "\n\n  été — 12345 😀😀 ok?", task)
-    text = ReencodedText(ours, theirs)
-    compared = 0
-    for end in range(1, len(committed) + 1):
-        found = text.token_ids(committed[:end])
-        whole = ours.decode(committed[:end])
-        if not whole.endswith("\ufffd"):  # not inside a character
-            assert found == [theirs.control_tokens[f"<|{task}|>"], *theirs.encode_part(whole)]
-            compared += 1
-    assert compared > len(committed) / 2
-
-
-def test_a_text_that_ends_inside_a_character_ends_with_its_bytes():
-    ours, theirs = our_codec(VOCAB), their_codec(VOCAB)
-    text = ReencodedText(ours, theirs)
-    first, second = OURS.index("Ã"), OURS.index("©")
-    assert text.token_ids([0, first]) == [THEIRS.index("a"), THEIRS.index("Ã")]
-    assert text.token_ids([0, first, second])[:1] == [THEIRS.index("a")]
-
-
-def test_a_tokenizer_that_puts_a_space_before_a_text_sees_the_whole_text():
-    """Encoded again in parts it would put one before each part."""
-    backend = Tokenizer(models.BPE({"▁": 0, "a": 1, "b": 2}, []))
-    backend.normalizer = normalizers.Prepend("▁")
-    theirs = TextCodec(PreTrainedTokenizerFast(tokenizer_object=backend), 3, [])
-    text, committed = ReencodedText(tiny_codec(("a", "b")), theirs), [0, 1] * 30
-    for end in range(1, len(committed) + 1):
-        found = text.token_ids(committed[:end])
-        assert found == [0, *(token_id + 1 for token_id in committed[:end])]
-
-
-def test_control_tokens_of_the_same_name_are_carried_over_and_others_vanish():
-    ours, theirs = our_codec(VOCAB), their_codec(VOCAB)
-    tag = OURS.index(TAG)
-    text = ReencodedText(ours, theirs).token_ids([tag, 0, 1, tag, 1])
-    assert text == [THEIRS.index(piece) for piece in (TAG, "a", "b", TAG, "b")]
-    untagged = tiny_codec(("b", "a"))
-    assert ReencodedText(ours, untagged).token_ids([tag, 0, 1, tag, 1]) == [1, 0, 0]
-    assert control_partners(ours, theirs) == {tag: THEIRS.index(TAG)}
-
-
-def test_end_tokens_are_partners_whatever_their_names():
-    ours, theirs = tiny_codec(("a", "<eos>"), "<eos>"), tiny_codec(("</s>", "a"), "</s>")
-    assert control_partners(ours, theirs) == {1: 0}
-    assert control_partners(theirs, ours) == {0: 1}
-
-
-def test_the_bundled_end_tokens_and_tags_are_partners():
-    ours, theirs = bundled().codec, bundled().parts.foreign.codec
-    partners = control_partners(theirs, ours)
-    assert {partners[token_id] for token_id in theirs.eos_ids} == set(ours.eos_ids)
-    assert len(partners) == 6
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
