@@ -1,6 +1,8 @@
 """What the tests of training share."""
 
+import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def step_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training step takes a second by the clock, whatever this machine does meanwhile."""
+    readings = count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(readings)))
 
 
 @pytest.fixture(scope="session")

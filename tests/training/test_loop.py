@@ -58,8 +58,9 @@ def test_a_used_up_budget_trains_no_further(files: dict[str, Path], tmp_path: Pa
     assert loop.progress.step == 2 and loop.fraction == 1
 
 
+@pytest.mark.usefixtures("step_a_second")
 def test_training_lowers_the_loss(files: dict[str, Path], tmp_path: Path) -> None:
-    loop = make_loop(files, tmp_path / "run.pt", seconds=20.0)
+    loop = make_loop(files, tmp_path / "run.pt", seconds=40)
     train(loop, 1)
     before = loop.progress.smooth_loss
     train(loop, 40)
