@@ -14,7 +14,8 @@ from specviz.notes import NOTE_TYPES, Note
 from specviz.trace_decoding import MAX_NOTES
 from specviz.trace_file import decode_round, decode_trace, encode_round, encode_trace, loads
 from specviz.trace_notes import MOST_IDS, decode_note, encode_note
-from tests.random_traces import random_round, random_trace
+from tests.random_rounds import random_round
+from tests.random_traces import random_trace
 
 HUGE = 10**400
 GOOD = {"int": 7, "float": 0.25, "bool": True, "tuple[int, ...]": (3, 1, 4)}

@@ -28,7 +28,8 @@ from specviz.metrics import (
     target_forwards,
 )
 from specviz.records import BaselineStep, FinishReason
-from tests.random_traces import not_started, random_round, random_trace
+from tests.random_rounds import random_round
+from tests.random_traces import not_started, random_trace
 from tests.tiny_trace import chain, tiny_trace
 
 

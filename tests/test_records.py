@@ -9,7 +9,8 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.records import DecodingConfig, DraftNode, DraftTree, Outcome, ProposalKind
-from tests.random_traces import not_started, random_round, random_trace
+from tests.random_rounds import random_round
+from tests.random_traces import not_started, random_trace
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ from specviz.trace_file import (
     loads,
     save,
 )
-from tests.random_traces import not_started, random_round, random_trace
+from tests.random_rounds import random_round
+from tests.random_traces import not_started, random_trace
 
 Change = Callable[[dict[str, Any]], None]
 

@@ -12,7 +12,8 @@ from specviz.errors import InputError
 from specviz.records import ExtraKind, FinishReason, Outcome, ProposalKind
 from specviz.trace_file import decode_round, encode_round
 from specviz.what_if import counterfactual, known_end_ids
-from tests.random_traces import random_round, random_trace
+from tests.random_rounds import random_round
+from tests.random_traces import random_trace
 
 ACCEPTED, REJECTED, UNREACHED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNREACHED
 

@@ -11,7 +11,8 @@ from specviz.figures.law_rows import law_rows
 from specviz.figures.residual import residual_figure
 from specviz.figures.theme import Figure
 from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
-from tests.random_traces import TEXTS, random_round
+from tests.random_laws import TEXTS
+from tests.random_rounds import random_round
 
 NAMES = dict(enumerate(TEXTS))
 TARGET, DRAFT, TRACK, SHADE, PIN = range(5)

@@ -21,7 +21,9 @@ from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import RoundTotals, meter
 from specviz.records import ProposalKind, Trace
-from tests.random_traces import TEXTS, random_round, random_trace
+from tests.random_laws import TEXTS
+from tests.random_rounds import random_round
+from tests.random_traces import random_trace
 
 NAMES = dict(enumerate(TEXTS))
 SHAPES = {

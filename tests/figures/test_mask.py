@@ -6,7 +6,7 @@ import torch
 
 from specviz.decoding.topology import topology
 from specviz.figures.mask import CONTEXT_COLUMNS, GAP_COLUMNS, mask_figure, position_id
-from tests.random_traces import random_round
+from tests.random_rounds import random_round
 
 WIDTHS = [(), (1, 1, 1), (3, 2), (2, 2, 2)]
 

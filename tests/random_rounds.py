@@ -1,0 +1,197 @@
+"""Random but coherent rounds: laws, tree, walk and verdicts as a real round would leave them.
+
+Knows no model: p and q are random laws over a small vocabulary, the walk follows the rules of
+METHODS for drawn and for deterministic trees.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from specviz.records import (
+    CacheLengths,
+    DraftNode,
+    DraftTree,
+    ExtraKind,
+    ExtraToken,
+    LookaheadState,
+    NgramMatch,
+    Note,
+    Outcome,
+    Position,
+    ProposalKind,
+    Round,
+    Span,
+    Verdict,
+)
+from tests.random_laws import VOCABULARY, Law, mixed, position, random_law, residual, sample
+
+THRESHOLD = 0.09  # of the lossy rule
+
+
+@dataclass
+class _Walk:
+    """How far a round came in its tree."""
+
+    uniforms: list[float]
+    compared: list[float]  # p of each node, or what was left of it when the node was examined
+    outcomes: list[Outcome]
+    examined: list[int] = field(default_factory=lambda: [-1])  # the root and what was accepted
+    residuals: dict[int, Law] = field(default_factory=dict)  # node behind which all failed -> law
+
+
+class _RoundMaker:
+    """Builds one round: a tree, its laws, the walk and the records of both."""
+
+    def __init__(self, rng: random.Random, kind: ProposalKind, has_laws: bool) -> None:
+        self.rng, self.kind, self.has_laws = rng, kind, has_laws
+        self.p: dict[int, Law] = {}  # parent -> law
+        self.q: dict[int, Law] = {}
+        self.nodes: list[DraftNode] = []
+
+    def grow(self, widths: tuple[int, ...]) -> None:
+        level = [-1]
+        for depth, width in enumerate(widths, start=1):
+            level = [child for parent in level for child in self._children(parent, depth, width)]
+
+    def _children(self, parent: int, depth: int, width: int) -> list[int]:
+        self._law(parent)
+        q, made = self.q[parent], []
+        ranked = sorted(range(VOCABULARY), key=lambda token: -q[token])
+        for rank in range(width):
+            drawn = self.kind is ProposalKind.IID
+            token = sample(self.rng, q) if drawn else ranked[rank]
+            rule_q = q[token] if drawn else 1.0
+            self.nodes.append(DraftNode(token, parent, depth, rule_q, q[token]))
+            made.append(len(self.nodes) - 1)
+        return made
+
+    def _law(self, parent: int) -> None:
+        self.p[parent] = random_law(self.rng)
+        self.q[parent] = mixed(self.p[parent], random_law(self.rng), self.rng.random() * 0.7)
+
+    def build(self, index: int, context_length: int) -> Round:
+        tree = DraftTree(self.kind, tuple(self.nodes))
+        walk = self._walk(tree)
+        extra = self._extra(walk)
+        accepted = len(walk.examined) - 1
+        return Round(
+            index=index,
+            context_length=context_length,
+            tree=tree,
+            verdicts=tuple(self._verdict(i, walk) for i in range(len(self.nodes))),
+            positions=tuple(self._position(parent, walk) for parent in walk.examined),
+            extra=extra,
+            extra_ids=tuple(
+                extra.token_id if row == extra.parent + 1 else row % VOCABULARY
+                for row in range(len(self.nodes) + 1)
+            ),
+            draft_seconds=0.001 + 0.0015 * max((node.depth for node in self.nodes), default=0),
+            verify_seconds=0.016 + 0.0003 * len(self.nodes) + self.rng.random() * 0.002,
+            notes=() if self.has_laws else self._lookup_notes(context_length),
+            host_seconds=0.0006 + self.rng.random() * 0.0004,
+            spans=(),
+            cache=CacheLengths(context_length - 1, len(self.nodes) + 1, len(self.nodes) - accepted),
+        )
+
+    def _walk(self, tree: DraftTree) -> _Walk:
+        walk = _Walk(
+            uniforms=[self.rng.random() for _ in self.nodes],
+            compared=[self._p(node.parent)[node.token_id] for node in self.nodes],
+            outcomes=[Outcome.UNREACHED] * len(self.nodes),
+        )
+        children = tree.children(-1)
+        while children:
+            chosen = self._examine(children, walk)
+            if chosen is None:
+                break
+            walk.outcomes[chosen] = Outcome.ACCEPTED
+            walk.examined.append(chosen)
+            children = tree.children(chosen)
+        return walk
+
+    def _examine(self, children: Sequence[int], walk: _Walk) -> int | None:
+        """The child that passes first; if none does, what is left of the law is a residual."""
+        here = walk.examined[-1]
+        law = self._p(here)
+        for child in children:
+            node = self.nodes[child]
+            walk.compared[child] = law[node.token_id]
+            if self._passes(law[node.token_id], node.draft_prob, walk.uniforms[child]):
+                return child
+            walk.outcomes[child] = Outcome.REJECTED
+            law = residual(law, self._rule_q(node)) if self.kind.is_lossless else law
+        walk.residuals[here] = law
+        return None
+
+    def _extra(self, walk: _Walk) -> ExtraToken:
+        here = walk.examined[-1]
+        law = walk.residuals.get(here, self._p(here))
+        token = sample(self.rng, law)
+        kind = ExtraKind.RECOVERED if here in walk.residuals else ExtraKind.BONUS
+        return ExtraToken(token, kind, here, law[token])
+
+    def _lookup_notes(self, context_length: int) -> tuple[Note, ...]:
+        match = NgramMatch(2, self.rng.randrange(context_length))
+        window = tuple(node.token_id for node in self.nodes)
+        return match, LookaheadState(3, 1, 0, (len(window),), window)
+
+    def _passes(self, p: float, q: float, u: float) -> bool:
+        return u * q < p if self.kind.is_lossless else p > THRESHOLD
+
+    def _p(self, parent: int) -> Law:
+        if parent not in self.p:
+            self._law(parent)
+        return self.p[parent]
+
+    def _rule_q(self, node: DraftNode) -> Law:
+        if self.kind is ProposalKind.IID:
+            return self.q[node.parent]
+        return tuple(float(token == node.token_id) for token in range(VOCABULARY))
+
+    def _verdict(self, index: int, walk: _Walk) -> Verdict:
+        node, compared = self.nodes[index], walk.compared[index]
+        p = self._p(node.parent)[node.token_id]
+        return Verdict(
+            target_prob=p,
+            residual_prob=compared,
+            draft_prob=node.draft_prob,
+            acceptance_prob=min(1.0, compared / node.draft_prob)
+            if self.kind.is_lossless
+            else float(compared > THRESHOLD),
+            uniform_draw=walk.uniforms[index],
+            outcome=walk.outcomes[index],
+            raw_target_prob=p,
+            raw_draft_prob=self.q[node.parent][node.token_id] if self.has_laws else 1.0,
+        )
+
+    def _position(self, parent: int, walk: _Walk) -> Position:
+        q = self.q.get(parent) if self.has_laws else None
+        return position(parent, self._p(parent), q, walk.residuals.get(parent))
+
+
+def random_round(
+    seed: int = 0,
+    widths: tuple[int, ...] = (1, 1, 1, 1, 1),
+    kind: ProposalKind = ProposalKind.IID,
+    has_laws: bool = True,
+    index: int = 0,
+    context_length: int = 12,
+) -> Round:
+    """One round with its tree grown to `widths` (empty: the drafter proposed nothing)."""
+    maker = _RoundMaker(random.Random(seed), kind, has_laws)
+    maker.grow(widths)
+    return on_clock(maker.build(index, context_length), start=0.0)
+
+
+def on_clock(round_: Round, start: float, is_ahead: bool = False) -> Round:
+    """The round from `start` on its lane's clock; `is_ahead` adds work beside its verification."""
+    drafted = start + round_.draft_seconds
+    verified = drafted + round_.verify_seconds
+    spans = [Span("draft", start, drafted), Span("verify", drafted, verified)]
+    spans.append(Span("host", verified, verified + round_.host_seconds))
+    if is_ahead:
+        spans.append(Span("draft ahead", drafted, drafted + 0.7 * round_.verify_seconds))
+    return replace(round_, spans=tuple(spans))
