@@ -5,7 +5,7 @@
 import { FieldChecks } from "./field_checks.js";
 import { numberBreach } from "./field_rule.js";
 import { setText } from "./dom.js";
-import { labelled } from "./labels.js";
+import { labelled, settingNamed } from "./labels.js";
 import { Menu } from "./menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "./pair_fields.js";
@@ -136,7 +136,7 @@ export class Form {
   // Each message goes beside the control it names first, or above the button.
   showError(text) {
     this.clearErrors();
-    const slot = this.checks.slotOf(text.split(/[^a-z_]/, 1)[0]);
+    const slot = this.checks.slotOf(settingNamed(text));
     const shown = slot && !slot.closest("[hidden]:not(.error)") ? slot : this.refs.runError;
     this.checks.show(shown, labelled(text, this.method?.options));
     shown.scrollIntoView({ block: "nearest" });

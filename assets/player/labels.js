@@ -20,6 +20,11 @@ const LABELS = {
   dtype: "Precision",
 };
 
+// The setting that a sentence of the server is about, by the server's name of it.
+export function settingNamed(sentence) {
+  return sentence.split(/[^a-z_]/, 1)[0];
+}
+
 // The first word of a sentence may be any setting; further on, plain words are only words. `options`
 // are those of the method: {name, title}.
 export function labelled(sentence, options = []) {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from race_driver import RaceDriver
-from step_driver import CURSOR, StepDriver
+from step_driver import CURSOR, NAME, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 IDS = "tokens.speculative.map((token) => token.id)"
@@ -48,16 +49,31 @@ def test_an_unforced_fork_writes_the_same_text(open_page: OpenPage, app_url: str
     assert step.driver.text("difference") == "Both texts are the same."
 
 
-def test_a_fork_with_a_nonsense_setting_is_refused_and_the_run_stays(
-    open_page: OpenPage, app_url: str
+@pytest.mark.parametrize(
+    ("ref", "text", "sentence"),
+    [
+        ("forkLength", "99", "Draft length must be"),
+        ("forkLength", "x", "Draft length must be a whole number"),
+        ("forkTemperature", "-1", "Temperature must be"),
+    ],
+)
+def test_a_refused_fork_marks_its_field_until_it_is_edited_and_the_run_stays(
+    opened: StepDriver, ref: str, text: str, sentence: str
 ) -> None:
-    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code"))
-    for text, sentence in (("99", "draft_length must be"), ("x", "draft_length must be a whole")):
-        step.driver.fill("forkLength", text)
-        step.driver.ref("forkGo").click()
-        step.page.wait_for_selector("[data-ref=forkError]:visible")
-        assert step.driver.text("forkError").startswith(sentence)
-        assert step.driver.evaluate("specviz.debugger.source") == "draft-model.code"
+    driver, field = opened.driver, opened.driver.ref(ref)
+    field.fill(text)
+    driver.ref("forkGo").click()
+    opened.page.wait_for_selector("[data-ref=forkError]:visible")
+    assert driver.text("forkError").startswith(sentence)
+    assert driver.evaluate("specviz.debugger.source") == NAME
+    assert field.get_attribute("aria-invalid") == "true"
+    told_by = driver.ref("forkError").get_attribute("id")
+    assert field.get_attribute("aria-describedby") == told_by
+    assert driver.evaluate("document.activeElement.dataset.ref") == ref
+    assert opened.page.locator(".fork [aria-invalid]").count() == 1
+    field.fill("")
+    assert field.get_attribute("aria-invalid") is None
+    assert not driver.ref("forkError").is_visible()
 
 
 def test_a_held_run_really_waits_and_goes_on_round_by_round(

@@ -20,6 +20,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     driver.ref("profileGo").click()
     driver.page.wait_for_selector("[data-ref=profileError]:visible")
     assert driver.text("profileError").startswith("count must be from 1 to 40")
+    assert driver.ref("profileCount").get_attribute("aria-invalid") == "true"
     driver.fill("profileCount", "3")
     driver.ref("profileGo").click()
     driver.page.wait_for_selector("[data-ref=profileGo]:visible", timeout=90_000)

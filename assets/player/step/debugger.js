@@ -115,7 +115,7 @@ export class Debugger {
   begin(name, title) {
     this.transport.leave();
     this.setForking(false);
-    this.page.server.fork.fail("");
+    this.page.server.fork.refusal.clear();
     this.before = { source: this.source, isOurs: this.page.isOurs };
     this.opened = new Trace();
     this.parent = null;
@@ -197,7 +197,7 @@ export class Debugger {
   }
 
   failed(text) {
-    if (this.page.isForking) this.menu.tell(""), this.page.server.fork.fail(text);
+    if (this.page.isForking) this.menu.tell(""), this.page.server.fork.refusal.show(text);
     else this.menu.fail(text);
     if (this.before) [this.source, this.page.isOurs] = [this.before.source, this.before.isOurs];
     this.before = null;

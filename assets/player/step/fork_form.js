@@ -4,12 +4,15 @@
 import { option, setText } from "../dom.js";
 import { probability } from "../probability.js";
 import { tokenLabel } from "../tooltip.js";
+import { Refusal } from "./refusal.js";
 
 const SAME = ""; // of the menu: the method of the run
 
 export class ForkForm {
   constructor(refs, methods, whatIf, onFork) {
     Object.assign(this, { refs, whatIf });
+    const { forkLength, forkTemperature, forkMethod } = refs;
+    this.refusal = new Refusal(refs.forkError, { draft_length: forkLength, temperature: forkTemperature, method: forkMethod });
     refs.forkMethod.append(option(SAME, "as in this run"), ...methods.map(({ name, title }) => option(name, title)));
     refs.forkGo.addEventListener("click", () => onFork(this.order));
     for (const name of ["forkLength", "forkTemperature"]) {
@@ -22,13 +25,6 @@ export class ForkForm {
     const changes = { draft_length: forkLength.value, temperature: forkTemperature.value, method: forkMethod.value };
     const given = Object.fromEntries(Object.entries(changes).filter(([, text]) => text.trim() !== ""));
     return { round: this.round, forced: this.whatIf.forced, changes: given };
-  }
-
-  // Why the fork could not be made; "" takes it back.
-  fail(text) {
-    setText(this.refs.forkError, text);
-    this.refs.forkError.hidden = !text;
-    if (text) this.refs.forkError.scrollIntoView({ block: "nearest" });
   }
 
   draw(trace, cursor, isForking) {

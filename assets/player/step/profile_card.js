@@ -4,6 +4,7 @@
 import { element, option, setText } from "../dom.js";
 import { Transport } from "../transport.js";
 import { dimensionTabs, rankingRows } from "./ranking.js";
+import { Refusal } from "./refusal.js";
 
 const OWN_FILE = "file"; // the menu's value for prompts of one's own
 
@@ -11,6 +12,7 @@ export class ProfileCard {
   // `form()` is the race page's setting; `onExample(data, title, round, node)` opens a run there.
   constructor(refs, tasks, gradio, { form, onExample }) {
     Object.assign(this, { refs, form, onExample });
+    this.refusal = new Refusal(refs.profileError, { count: refs.profileCount });
     const held = tasks.map(({ name, title }) => option(name, `${title}: held-out prompts`));
     refs.profileTask.append(...held, option(OWN_FILE, "a file of your own …"));
     this.transport = new Transport(gradio, {
@@ -42,7 +44,7 @@ export class ProfileCard {
 
   async ask(prompts) {
     if (this.transport.isBusy) return;
-    this.refs.profileError.hidden = true;
+    this.refusal.clear();
     await this.transport.start("profile", { form: this.form(), ...prompts });
   }
 
@@ -112,8 +114,7 @@ export class ProfileCard {
   failed(text) {
     this.setBusy(this.transport.isBusy);
     this.tell("");
-    setText(this.refs.profileError, text);
-    this.refs.profileError.hidden = false;
+    this.refusal.show(text);
   }
 }
 
