@@ -1,0 +1,97 @@
+"""A call that is watched gives its own text, and its recording tells how it went."""
+
+import time
+
+import torch
+
+import specviz
+from specviz.records import FinishReason, ProposalKind
+from specviz.trace_file import dumps, loads
+from tests.generate_recording.watched_call import TOKENIZER, WAYS, inputs, watched
+from tests.models.conftest import build_tokenizer
+
+
+def test_a_greedy_text_is_that_of_a_call_nobody_watches(target, draft):
+    for options in ({"assistant_model": draft}, {"prompt_lookup_num_tokens": 3}):
+        plain = target.generate(**inputs(), max_new_tokens=40, do_sample=False, **options)
+        trace = watched(target, do_sample=False, **options)
+        assert [*trace.prompt_ids, *trace.emitted_ids] == plain[0].tolist()
+
+
+def test_the_librarys_own_schedule_starts_where_it_would(target, draft):
+    draft.generation_config.num_assistant_tokens_schedule = "heuristic_transient"
+    trace = watched(target, assistant_model=draft, do_sample=False)
+    assert len(trace.rounds[0].tree.nodes) == 4  # the reading of the prompt taught it nothing
+    assert {len(each.tree.nodes) for each in trace.rounds[1:-1]} != {4}
+
+
+def test_a_masked_prompt_stays_masked_for_the_draft_too(target, draft):
+    given = inputs()
+    ids = torch.cat([torch.zeros(1, 3, dtype=torch.long), given["input_ids"]], 1)
+    mask = torch.cat([torch.zeros(1, 3, dtype=torch.long), given["attention_mask"]], 1)
+    options = {"max_new_tokens": 24, "do_sample": False}
+    alone = target.generate(input_ids=ids, attention_mask=mask, assistant_model=draft, **options)
+    with specviz.record(target, TOKENIZER) as recording:
+        output = target.generate(
+            input_ids=ids, attention_mask=mask, assistant_model=draft, **options
+        )
+    assert output.tolist() == alone.tolist()
+    assert list(recording.trace.emitted_ids) == output[0, ids.shape[1] :].tolist()
+    drafted = sum(len(each.tree.nodes) for each in recording.trace.rounds)
+    accepted = sum(len(each.accepted) for each in recording.trace.rounds)
+    with specviz.record(target, TOKENIZER) as unpadded:
+        target.generate(**given, assistant_model=draft, **options)
+    rounds = unpadded.trace.rounds
+    assert accepted == sum(len(each.accepted) for each in rounds)
+    assert drafted == sum(len(each.tree.nodes) for each in rounds)
+
+
+def test_the_setting_is_told_in_our_words(target, draft):
+    config = watched(target, assistant_model=draft, **WAYS["nucleus"]).config
+    assert (config.method, config.draft_length, config.tree_kind) == (
+        *("draft-model", 4, ProposalKind.IID),
+    )
+    assert (config.temperature, config.top_k, config.top_p) == (1.0, 20, 0.8)
+    lookup = watched(target, prompt_lookup_num_tokens=3, do_sample=False)
+    assert lookup.config.method == "prompt-lookup" and lookup.config.temperature == 0
+    assert lookup.config.tree_kind is ProposalKind.DETERMINISTIC
+    assert lookup.draft is None and lookup.drafter_bytes == 0
+    draft_info = watched(target, assistant_model=draft, do_sample=False).draft
+    assert draft_info.layers == 2 and draft_info.vocab_size == len(TOKENIZER)
+
+
+def test_another_tokenizers_draft_is_text_without_a_law(target, draft):
+    other = build_tokenizer(("ab",))
+    draft.resize_token_embeddings(len(other), mean_resizing=False)
+    trace = watched(
+        target, assistant_model=draft, tokenizer=TOKENIZER, assistant_tokenizer=other,
+        do_sample=False,
+    )  # fmt: skip
+    assert trace.config.method == "cross-vocabulary"
+    assert {each.tree.kind for each in trace.rounds} == {ProposalKind.DETERMINISTIC}
+    assert sum(len(each.accepted) for each in trace.rounds) > 0
+
+
+def test_an_end_token_that_was_drafted_ends_the_text_without_an_extra_token(target, draft):
+    ids = watched(target, assistant_model=draft, do_sample=False)
+    rounds = [each for each in ids.rounds if len(each.accepted) >= 2]
+    end = ids.emitted_ids.index(rounds[0].emitted_ids[1])
+    token = ids.emitted_ids[end]
+    trace = watched(target, assistant_model=draft, do_sample=False, eos_token_id=token)
+    assert trace.finish is FinishReason.END_OF_SEQUENCE
+    assert trace.emitted_ids == ids.emitted_ids[: end + 1]
+    last = trace.rounds[-1]
+    if last.tree.nodes[last.accepted[-1]].token_id == token:
+        assert last.extra is None and len(last.positions) == len(last.accepted)
+    loads(dumps(trace))
+
+
+def test_times_are_the_calls_own_and_no_more_than_it_took(target, draft):
+    began = time.perf_counter()
+    trace = watched(target, assistant_model=draft, do_sample=False)
+    took = time.perf_counter() - began
+    spent = trace.prefill.seconds + sum(each.seconds for each in trace.rounds)
+    assert 0 < spent < took
+    assert all(each.draft_seconds > 0 and each.verify_seconds > 0 for each in trace.rounds[:-1])
+    ends = [span.end for each in trace.rounds for span in each.spans]
+    assert ends == sorted(ends) and ends[-1] <= took
