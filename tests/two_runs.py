@@ -1,0 +1,74 @@
+"""A run, the same run with one draw forced, and ways to change a run at the place of that draw."""
+
+import dataclasses
+
+from specviz.records import ExtraToken, Outcome
+from specviz.what_if import counterfactual
+from tests.random_traces import random_trace
+
+
+def followed(trace, number, forced):
+    """The trace as it would be up to the end of round `number`, its draws forced."""
+    told = counterfactual(trace.rounds[number], forced)
+    here = trace.rounds[number]
+    verdicts = tuple(
+        dataclasses.replace(old, outcome=outcome, uniform_draw=forced.get(node, old.uniform_draw))
+        for node, (old, outcome) in enumerate(zip(here.verdicts, told.outcomes, strict=True))
+    )
+    extra = ExtraToken(told.extra_id, told.extra_kind, told.path[-1] if told.path else -1, 0.5)
+    changed = dataclasses.replace(here, verdicts=verdicts, extra=extra)
+    return dataclasses.replace(trace, rounds=(*trace.rounds[:number], changed), finish=None)
+
+
+def rejected_in(trace):
+    """Round (above 0), node and new-token index of the first rejection that may pass."""
+    start = 1
+    for each in trace.rounds:
+        for node, verdict in enumerate(each.verdicts):
+            if verdict.outcome is Outcome.REJECTED and verdict.acceptance_prob > 0:
+                if each.index and each.extra.token_id != each.tree.nodes[node].token_id:
+                    return each.index, node, start + each.tree.nodes[node].depth - 1
+        start += len(each.emitted_ids)
+    raise AssertionError("choose another seed")
+
+
+TRACE = random_trace(3, rounds=8)
+ROUND, NODE, INDEX = rejected_in(TRACE)
+FORCED = followed(TRACE, ROUND, {NODE: 0.0})
+
+
+def changed_place(trace, change):
+    """`trace` with another extra token in ROUND, and its place there changed."""
+    here = trace.rounds[ROUND]
+    place = here.extra.parent
+    other = next(i for i in range(40) if i not in (here.extra.token_id, *trace.emitted_ids))
+    positions = tuple(change(each) if each.parent == place else each for each in here.positions)
+    extra = dataclasses.replace(here.extra, token_id=other)
+    changed = dataclasses.replace(here, positions=positions, extra=extra, extra_ids=())
+    return dataclasses.replace(trace, rounds=(*trace.rounds[:ROUND], changed))
+
+
+def halved(field):
+    """A change of a place that halves one of its laws."""
+    return lambda position: dataclasses.replace(
+        position, **{field: tuple(prob / 2 for prob in getattr(position, field))}
+    )
+
+
+def a_hair_less(position):
+    """The place with a law of the target that rounding could have made."""
+    probs = tuple(prob * (1 - 1e-6) for prob in position.target_probs)
+    return dataclasses.replace(position, target_probs=probs)
+
+
+def with_verdict(trace, token_id=None, **changes):
+    """`trace` with another drafted token or verdict at NODE."""
+    here = trace.rounds[ROUND]
+    nodes, verdicts = list(here.tree.nodes), list(here.verdicts)
+    if token_id is not None:
+        nodes[NODE] = dataclasses.replace(nodes[NODE], token_id=token_id)
+    verdicts[NODE] = dataclasses.replace(verdicts[NODE], **changes)
+    tree = dataclasses.replace(here.tree, nodes=tuple(nodes))
+    changed = dataclasses.replace(here, tree=tree, verdicts=tuple(verdicts))
+    rounds = (*trace.rounds[:ROUND], changed, *trace.rounds[ROUND + 1 :])
+    return dataclasses.replace(trace, rounds=rounds)
