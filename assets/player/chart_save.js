@@ -1,5 +1,6 @@
-// "PNG" and "SVG" above a chart's right end, faint until the pointer or the focus comes near.
-// Knows a chart's name and that it can make a picture of itself; nothing of what it shows.
+// "PNG" and "SVG" beside a chart's title, faint until the pointer or the focus comes near. Their room
+// is always kept, so they cover nothing. Knows a chart's name and that it can make a picture of itself;
+// nothing of what it shows.
 
 import { element } from "./dom.js";
 
@@ -12,7 +13,13 @@ export class ChartSave {
     this.bar = element("div", "chart-save");
     this.bar.hidden = true;
     for (const format of FORMATS) this.bar.append(this.button(format, save));
-    (box.closest(".scroller") ?? box).before(this.bar);
+    this.join(titleOf(box.closest(".scroller") ?? box));
+  }
+
+  join(title) {
+    const row = element("div", "chart-head");
+    title.before(row);
+    row.append(title, this.bar);
   }
 
   button(format, save) {
@@ -28,4 +35,9 @@ export class ChartSave {
   show(isThere) {
     this.bar.hidden = !isThere;
   }
+}
+
+// The nearest heading before an element.
+function titleOf({ previousElementSibling: before }) {
+  return before.matches("h3") ? before : titleOf(before);
 }

@@ -92,3 +92,28 @@ def test_charts_of_the_race_are_saved_too(
             save.click()
         assert download.value.suggested_filename.endswith(".png")
         assert Path(download.value.path()).read_bytes()[:4] == b"\x89PNG"
+
+
+# Whether any button lies on a line of any title, of the charts that are shown.
+COVERED = """[...document.querySelectorAll(".chart-save")].filter((bar) => bar.offsetParent).some((bar) => {
+    const lines = [...document.querySelectorAll(".chart-card h3")].flatMap((title) => {
+        const range = document.createRange();
+        range.selectNodeContents(title);
+        return [...range.getClientRects()];
+    });
+    const b = bar.getBoundingClientRect();
+    return lines.some((l) => l.left < b.right && b.left < l.right && l.top < b.bottom && b.top < l.bottom);
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_buttons_cover_no_title(open_page: OpenPage, random_url: str, width: int) -> None:
+    driver = open_page(random_url, viewport={"width": width, "height": 900})
+    driver.race()
+    assert driver.page.locator(".chart-save:visible").count() >= 5
+    assert not driver.evaluate(COVERED)
+    driver.page.locator("[data-page=step]").click()
+    step = StepDriver(driver)
+    step.press("n")
+    assert driver.page.locator(".chart-save:visible").count() >= 3
+    assert not driver.evaluate(COVERED)
