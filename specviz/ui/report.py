@@ -41,7 +41,10 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <div class="specviz" data-specviz>
-{markup}
+{head}
+<main>
+{step}
+</main>
 </div>
 <script type="text/plain" data-packed="plotly">{plotly}</script>
 <script type="text/plain" data-packed="run">{run}</script>
@@ -53,9 +56,7 @@ _PAGE = """<!doctype html>
 
 def report_html(trace: Trace) -> str:
     """The whole file as text; the same trace gives the same text."""
-    markup = "".join(
-        (PLAYER / name).read_text("utf-8") for name in ("report.html", "step/step.html")
-    )
+    head, step = ((PLAYER / name).read_text("utf-8") for name in ("report.html", "step/step.html"))
     return _PAGE.format(
         policy=POLICY,
         title=escape(f"specviz · {trace.config.method}, temperature {trace.config.temperature:g}"),
@@ -63,7 +64,8 @@ def report_html(trace: Trace) -> str:
             (PLAYER / f"{name}.css").read_text("utf-8") for name in (*STYLES, "report")
         ),
         modules=json.dumps({"imports": module_map(PLAYER, ENTRY)}),
-        markup="".join(markup),
+        head=head,
+        step=step,
         plotly=_packed(plotly_script().read_bytes()),
         run=_packed(json.dumps(_run(trace), separators=(",", ":"), allow_nan=False).encode()),
         entry=f"{PREFIX}{ENTRY}",

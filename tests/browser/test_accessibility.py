@@ -1,4 +1,4 @@
-"""axe-core finds nothing serious on either page, wide and light or narrow and dark, with a run."""
+"""axe-core finds nothing on either page, wide and light or narrow and dark, with a run."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ RUN = "?view=step&trace=draft-tree.story&round=3&pos=7"
 
 
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_the_race_page_has_no_serious_finding_before_and_after_a_race(
+def test_the_race_page_has_no_finding_before_and_after_a_race(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
     driver = open_page(random_url, viewport=size, color_scheme=scheme)
-    assert findings(driver) == []
+    assert findings(driver.page) == []
     driver.race()
-    assert findings(driver) == []
+    assert findings(driver.page) == []
 
 
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_the_debugger_has_no_serious_finding(
+def test_the_debugger_has_no_finding(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
     step = StepDriver(open_page(random_url, RUN, viewport=size, color_scheme=scheme))
     step.press("Home")
-    assert findings(step.driver) == []
+    assert findings(step.page) == []
     step.press("n")
-    assert findings(step.driver) == []
+    assert findings(step.page) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_the_debugger_has_no_serious_finding_at_any_phase(
+def test_the_debugger_has_no_finding_at_any_phase(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
     step = StepDriver(open_page(random_url, RUN, viewport=size, color_scheme=scheme))
     step.press("Home")
     for phase in ("draft", "verify", "accept/reject", "resample", "commit"):
-        assert step.phase == phase and findings(step.driver) == []
+        assert step.phase == phase and findings(step.page) == []
         step.press("ArrowDown")
 
 
@@ -60,4 +60,4 @@ def test_the_check_itself_sees_a_button_without_a_name(
     driver = open_page(random_url)
     driver.evaluate("document.querySelector('[data-ref=theme]').removeAttribute('aria-label')")
     driver.evaluate("document.querySelector('[data-ref=theme]').removeAttribute('title')")
-    assert any(each.startswith("button-name") for each in findings(driver))
+    assert any(each.startswith("button-name") for each in findings(driver.page))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from axe_findings import findings
 from playwright.sync_api import Browser
 from race_driver import RaceDriver
 from step_driver import CURSOR, StepDriver
@@ -77,6 +78,10 @@ def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
     report.driver.ref("theme").click()
     report.press("Home")
     assert report.requests == [(tmp_path / "a report.html").as_uri()]
+
+
+def test_a_report_gives_axe_nothing_to_object_to(open_report: OpenReport) -> None:
+    assert findings(open_report(TRACE).page) == []
 
 
 def test_what_needs_a_server_is_absent_from_a_report(open_report: OpenReport) -> None:
