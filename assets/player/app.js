@@ -39,7 +39,7 @@ export class App {
       form: () => this.form.order,
       onExample: (...example) => this.debugger.openExample(...example),
     });
-    new LinkButton(refs.copyLink, refs.copyWord, () => (this.pages.current === "step" ? this.debugger : this.address));
+    new LinkButton(refs.copyLink, refs.copyWord, () => (this.pages.current === "step" ? this.debugger.place : this.address));
     this.transport = new Transport(gradio, {
       accepted: () => this.accepted(),
       message: (message) => this.take(message),
@@ -53,7 +53,11 @@ export class App {
     this.setBusy(false, "");
     this.pages = new Pages(refs.tabs, {
       race: { section: refs.racePage, onShow: () => this.page.frame.ask() },
-      step: { section: refs.step, onShow: (isShown) => this.debugger.onShow(isShown) },
+      step: {
+        section: refs.step,
+        onShow: (isShown) => this.debugger.onShow(isShown),
+        onReturn: () => this.debugger.returned(),
+      },
     });
   }
 

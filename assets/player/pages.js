@@ -6,11 +6,11 @@ const PARAMETER = "view"; // Gradio keeps "page" for itself
 const OF_A_MOMENT = ["trace", "round", "pos", "axis"]; // the debugger writes them again where it is shown
 
 export class Pages {
-  // `pages`: name -> { section, onShow(isShown) }; the first is shown where the address names none.
+  // `pages`: name -> { section, onShow(isShown), onReturn() by Back or Forward }; the first is shown where the address names none.
   constructor(nav, pages) {
     Object.assign(this, { nav, pages });
     nav.addEventListener("click", (event) => this.clicked(event));
-    window.addEventListener("popstate", () => this.show(this.asked, false));
+    window.addEventListener("popstate", () => this.returned());
     this.show(this.asked, false);
   }
 
@@ -24,6 +24,11 @@ export class Pages {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     this.show(link.dataset.page);
+  }
+
+  returned() {
+    this.show(this.asked, false);
+    this.pages[this.current].onReturn?.();
   }
 
   show(name, isNew = true) {

@@ -28,7 +28,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     assert driver.text("profileState").startswith("3 prompts")
     driver.page.get_by_role("tab", name="depth in the draft").click()
     driver.settle(0.5)  # a tab's colours change by and by
-    assert findings(driver) == []
+    assert findings(driver.page) == []
     example = driver.ref("profileTable").locator("button").first
     place = example.evaluate("(b) => [Number(b.dataset.round), Number(b.dataset.node)]")
     example.click()
@@ -36,3 +36,16 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     step.settle()
     assert [step.place[0], step.stop["node"]] == place
     assert step.stop["outcome"] == "rejected"
+    driver.page.wait_for_timeout(500)  # the address follows
+    driver.page.go_back()
+    driver.until(f"specviz.debugger.source === 'draft-model.code' && {CURSOR}.trace.ending")
+    step.settle()
+    assert driver.ref("profileTable").locator("button").count() > 0
+    tab = driver.page.locator("[data-ref=profileDimensions] [aria-selected=true]")
+    assert tab.inner_text() == "depth in the draft"
+    box = driver.ref("profileDimensions").bounding_box()
+    assert box and 0 <= box["y"] < 900
+    driver.page.go_forward()
+    driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    step.settle()
+    assert [step.place[0], step.stop["node"]] == place

@@ -6,9 +6,9 @@ import { Transport } from "../transport.js";
 import { CompareMenu } from "./compare_menu.js";
 import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
 import { RACE, RunMenu, runWords } from "./run_menu.js";
-import { StepAddress } from "./step_address.js";
+import { RunPlace } from "./run_place.js";
 import { StepPage } from "./step_page.js";
-import { base64, download, nameOf, traceBlob } from "./trace_file.js";
+import { base64, blobOfBase64, download, nameOf, traceBlob } from "./trace_file.js";
 
 const TOLD_EVERY = 100; // rounds of a recording that is being opened
 
@@ -16,7 +16,6 @@ export class Debugger {
   // `race` is the run of the race page, `form()` its models and device, `raceTransport` what runs it.
   constructor(refs, theme, setup, gradio, { race, form, raceTransport }) {
     Object.assign(this, { refs, race, form, raceTransport, setup });
-    this.address = new StepAddress();
     this.transport = new Transport(gradio, {
       accepted: () => {},
       message: (message) => this.take(message),
@@ -25,7 +24,7 @@ export class Debugger {
     });
     this.page = new StepPage(refs, theme, {
       ask: (name, question) => this.transport.ask(name, question),
-      onMove: () => this.write(),
+      onMove: () => this.place.write(),
       onFork: (order) => this.fork(order),
       onHold: (what) => this.hold(what),
       setup,
@@ -33,6 +32,7 @@ export class Debugger {
     this.opened = new Trace();
     this.source = RACE;
     this.keptRaces = new KeptRaces();
+    this.place = new RunPlace(this.page, () => (this.source === RACE ? this.keptRaces.nameOf(race) : this.source));
     this.menu = new RunMenu(refs, setup.traces, {
       onChoose: (name) => ((this.wanted = null), this.choose(name)),
       onFile: (file) => this.openFile(file),
@@ -50,16 +50,25 @@ export class Debugger {
 
   onShow(isShown) {
     this.page.setShown(isShown);
-    if (!isShown) return this.address.forget();
-    if (!this.page.trace) this.restore();
+    if (!isShown) return this.place.forget();
+    if (this.page.trace) this.place.write();
+    else this.restore();
+  }
+
+  // By Back or Forward, to another entry of the history.
+  returned() {
+    this.place.forget();
+    if (!this.page.trace) return; // being shown restores it
+    const { round, at } = this.place.read();
+    if (this.place.isNamed) this.page.cursor.go(round ?? 0, at ?? 0);
+    else this.restore();
   }
 
   // The moment that the address names; without one, the race of this page or else the first recording.
   async restore() {
-    const { trace: name, round, at, axis } = this.address.read();
+    const { trace: name, round, at, axis } = this.place.read();
     this.wanted = round === null ? null : { round, at: at ?? 0 };
     if (axis) this.page.chooseAxis(axis);
-    if (name?.startsWith(KEPT)) return this.openKept(name);
     const hasRace = this.race.header !== null || this.raceTransport().isBusy;
     const isGone = !name && this.wanted && !hasRace;
     if (isGone) this.wanted = null;
@@ -69,6 +78,7 @@ export class Debugger {
 
   async openKept(name) {
     const blob = await keptRun(name);
+    if (this.chosen !== name) return; // another one meanwhile
     if (!blob) return this.failed("The run of this link was kept in another browser, or too long ago: ask for its file.");
     this.open(name, { data: await base64(blob) }, "The run of this link");
   }
@@ -76,17 +86,22 @@ export class Debugger {
   // ---- choosing a run
 
   choose(name) {
-    if (name === RACE) return this.showRace();
+    this.chosen = name;
+    if (name === RACE || name === this.keptRaces.nameOf(this.race)) return this.showRace();
+    if (name.startsWith(KEPT)) return this.openKept(name);
     const known = this.setup.traces.find((trace) => trace.name === name);
     if (!known) return this.failed(`trace must be one of ${this.setup.traces.map((each) => each.name).join(", ")}, got “${String(name).slice(0, 40)}”`);
     return this.open(name, { golden: name }, known.title);
   }
 
   showRace() {
+    this.transport.leave();
+    this.setForking(false);
     this.menu.tell("");
     this.source = RACE;
     this.page.isOurs = true;
     this.menu.select(RACE);
+    this.place.enter(this.wanted);
     this.page.show(this.race);
     this.land();
   }
@@ -100,8 +115,9 @@ export class Debugger {
   // A rejection of a profile: its run opens where it happened.
   async openExample(data, title, round, node) {
     this.wanted = { round, node };
-    await this.open(newRunName(), { data }, title);
-    this.refs.step.scrollIntoView();
+    const name = newRunName();
+    keepRun(name, blobOfBase64(data));
+    await this.open(name, { data }, title);
   }
 
   async open(name, recording, title) {
@@ -120,7 +136,7 @@ export class Debugger {
     this.opened = new Trace();
     this.parent = null;
     this.compare.clear();
-    Object.assign(this, { source: name, title });
+    Object.assign(this, { source: name, chosen: name, title });
   }
 
   // The real decoder goes on from a round of the run that is shown, which then stands beside it.
@@ -179,6 +195,7 @@ export class Debugger {
     this.menu.add(this.source, this.title);
     this.menu.select(this.source);
     this.page.isOurs = this.parent !== null;
+    this.place.enter(this.wanted);
     this.page.show(this.opened);
     this.compareWithParent();
   }
@@ -191,7 +208,7 @@ export class Debugger {
   land() {
     const { wanted } = this;
     this.wanted = null;
-    if (wanted?.node !== undefined) this.page.cursor.toNode(wanted.round, wanted.node);
+    if (wanted?.node !== undefined) this.page.cursor.toNode(wanted.round, wanted.node), this.refs.step.scrollIntoView();
     else if (wanted) this.page.cursor.go(wanted.round, wanted.at);
     else if (this.page.trace.rounds.length) this.page.cursor.go(0, 0);
   }
@@ -218,33 +235,12 @@ export class Debugger {
 
   // So that a link to its moments survives a reload.
   async raceEnded() {
-    if ((await this.keptRaces.keep(this.race)) && this.page.isShown) this.write();
+    if ((await this.keptRaces.keep(this.race)) && this.page.isShown) this.place.write();
   }
-
-  // ---- files and links
 
   async save() {
     const { trace } = this.page;
     if (!trace?.header) return this.failed("There is no run to save yet.");
     download(await traceBlob(trace), nameOf(trace));
-  }
-
-  get moment() {
-    const { cursor, axis, trace } = this.page;
-    const name = this.source === RACE ? this.keptRaces.nameOf(trace) : this.source;
-    return { trace: name, round: cursor.round, at: cursor.at, axis: axis.name };
-  }
-
-  get link() {
-    return this.address.link(this.moment);
-  }
-
-  // What a link cannot do for others.
-  get linkLimit() {
-    return this.moment.trace?.startsWith(KEPT) ? "for this browser only: Save the run to send it" : "";
-  }
-
-  write() {
-    if (this.page.trace?.rounds.length) this.address.write(this.moment);
   }
 }

@@ -5,7 +5,7 @@ import { traceBlob } from "./trace_file.js";
 
 const DATABASE = "specviz";
 const STORE = "runs";
-const MOST = 8;
+const MOST = 24;
 
 export const KEPT = "kept-"; // begins the name of every kept run
 

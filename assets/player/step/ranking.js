@@ -4,7 +4,7 @@ import { element } from "../dom.js";
 import { tokenLabel } from "../tooltip.js";
 
 const MOST_ROWS = 14;
-const COLUMNS = ["", "examined", "accepted", "rejections", "tokens lost", "ms lost", "share of the loss", "examples: drafted → wanted"];
+const COLUMNS = ["where", "examined", "accepted", "rejections", "tokens lost", "ms lost", "share of the loss", "examples: drafted → wanted"];
 
 export function dimensionTabs(titles) {
   return Object.entries(titles).map(([name, title]) => {

@@ -40,12 +40,25 @@ export class StepAddress {
   }
 
   write(moment) {
-    window.clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => window.history.replaceState(window.history.state, "", this.link(moment)), WRITE_MILLISECONDS);
+    this.forget();
+    this.unwritten = moment;
+    this.timer = window.setTimeout(() => this.flush(), WRITE_MILLISECONDS);
+  }
+
+  flush() {
+    if (this.unwritten) window.history.replaceState(window.history.state, "", this.link(this.unwritten));
+    this.forget();
+  }
+
+  // A new entry of the history.
+  push(moment) {
+    this.flush();
+    window.history.pushState(null, "", this.link(moment));
   }
 
   forget() {
     window.clearTimeout(this.timer);
+    this.unwritten = null;
   }
 }
 

@@ -37,6 +37,10 @@ export function download(blob, name) {
   window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+export function blobOfBase64(text) {
+  return new Blob([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))]);
+}
+
 // The bytes of a file in base64, as JSON can carry them.
 export function base64(blob) {
   return new Promise((resolve, reject) => {

@@ -1,0 +1,51 @@
+// Where the debugger stands, as the browser's address and history tell it: an entry for each run that
+// was opened, in which every move replaces the one before. Knows the page; runs only by name.
+
+import { KEPT } from "./kept_runs.js";
+import { StepAddress } from "./step_address.js";
+
+export class RunPlace {
+  // `name()`: the address's name of the run at hand, undefined where it has none.
+  constructor(page, name) {
+    Object.assign(this, { page, name });
+    this.address = new StepAddress();
+  }
+
+  read() {
+    return this.address.read();
+  }
+
+  get moment() {
+    const { cursor, axis } = this.page;
+    return { trace: this.name(), round: cursor.round, at: cursor.at, axis: axis.name };
+  }
+
+  get link() {
+    return this.address.link(this.moment);
+  }
+
+  // What a link cannot do for others.
+  get linkLimit() {
+    return this.moment.trace?.startsWith(KEPT) ? "for this browser only: Save the run to send it" : "";
+  }
+
+  // Whether the address is of the run at hand.
+  get isNamed() {
+    return (this.read().trace ?? "") === (this.name() ?? "");
+  }
+
+  write() {
+    if (this.page.trace?.rounds.length) this.address.write(this.moment);
+  }
+
+  // The run at hand takes the place of the one that is shown: Back leads to that one again.
+  enter(wanted) {
+    if (!this.page.isShown || !this.page.trace || this.isNamed) return;
+    this.address.push({ ...this.moment, round: wanted?.round ?? 0, at: wanted?.at ?? 0 });
+  }
+
+  // The address changed by itself.
+  forget() {
+    this.address.forget();
+  }
+}

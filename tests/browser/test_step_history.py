@@ -1,0 +1,61 @@
+"""The browser's history: an entry for each run that was opened, none for a move within one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from race_driver import RaceDriver
+from step_driver import CURSOR, NAME, StepDriver
+
+OpenPage = Callable[..., RaceDriver]
+OTHER = "draft-model.code"
+LENGTH = "history.length"
+
+
+def shows(step: StepDriver, name: str) -> None:
+    busy = "specviz.debugger.transport.isBusy"
+    step.driver.until(f"specviz.debugger.source === {name!r} && !{busy} && {CURSOR}.trace.ending")
+    step.page.wait_for_timeout(400)  # the address follows after a moment
+
+
+def test_moves_within_a_run_add_no_entry(opened: StepDriver) -> None:
+    before = opened.driver.evaluate(LENGTH)
+    opened.press("ArrowRight", "n", "Shift+ArrowRight", "End")
+    opened.driver.ref("matches").locator("button").first.click()
+    opened.driver.ref("stepText").locator(".token").nth(9).click()
+    opened.page.wait_for_timeout(400)
+    assert opened.driver.evaluate(LENGTH) == before
+
+
+def test_back_leads_through_the_runs_that_were_opened(open_page: OpenPage, random_url: str) -> None:
+    step = StepDriver(open_page(random_url, f"?view=step&trace={NAME}&round=3&pos=2"))
+    before = step.driver.evaluate(LENGTH)
+    step.driver.ref("stepTrace").select_option(OTHER)
+    shows(step, OTHER)
+    step.leave_field()
+    step.press("n")
+    there = step.place
+    step.page.wait_for_timeout(400)
+    assert step.driver.evaluate(LENGTH) == before + 1
+    step.page.locator("[data-page=race]").click()
+    step.page.go_back()
+    assert step.driver.evaluate("specviz.pages.current") == "step" and step.place == there
+    step.page.go_back()
+    shows(step, NAME)
+    assert step.place == (2, 1)
+    step.page.go_forward()
+    shows(step, OTHER)
+    assert step.place == there
+    assert step.driver.evaluate(LENGTH) == before + 2
+
+
+def test_a_run_of_this_page_can_be_chosen_again(open_page: OpenPage, random_url: str) -> None:
+    driver = open_page(random_url, "?tokens=40")
+    driver.race()
+    driver.page.locator("[data-page=step]").click()
+    step = StepDriver(driver)
+    step.driver.ref("stepTrace").select_option(NAME)
+    shows(step, NAME)
+    step.page.go_back()
+    shows(step, "")
+    assert driver.evaluate(f"{CURSOR}.trace === specviz.page.trace")
