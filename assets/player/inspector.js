@@ -1,7 +1,7 @@
 // One round: its draft tree, what the drafter did, p against q at the selected token, its timeline.
 // Knows a round and a node; draws each chart only when what it shows has changed.
 
-import { heading, withoutHeading } from "./bars_heading.js";
+import { barsAlone, heading, remark } from "./bars_heading.js";
 import { Chart } from "./charts.js";
 import { EXTRA, ROOT } from "./cursor.js";
 import { element, setText } from "./dom.js";
@@ -31,6 +31,7 @@ export class Inspector {
     this.refs.timelineTitle.hidden = true;
     this.refs.residualNote.hidden = true;
     setText(this.refs.barsNote, "");
+    setText(this.refs.barsRemark, "");
     this.refs.treeTitle.textContent = "Draft tree, and how the target judged it";
     this.refs.barsTitle.textContent = "Target p against draft q";
   }
@@ -90,9 +91,10 @@ export class Inspector {
 
   drawBars(trace, round, node, isLazy = false) {
     const figure = round.barsFigure(node);
-    if (figure) this.bars.draw(withoutHeading(figure), isLazy);
+    if (figure) this.bars.draw(barsAlone(figure), isLazy);
     else this.bars.clear();
     setText(this.refs.barsNote, heading(figure));
+    setText(this.refs.barsRemark, remark(figure));
     const title = this.refs.barsTitle;
     title.replaceChildren(
       element("b", "", tokenLabel(trace.text(round.tokenId(node)))),

@@ -13,6 +13,7 @@ from typing import Any
 from specviz.figures.labels import probability, visible_text
 from specviz.figures.law_rows import SHOWN_TOKENS, LawRow, law_rows
 from specviz.figures.theme import (
+    LEGEND_PIXELS,
     LIGHT,
     MONOSPACE,
     Figure,
@@ -33,6 +34,7 @@ from specviz.records import (
 )
 
 ROW_PIXELS = 30
+HEADING_PIXELS = 18  # above the legend
 _RIGHT = 1.16  # room for the numbers behind the bars
 
 
@@ -224,7 +226,7 @@ def _layout(
 ) -> dict[str, Any]:
     bottom = coin.y + 1.0
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
-    layout["margin"] = {"l": 118, "r": 8, "t": 44, "b": 4}
+    layout["margin"] = {"l": 118, "r": 8, "t": HEADING_PIXELS + LEGEND_PIXELS, "b": 4}
     layout["barmode"] = "overlay"
     layout["xaxis"] = hidden_axis(range=[0, _RIGHT])
     layout["yaxis"] = quiet_axis(
@@ -236,9 +238,11 @@ def _layout(
         tickfont={"family": MONOSPACE, "size": 12, "color": LIGHT["ink"]},
     )
     layout["showlegend"] = True
-    layout["legend"] = legend_above()
+    layout["legend"] = legend_above() | {"y": 1 - HEADING_PIXELS / layout["height"]}
     above = {"xref": "paper", "x": 0, "xanchor": "left"}
-    heading = note(title, **above, yref="paper", y=1, yanchor="bottom", yshift=24, xshift=-110)
+    heading = note(
+        title, **above, yref="paper", y=1, yanchor="bottom", yshift=LEGEND_PIXELS, xshift=-110
+    )
     low = coin.y + 0.36
     remark = note(coin.remark, **above, yref="y", y=low, yanchor="top", xshift=-110)
     layout["annotations"] = [heading, remark]

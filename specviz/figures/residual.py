@@ -11,6 +11,7 @@ from typing import Any
 from specviz.figures.labels import probability, visible_text
 from specviz.figures.law_rows import SHOWN_TOKENS
 from specviz.figures.theme import (
+    LEGEND_PIXELS,
     LIGHT,
     MONOSPACE,
     Figure,
@@ -35,7 +36,7 @@ def residual_figure(position: Position | None, texts: Mapping[int, str]) -> Figu
         _bars("recovered", "residual", [(token, left) for token, _, left in rows], 0.19),
     ]
     layout = base_layout(round((SHOWN_TOKENS + 0.5) * ROW_PIXELS) + 30)
-    layout["margin"] = {"l": 118, "r": 8, "t": 26, "b": 4}
+    layout["margin"] = {"l": 118, "r": 8, "t": LEGEND_PIXELS, "b": 4}
     layout["barmode"] = "overlay"
     layout["xaxis"] = hidden_axis(range=[0, 1.16])
     layout["yaxis"] = quiet_axis(

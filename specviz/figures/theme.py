@@ -108,13 +108,21 @@ def hidden_axis(**options: Any) -> dict[str, Any]:
     return {"visible": False, "fixedrange": True, "zeroline": False, "showgrid": False} | options
 
 
+LEGEND_PIXELS = 30
+
+
 def legend_above() -> dict[str, Any]:
-    """A legend in one line above the bars, that does not answer clicks."""
+    """A legend in one line above the bars, that does not answer clicks.
+
+    It hangs from the figure's upper edge and needs a margin of LEGEND_PIXELS: placed by its lower
+    edge it would come to lie on the first bar where Plotly takes its height before it has one.
+    """
     return {
         "orientation": "h",
         "x": 0,
+        "yref": "container",
         "y": 1,
-        "yanchor": "bottom",
+        "yanchor": "top",
         "itemclick": False,
         "itemdoubleclick": False,
         "font": {"size": 11, "color": LIGHT["muted"]},

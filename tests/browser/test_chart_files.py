@@ -95,15 +95,18 @@ def test_charts_of_the_race_are_saved_too(
 
 
 # Whether any button lies on a line of any title, of the charts that are shown.
-COVERED = """[...document.querySelectorAll(".chart-save")].filter((bar) => bar.offsetParent).some((bar) => {
-    const lines = [...document.querySelectorAll(".chart-card h3")].flatMap((title) => {
+COVERED = """(() => {
+    const linesOf = (title) => {
         const range = document.createRange();
         range.selectNodeContents(title);
         return [...range.getClientRects()];
-    });
-    const b = bar.getBoundingClientRect();
-    return lines.some((l) => l.left < b.right && b.left < l.right && l.top < b.bottom && b.top < l.bottom);
-})"""
+    };
+    const lines = [...document.querySelectorAll(".chart-card h3")].flatMap(linesOf);
+    const bars = [...document.querySelectorAll(".chart-save")].filter((bar) => bar.offsetParent);
+    const isOn = (a, b) =>
+        a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    return bars.some((bar) => lines.some((line) => isOn(line, bar.getBoundingClientRect())));
+})()"""
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -5,10 +5,10 @@ const KNOWN = { drafted: ["draft"], verified: ["target", "draft"] };
 
 export function barsAt({ data, layout }, stage) {
   if (stage === "judged") return { data, layout };
-  const { yaxis, annotations } = layout;
+  const { yaxis } = layout;
   const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row is the draw's
   return {
     data: data.filter((trace) => KNOWN[stage].includes(trace.meta.role)),
-    layout: { ...layout, yaxis: { ...yaxis, ticktext }, annotations: annotations.slice(0, -1) },
+    layout: { ...layout, yaxis: { ...yaxis, ticktext } },
   };
 }

@@ -1,7 +1,7 @@
 // The views of one moment: tree, walk, laws, residual, mask, cache. Draws each chart only when what
 // it shows has changed. Knows the step cursor's round and moment; decides nothing.
 
-import { heading, withoutHeading } from "../bars_heading.js";
+import { barsAlone, heading, remark } from "../bars_heading.js";
 import { Chart } from "../charts.js";
 import { EXTRA, ROOT } from "../cursor.js";
 import { element, setText } from "../dom.js";
@@ -116,9 +116,10 @@ export class MomentView {
   }
 
   drawBars(figure, stage) {
-    if (figure) this.bars.draw(withoutHeading(barsAt(figure, stage)));
+    if (figure) this.bars.draw(barsAlone(barsAt(figure, stage)));
     else this.bars.clear();
     setText(this.refs.stepBarsNote, stage === "drafted" ? "q, as the draft was drawn; p comes with the target’s forward" : heading(figure));
+    setText(this.refs.stepBarsRemark, stage === "judged" ? remark(figure) : "");
   }
 
   drawResidual(round, parent, stage) {

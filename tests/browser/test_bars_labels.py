@@ -1,0 +1,50 @@
+"""The labels of the p, q chart stay apart and in their card, however wide it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from race_driver import RaceDriver
+from step_driver import CURSOR, StepDriver
+
+OpenPage = Callable[..., RaceDriver]
+RUN = "?view=step&trace=draft-tree.story"
+# Texts of the card that lie on another or outside of it.
+CLASHES = """(() => {
+    const card = document.querySelector("[data-ref=stepBars]").closest("article");
+    const whole = card.getBoundingClientRect();
+    const texts = [...card.querySelectorAll("svg text, p:not(:empty)")]
+        .map((each) => ({ text: each.textContent, box: each.getBoundingClientRect() }))
+        .filter(({ text, box }) => text.trim() && box.width > 0);
+    const isOut = ({ box }) => box.left < whole.left || box.right > whole.right;
+    const isOn = ({ box: a }, { box: b }) =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+    const clashes = (each, at) => isOut(each) || texts.slice(at + 1).some((b) => isOn(each, b));
+    return texts.filter(clashes).map(({ text }) => text);
+})()"""
+# The first round and node that were judged after a rejected sibling.
+SIBLING = """(() => {
+    const { rounds } = specviz.debugger.page.trace;
+    const said = (round, node) => round.barsFigure(node)?.layout.annotations[1].text ?? "";
+    return rounds
+        .flatMap((round, at) => round.outcomes.map((_, node) => ({ round, at, node })))
+        .filter(({ round, node }) => said(round, node).startsWith("after"))
+        .map(({ at, node }) => [at, node])[0];
+})()"""
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1400, 390])
+def test_no_label_of_the_bars_lies_on_another_or_outside_its_card(
+    open_page: OpenPage, random_url: str, width: int
+) -> None:
+    step = StepDriver(open_page(random_url, RUN, viewport={"width": width, "height": 900}))
+    round_, node = step.driver.evaluate(SIBLING)
+    step.driver.evaluate(f"{CURSOR}.toNode({round_}, {node})")
+    step.settle()
+    assert step.driver.text("stepBarsRemark").startswith("after the rejected sibling")
+    assert step.driver.evaluate(CLASHES) == []
+    step.page.set_viewport_size({"width": width - 70, "height": 900})
+    step.page.wait_for_timeout(400)
+    assert step.driver.evaluate(CLASHES) == []
