@@ -79,7 +79,8 @@ export class RacePage {
       this.loss.show(message.trace);
     }
     this.cursor.follow();
-    if (message.kind === "end") this.lastCharts = 0;
+    if (message.kind !== "end") return this.frame.askAtLeisure();
+    this.lastCharts = 0;
     this.frame.ask();
   }
 

@@ -8,17 +8,35 @@ from race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
+BUSY_MILLISECONDS, WATCHED_MILLISECONDS = 40, 1200
+# Draws that take 40 ms each, asked for every millisecond: how many there are.
+DRAW_SLOWLY = """
+async ([ask, busy, watched]) => {
+  const { Frame } = await import(document.querySelector('link[href$="/frame.js"]').href);
+  let drawn = 0;
+  const frame = new Frame(() => {
+    const until = performance.now() + busy;
+    while (performance.now() < until);
+    drawn += 1;
+  });
+  const asking = setInterval(() => frame[ask](), 1);
+  await new Promise((resolve) => setTimeout(resolve, watched));
+  clearInterval(asking);
+  return drawn;
+}
+"""
 
-def test_a_race_of_200_rounds_loses_none(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=200&seed=7&temperature=0.7")
+
+def test_a_race_of_200_rounds_loses_none(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=200&seed=7&temperature=0.7")
     tab.race()
     indices = tab.evaluate("specviz.page.trace.rounds.map((round) => round.record.i)")
     assert indices == list(range(200))
     assert "round 200 of 200" in tab.text("moment")
 
 
-def test_scrubbing_asks_the_server_nothing(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=30&seed=5&temperature=0.7")
+def test_scrubbing_asks_the_server_nothing(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=30&seed=5&temperature=0.7")
     tab.race()
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
@@ -32,8 +50,8 @@ def test_scrubbing_asks_the_server_nothing(random_url: str, open_page: Open) -> 
     assert asked == []
 
 
-def test_hostile_token_text_is_inert_and_whole(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=60&seed=2&temperature=0.7")
+def test_hostile_token_text_is_inert_and_whole(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=60&seed=2&temperature=0.7")
     tab.page.get_by_role("radio", name="free").click()
     tab.fill("prompt", "<img src=x onerror=window.pwned=1> ${window.pwned=1} {{constructor}}")
     tab.race()
@@ -47,8 +65,8 @@ def test_hostile_token_text_is_inert_and_whole(random_url: str, open_page: Open)
     assert tab.page.locator(".specviz img").count() == 0
 
 
-def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=20&seed=4")
+def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=20&seed=4")
     tab.race()
     tab.page.locator("[data-ref=speculativeRibbon] .token.accepted").nth(5).click()
     tab.settle()
@@ -69,9 +87,9 @@ def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, open_p
 
 
 def test_a_click_in_the_tree_or_the_bars_selects_that_token(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url, "?tokens=8&seed=4&temperature=0.7&method=draft-tree&branching=3,2")
+    tab = turn_page(random_url, "?tokens=8&seed=4&temperature=0.7&method=draft-tree&branching=3,2")
     tab.race()
     tab.evaluate("specviz.page.cursor.select(2)")
     tab.settle(0.3)
@@ -92,8 +110,8 @@ def test_a_click_in_the_tree_or_the_bars_selects_that_token(
     assert tab.evaluate("specviz.page.cursor.round") == 2
 
 
-def test_the_copied_link_is_the_setting(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=7&seed=4&temperature=0.7")
+def test_the_copied_link_is_the_setting(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=7&seed=4&temperature=0.7")
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.ref("more").locator("summary").click()
     tab.fill("seed", "99")
@@ -103,8 +121,8 @@ def test_the_copied_link_is_the_setting(random_url: str, open_page: Open) -> Non
     assert "seed=99" in link and "tokens=7" in link and "temperature=0.7" in link
 
 
-def test_keys_walk_the_race(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
+def test_keys_walk_the_race(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.page.locator("body").click(position={"x": 5, "y": 500})
     tab.page.keyboard.press("Enter")
     tab.wait_for_end()
@@ -134,8 +152,8 @@ def test_keys_walk_the_race(random_url: str, open_page: Open) -> None:
     assert not tab.ref("keys").is_visible()
 
 
-def test_typing_in_a_field_moves_no_cursor(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=6&seed=4&temperature=0.7")
+def test_typing_in_a_field_moves_no_cursor(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=6&seed=4&temperature=0.7")
     tab.race()
     before = tab.evaluate("specviz.page.cursor.round")
     tab.ref("prompt").focus()
@@ -148,8 +166,8 @@ def test_typing_in_a_field_moves_no_cursor(random_url: str, open_page: Open) -> 
     tab.wait_for_end()
 
 
-def test_keys_keep_a_useful_focus(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=60&seed=4&temperature=0.7")
+def test_keys_keep_a_useful_focus(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=60&seed=4&temperature=0.7")
     focused = "document.activeElement.dataset.ref"
     tab.ref("prompt").focus()
     for _ in range(60):
@@ -164,9 +182,9 @@ def test_keys_keep_a_useful_focus(random_url: str, open_page: Open) -> None:
 
 
 def test_an_ended_race_stands_on_the_round_that_tells_most(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
+    tab = turn_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.race()
     shown = "specviz.page.trace.rounds[specviz.page.cursor.round]"
     assert tab.evaluate(f"{shown}.isWhole && {shown}.isMixed")
@@ -181,9 +199,18 @@ def test_an_ended_race_stands_on_the_round_that_tells_most(
         assert tab.page.evaluate(rule, rounds) == expected, rounds
 
 
-def test_a_replay_can_be_followed(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=40&seed=4&temperature=0.7")
+def test_a_replay_can_be_followed(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=40&seed=4&temperature=0.7")
     tab.race()
     tab.ref("play").click()
     # about one round a second: the first rounds can each be seen
     tab.until("specviz.page.cursor.round >= 1 && specviz.page.cursor.round <= 4", 8)
+
+
+def test_rounds_that_arrive_leave_half_of_the_time_to_keys_and_clicks(
+    random_url: str, turn_page: Open
+) -> None:
+    page = turn_page(random_url).page
+    given = [BUSY_MILLISECONDS, WATCHED_MILLISECONDS]
+    most = WATCHED_MILLISECONDS / (2 * BUSY_MILLISECONDS) + 1
+    assert 1 < page.evaluate(DRAW_SLOWLY, ["askAtLeisure", *given]) <= most
