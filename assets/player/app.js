@@ -66,6 +66,7 @@ export class App {
     const { cursor, playback } = page;
     const still = (action) => (...given) => (playback.pause(), action(...given));
     refs.form.addEventListener("submit", (event) => (event.preventDefault(), this.race()));
+    refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
     // The Enter that started the race, held down, must not stop it.
     refs.stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
@@ -93,7 +94,8 @@ export class App {
 
   // ---- the race
 
-  async race() {
+  // `isHeld`: it waits before its first round, and goes on from the debugger.
+  async race(isHeld = false) {
     if (this.transport.isBusy) return;
     this.form.clearErrors();
     if (this.form.refuses()) return;
@@ -102,7 +104,8 @@ export class App {
     this.setBusy(true, "starting …");
     this.ordered = [this.form.order, this.form.words];
     this.page.result.pair = this.form.pair;
-    await this.transport.start("join", { form: this.ordered[0] });
+    this.isHeld = isHeld;
+    await this.transport.start("join", { form: this.ordered[0], held: isHeld });
   }
 
   accepted() {
@@ -114,7 +117,8 @@ export class App {
     this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
     this.raced.compare(this.form.order);
     this.tellHeader(trace);
-    this.debugger.raceBegan();
+    if (this.isHeld) this.pages.show("step");
+    this.debugger.raceBegan(this.isHeld);
   }
 
   // On a narrow screen the form fills the view: go to what is about to happen.
@@ -190,9 +194,9 @@ export class App {
 
   // A method that the models cannot do: no race, and the reason beside the button.
   drawRefusal() {
-    const { race, raceRefusal } = this.refs;
+    const { race, raceHeld, raceRefusal } = this.refs;
     const { refusal, method } = this.form;
-    race.disabled = this.isBusy || Boolean(refusal);
+    race.disabled = raceHeld.disabled = this.isBusy || Boolean(refusal);
     setText(raceRefusal, refusal && `${method.title} cannot race here: it ${refusal}.`);
     raceRefusal.hidden = !refusal;
   }

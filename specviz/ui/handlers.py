@@ -83,8 +83,9 @@ class Handlers:
 
     @answers
     def join(self, question: Question) -> Question:
-        """Check a setting and take a place in the queue."""
-        self._runs.join(str(question["ticket"]), race_request(question["form"]))
+        """Check a setting and take a place in the queue; "held": wait before the first round."""
+        request, is_held = race_request(question["form"]), bool(question.get("held"))
+        self._runs.join(str(question["ticket"]), request, is_held)
         return {}
 
     @answers

@@ -52,12 +52,17 @@ class Runs:
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
 
-    def join(self, ticket: str, request: Request) -> None:
-        """Take a place in the queue; raises InputError where the ticket or the queue is full."""
+    def join(self, ticket: str, request: Request, is_held: bool = False) -> None:
+        """Take a place in the queue; raises InputError where the ticket or the queue is full.
+
+        A run that is held waits before its first round.
+        """
         with self._lock:
             if len(self._waiting()) >= MAX_WAITING:
                 raise InputError(f"{MAX_WAITING} races are waiting already: try again in a minute")
-            self._add(ticket, request)
+            run = self._add(ticket, request)
+            if is_held:
+                run.gate.pause()
 
     def begin(self, ticket: str) -> Run:
         """A recording is opened: it waits for no one; raises InputError for a known ticket."""

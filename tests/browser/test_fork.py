@@ -34,7 +34,7 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
     new = step.driver.evaluate(f"{CURSOR}.trace.rounds[{round_}].outcomes[{rejected}]")
     assert new == "accepted"
     first = next(i for i, (a, b) in enumerate(zip(fork, parent, strict=False)) if a != b)
-    assert f"token {first + 1}" in step.driver.text("difference")
+    assert f"token {first + 1}" in step.driver.text("difference").lower()
     assert step.driver.ref("otherText").is_visible()
     step.press("Home")
     step.click("toDifference")
@@ -98,3 +98,40 @@ def test_a_held_run_really_waits_and_goes_on_round_by_round(
     driver.page.keyboard.press("Escape")
     driver.wait_for_end()
     assert driver.rounds < 4000
+
+
+def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_through(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?tokens=4000")
+    driver.ref("raceHeld").click()
+    driver.ref("advance").wait_for(state="visible")
+    assert driver.evaluate(f"{CURSOR}.trace === specviz.page.trace")
+    assert driver.text("stepEmpty").startswith("The run is held before its first round")
+    driver.page.wait_for_timeout(1500)
+    tokens = "Object.values(specviz.page.trace.tokens).flat().length"
+    assert driver.rounds == driver.evaluate(tokens) == 0
+    for count in (1, 2):
+        driver.page.keyboard.press("Enter")  # the button has the focus
+        driver.until(f"specviz.page.trace.rounds.length === {count}")
+        driver.page.wait_for_timeout(700)
+        assert driver.rounds == count
+    assert "Round 2 of 2" in driver.text("stepMoment")
+    driver.ref("hold").click()
+    driver.until("specviz.page.trace.rounds.length > 20")
+    driver.page.keyboard.press("Escape")
+    driver.wait_for_end()
+
+
+def test_a_race_that_is_stopped_while_held_leaves_the_next_one_free(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?tokens=40")
+    driver.ref("raceHeld").click()
+    driver.ref("advance").wait_for(state="visible")
+    driver.page.keyboard.press("Escape")
+    driver.wait_for_end()
+    assert driver.rounds == 0
+    driver.page.locator("[data-page=race]").click()
+    driver.race()
+    assert driver.rounds > 5

@@ -2,12 +2,16 @@
 
 import json
 import logging
+import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 import pytest
 from random_race import RandomRace
 
+from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
 from specviz.experiments.racing import RaceRequest
 from specviz.models.catalog import BUNDLED, pair_named
@@ -85,6 +89,38 @@ def test_an_error_in_mid_race_frees_it_and_tells_one_line() -> None:
     assert messages[-1]["text"] == UNEXPECTED
     assert "secret" not in json.dumps(messages)
     assert races[0].is_closed
+
+
+def test_a_race_that_joins_held_asks_for_no_event_before_a_round_is_let_through() -> None:
+    pulled: list[str] = []
+
+    class Counted(RandomRace):
+        def __iter__(self) -> Iterator[LaneEvent]:
+            for event in super().__iter__():
+                pulled.append(type(event.event).__name__)
+                yield event
+
+    handlers = Handlers(start=Counted)  # type: ignore[arg-type]
+    assert handlers.join({"ticket": TICKET, "form": FORM, "held": True}) == {"error": None}
+    racing = threading.Thread(target=run, args=(handlers,))
+    racing.start()
+    while not is_under_way(handlers):
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert pulled == []
+    handlers.hold({"ticket": TICKET, "do": "advance"})
+    while "Round" not in pulled:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert pulled.count("Round") == 1
+    handlers.stop({"ticket": TICKET})
+    racing.join(10)
+    assert not racing.is_alive()
+
+
+def is_under_way(handlers: Handlers) -> bool:
+    messages = handlers.look({"ticket": TICKET, "after": 0})["messages"]
+    return any(json.loads(text)["kind"] == "header" for text in messages)
 
 
 def test_closing_the_generator_frees_the_race() -> None:

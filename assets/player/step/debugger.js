@@ -225,8 +225,12 @@ export class Debugger {
 
   // ---- the race of this page
 
-  raceBegan() {
-    if (this.source === RACE && this.page.trace) this.page.show(this.race);
+  // `isHeld`: it waits before its first round.
+  raceBegan(isHeld) {
+    if (isHeld) this.wanted = null, this.choose(RACE);
+    else if (this.source === RACE && this.page.trace) this.page.show(this.race);
+    this.page.server.live.begin(isHeld);
+    if (isHeld) this.page.draw(), this.refs.advance.focus({ preventScroll: true });
   }
 
   raceGrew() {

@@ -12,6 +12,11 @@ export class LiveRun {
     refs.advance.addEventListener("click", () => this.isHeld && this.ask("advance"));
   }
 
+  // A race began, perhaps held.
+  begin(isHeld) {
+    this.isHeld = isHeld;
+  }
+
   toggle() {
     this.isHeld = !this.isHeld;
     this.ask(this.isHeld ? "pause" : "resume");

@@ -36,6 +36,7 @@ export class RunPlace {
 
   write() {
     if (this.page.trace?.rounds.length) this.address.write(this.moment);
+    else this.forget();
   }
 
   // The run at hand takes the place of the one that is shown: Back leads to that one again.
@@ -44,7 +45,7 @@ export class RunPlace {
     this.address.push({ ...this.moment, round: wanted?.round ?? 0, at: wanted?.at ?? 0 });
   }
 
-  // The address changed by itself.
+  // What was to be written holds no more.
   forget() {
     this.address.forget();
   }

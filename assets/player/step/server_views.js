@@ -23,9 +23,8 @@ export class ServerViews {
     this.whatIf.clear();
   }
 
-  draw(trace, cursor, { isForking, isOurs }) {
+  draw(trace, cursor, { isForking }) {
     this.whatIf.draw(trace, cursor);
     this.fork.draw(trace, cursor, isForking);
-    this.live.draw(trace.isLive && isOurs);
   }
 }

@@ -111,7 +111,8 @@ export class StepPage {
   grew() {
     if (!this.isShown) return;
     this.cursor.follow();
-    this.frame.ask();
+    if (this.trace?.isLive) this.frame.askAtLeisure();
+    else this.frame.ask();
   }
 
   setShown(isShown) {
@@ -138,13 +139,21 @@ export class StepPage {
     const round = cursor.current;
     refs.stepEmpty.hidden = Boolean(round);
     refs.step.classList.toggle("is-empty", !round);
-    if (!round) return setText(refs.stepEmpty, emptyWords(trace));
+    this.drawLive();
+    if (!round) return setText(refs.stepEmpty, emptyWords(trace, this.server?.live.isHeld));
     this.drawTransport(round);
     this.drawText(round);
     this.stops.draw(trace);
     this.server?.draw(trace, cursor, this);
     this.comparison.draw(trace, this.text);
     if (this.view.draw(trace, cursor, this.server?.thought ?? null)) this.frame.ask();
+  }
+
+  // A run can be held before it has a round.
+  drawLive() {
+    const isLive = Boolean(this.trace?.isLive && this.isOurs);
+    this.refs.step.classList.toggle("is-live", isLive);
+    this.server?.live.draw(isLive);
   }
 
   drawTransport(round) {
@@ -197,7 +206,8 @@ export class StepPage {
   }
 }
 
-function emptyWords(trace) {
+function emptyWords(trace, isHeld) {
+  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one, then waits again.";
   if (trace?.header) return "This run has no rounds yet.";
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
 }
