@@ -85,32 +85,39 @@ def open_page(contexts: Contexts) -> Iterator[Callable[..., RaceDriver]]:
 
 
 @pytest.fixture(scope="module")
-def one_page(contexts: Contexts, random_url: str) -> Iterator[RaceDriver]:
-    """One page over random races for a whole module: opening one takes the most time."""
-    driver = RaceDriver(contexts.take(), random_url)
-    driver.go()
-    yield driver
-    contexts.give_back(driver)
+def kept_pages(contexts: Contexts) -> Iterator[dict[str, RaceDriver]]:
+    """One page per app for a whole module: opening one takes the most time."""
+    pages: dict[str, RaceDriver] = {}
+    yield pages
+    for driver in pages.values():
+        contexts.give_back(driver)
 
 
 @pytest.fixture
-def turn_page(one_page: RaceDriver) -> Iterator[Callable[..., RaceDriver]]:
-    """The page that is open already, in another setting and size."""
-    one_page.complaints.clear()  # what another test found is its own failure
+def turn_page(
+    kept_pages: dict[str, RaceDriver], contexts: Contexts
+) -> Iterator[Callable[..., RaceDriver]]:
+    """The page of an app that is open already, in another setting and size."""
+    for driver in kept_pages.values():
+        driver.complaints.clear()  # what another test found is its own failure
 
-    def turn(_: str, query: str = "", viewport: ViewportSize = SIZE) -> RaceDriver:
-        one_page.page.set_viewport_size(viewport)
-        one_page.turn(query)
-        return one_page
+    def turn(url: str, query: str = "", viewport: ViewportSize = SIZE) -> RaceDriver:
+        if url not in kept_pages:
+            kept_pages[url] = RaceDriver(contexts.take(), url)
+            kept_pages[url].go()
+        kept_pages[url].page.set_viewport_size(viewport)
+        kept_pages[url].turn(query)
+        return kept_pages[url]
 
     yield turn
-    assert one_page.complaints == []
+    assert [each for driver in kept_pages.values() for each in driver.complaints] == []
 
 
 @pytest.fixture
-def opened(one_page: RaceDriver) -> Iterator[StepDriver]:
+def opened(
+    turn_page: Callable[..., RaceDriver], kept_pages: dict[str, RaceDriver], random_url: str
+) -> StepDriver:
     """The recording step_driver.NAME at its first moment, as if just opened."""
-    one_page.complaints.clear()
-    one_page.page.locator("[data-page=step]").click()
-    yield StepDriver(one_page).afresh(NAME)
-    assert one_page.complaints == []
+    driver = kept_pages.get(random_url) or turn_page(random_url)
+    driver.page.locator("[data-page=step]").click()
+    return StepDriver(driver).afresh(NAME)

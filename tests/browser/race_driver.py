@@ -9,6 +9,7 @@ from typing import Any
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Response
 
 END_SECONDS = 90
+HAS_BEGUN = "specviz.page.trace.header !== window.headerBefore"
 # Left in mid-sentence, Gradio complains of its own broken connection, sometimes a while later.
 FAREWELLS = ("AbortError", "Connection errored out")
 
@@ -51,6 +52,7 @@ class RaceDriver:
         self.evaluate(
             f"""(() => {{ history.replaceState(null, "", location.pathname + {json.dumps(query)});
                 const {{ form, address }} = specviz;
+                form.clearErrors();
                 form.fields = address.setup.defaults;
                 specviz.tellProblems(address.read());
                 scrollTo(0, 0); }})()"""
@@ -77,8 +79,7 @@ class RaceDriver:
 
     def wait_for_rounds(self, count: int = 1) -> None:
         """Of the race just begun: until it begins, the one before it stays."""
-        is_new = "specviz.page.trace.header !== window.headerBefore"
-        self.until(f"{is_new} && specviz.page.trace.rounds.length >= {count}")
+        self.until(f"{HAS_BEGUN} && specviz.page.trace.rounds.length >= {count}")
 
     def until(self, condition: str, seconds: float = END_SECONDS) -> None:
         self.page.wait_for_function(condition, timeout=seconds * 1000)
@@ -100,6 +101,11 @@ class RaceDriver:
     @property
     def is_busy(self) -> bool:
         return self.page.locator(".is-busy").count() > 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the race that was pressed for is the one that shows."""
+        return bool(self.evaluate(HAS_BEGUN))
 
     @property
     def errors(self) -> list[str]:

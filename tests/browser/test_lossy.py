@@ -20,8 +20,8 @@ CLAIM = "lossy: not the target’s distribution"
 
 
 @pytest.fixture
-def tab(random_url: str, open_page: Open) -> RaceDriver:
-    return open_page(random_url, f"{QUERY}&temperature=0.7")
+def tab(random_url: str, turn_page: Open) -> RaceDriver:
+    return turn_page(random_url, f"{QUERY}&temperature=0.7")
 
 
 def test_the_form_says_so_before_the_race(tab: RaceDriver) -> None:
@@ -75,9 +75,9 @@ def test_a_lossless_race_after_it_has_no_such_badge(tab: RaceDriver) -> None:
 
 
 def test_at_temperature_zero_it_is_said_that_the_rule_changes_nothing(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url, f"{QUERY}&temperature=0")
+    tab = turn_page(random_url, f"{QUERY}&temperature=0")
     said = "lossy rule, without effect at temperature 0"
     assert tab.text("formLoss") == said
     tab.race()

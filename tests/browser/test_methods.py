@@ -31,9 +31,9 @@ REFUSED, REASON = next(iter(refusals(PAIR).items()))
 
 
 def test_the_open_menu_shows_every_method_with_its_line_and_by_keys_alone(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url)
+    tab = turn_page(random_url)
     tab.ref("method").focus()
     tab.page.keyboard.press("Space")
     tab.page.wait_for_selector(CHOICES)
@@ -49,8 +49,8 @@ def test_the_open_menu_shows_every_method_with_its_line_and_by_keys_alone(
     assert tab.text("methodNote") == DRAFTERS[tab.ref("method").input_value()].summary
 
 
-def test_escape_closes_the_menu_and_leaves_the_race_alone(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=2000&seed=4&temperature=0.7")
+def test_escape_closes_the_menu_and_leaves_the_race_alone(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=2000&seed=4&temperature=0.7")
     tab.press_race()
     tab.wait_for_rounds(2)
     tab.ref("method").focus()
@@ -78,9 +78,9 @@ def test_what_a_pair_cannot_do_is_out_of_reach_and_says_why(
 
 
 def test_a_choice_that_the_next_pair_cannot_do_stays_and_does_not_race(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(random_url, f"?method={REFUSED}&tokens=8&seed=4")
+    tab = turn_page(random_url, f"?method={REFUSED}&tokens=8&seed=4")
     tab.ref("pair").select_option(PAIR.name)
     assert tab.ref("method").input_value() == REFUSED
     assert tab.text("methodRefusal") == f"{REASON[0].upper()}{REASON[1:]}."
@@ -135,10 +135,10 @@ def test_the_fields_are_those_of_the_method(
 
 
 def test_an_option_is_sent_kept_in_the_link_and_read_again(
-    random_url: str, open_page: Open
+    random_url: str, open_page: Open, turn_page: Open
 ) -> None:
     first, *_ = WITH_OPTIONS.options
-    tab = open_page(random_url, f"?method={WITH_OPTIONS.name}&tokens=6&temperature=0.7")
+    tab = turn_page(random_url, f"?method={WITH_OPTIONS.name}&tokens=6&temperature=0.7")
     tab.page.fill(f"#sv-option-{first.name}", str(first.high))
     assert f"option-{first.name}={first.high}" in tab.query
     tab.race()
@@ -154,33 +154,33 @@ def test_an_option_is_sent_kept_in_the_link_and_read_again(
 
 
 def test_settings_below_the_edge_of_the_form_announce_themselves(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
     query = f"?method={WITH_OPTIONS.name}"
-    tab = open_page(random_url, query, viewport={"width": 1280, "height": 560})
+    tab = turn_page(random_url, query, viewport={"width": 1280, "height": 560})
     more = tab.ref("moreBelow")
     more.wait_for()
     tab.ref("form").evaluate("(form) => form.scrollTo(0, form.scrollHeight)")
     more.wait_for(state="hidden")
-    tall = open_page(random_url, query, viewport={"width": 1280, "height": 1600})
+    tall = turn_page(random_url, query, viewport={"width": 1280, "height": 1600})
     tall.settle(0.3)
     assert not tall.ref("moreBelow").is_visible()
 
 
-def test_the_draft_length_says_what_else_caps_it(random_url: str, open_page: Open) -> None:
+def test_the_draft_length_says_what_else_caps_it(random_url: str, turn_page: Open) -> None:
     capped = a_method(lambda method: bool(method.depth_cap))
-    tab = open_page(random_url, f"?method={capped.name}")
+    tab = turn_page(random_url, f"?method={capped.name}")
     assert tab.text("depthCap") == capped.depth_cap
     tab.ref("method").select_option(a_method(lambda method: not method.depth_cap).name)
     assert not tab.ref("depthCap").is_visible()
 
 
 def test_an_options_slider_and_its_number_follow_each_other(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
     method = a_method(lambda each: any(option.high <= 64 for option in each.options))
     option = next(option for option in method.options if option.high <= 64)
-    tab = open_page(random_url, f"?method={method.name}")
+    tab = turn_page(random_url, f"?method={method.name}")
     field = tab.page.locator(".field", has=tab.page.locator(f"#sv-option-{option.name}")).last
     field.locator("input[type=range]").press("End")
     assert tab.page.input_value(f"#sv-option-{option.name}") == str(option.high)
@@ -188,10 +188,10 @@ def test_an_options_slider_and_its_number_follow_each_other(
 
 
 def test_a_bad_option_is_named_by_its_title_beside_its_field(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
     option = WITH_OPTIONS.options[0]
-    tab = open_page(random_url, f"?method={WITH_OPTIONS.name}&tokens=6")
+    tab = turn_page(random_url, f"?method={WITH_OPTIONS.name}&tokens=6")
     for value in (str(option.high + 1), "many", ""):
         tab.page.fill(f"#sv-option-{option.name}", value)
         tab.press_race()
@@ -205,11 +205,11 @@ def test_a_bad_option_is_named_by_its_title_beside_its_field(
 
 
 def test_a_link_names_the_options_and_rules_that_its_method_has_not(
-    random_url: str, open_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
     option = WITH_OPTIONS.options[0]
     query = f"?method={WITH_OPTIONS.name}&option-{option.name}={option.high + 1}"
-    tab = open_page(random_url, f"{query}&option-magic=1&siblings=typical&tokens=6")
+    tab = turn_page(random_url, f"{query}&option-magic=1&siblings=typical&tokens=6")
     notice = tab.text("linkNotice")
     rule = f"must be a whole number from {option.low} to {option.high}"
     assert f"option-{option.name} {rule}" in notice
@@ -220,8 +220,8 @@ def test_a_link_names_the_options_and_rules_that_its_method_has_not(
     assert tab.errors == [] and tab.rounds > 0
 
 
-def test_a_refused_setting_leaves_the_race_before_it(random_url: str, open_page: Open) -> None:
-    tab = open_page(random_url, "?tokens=12&seed=4&temperature=0.7")
+def test_a_refused_setting_leaves_the_race_before_it(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.race()
     speedup, text = tab.text("speedup"), tab.lane_text("speculative")
     tab.fill("draftLength", "0")
@@ -234,8 +234,8 @@ def test_a_refused_setting_leaves_the_race_before_it(random_url: str, open_page:
     tab.page.keyboard.press("Home")
 
 
-def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, open_page: Open) -> None:
-    tab = open_page(app_url, f"?task=code&tokens=12&method={PLAIN.name}")
+def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, turn_page: Open) -> None:
+    tab = turn_page(app_url, f"?task=code&tokens=12&method={PLAIN.name}")
     tab.race()
     rounds, speedup = tab.rounds, tab.text("speedup")
     tab.ref("pair").select_option("custom")
@@ -248,8 +248,8 @@ def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, open_pag
     assert "earlier setting" in tab.text("staleNotice")
 
 
-def test_every_rule_of_every_method_races(app_url: str, open_page: Open) -> None:
-    tab = open_page(app_url, "?task=translate&tokens=8&temperature=0.8&k=3")
+def test_every_rule_of_every_method_races(app_url: str, turn_page: Open) -> None:
+    tab = turn_page(app_url, "?task=translate&tokens=8&temperature=0.8&k=3")
     for method in DRAFTERS.values():
         tab.ref("method").select_option(method.name)
         for kind in method.kinds:

@@ -9,8 +9,8 @@ from race_driver import RaceDriver
 Open = Callable[..., RaceDriver]
 
 
-def test_both_texts_are_equal_at_temperature_zero(app_url: str, open_page: Open) -> None:
-    tab = open_page(app_url, "?task=code&tokens=40")
+def test_both_texts_are_equal_at_temperature_zero(app_url: str, turn_page: Open) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=40")
     tab.race()
     assert tab.lane_text("baseline") == tab.lane_text("speculative") != ""
     assert tab.text("stats").count("identical") == 1
@@ -19,9 +19,9 @@ def test_both_texts_are_equal_at_temperature_zero(app_url: str, open_page: Open)
 
 
 def test_above_zero_the_page_claims_the_distribution_and_links_its_proof(
-    app_url: str, open_page: Open
+    app_url: str, turn_page: Open
 ) -> None:
-    tab = open_page(app_url, "?task=story&tokens=16&temperature=0.8&seed=5")
+    tab = turn_page(app_url, "?task=story&tokens=16&temperature=0.8&seed=5")
     tab.race()
     assert "same distribution" in tab.text("stats")
     assert "identical" not in tab.text("stats")
@@ -30,12 +30,12 @@ def test_above_zero_the_page_claims_the_distribution_and_links_its_proof(
     assert tab.rounds > 0  # still the same page
 
 
-def test_a_link_reproduces_setting_and_race(app_url: str, open_page: Open) -> None:
+def test_a_link_reproduces_setting_and_race(app_url: str, open_page: Open, turn_page: Open) -> None:
     query = (
         "?task=maths&prompt=3&method=draft-tree&k=4&branching=3%2C2&siblings=without-replacement"
         "&temperature=0.7&top-k=50&top-p=0.9&seed=11&tokens=16"
     )
-    first = open_page(app_url, query)
+    first = turn_page(app_url, query)
     first.race()
     second = open_page(app_url, first.query)
     assert second.evaluate("specviz.form.order") == first.evaluate("specviz.form.order")
@@ -44,8 +44,8 @@ def test_a_link_reproduces_setting_and_race(app_url: str, open_page: Open) -> No
     assert second.lane_text("speculative") == first.lane_text("speculative")
 
 
-def test_free_text_travels_in_the_link(app_url: str, open_page: Open) -> None:
-    first = open_page(app_url)
+def test_free_text_travels_in_the_link(app_url: str, open_page: Open, turn_page: Open) -> None:
+    first = turn_page(app_url)
     first.page.get_by_role("radio", name="free").click()
     first.fill("prompt", "Once upon a time,\nthere was a café & a <b>")
     second = open_page(app_url, first.query)
@@ -77,8 +77,8 @@ ROUNDS_WHEN_STOPPED = """
 """
 
 
-def test_stop_takes_effect_within_one_round(app_url: str, open_page: Open) -> None:
-    tab = open_page(app_url, "?task=code&tokens=512")
+def test_stop_takes_effect_within_one_round(app_url: str, turn_page: Open) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=512")
     tab.press_race()
     tab.wait_for_rounds(3)
     when_stopped = tab.evaluate(ROUNDS_WHEN_STOPPED)
@@ -87,8 +87,8 @@ def test_stop_takes_effect_within_one_round(app_url: str, open_page: Open) -> No
     assert tab.text("runState") == "stopped"
 
 
-def test_the_stop_button_and_the_escape_key_stop(app_url: str, open_page: Open) -> None:
-    tab = open_page(app_url, "?task=code&tokens=900")
+def test_the_stop_button_and_the_escape_key_stop(app_url: str, turn_page: Open) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=900")
     for press in (tab.ref("stop").click, lambda: tab.page.keyboard.press("Escape")):
         tab.press_race()
         tab.wait_for_rounds(2)
@@ -102,8 +102,8 @@ def test_the_stop_button_and_the_escape_key_stop(app_url: str, open_page: Open) 
         assert "up to where it was stopped" in tab.text("speedupWord")
 
 
-def test_start_and_stop_eight_times(app_url: str, open_page: Open) -> None:
-    tab = open_page(app_url, "?task=code&tokens=64")
+def test_start_and_stop_eight_times(app_url: str, turn_page: Open) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=64")
     for _ in range(8):
         tab.press_race()
         tab.page.keyboard.press("Escape")
