@@ -97,7 +97,7 @@ def test_what_needs_a_server_is_absent_from_a_report(open_report: OpenReport) ->
 def test_a_report_writes_and_reads_addresses_of_moments(open_report: OpenReport) -> None:
     report = open_report(TRACE)
     report.press("Shift+ArrowRight", "ArrowRight")
-    report.driver.until("location.hash === '#round=2&pos=2'", 5)  # the address follows
+    report.page.wait_for_url(lambda url: url.endswith("#round=2&pos=2"), timeout=5000)
     report.driver.evaluate("location.hash = '#round=5&pos=3&axis=token'")
     report.settle()
     assert report.place == (4, 2)
