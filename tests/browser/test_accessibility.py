@@ -12,16 +12,25 @@ from step_driver import StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-LOOKS = [
-    pytest.param(WIDE, "light", id="wide light"),
-    pytest.param(NARROW, "dark", id="narrow dark"),
-    pytest.param(WIDE, "dark", id="wide dark", marks=pytest.mark.slow),
-    pytest.param(NARROW, "light", id="narrow light", marks=pytest.mark.slow),
-]
+LOOKS = {
+    "wide light": (WIDE, "light"),
+    "narrow dark": (NARROW, "dark"),
+    "wide dark": (WIDE, "dark"),
+    "narrow light": (NARROW, "light"),
+}
+
+
+def looks(quick: str) -> pytest.MarkDecorator:
+    """Every look, all but one of them where there is time."""
+    slow = {name: [pytest.mark.slow] if name != quick else [] for name in LOOKS}
+    values = [pytest.param(*LOOKS[name], id=name, marks=slow[name]) for name in LOOKS]
+    return pytest.mark.parametrize(("size", "scheme"), values)
+
+
 RUN = "?view=step&trace=draft-tree.story&round=3&pos=7"
 
 
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+@looks(quick="wide light")
 def test_the_race_page_has_no_finding_before_and_after_a_race(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
@@ -31,7 +40,7 @@ def test_the_race_page_has_no_finding_before_and_after_a_race(
     assert findings(driver.page) == []
 
 
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+@looks(quick="narrow dark")
 def test_the_debugger_has_no_finding(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
@@ -43,7 +52,7 @@ def test_the_debugger_has_no_finding(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+@looks(quick="narrow dark")
 def test_the_debugger_has_no_finding_at_any_phase(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
