@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from step_driver import CURSOR, LAST, TRACE, StepDriver, moments
 
+from specviz.golden import golden_names, golden_trace
+from specviz.records import Outcome
+
 
 def test_arrows_go_through_every_moment_forward_and_back(opened: StepDriver) -> None:
     count = moments(TRACE.rounds[0]) + moments(TRACE.rounds[1])
@@ -145,3 +148,18 @@ def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(opened: StepDriver
     step.click("whatIfReset")
     assert step.driver.text("whatIfResult") == ""
     assert "rejected" in step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_the_last_round_of_every_recording_shows_all_of_its_walk(
+    opened: StepDriver, name: str
+) -> None:
+    """A run that ends inside an accepted path has no extra token there."""
+    opened.afresh(name)
+    opened.press("End")
+    last = golden_trace(name).rounds[-1]
+    examined = sum(verdict.outcome is not Outcome.UNREACHED for verdict in last.verdicts)
+    rows = opened.driver.ref("stepTable").locator("tbody tr")
+    for _ in range(moments(last)):
+        assert rows.count() == examined + (last.extra is not None)
+        opened.press("ArrowLeft")

@@ -35,8 +35,7 @@ export class StepTable {
 function row(trace, round, stop, stage) {
   const isKnown = stage === "judged";
   const text = stage === "absent" ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
-  const extra = [isKnown ? drawnProbability(round) : "", "", "", ""];
-  const values = stop === EXTRA ? extra : numbers(trace, round, stop, stage);
+  const values = stop === EXTRA ? [isKnown ? drawnProbability(round) : "", "", "", ""] : numbers(trace, round, stop, stage);
   const made = verdictRow(stop, text, values, isKnown ? outcomeOf(round, stop) : "");
   made.classList.toggle("is-later", !isKnown);
   return made;
@@ -58,6 +57,7 @@ function numbers(trace, round, stop, stage) {
 }
 
 function ratio(value) {
+  if (Number.isNaN(value)) return "–"; // 0 of 0
   if (value >= 100) return "> 99";
   return value > 0 && value < 0.01 ? probability(value) : value.toFixed(2);
 }
