@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 MAX_FILE_BYTES = 100_000_000
+MAX_VALUES = 5_000_000  # ten times a run of 2,000 rounds; each becomes an object of its own
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -54,6 +55,7 @@ def loads(data: bytes) -> Trace:
         data = _unzip(data)
     if not data:
         raise InputError("trace must be JSON text or gzip of it, got an empty file")
+    _check_values(data)
     try:
         value = json.loads(
             data.decode(),
@@ -70,6 +72,13 @@ def loads(data: bytes) -> Trace:
 def _check_size(size: int) -> None:
     if size > MAX_FILE_BYTES:
         raise InputError(f"trace must be at most {MAX_FILE_BYTES} bytes, got {size} or more")
+
+
+def _check_values(data: bytes) -> None:
+    """Before anything is built of them: a few kilobytes of gzip can hold millions."""
+    count = sum(data.count(mark) for mark in (b",", b"[", b"{"))
+    if count > MAX_VALUES:
+        raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or so")
 
 
 def _unzip(data: bytes) -> bytes:

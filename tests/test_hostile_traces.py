@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.trace_file import MAX_FILE_BYTES, encode_trace
+from specviz.trace_file import MAX_FILE_BYTES, MAX_VALUES, encode_trace
 from specviz.ui.opening import MAX_UPLOAD_BYTES, asked_trace
 from tests.random_traces import random_trace
 
@@ -57,6 +57,11 @@ def bomb() -> bytes:
     return gzip.compress(b" " * (MAX_FILE_BYTES + 1), compresslevel=1)
 
 
+def crowd() -> bytes:
+    """Small, until each of its millions of nothings becomes an object."""
+    return gzip.compress(b"[" + b"[]," * MAX_VALUES + b"[]]", compresslevel=1)
+
+
 NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
 FILES: dict[str, Callable[[], bytes]] = {
     "empty": lambda: b"",
@@ -66,6 +71,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "half of a gzip": lambda: gzip.compress(json.dumps(TREE).encode())[:500],
     "not gzip after all": lambda: b"\x1f\x8b" + b"\x00" * 40,
     "a gzip bomb": bomb,
+    "millions of empty lists": crowd,
     "a gzip of a gzip": lambda: gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),
     "nested a hundred thousand deep": lambda: b"[" * 100_000,
     "a number of five thousand digits": lambda: b"[" + b"9" * 5000 + b"]",
