@@ -169,10 +169,10 @@ def _shown(
 ) -> Tensor:
     """What only a person looks at. [R, 4 + 6 T]: four numbers, then the top tokens."""
     best, best_ids = logits.topk(2, dim=-1)
-    # log-sum-exp, from one known pair of logit and probability
-    normaliser = best[:, 0] - raw_p.gather(1, best_ids[:, :1])[:, 0].log()
+    surprise = -raw_p.gather(1, best_ids[:, :1])[:, 0].log()  # of the best token
+    below = (best[:, :1] - logits).clamp(max=1e30)
     numbers = (
-        normaliser - (raw_p * logits.clamp(min=-1e30)).sum(-1),
+        surprise + (raw_p * below).sum(-1),  # the entropy: no term of it is negative
         _overlap(_rule_laws(proposal, p), p),
         _overlap(proposal.raw_laws, raw_p),
         best[:, 0] - best[:, 1],

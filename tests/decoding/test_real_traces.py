@@ -1,5 +1,6 @@
 """What a real run leaves, by every method, is what its trace file gives back."""
 
+import math
 from functools import cache
 
 import pytest
@@ -11,10 +12,11 @@ from specviz.decoding.race import Lane
 from specviz.decoding.target import cache_capacity
 from specviz.experiments.recorder import Recorder
 from specviz.notes import NOTE_TYPES
-from specviz.records import FinishReason, Round, Trace
+from specviz.records import FinishReason, ProposalKind, Round, Trace
 from specviz.trace_file import decode_round, dumps, encode_round, loads
 from tests.decoding.batch_runs import batch_steps, rounds_of
 from tests.decoding.conftest import tiny_model
+from tests.decoding.table_model import TableModel
 from tests.decoding.test_every_drafter import PROMPT, config_of
 from tests.decoding.tiny_parts import parts_for
 from tests.test_trace_file import same_but_for_digits
@@ -87,3 +89,19 @@ def test_real_runs_leave_notes_of_every_type():
     traces = [real_trace(*each.values) for each in EVERY_KIND]
     seen = {type(note) for trace in traces for each in trace.rounds for note in each.notes}
     assert {kind.__name__ for kind in set(NOTE_TYPES.values()) - seen} == {"BatchRound"}
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 12.0])
+def test_the_entropy_of_a_sure_target_is_exact_and_never_negative(sharpness):
+    target, draft = (TableModel(seed, vocab=6, sharpness=sharpness) for seed in (1, 2))
+    for layer in target.layers:
+        layer.weight += 40  # no law changes, but all sums of logits lose digits
+    method = DRAFTERS["draft-model"]
+    config = config_of(method, ProposalKind.IID, temperature=0.8, max_new_tokens=200)
+    setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
+    events = speculative.decode(target, make_drafter(setup), (0, 2, 1), config)
+    places = [place for each in events if isinstance(each, Round) for place in each.positions]
+    for place in places:
+        expected = -sum(p * math.log(p) for p in place.raw_target_probs if p > 0)
+        assert 0 <= place.entropy == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert len(places) > 100
