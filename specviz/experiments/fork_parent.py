@@ -1,4 +1,4 @@
-"""What a fork takes over from the trace that it leaves: its pair, its tokens, its baseline.
+"""What a fork takes over from the trace that it leaves: pair, tokens, size of trees, baseline.
 
 Knows nothing of decoding.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import reprlib
 from dataclasses import replace
 
+from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.drafters.tree_budget import NODES
 from specviz.errors import InputError
 from specviz.models.catalog import BUNDLED, Pair, pairs
 from specviz.models.tokenizer import TextCodec
-from specviz.records import FinishReason, Trace
+from specviz.records import DecodingConfig, FinishReason, Trace
 
 
 def catalog_pair_of(trace: Trace) -> Pair | None:
@@ -45,6 +47,27 @@ def check_texts(trace: Trace, codec: TextCodec, pair_name: str) -> None:
                 f"pair {pair_name!r} must have the tokenizer of the trace: token {token_id} is "
                 f"{there} in the trace and {here} here"
             )
+
+
+def with_measured_nodes(parent: Trace, config: DecodingConfig) -> DecodingConfig:
+    """`config` with the size of tree that was measured to pay when the parent ran.
+
+    Measured anew it may come out otherwise, and the same setting would draft other trees. A fork
+    that drafts otherwise measures for itself.
+    """
+    is_measured = NODES in method_named(config.method).options
+    is_measured = is_measured and not dict(config.options).get(NODES.name)
+    if not is_measured or not parent.rounds or _shape(config) != _shape(parent.config):
+        return config
+    nodes = max(len(each.tree.nodes) for each in parent.rounds)
+    others = (option for option in config.options if option[0] != NODES.name)
+    return replace(config, options=(*others, (NODES.name, nodes))) if nodes else config
+
+
+def _shape(config: DecodingConfig) -> tuple[object, ...]:
+    """All that the size of a tree follows from, but for the machine."""
+    drafted = config.method, config.draft_length, config.branching, config.tree_kind
+    return *drafted, config.temperature, config.options
 
 
 def copied_baseline(parent: Trace, header: Trace) -> Trace:

@@ -26,7 +26,7 @@ from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.race import Event, LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
-from specviz.experiments.fork_parent import check_texts, copied_baseline
+from specviz.experiments.fork_parent import check_texts, copied_baseline, with_measured_nodes
 from specviz.experiments.racing import load_request, own_models, trace_header, warm_up_pair
 from specviz.experiments.recorder import Recorder
 from specviz.models.catalog import Pair
@@ -99,7 +99,8 @@ class Fork:
         _check_goes_on(request, loaded.codec.eos_ids)
         for model in own_models(loaded):
             check_prompt(model, prompt_ids, config)
-        setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
+        drafting = with_measured_nodes(parent, config)
+        setup = Setup(target, loaded.parts, drafting, cache_capacity(prompt_ids, config))
         self._parent, self._rounds = parent, parent.rounds[: request.round_index]
         self._loaded, self._codec = loaded, loaded.codec
         self._drafter = make_drafter(setup)
