@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from specviz.errors import InputError
+from specviz.text_file import read_text
 
 _JSON_LINES = frozenset({".jsonl", ".ndjson"})
 _EMPTY_LINES = re.compile(r"\n[^\S\n]*\n")
@@ -22,7 +23,7 @@ def read_prompts(name: str) -> tuple[str, ...]:
     any other file, empty lines separate prompts that may have many lines; where there is no empty
     line between texts, every line is a prompt.
     """
-    return prompts_of(_read(name), name)
+    return prompts_of(read_text(name, "prompts"), name)
 
 
 def prompts_of(text: str, name: str) -> tuple[str, ...]:
@@ -46,7 +47,7 @@ def split_prompts(text: str) -> tuple[str, ...]:
 
 
 def _of_json_lines(text: str) -> tuple[str, ...]:
-    lines = enumerate(text.splitlines(), start=1)
+    lines = enumerate(text.split("\n"), start=1)
     return tuple(_of_json(line, number) for number, line in lines if line.strip())
 
 
@@ -60,12 +61,3 @@ def _of_json(line: str, number: int) -> str:
     if not isinstance(prompt, str) or not prompt.strip():
         raise InputError(f"{rule}, got {line[:40]!r}")
     return prompt
-
-
-def _read(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"prompts {name!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"prompts {name!r} must be UTF-8 text") from None

@@ -6,10 +6,10 @@ Knows nothing of what is done with them.
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
 from specviz.errors import InputError
 from specviz.prompts import TASKS, held_out_prompt, held_out_rows
+from specviz.text_file import read_text
 
 
 def chosen_prompt(options: Namespace) -> tuple[str | None, str]:
@@ -18,7 +18,7 @@ def chosen_prompt(options: Namespace) -> tuple[str | None, str]:
     if options.prompt is not None:
         return options.task, options.prompt
     if options.prompt_file is not None:
-        return options.task, _read(options.prompt_file)
+        return options.task, read_text(options.prompt_file, "prompt-file")
     task = options.task or TASKS[0]
     return task, held_out_prompt(task, options.prompt_number)
 
@@ -33,7 +33,11 @@ def chosen_prompts(options: Namespace, count: int) -> tuple[str | None, tuple[st
     if options.prompt is not None:
         return options.task, (options.prompt,) * count
     if options.prompt_file is not None:
-        lines = [line for line in _read(options.prompt_file).splitlines() if line.strip()]
+        lines = [
+            line
+            for line in read_text(options.prompt_file, "prompt-file").split("\n")
+            if line.strip()
+        ]
         if len(lines) < count:
             raise InputError(
                 f"prompt-file must have a line of text for each of {count} rows, got {len(lines)}"
@@ -46,12 +50,3 @@ def chosen_prompts(options: Namespace, count: int) -> tuple[str | None, tuple[st
 def _check_one_source(options: Namespace) -> None:
     if options.prompt is not None and options.prompt_file is not None:
         raise InputError("prompt and prompt-file must not be given together")
-
-
-def _read(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"prompt-file {name!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"prompt-file {name!r} must be UTF-8 text") from None

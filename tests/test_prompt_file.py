@@ -29,6 +29,20 @@ def test_json_lines_may_hold_any_text_and_other_fields(tmp_path: Path) -> None:
     assert read_prompts(str(file)) == ("one\n\ntwo", "é")
 
 
+def test_only_line_feeds_end_a_json_line_and_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf{"prompt": "one\xe2\x80\xa8two"}\r\n{"prompt": "x\xc2\x85y"}\n')
+    assert read_prompts(str(file)) == ("one\u2028two", "x\x85y")
+    plain = tmp_path / "prompts.txt"
+    plain.write_bytes(b"\xef\xbb\xbfone\ntwo\n")
+    assert read_prompts(str(plain)) == ("one", "two")
+
+
+def test_a_name_that_no_file_can_have_is_named() -> None:
+    with pytest.raises(InputError, match="prompts must be the name of a file, got"):
+        read_prompts("a\0b")
+
+
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
