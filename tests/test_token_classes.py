@@ -5,7 +5,7 @@ import pytest
 from specviz.token_classes import TokenClass, token_class
 
 CLASSES = {
-    TokenClass.LINE_BREAK: ["\n", "\n\n", "\r\n", "    \n", "\n\t"],
+    TokenClass.LINE_BREAK: ["\n", "\n\n", "\r", "\r\n", "    \n", "\n\t"],
     TokenClass.WHITESPACE: [" ", "    ", "\t"],
     TokenClass.NUMBER: ["1", " 42", "3.14", "0"],
     TokenClass.PUNCTUATION: ["(", '"):', " +=", "...", "->", "€", '="'],
@@ -35,6 +35,7 @@ def test_a_token_behind_nothing_is_classed_by_its_form(text: str, kind: TokenCla
         ("self.", "is", TokenClass.IDENTIFIER),
         ("load_", "all", TokenClass.IDENTIFIER),
         ("12", "th", TokenClass.WORD_CONTINUATION),
+        ("2", "if", TokenClass.WORD_CONTINUATION),
         ("end.", " The", TokenClass.WORD_START),
     ],
 )

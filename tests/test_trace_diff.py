@@ -71,8 +71,9 @@ def test_another_law_of_the_target_comes_first():
     assert found.cause.same_setting
     seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
     assert difference(TRACE, seeded).cause == found.cause
-    warm = dataclasses.replace(other, config=dataclasses.replace(other.config, temperature=0.2))
-    assert not difference(TRACE, warm).cause.same_setting
+    for change in ({"temperature": 0.2}, {"top_p": 0.5}, {"top_k": 7}):
+        sampled = dataclasses.replace(other, config=dataclasses.replace(other.config, **change))
+        assert not difference(TRACE, sampled).cause.same_setting
 
 
 def test_another_law_of_the_draft_or_another_rest_is_told_apart():
@@ -133,6 +134,13 @@ def test_the_same_draw_on_either_side_of_a_near_tie_same_setting():
     draw = TRACE.rounds[ROUND].verdicts[NODE].uniform_draw
     found = difference(TRACE, with_verdict(FORCED, uniform_draw=draw))
     assert found.cause.law is Law.ACCEPTANCE and found.cause.same_setting
+
+
+def test_draws_that_differ_by_more_than_a_file_rounds_are_other_draws():
+    draw = TRACE.rounds[ROUND].verdicts[NODE].uniform_draw
+    for apart, cause in ((2e-6, OtherLaw), (1e-3, OtherDraw)):
+        found = difference(TRACE, with_verdict(FORCED, uniform_draw=draw - apart))
+        assert type(found.cause) is cause
 
 
 def test_draws_that_nobody_saw_are_unknown_and_not_guessed():

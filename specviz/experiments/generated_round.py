@@ -151,7 +151,7 @@ class SeenVerification:
             target_prob=p,
             residual_prob=None,
             draft_prob=q,
-            acceptance_prob=min(1.0, p / q) if q > 0 else 1.0,
+            acceptance_prob=min(1.0, p / q) if q > 0 else float(p > 0),
             uniform_draw=None,
             outcome=self._outcome(row),
             raw_target_prob=float(self.raw_p[row, token_id]),
