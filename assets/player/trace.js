@@ -60,6 +60,13 @@ export class Trace {
     else this.addToken(message, message.record.id, "plain", message.record);
   }
 
+  // The tokens that a lane shows to end a text.
+  get endIds() {
+    const { finish, baselineFinish } = this.records;
+    const lanes = [[finish, this.tokens.speculative], [baselineFinish, this.tokens.baseline]];
+    return lanes.flatMap(([reason, tokens]) => (reason === "end-of-sequence" ? tokens.slice(-1) : [])).map(({ id }) => id);
+  }
+
   // What a file of this run needs beside the rounds; a lane that was stopped has no finish.
   keep({ lane, type, record }) {
     const { records } = this;

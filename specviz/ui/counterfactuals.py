@@ -15,13 +15,14 @@ MAX_FORCED = 64
 
 
 def told_counterfactual(question: dict[str, Any]) -> dict[str, Any]:
-    """`{"record": a round's record, "forced": {node: u}}` -> what the walk then accepts.
+    """{"record": of a round, "forced": {node: u}, "ends": ids} -> what the walk then accepts.
 
     {"emitted": ids, the last one null where the target's token is not recorded, "outcomes": …,
     "extra": its kind or null, "differs": whether anything fared otherwise}
     """
     round_ = decode_round(question.get("record"))
-    found = counterfactual(round_, forced_draws(question.get("forced")))
+    ends = end_ids(question.get("ends"))
+    found = counterfactual(round_, forced_draws(question.get("forced")), ends)
     is_unknown = found.extra_kind is not None and found.extra_id is None
     return {
         "emitted": [*found.emitted_ids, *([None] if is_unknown else [])],
@@ -29,6 +30,13 @@ def told_counterfactual(question: dict[str, Any]) -> dict[str, Any]:
         "extra": found.extra_kind.value if found.extra_kind else None,
         "differs": found.differs,
     }
+
+
+def end_ids(value: object) -> frozenset[int]:
+    """[0] -> {0}: the tokens that the trace shows to end a text."""
+    if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
+        raise InputError("ends must be a list of token ids, got something else")
+    return frozenset(value)
 
 
 def forced_draws(value: object) -> dict[int, float]:

@@ -11,7 +11,6 @@ from specviz.errors import InputError
 from specviz.golden import golden_names, golden_trace
 from specviz.trace_file import dumps, encode_round
 from specviz.ui import opening
-from specviz.ui.counterfactuals import told_counterfactual
 from specviz.ui.handlers import MAX_OPENINGS, Handlers
 from specviz.ui.opening import asked_trace
 from tests.random_traces import random_trace
@@ -87,25 +86,6 @@ def test_a_refused_recording_leaves_room_for_the_next() -> None:
         data = encoded(dumps(random_trace(number, rounds=1)))
         assert handlers.open({"ticket": ticket, "data": data}) == {"error": None}
         all_messages(handlers, ticket)
-
-
-def test_a_forced_draw_is_told_as_the_walk_it_leads_to() -> None:
-    trace = golden_trace("draft-model.code")
-    each = next(r for r in trace.rounds if r.verdicts[0].outcome.value == "rejected")
-    question = {"record": encode_round(each), "forced": {"0": 0.0}}
-    told = told_counterfactual(question)
-    assert each.verdicts[0].acceptance_prob > 0
-    assert told["outcomes"][0] == "accepted" and told["differs"]
-    assert told["emitted"][0] == each.tree.nodes[0].token_id
-
-
-@pytest.mark.parametrize(
-    "forced", [None, [0.5], {"x": 0.5}, {"0": "y"}, {"0": 1.0}, {"0": -0.1}, {"99": 0.5}]
-)
-def test_nonsense_draws_are_refused(forced: object) -> None:
-    record = encode_round(golden_trace("draft-model.code").rounds[0])
-    reply = Handlers().what_if({"record": record, "forced": forced})
-    assert "must" in reply["error"] and "\n" not in reply["error"]
 
 
 def test_two_runs_are_compared_in_one_sentence() -> None:

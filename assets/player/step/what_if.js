@@ -64,7 +64,7 @@ export class WhatIf {
     refs.whatIfActions.hidden = false;
     this.onChange();
     const question = (this.question += 1);
-    const reply = await this.ask("what_if", { record: round.record, forced: { [node]: u } });
+    const reply = await this.ask("what_if", { record: round.record, forced: { [node]: u }, ends: trace.endIds });
     if (question !== this.question) return;
     this.thought = reply && !reply.error && reply.differs ? counterfactual(round, reply, { [node]: u }) : null;
     this.onChange();
