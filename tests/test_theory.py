@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import doctest
 import math
-import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +26,7 @@ from specviz.theory import (
 ACCEPTANCES = st.floats(0, 1)
 LENGTHS = st.integers(1, 32)
 COSTS = st.floats(0, 2)
+ROUNDS = 400_000
 
 
 def test_the_worked_examples_in_the_docstrings_hold() -> None:
@@ -38,15 +39,25 @@ def test_expected_tokens_is_the_geometric_closed_form(a: float, K: int) -> None:
     assert expected_tokens(a, K) == pytest.approx((1 - a ** (K + 1)) / (1 - a))
 
 
-def test_expected_tokens_agrees_with_a_simulated_walk() -> None:
-    rng, a, K, rounds = random.Random(1), 0.7, 4, 40_000
-    tokens = 0
-    for _ in range(rounds):
-        accepted = 0
-        while accepted < K and rng.random() < a:
-            accepted += 1
-        tokens += accepted + 1
-    assert tokens / rounds == pytest.approx(expected_tokens(a, K), abs=0.03)
+def simulated_tokens(rates: Sequence[float]) -> float:
+    """Tokens per target forward of many rounds, in which depth d passes with rates[d]."""
+    draws = np.random.default_rng(1).random((ROUNDS, len(rates)))
+    accepted = np.logical_and.accumulate(draws < np.asarray(rates), axis=1).sum(axis=1)
+    return float(1 + accepted.mean())
+
+
+@pytest.mark.parametrize("a", [0.1, 0.4, 0.7, 0.9])
+@pytest.mark.parametrize("K", [1, 4, 16])
+def test_tokens_and_speedup_agree_with_simulated_rounds_to_one_percent(a: float, K: int) -> None:
+    tokens, c, v = simulated_tokens([a] * K), 0.12, 0.3
+    assert expected_tokens(a, K) == pytest.approx(tokens, rel=0.01)
+    assert expected_accepted(a, K) == pytest.approx(tokens - 1, rel=0.01)
+    assert speedup(a, K, c, v) == pytest.approx(tokens * 1 / (K * c + 1 + v), rel=0.01)
+
+
+def test_rates_by_depth_agree_with_simulated_rounds_to_one_percent() -> None:
+    rates = [0.9, 0.7, 0.6, 0.6, 0.4, 0.1]
+    assert expected_tokens_by_depth(rates) == pytest.approx(simulated_tokens(rates), rel=0.01)
 
 
 def test_perfect_acceptance_emits_all_and_none_emits_one() -> None:
