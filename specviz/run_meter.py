@@ -6,9 +6,7 @@ long the run, so a live page may ask after each event.
 
 from __future__ import annotations
 
-import math
-
-from specviz import theory
+from specviz.measured_costs import Costs, measured_costs, theory_band
 from specviz.records import BaselineStep, FinishReason, Prefill, Round
 from specviz.round_totals import RoundTotals, ratio
 from specviz.run_summary import (
@@ -100,61 +98,27 @@ class RunMeter:
         return self._divergence
 
     @property
-    def cost_ratio(self) -> float | None:
-        """c: mean time to draft one level of the tree / mean time of a baseline step."""
-        lengths = self.totals.rounds_by_draft_length.items()
-        levels = sum(length * rounds for length, rounds in lengths)
-        return self._in_forwards(self.totals.draft_seconds / levels if levels else 0.0)
-
-    @property
-    def verify_overhead(self) -> float | None:
-        """v: what a round takes beyond drafting and one baseline step, host time included.
-
-        Noise can make it negative; it is then 0.
-        """
-        beside = self.totals.verify_seconds + self.totals.host_seconds
-        forwards = self._in_forwards(beside / self.totals.rounds if self.totals.rounds else 0.0)
-        return None if forwards is None else max(0.0, forwards - 1)
-
-    def _in_forwards(self, seconds: float) -> float | None:
+    def costs(self) -> Costs | None:
+        """Measured against the mean baseline step; None until both lanes have taken one."""
         steps = len(self._baseline_ids) - 1
-        if not self.totals.rounds or steps < 1 or self._baseline_seconds <= 0:
-            return None
-        return seconds * steps / self._baseline_seconds
-
-    def theory_speedup(self, acceptance: float) -> float | None:
-        """Theory's speedup at this acceptance rate with the measured costs.
-
-        Rounds propose less than the draft length at times (prompt lookup, the last tokens), so
-        tokens and costs are added over the rounds' own lengths:
-        sum T(a, K_r) / sum (1 + K_r c + v). With equal lengths that is `theory.speedup`.
-        """
-        c, v = self.cost_ratio, self.verify_overhead
-        if c is None or v is None:
-            return None
-        lengths = self.totals.rounds_by_draft_length.items()
-        tokens = sum(n * theory.expected_tokens(acceptance, length) for length, n in lengths)
-        return tokens / sum(n * theory.round_cost(length, c, v) for length, n in lengths)
+        return measured_costs(self.totals, self._baseline_seconds / steps) if steps > 0 else None
 
     @property
     def theory_band(self) -> TheoryBand | None:
-        rate = self.totals.acceptance_rate or 0.0
-        low, high = _wilson_interval(rate, self.totals.levels_reached)
-        values = [self.theory_speedup(a) for a in (low, rate, high)]
-        if values[0] is None or values[1] is None or values[2] is None:
-            return None
-        return TheoryBand(values[0], values[1], values[2])
+        costs = self.costs
+        return theory_band(self.totals, costs) if costs else None
 
     def summary(self) -> RunSummary:
-        baseline, speculative, band = self._baseline(), self._speculative(), self.theory_band
+        baseline, speculative = self._baseline(), self._speculative()
+        costs, band = self.costs, self.theory_band
         rates = (speculative.tokens_per_second, baseline.tokens_per_second)
         at_zero = self._temperature == 0
         return RunSummary(
             baseline=baseline,
             speculative=speculative,
             speedup=rates[0] / rates[1] if rates[0] and rates[1] else None,
-            cost_ratio=self.cost_ratio,
-            verify_overhead=self.verify_overhead,
+            cost_ratio=costs.c if costs else None,
+            verify_overhead=costs.v if costs else None,
             theory_speedup=band.expected if band else None,
             theory_band=band,
             compared=self._compared,
@@ -190,17 +154,3 @@ class RunMeter:
 
 def _is_end(finish: FinishReason | None) -> bool:
     return finish not in (None, FinishReason.STOPPED)
-
-
-def _wilson_interval(rate: float, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a rate seen in `trials` trials (Wilson 1927), within 0 to 1.
-
-    >>> [round(end, 2) for end in _wilson_interval(0.8, 100)]
-    [0.71, 0.87]
-    """
-    if trials == 0:
-        return 0.0, 1.0
-    z2 = 1.96**2 / trials
-    middle = rate + z2 / 2
-    spread = math.sqrt(z2 * (rate * (1 - rate) + z2 / 4))
-    return max(0.0, (middle - spread) / (1 + z2)), min(1.0, (middle + spread) / (1 + z2))
