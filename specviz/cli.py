@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from specviz import commands, console, profile_commands, trace_commands
+from specviz import commands, console, profile_commands, sweep_commands, trace_commands
 from specviz.errors import InputError
+from specviz.experiments.sweep_axis import AXES
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
 from specviz.ui import report_command
@@ -142,6 +143,25 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
     bench.add_argument("--batch-size", help="a table by batch size instead: 1,2,4,8")
     _add_batch(bench)
+    sweep = add(
+        "sweep", sweep_commands.sweep, sweep_commands.sweep_text, "Measure over a grid of settings."
+    )
+    _add_pair(sweep)
+    _add_config(sweep)
+    sweep.add_argument(
+        "--axis",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4",
+    )
+    sweep.add_argument("--task", default=TASKS[0], help=", ".join(TASKS))
+    sweep.add_argument("--prompts", type=int, default=3, help="held-out prompts of the task")
+    sweep.add_argument("--repeat", type=int, default=2, help="pairs of blocks a point")
+    sweep.add_argument(
+        "--output", metavar="FILE", help="points as they come; goes on if it is there"
+    )
+    sweep.add_argument("--csv", metavar="FILE", help="a table for spreadsheets")
     return parser
 
 

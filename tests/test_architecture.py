@@ -42,7 +42,7 @@ MAY_IMPORT = {
 }
 # files that are parts of another noun
 PART_OF = {"round_totals": "metrics", "run_meter": "metrics", "run_summary": "metrics"}
-PART_OF |= {"speedup_curve": "metrics"}
+PART_OF |= {"speedup_curve": "metrics", "measured_costs": "metrics", "roofline": "theory"}
 PART_OF |= {f"trace_{part}": "trace_file" for part in ("fields", "encoding", "decoding", "notes")}
 PART_OF |= {"trace_json": "trace_file", "decoding_config": "records", "notes": "records"}
 PART_OF |= dict.fromkeys(("trace_arrival", "diff_cause", "diff_sentence"), "trace_diff")

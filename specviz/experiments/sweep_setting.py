@@ -1,0 +1,71 @@
+"""The whole setting of one point of a sweep, and the races that it asks for.
+
+Runs nothing; only to count a prompt's tokens it loads a tokenizer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from specviz.errors import InputError
+from specviz.experiments.racing import RaceRequest, load_request
+from specviz.models.pair import Pair
+from specviz.prompts import held_out_prompts
+from specviz.records import DecodingConfig
+
+MAX_PROMPTS = 40
+MAX_PROMPT_TOKENS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSetting:
+    """`prompts` held-out prompts of `task`, decoded one after another.
+
+    With `prompt_tokens` each is cut to at most so many, or goes on with the text of the next ones.
+    """
+
+    pair: Pair
+    config: DecodingConfig
+    task: str = "code"
+    prompts: int = 3
+    prompt_tokens: int | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        most = min(MAX_PROMPTS, len(held_out_prompts(self.task)))
+        if not 1 <= self.prompts <= most:
+            raise InputError(f"prompts must be an integer from 1 to {most}, got {self.prompts}")
+        if self.prompt_tokens is not None and not 1 <= self.prompt_tokens <= MAX_PROMPT_TOKENS:
+            raise InputError(
+                f"prompt-length must be an integer from 1 to {MAX_PROMPT_TOKENS},"
+                f" got {self.prompt_tokens}"
+            )
+
+    @property
+    def requests(self) -> tuple[RaceRequest, ...]:
+        """One race per prompt. InputError for what a user can mend."""
+        texts = held_out_prompts(self.task)
+        return tuple(
+            self._request(
+                texts[number] if self.prompt_tokens is None else self._sized(texts, number)
+            )
+            for number in range(self.prompts)
+        )
+
+    def _request(self, text: str) -> RaceRequest:
+        return RaceRequest(self.pair, text, self.config, self.task, self.device, self.dtype)
+
+    def _sized(self, texts: tuple[str, ...], number: int) -> str:
+        """The longest beginning of the text from prompt `number` on that has so few tokens."""
+        assert self.prompt_tokens is not None
+        codec = load_request(self._request(texts[number])).codec
+        text = "\n\n".join(texts[number:] + texts[:number])[: 8 * self.prompt_tokens]
+
+        def tokens(length: int) -> int:
+            return len(codec.encode(text[:length], self.task))
+
+        return text[
+            : max(1, bisect_right(range(len(text) + 1), self.prompt_tokens, key=tokens) - 1)
+        ]

@@ -1,0 +1,90 @@
+"""What an axis may hold, and what its values change."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.experiments.sweep import SweepPlan
+from specviz.experiments.sweep_axis import AXES, axis_named
+from specviz.experiments.sweep_setting import SweepSetting
+from specviz.models.catalog import pair_named
+from specviz.models.pairs import load_pair
+from specviz.prompts import held_out_prompt
+from specviz.records import DecodingConfig
+
+SETTING = SweepSetting(pair_named("bundled"), DecodingConfig(), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("draft-length", "1-4", (1, 2, 3, 4)),
+        ("draft-length", "1-2,8", (1, 2, 8)),
+        ("draft-length", " 3 , 1 ", (3, 1)),
+        ("temperature", "0,0.7", (0.0, 0.7)),
+        ("task", "story,code", ("story", "code")),
+    ],
+)
+def test_values_are_lists_and_whole_numbers_spans(
+    name: str, text: str, values: tuple[object, ...]
+) -> None:
+    assert axis_named(name).values(text) == values
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("draft-length", "", "draft-length must be from 1 to 64 values, each once, got ''"),
+        ("draft-length", "1,1", "draft-length must be from 1 to 64 values, each once"),
+        ("draft-length", "5-2", "draft-length must span from 1 to 64 values upwards, got '5-2'"),
+        ("draft-length", "1-1000000", "draft-length must span from 1 to 64 values"),
+        ("draft-length", "1.5", "draft-length must be whole numbers with commas, got '1.5'"),
+        ("draft-length", "-3", "draft-length must be whole numbers with commas, got '-3'"),
+        ("temperature", "warm", "temperature must be numbers with commas, got 'warm'"),
+        ("task", "poems", "task must be one of"),
+        ("method", "magic", "method must be one of"),
+        ("pair", "none", "pair must be one of"),
+    ],
+)
+def test_values_that_are_none_are_refused_by_name(name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        axis_named(name).values(text)
+    assert str(error.value).startswith(message)
+
+
+def test_an_axis_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="axis must be one of draft-length, "):
+        axis_named("speed")
+
+
+@pytest.mark.parametrize("axis", AXES.values(), ids=lambda axis: axis.name)
+def test_the_usual_values_of_every_axis_make_settings_that_differ(axis) -> None:
+    values = axis.values(axis.usual)
+    settings = [axis.apply(SETTING, value) for value in values]
+    assert len(set(settings)) == len(values)
+
+
+@pytest.mark.parametrize("method", DRAFTERS)
+def test_a_method_comes_with_its_own_shape_and_rule(method: str) -> None:
+    config = AXES["method"].apply(SETTING, method).config
+    assert config.method == method and config.tree_kind is DRAFTERS[method].kinds[0]
+    assert config.branching == DRAFTERS[method].default_branching[: config.draft_length]
+
+
+def test_a_method_among_the_axes_is_set_before_what_shapes_its_tree() -> None:
+    plan = SweepPlan(SETTING, (("width", (3,)), ("method", ("draft-tree",))))
+    (place,) = plan.places
+    assert plan.setting_at(place).config.branching == (3,)
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 60, 400])
+def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None:
+    first, second, _ = AXES["prompt-length"].apply(SETTING, tokens).requests
+    codec = load_pair(SETTING.pair, "cpu").codec
+    found = len(codec.encode(first.prompt, "code"))
+    assert tokens - 3 <= found <= max(tokens, 2)
+    assert first.prompt != second.prompt or tokens < 5
+    whole = held_out_prompt("code", 1)
+    assert whole.startswith(first.prompt) or first.prompt.startswith(whole)

@@ -1,0 +1,91 @@
+"""`sweep` on the command line: one JSON object, a file that survives a kill, a table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+
+SMALL = ["sweep", "--device", "cpu", "--max-new-tokens", "6", "--prompts", "1", "--repeat", "1"]
+
+
+def test_a_sweep_prints_one_object_and_fills_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, table = tmp_path / "sweep.jsonl", tmp_path / "sweep.csv"
+    files = ["--output", str(output), "--csv", str(table)]
+    assert main([*SMALL, "--axis", "draft-length=1-3", *files, "--json"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    lengths = [point["setting"]["draft-length"] for point in result["points"]]
+    assert lengths == [1, 2, 3] and len(result["noise"]) == 1
+    assert "3 of 3: draft-length 3" in err
+    kept = [json.loads(line) for line in output.read_text().splitlines()[1:]]
+    assert kept == result["points"]
+    rows = list(csv.DictReader(table.open()))
+    assert [row["draft-length"] for row in rows] == ["1", "2", "3"]
+    assert float(rows[0]["speedup"]) == result["points"][0]["speedup"]
+
+
+def test_a_killed_sweep_goes_on_where_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "sweep.jsonl"
+    command = [*SMALL, "--axis", "draft-length=1-16", "--output", str(output)]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "specviz", *command], stderr=subprocess.PIPE, text=True
+    )
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith("2 of 16"):
+            break
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    run.stderr.close()
+    before = output.read_text()
+    before = before[: before.rindex("\n") + 1]
+    assert 3 <= before.count("\n") < 17
+    output.write_text(before + '{"setting": {"draft-le')  # cut off in mid-writing
+    assert main([*command, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["points"]) == 16
+    assert output.read_text().startswith(before) and output.read_text().count("\n") == 17
+    done = [line.split()[0] for line in err.splitlines() if " of 16:" in line]
+    assert done[-1] == "16" and int(done[0]) == before.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "axis must be one or two different ones"),
+        (["--axis", "draft-length"], "axis must be NAME=VALUES, such as draft-length=1-8"),
+        (["--axis", "speed=1"], "axis must be one of draft-length"),
+        (["--axis", "draft-length=1", "--prompts", "0"], "prompts must be an integer from 1"),
+        (["--axis", "draft-length=1", "--task", "poems"], "task must be one of"),
+        (["--axis", "draft-length=1", "--output", "/no/such/f"], "output file '/no/such/f' cannot"),
+    ],
+)
+def test_what_cannot_be_swept_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", "--device", "cpu", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"specviz: {message}")
+
+
+@pytest.mark.parametrize("text", ["{}\n", "hello", "\x00\n"])
+def test_a_file_of_something_else_is_left_alone(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "sweep.jsonl"
+    output.write_text(text)
+    assert main([*SMALL, "--axis", "draft-length=1", "--output", str(output)]) == 2
+    assert "must be new or of this very sweep" in capsys.readouterr().err
+    assert output.read_text() == text
