@@ -1,0 +1,48 @@
+"""Machines and money follow from a load, a rate and a price."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz.errors import InputError
+from specviz.serving_cost import Load, Machine, daily_cost
+
+RATES = st.floats(1, 1e5)
+LOADS = st.floats(1e3, 1e10)
+
+
+@given(LOADS, RATES, st.floats(1, 10))
+def test_the_machines_carry_the_busiest_hour_and_one_less_would_not(
+    tokens: float, rate: float, peak: float
+) -> None:
+    load = Load(tokens, peak)
+    machines = daily_cost(load, Machine(rate, 1.0)).machines
+    need = load.tokens_per_second * peak
+    assert machines >= 1 and machines * rate >= need * (1 - 1e-6)
+    assert (machines - 1) * rate < need
+
+
+def test_a_faster_machine_saves_only_where_a_whole_one_is_saved() -> None:
+    slow, fast = (daily_cost(Load(10e6), Machine(rate, 5.0)) for rate in (125, 250))
+    assert slow.machines == fast.machines == 1 and slow.money == fast.money == 120
+    assert fast.utilisation == pytest.approx(slow.utilisation / 2)
+    slow, fast = (daily_cost(Load(100e6), Machine(rate, 5.0)) for rate in (125, 250))
+    assert (slow.machines, fast.machines) == (10, 5)
+    assert fast.money_per_million_tokens == pytest.approx(6)
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
+def test_nonsense_is_refused_by_name(value: float) -> None:
+    with pytest.raises(InputError, match="tokens_per_day must be a positive number"):
+        Load(value)
+    with pytest.raises(InputError, match="peak_factor must be a number of at least 1"):
+        Load(1e6, value)
+    with pytest.raises(InputError, match="tokens_per_second must be a positive number"):
+        Machine(value, 1)
+    if value != 0:
+        with pytest.raises(InputError, match="price_per_hour must be a number of at least 0"):
+            Machine(1, value)
