@@ -15,7 +15,7 @@ from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.race import Lane
-from specviz.experiments.peers import LibraryPeer
+from specviz.experiments.peers import SPECULATIVE, Assisted, LibraryPeer
 from specviz.experiments.racing import RaceRequest, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
 from specviz.models.catalog import Pair
@@ -24,6 +24,7 @@ from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig, Round
 
 BASELINE = "baseline"
+Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tokens -> new ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,20 @@ class Contender:
     tokens: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
+    forwards: int = 0  # of a peer's target, which shows no rounds
     extra_bytes: int | None = None  # weights beside the target's
 
     def pass_over(self, prompts: Sequence[str]) -> None:
         began = time.perf_counter()
         self.tokens.append(sum(self.run(prompt) for prompt in prompts))
         self.seconds.append(time.perf_counter() - began)
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Tokens per target forward; a peer's prefill counts as one."""
+        if self.forwards:
+            return sum(self.tokens) / self.forwards
+        return block_efficiency(self.rounds)
 
     @property
     def rates(self) -> list[float]:
@@ -75,6 +84,7 @@ def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -
         for contender in contenders:  # warm-up, not counted
             contender.run(prompts[0])
             contender.rounds.clear()
+            contender.forwards = 0
         for repeat in range(plan.repeats):
             for contender in contenders if repeat % 2 == 0 else contenders[::-1]:
                 contender.pass_over(prompts)
@@ -113,18 +123,30 @@ def _method_contender(plan: Plan, task: str, method: str, draft_length: int) -> 
 
 def _peer_contenders(plan: Plan, task: str, peer: LibraryPeer) -> list[Contender]:
     codec = load_pair(plan.pair, plan.device, plan.dtype, frozenset()).codec
-    limit = plan.max_new_tokens
 
-    def plain(prompt: str) -> int:
-        return len(peer.generate(codec.encode(prompt, task), limit))
+    def contender(name: str, draft_length: int | None, generate: Generate) -> Contender:
+        made = Contender(name, draft_length, lambda prompt: 0)
 
-    def assisted(draft_length: int) -> Callable[[str], int]:
-        return lambda prompt: len(peer.assisted(codec.encode(prompt, task), limit, draft_length))
+        def run(prompt: str) -> int:
+            tokens = generate(codec.encode(prompt, task), plan.max_new_tokens)
+            made.forwards += peer.target_forwards
+            return len(tokens)
+
+        made.run = run
+        return made
 
     return [
-        Contender("generate()", None, plain),
-        *(Contender("generate(assistant_model)", k, assisted(k)) for k in plan.draft_lengths),
+        contender("generate()", None, peer.generate),
+        *(
+            contender(name, k, _of_length(generate, peer, k))
+            for name, generate in SPECULATIVE.items()
+            for k in plan.draft_lengths
+        ),
     ]
+
+
+def _of_length(generate: Assisted, peer: LibraryPeer, draft_length: int) -> Generate:
+    return lambda ids, limit: generate(peer, ids, limit, draft_length)
 
 
 def _request(plan: Plan, task: str, prompt: str) -> RaceRequest:
@@ -149,6 +171,6 @@ def _row(task: str, contender: Contender, baseline: Contender) -> dict[str, Any]
         "speedup": median(ratios),
         "speedup_spread": [min(ratios), max(ratios)],
         "acceptance_rate": acceptance_rate(contender.rounds),
-        "block_efficiency": block_efficiency(contender.rounds),
+        "block_efficiency": contender.block_efficiency,
         "extra_bytes": contender.extra_bytes,
     }
