@@ -45,8 +45,9 @@ export class Ribbon {
     if (tokens.length === this.spans.length) return;
     const isAtEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
     const fresh = tokens.slice(this.spans.length).map((token) => tokenSpan(token));
+    if (this.later === this.spans.length) this.later += fresh.length;
+    else for (const span of fresh) span.classList.add("is-later");
     this.spans.push(...fresh);
-    this.later = this.spans.length;
     this.box.append(...fresh);
     if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
   }

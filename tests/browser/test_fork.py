@@ -76,6 +76,29 @@ def test_a_refused_fork_marks_its_field_until_it_is_edited_and_the_run_stays(
     assert not driver.ref("forkError").is_visible()
 
 
+def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(
+    open_page: OpenPage, app_url: str
+) -> None:
+    """A forced draw of a token that another temperature does not draft."""
+    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code"))
+    step.press("n")
+    place = step.place
+    count = step.driver.ref("stepTrace").locator("option").count()
+    step.driver.ref("whatIfDraw").fill("0")
+    step.driver.ref("forkTemperature").fill("1.2")
+    step.driver.ref("forkGo").click()
+    step.page.wait_for_selector("[data-ref=forkError]:visible")
+    step.settle()
+    assert "this setting drafts another tree there" in step.driver.text("forkError")
+    assert step.driver.evaluate("specviz.debugger.source") == "draft-model.code"
+    assert step.place[0] == place[0] and step.driver.ref("stepTable").locator("tbody tr").count()
+    assert step.driver.ref("stepTrace").locator("option").count() == count
+    assert "trace=draft-model.code" in step.driver.query
+    step.driver.ref("forkTemperature").fill("")
+    forked(step)
+    assert step.driver.ref("otherText").is_visible()
+
+
 def test_a_held_run_really_waits_and_goes_on_round_by_round(
     open_page: OpenPage, random_url: str
 ) -> None:

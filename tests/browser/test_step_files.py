@@ -115,3 +115,18 @@ def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None
     opened.driver.until(f"!specviz.debugger.transport.isBusy && {CURSOR}.trace.ending")
     assert opened.driver.evaluate("specviz.debugger.source") == "lookahead.maths"
     assert len(opened.rounds()) == len(golden_trace("lookahead.maths").rounds)
+
+
+def test_a_text_that_comes_in_parts_fades_only_what_lies_behind_the_moment(
+    open_page: OpenPage, random_url: str
+) -> None:
+    step = StepDriver(open_page(random_url, f"?view=step&trace={NAME}&round=5&pos=2"))
+    later = (
+        "[...document.querySelectorAll('[data-ref=stepText] .token')]"
+        ".map((token) => token.classList.contains('is-later'))"
+    )
+    first = step.driver.evaluate(f"{CURSOR}.current.firstToken")
+    faded = step.driver.evaluate(later)
+    assert first > 3 and not any(faded[:first]) and all(faded[first + 1 :])
+    step.press("End")
+    assert not any(step.driver.evaluate(later))

@@ -10,8 +10,6 @@ import { RunPlace } from "./run_place.js";
 import { StepPage } from "./step_page.js";
 import { base64, blobOfBase64, download, nameOf, traceBlob } from "./trace_file.js";
 
-const TOLD_EVERY = 100; // rounds of a recording that is being opened
-
 export class Debugger {
   // `race` is the run of the race page, `form()` its models and device, `raceTransport` what runs it.
   constructor(refs, theme, setup, gradio, { race, form, raceTransport }) {
@@ -132,7 +130,7 @@ export class Debugger {
     this.transport.leave();
     this.setForking(false);
     this.page.server.fork.refusal.clear();
-    this.before = { source: this.source, isOurs: this.page.isOurs };
+    this.before = { source: this.source, isOurs: this.page.isOurs, trace: this.page.trace };
     this.opened = new Trace();
     this.parent = null;
     this.compare.clear();
@@ -169,16 +167,10 @@ export class Debugger {
     this.opened.take(message);
     if (message.kind === "header") this.begun();
     if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round) this.land();
-    if (message.type === "round") this.tellProgress();
+    if (message.type === "round") this.menu.tellProgress(this.title, this.opened.rounds.length);
     if (message.kind === "loading") this.menu.tell(`loading ${message.pair} …`);
     if (message.kind === "end") this.ended();
     this.page.grew();
-  }
-
-  // A long recording takes a while.
-  tellProgress() {
-    const { length } = this.opened.rounds;
-    if (length % TOLD_EVERY === 0) this.menu.tell(`opening ${this.title}: ${length} rounds …`);
   }
 
   ended() {
@@ -216,11 +208,19 @@ export class Debugger {
   failed(text) {
     if (this.page.isForking) this.menu.tell(""), this.page.server.fork.refusal.show(text);
     else this.menu.fail(text);
-    if (this.before) [this.source, this.page.isOurs] = [this.before.source, this.before.isOurs];
-    this.before = null;
+    if (this.before) this.goBack(this.before);
     this.setForking(false);
     this.menu.select(this.source);
     if (!this.page.trace) this.page.show(this.race);
+  }
+
+  // What was to come is not to be: the run before it, which a fork that was refused late had replaced.
+  goBack({ source, isOurs, trace }) {
+    const isReplaced = this.wanted && trace && this.page.trace !== trace;
+    if (isReplaced) this.menu.remove(this.source);
+    Object.assign(this, { source, chosen: source, before: null });
+    this.page.isOurs = isOurs;
+    if (isReplaced) this.page.show(trace), this.land();
   }
 
   // ---- the race of this page

@@ -3,6 +3,7 @@
 
 import { element, option, setText } from "../dom.js";
 
+const TOLD_EVERY = 100; // rounds of a recording that is being opened
 const LARGEST_FILE = 16e6; // bytes; the server refuses more
 
 export const RACE = ""; // the menu's value for the race of this page
@@ -48,6 +49,10 @@ export class RunMenu {
     if (!isKnown) this.menu.append(option(name, title));
   }
 
+  remove(name) {
+    for (const each of [...this.menu.options]) if (each.value === name) each.remove();
+  }
+
   select(name) {
     this.menu.value = name;
   }
@@ -55,6 +60,11 @@ export class RunMenu {
   tell(text) {
     this.error.hidden = true;
     setText(this.note, text);
+  }
+
+  // A long recording takes a while.
+  tellProgress(title, rounds) {
+    if (rounds % TOLD_EVERY === 0) this.tell(`opening ${title}: ${rounds} rounds …`);
   }
 
   fail(text) {
