@@ -23,6 +23,7 @@ class RaceDriver:
         self.has_left = False  # by a reload
         self.may_complain = False  # set where the server itself is taken away
         self.page = context.new_page()
+        self.page.set_default_timeout(END_SECONDS * 1000)  # two busy cores can be very slow
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
         self.page.on("request", self._request)
