@@ -131,7 +131,7 @@ class Fork:
         return chain([self._parent.prefill], self._rounds, self._new_events())
 
     def _new_events(self) -> Iterator[Event]:
-        warm_up_pair(self._loaded, self.header.prompt_ids)
+        warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
         yield from self._decoder
 
     def trace(self) -> Trace:

@@ -6,7 +6,7 @@ Knows nothing of how the numbers are shown. Ratios are medians over neighbouring
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -52,11 +52,10 @@ def measure(
     request: RaceRequest, repeats: int, progress: Callable[[str], None] = lambda line: None
 ) -> Measurement:
     """Run `repeats` (>= 1) pairs of blocks after a short warm-up of both lanes."""
-    warm_up = replace(request.config, max_new_tokens=WARM_UP_TOKENS)
-    _run(replace(request, config=warm_up), alternating(0))
+    warm_up(request)
     summaries = []
     for repeat in range(repeats):
-        race = _run(request, alternating(repeat))
+        race = run_lanes(request, alternating(repeat))
         trace = race.trace()
         summaries.append(summarise(trace))
         progress(f"repeat {repeat + 1} of {repeats}: {summaries[-1].speedup:.2f}x")
@@ -70,9 +69,20 @@ def alternating(repeat: int) -> tuple[Lane, ...]:
     return lanes if repeat % 2 == 0 else lanes[::-1]
 
 
-def _run(request: RaceRequest, order: tuple[Lane, ...]) -> Race:
+def warm_up(request: RaceRequest) -> None:
+    """A few tokens of both lanes that nobody counts: the first forwards are slow."""
+    tokens = min(WARM_UP_TOKENS, request.config.max_new_tokens)
+    short = replace(request, config=replace(request.config, max_new_tokens=tokens))
+    run_lanes(short, alternating(0))
+
+
+def run_lanes(request: RaceRequest, order: Sequence[Lane]) -> Race:
+    """One prompt in each lane of `order`, one after the other, to its end."""
     race = start_race(request)
-    for lane in order:
-        for _ in race.run_lane(lane):
-            pass
+    try:
+        for lane in order:
+            for _ in race.run_lane(lane):
+                pass
+    finally:
+        race.close()
     return race

@@ -21,7 +21,7 @@ from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.recorder import Recorder
 from specviz.models.catalog import Pair
-from specviz.models.language_model import LanguageModel
+from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.pairs import LoadedPair, load_pair
 from specviz.prompts import check_task
 from specviz.records import DecodingConfig, Trace
@@ -74,7 +74,7 @@ class Race:
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """Both lanes on fair clocks, after a forward of each model that no clock counts."""
-        warm_up_pair(self._loaded, self.header.prompt_ids)
+        warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
         for event in race(self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]):
             self._recorder.add(event.lane, event.event)
             yield event
@@ -172,20 +172,33 @@ def own_models(loaded: LoadedPair) -> list[LanguageModel]:
     return [loaded.target, *([loaded.parts.draft] if loaded.parts.draft else [])]
 
 
-def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int]) -> None:
-    """One forward of each model, so that no lane's clock counts a cold start."""
-    warm_up(own_models(loaded), prompt_ids)
+def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
+    """The forwards that a run begins with, on each model, so that no lane's clock counts a cold
+    start: the first one of every size is slow."""
+    widths = (1, min(config.draft_length + 1, config.max_new_tokens))
+    warm_up(own_models(loaded), prompt_ids, widths)
     if loaded.parts.foreign is not None:
-        warm_up([loaded.parts.foreign.model], [0])  # the prompt's ids are not its own
+        warm_up([loaded.parts.foreign.model], [0], widths)  # the prompt's ids are not its own
 
 
 @torch.inference_mode()
-def warm_up(models: Iterable[LanguageModel], prompt_ids: Sequence[int]) -> None:
-    """The prompt once through each, so that the lane that moves first pays no cold start."""
+def warm_up(
+    models: Iterable[LanguageModel], prompt_ids: Sequence[int], widths: Sequence[int]
+) -> None:
+    """The prompt once through each, then that many tokens behind it at once."""
     for model in models:
-        tokens = torch.tensor([prompt_ids], device=model.device)
-        positions = torch.arange(len(prompt_ids), device=model.device)[None]
-        model.forward(tokens, positions, model.new_cache(len(prompt_ids)), last_only=True)
+        cache = model.new_cache(len(prompt_ids) + max(widths))
+        _forward(model, cache, prompt_ids)
+        for width in widths:
+            _forward(model, cache, list(prompt_ids[:1]) * width)
+            cache.keep(len(prompt_ids), [])
+
+
+def _forward(model: LanguageModel, cache: KeyValueCache, token_ids: Sequence[int]) -> None:
+    tokens = torch.tensor([token_ids], device=model.device)
+    first = cache.length
+    positions = torch.arange(first, first + len(token_ids), device=model.device)[None]
+    model.forward(tokens, positions, cache, last_only=True)
 
 
 def device_name(device: torch.device) -> str:

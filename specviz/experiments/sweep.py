@@ -15,8 +15,7 @@ from typing import Any
 
 from specviz.decoding.race import Lane
 from specviz.errors import InputError
-from specviz.experiments.measuring import WARM_UP_TOKENS, alternating
-from specviz.experiments.racing import Race, RaceRequest, start_race
+from specviz.experiments.measuring import alternating, run_lanes, warm_up
 from specviz.experiments.sweep_axis import Value, axis_named
 from specviz.experiments.sweep_point import PointMeter
 from specviz.experiments.sweep_setting import SweepSetting
@@ -96,11 +95,11 @@ class Sweep:
     def _measure(self, place: Place) -> Iterator[SweepStep]:
         requests = self.plan.setting_at(place).requests
         meter = PointMeter()
-        _warm_up(requests[0])
+        warm_up(requests[0])
         for repeat in range(self.plan.repeats):
             for lane in alternating(repeat):
                 for request in requests:
-                    meter.add(lane, _run(request, lane))
+                    meter.add(lane, run_lanes(request, [lane]))
                     self._runs += 1
                     yield self._step()
             meter.end_block()
@@ -118,31 +117,12 @@ class Sweep:
 def measure_noise(setting: SweepSetting, repeats: int) -> list[float]:
     """The baseline's tokens per second over its own, of neighbouring blocks: 1 but for chance."""
     requests = setting.requests
-    _warm_up(requests[0])
+    warm_up(requests[0])
     rates = []
     for _ in range(2 * repeats):
-        races = [_run(request, Lane.BASELINE) for request in requests]
+        races = [run_lanes(request, [Lane.BASELINE]) for request in requests]
         meter = PointMeter()
         for race in races:
             meter.add(Lane.BASELINE, race)
         rates.append(meter.baseline_rate)
     return [second / first for first, second in zip(rates[::2], rates[1::2], strict=True)]
-
-
-def _warm_up(request: RaceRequest) -> None:
-    """A few tokens of both lanes that nobody counts: the first forwards are slow."""
-    tokens = min(WARM_UP_TOKENS, request.config.max_new_tokens)
-    short = replace(request, config=replace(request.config, max_new_tokens=tokens))
-    for lane in Lane:
-        _run(short, lane)
-
-
-def _run(request: RaceRequest, lane: Lane) -> Race:
-    """One lane of one prompt, to its end."""
-    race = start_race(request)
-    try:
-        for _ in race.run_lane(lane):
-            pass
-    finally:
-        race.close()
-    return race
