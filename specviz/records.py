@@ -19,6 +19,8 @@ from specviz.decoding_config import MAX_TEMPERATURE as MAX_TEMPERATURE
 from specviz.decoding_config import MAX_TREE_NODES as MAX_TREE_NODES
 from specviz.decoding_config import DecodingConfig as DecodingConfig
 from specviz.decoding_config import ProposalKind as ProposalKind
+from specviz.fork_point import ForkPoint as ForkPoint
+from specviz.model_info import ModelInfo as ModelInfo
 from specviz.notes import NOTE_TYPES as NOTE_TYPES
 from specviz.notes import BatchRound as BatchRound
 from specviz.notes import LookaheadState as LookaheadState
@@ -27,7 +29,7 @@ from specviz.notes import Note as Note
 from specviz.notes import SharedVocabulary as SharedVocabulary
 from specviz.notes import TreeBudget as TreeBudget
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 class Outcome(Enum):
@@ -237,25 +239,12 @@ class BaselineStep:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """What a model is; `bytes` counts its weights as loaded."""
-
-    name: str
-    architecture: str
-    parameters: int
-    bytes: int
-    layers: int
-    hidden_size: int
-    vocab_size: int
-    context_length: int
-
-
-@dataclass(frozen=True, slots=True)
 class Trace:
     """A whole run, both lanes; `token_texts` pairs every token id that occurs with its text.
 
     A lane that was not run, or not yet, has no prefill. `total_variation` is how far a lossy rule
-    was found from the target's law when it was measured, None for a lossless one.
+    was found from the target's law when it was measured, None for a lossless one. `config` is the
+    setting of the rounds behind the last of the `forks`, which stand in the order of their rounds.
     """
 
     config: DecodingConfig
@@ -274,6 +263,7 @@ class Trace:
     baseline_finish: FinishReason | None
     drafter_bytes: int
     total_variation: float | None = None
+    forks: tuple[ForkPoint, ...] = ()
     format_version: int = FORMAT_VERSION
 
     @property
@@ -295,3 +285,8 @@ class Trace:
             self.baseline_prefill.extra.token_id,
             *(step.token_id for step in self.baseline_steps),
         )
+
+    def config_of(self, round_index: int) -> DecodingConfig:
+        """The setting that made a round (-1: the prefill)."""
+        later = (fork.config for fork in self.forks if round_index < fork.round_index)
+        return next(later, self.config)

@@ -108,18 +108,23 @@ def _cause(a: Trace, b: Trace, here: Arrival | None, there: Arrival | None) -> C
         return OtherPrompt()
     if here is None or there is None:
         return TextEnded("a", a.finish) if here is None else TextEnded("b", b.finish)
-    same_maker = _maker(a) == _maker(b)
+    configs = _config(a, here), _config(b, there)
+    same_maker = (a.target, _sampling(configs[0])) == (b.target, _sampling(configs[1]))
     gap = _widest(_p(here), _p(there))
     if gap and gap.size > SAME_PROB:
         return gap.law(Law.TARGET, same_maker)
     parted = _parted(here, there)
-    return parted if parted else _other_extra(a.config, b.config, here, there, same_maker)
+    return parted if parted else _other_extra(*configs, here, there, same_maker)
 
 
-def _maker(trace: Trace) -> tuple[object, ...]:
-    """What the target's law follows from, beside the text."""
-    config = trace.config
-    return trace.target, config.temperature, config.top_k, config.top_p
+def _config(trace: Trace, there: Arrival) -> DecodingConfig:
+    """The setting that brought a token."""
+    return trace.config_of(-1 if there.round_index is None else there.round_index)
+
+
+def _sampling(config: DecodingConfig) -> tuple[float, int, float]:
+    """What the target's law follows from, beside the target and the text."""
+    return config.temperature, config.top_k, config.top_p
 
 
 def _parted(here: Arrival, there: Arrival) -> Cause | None:

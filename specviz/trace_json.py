@@ -11,9 +11,11 @@ from specviz.errors import InputError
 from specviz.records import (
     FORMAT_VERSION,
     MAX_NEW_TOKENS,
+    MAX_TREE_NODES,
     BaselineStep,
     DecodingConfig,
     FinishReason,
+    ForkPoint,
     ModelInfo,
     ProposalKind,
     Round,
@@ -35,27 +37,23 @@ from specviz.trace_fields import (
 
 _FORMAT = "specviz-trace"
 MAX_OPTIONS = 16
+MAX_FORKS = 256
 _STEP_KEYS = ("i", "id", "prob", "margin", "seconds")
 _KEYS = (
     *("format", "version", "config", "target", "draft", "device", "dtype", "prompt"),
     *("prompt_ids", "tokens", "prefill", "rounds", "finish", "baseline", "drafter_bytes"),
-    "total_variation",
+    *("total_variation", "forks"),
 )
 
 
 def encode_trace(trace: Trace) -> Json:
     """The whole trace; baseline steps and token texts are columns."""
-    config = asdict(trace.config) | {
-        "tree_kind": trace.config.tree_kind.value,
-        "branching": list(trace.config.branching),
-        "options": [list(option) for option in trace.config.options],
-    }
     steps = [encode_step(step) for step in trace.baseline_steps]
     baseline = trace.baseline_prefill
     return {
         "format": _FORMAT,
         "version": trace.format_version,
-        "config": config,
+        "config": _encode_config(trace.config),
         "target": asdict(trace.target),
         "draft": None if trace.draft is None else asdict(trace.draft),
         "device": trace.device,
@@ -76,7 +74,21 @@ def encode_trace(trace: Trace) -> Json:
         },
         "drafter_bytes": trace.drafter_bytes,
         "total_variation": trace.total_variation,
+        "forks": [_encode_fork(each) for each in trace.forks],
     }
+
+
+def _encode_config(config: DecodingConfig) -> Json:
+    return asdict(config) | {
+        "tree_kind": config.tree_kind.value,
+        "branching": list(config.branching),
+        "options": [list(option) for option in config.options],
+    }
+
+
+def _encode_fork(fork: ForkPoint) -> Json:
+    forced = [list(draw) for draw in fork.forced]
+    return {"round": fork.round_index, "config": _encode_config(fork.config), "forced": forced}
 
 
 def _encode_finish(finish: FinishReason | None) -> str | None:
@@ -104,6 +116,7 @@ def decode_trace(value: object) -> Trace:
         baseline_finish=baseline.optional("finish", _decode_finish),
         drafter_bytes=trace.integer("drafter_bytes"),
         total_variation=trace.optional("total_variation", _decode_share),
+        forks=trace.each("forks", _decode_fork, MAX_FORKS),
     )
     _check_order(decoded)
     return decoded
@@ -113,14 +126,16 @@ def _upgraded(value: object) -> object:
     """The value as the newest version writes it; InputError where it is no trace of ours."""
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise InputError(f'trace must be an object with "format": "{_FORMAT}", got {short(value)}')
-    version = value.get("version")
-    if version not in (1, FORMAT_VERSION) or isinstance(version, bool):
-        raise InputError(f"trace.version must be 1 or {FORMAT_VERSION}, got {short(version)}")
-    rounds = value.get("rounds")
-    if version == FORMAT_VERSION or not isinstance(rounds, list):
-        return value
-    with_extras = [each | {"extras": []} if isinstance(each, dict) else each for each in rounds]
-    return value | {"rounds": with_extras}
+    version = integer(value.get("version"), "trace.version", 1, FORMAT_VERSION)
+    if version < 2:
+        value = value | {"rounds": _with_extras(value.get("rounds"))}
+    return value | {"forks": []} if version < 3 else value
+
+
+def _with_extras(rounds: object) -> object:
+    if not isinstance(rounds, list):
+        return rounds
+    return [each | {"extras": []} if isinstance(each, dict) else each for each in rounds]
 
 
 def _decode_config(value: object, path: str) -> DecodingConfig:
@@ -138,6 +153,20 @@ def _decode_config(value: object, path: str) -> DecodingConfig:
         max_new_tokens=config.integer("max_new_tokens"),
         options=config.each("options", _decode_option, MAX_OPTIONS),
     )
+
+
+def _decode_fork(value: object, path: str) -> ForkPoint:
+    fork = Fields(value, path, ("round", "config", "forced"))
+    return ForkPoint(
+        round_index=fork.integer("round", 0, MAX_NEW_TOKENS),
+        config=_decode_config(fork["config"], fork.at("config")),
+        forced=fork.each("forced", _decode_draw, MAX_TREE_NODES),
+    )
+
+
+def _decode_draw(value: object, path: str) -> tuple[int, float]:
+    token_id, u = array(value, path, 2, 2)
+    return integer(token_id, f"{path}[0]", 0, MAX_INTEGER), number(u, f"{path}[1]", 0, 1)
 
 
 def _decode_share(value: object, path: str) -> float:
@@ -186,12 +215,15 @@ def _decode_steps(value: object, path: str) -> tuple[BaselineStep, ...]:
 
 
 def _check_order(trace: Trace) -> None:
-    """Rounds count from 0, need a prefill, and stand on tokens that exist."""
+    """Rounds count from 0, need a prefill, and stand on tokens that exist; forks are in order."""
     if trace.rounds and trace.prefill is None:
         raise InputError(f"trace.prefill must exist before {len(trace.rounds)} rounds, got null")
     if trace.baseline_steps and trace.baseline_prefill is None:
         steps = len(trace.baseline_steps)
         raise InputError(f"trace.baseline.prefill must exist before {steps} steps, got null")
+    places = [fork.round_index for fork in trace.forks]
+    if places != sorted(set(places)):
+        raise InputError(f"trace.forks must be in the order of their rounds, got {short(places)}")
     known = len(trace.prompt_ids) + 1
     for index, each in enumerate(trace.rounds):
         _check_place(each, index, known)

@@ -45,6 +45,7 @@ PART_OF = {"round_totals": "metrics", "run_meter": "metrics", "run_summary": "me
 PART_OF |= {"speedup_curve": "metrics", "measured_costs": "metrics", "roofline": "theory"}
 PART_OF |= {f"trace_{part}": "trace_file" for part in ("fields", "encoding", "decoding", "notes")}
 PART_OF |= {"trace_json": "trace_file", "decoding_config": "records", "notes": "records"}
+PART_OF |= {"fork_point": "records", "model_info": "records"}
 PART_OF |= dict.fromkeys(("trace_arrival", "diff_cause", "diff_sentence"), "trace_diff")
 PART_OF |= dict.fromkeys(("term", "method_terms"), "glossary")
 FRONT = {"ui", "cli", "__main__", "app"}
@@ -107,7 +108,7 @@ def _is_module(name: str) -> bool:
 
 
 def test_records_import_the_standard_library_and_errors_only() -> None:
-    for name in ("records", "decoding_config"):
+    for name in ("records", "decoding_config", "fork_point", "model_info"):
         path = ROOT / "specviz" / f"{name}.py"
         outside = {each.split(".")[0] for each in imports(path)} - sys.stdlib_module_names
         assert outside - {"__future__"} <= {"specviz"}

@@ -48,9 +48,9 @@ NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
     ("change", "message"),
     [
         (set_at("format", "other"), 'trace must be an object with "format": "specviz-trace"'),
-        (set_at("version", 3), "trace.version must be 1 or 2, got 3"),
-        (set_at("version", "1"), "trace.version must be 1 or 2, got '1'"),
-        (set_at("version", True), "trace.version must be 1 or 2, got True"),
+        (set_at("version", 4), "trace.version must be an integer from 1 to 3, got 4"),
+        (set_at("version", "1"), "trace.version must be an integer from 1 to 3, got '1'"),
+        (set_at("version", True), "trace.version must be an integer from 1 to 3, got True"),
         (remove("device"), "trace.device is missing"),
         (set_at("surprise", 1), "trace has no field 'surprise'"),
         (set_at("device", 3), "trace.device must be Unicode text of at most 200 characters, got 3"),
@@ -102,6 +102,12 @@ NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
         (set_at("rounds.0.spans.0", ["d", 2, 1]), "trace.rounds[0].spans[0][2] must be a number"),
         (set_at("rounds.0.notes", [{"note": "?"}]), "trace.rounds[0].notes[0]"),
         (set_at("rounds.0.cache.0", True), "trace.rounds[0].cache[0] must be an integer from 0"),
+        (set_at("forks", [{"round": 1}]), "trace.forks[0].config is missing"),
+        (
+            set_at("forks", [{"round": -1, "config": {}, "forced": []}]),
+            "trace.forks[0].round must be an integer from 0",
+        ),
+        (set_at("forks", None), "trace.forks must be an array, got None"),
         (set_at("baseline.prefill", None), "trace.baseline.prefill must exist before"),
         (set_at("baseline.steps.id", []), "trace.baseline.steps.id must have"),
         (

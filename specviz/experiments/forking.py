@@ -31,7 +31,7 @@ from specviz.experiments.racing import load_request, own_models, trace_header, w
 from specviz.experiments.recorder import Recorder
 from specviz.models.catalog import Pair
 from specviz.models.pairs import LoadedPair
-from specviz.records import DecodingConfig, FinishReason, Trace
+from specviz.records import DecodingConfig, FinishReason, ForkPoint, Trace
 from specviz.what_if import check_draws
 
 
@@ -80,6 +80,15 @@ class ForkRequest:
         """Where the decoder begins."""
         return Departure.of(self.parent, self.round_index, dict(self.forced))
 
+    @property
+    def forks(self) -> tuple[ForkPoint, ...]:
+        """Those of the parent before this one, and this one."""
+        parent, index = self.parent, self.round_index
+        before = (fork for fork in parent.forks if fork.round_index < index)
+        nodes = parent.rounds[index].tree.nodes if self.forced else ()
+        forced = tuple((nodes[node].token_id, u) for node, u in self.forced)
+        return *before, ForkPoint(index, parent.config_of(index - 1), forced)
+
 
 class Fork:
     """One fork, with the face of a race: iterate it once, `trace()` gives all up to that moment.
@@ -110,7 +119,7 @@ class Fork:
         self._recorder = Recorder()
         header = trace_header(request, loaded, prompt_ids, self._drafter.memory_bytes)
         self._baseline = copied_baseline(parent, header)
-        self.header = replace(header, token_texts=parent.token_texts)
+        self.header = replace(header, token_texts=parent.token_texts, forks=request.forks)
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """Both lanes on fair clocks; the decoder begins when the parent's rounds are through."""

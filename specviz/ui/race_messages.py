@@ -43,9 +43,8 @@ class RaceMessages:
     def __init__(self, race: Race | Replay | Fork, gate: Gate | None = None) -> None:
         self._gate = gate or Gate()
         self._race = race
-        self._config = race.header.config
         self._summary_seconds = math.inf if isinstance(race, Replay) else SUMMARY_SECONDS
-        self._meter = RunMeter(self._config.temperature)
+        self._meter = RunMeter(race.header.config.temperature)
         self._texts: dict[int, str] = {}
         self._templates: dict[str, Figure] = {}
         self._last_id: int | None = None
@@ -144,7 +143,8 @@ class RaceMessages:
 
     def _bars(self, round_: Round, parent: int, child: int | None) -> Figure:
         position = next((p for p in round_.positions if p.parent == parent), None)
-        return bars_figure(position, round_, self._texts, self._config.temperature, child)
+        temperature = self._race.header.config_of(round_.index).temperature
+        return bars_figure(position, round_, self._texts, temperature, child)
 
     def _pack(self, name: str, figure: Figure, new: Message) -> Figure:
         """The figure's difference from the first one of its name, which goes into `new` whole."""

@@ -280,3 +280,11 @@ def test_a_trace_tells_its_pair_only_among_those_that_have_a_name():
         draft = dataclasses.replace(parent_of().draft, name=pair.draft)
         trace = dataclasses.replace(parent_of(), target=target, draft=draft)
         assert catalog_pair_of(trace) == pair
+
+
+def test_a_forks_trace_says_where_it_left_its_parent():
+    parent = parent_of()
+    trace, _ = forked(parent, 2, draft_length=2)
+    assert [(each.round_index, each.config) for each in trace.forks] == [(2, parent.config)]
+    assert {len(each.tree.nodes) for each in trace.rounds[2:-1]} == {2}
+    assert trace_file.loads(trace_file.dumps(trace)).config_of(1).draft_length == 4
