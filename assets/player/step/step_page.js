@@ -197,12 +197,15 @@ export class StepPage {
     return round.firstToken + (moments[at].phase === "draft" ? 0 : accepted + (isDrawn ? 1 : 0));
   }
 
-  // Where a token of the text came from: the one under the pointer, else the one under the cursor.
+  // Where a token of the text came from: the one under the pointer, else the one under the cursor,
+  // once it is judged.
   hovered(at) {
     const { trace, cursor, refs } = this;
-    const own = cursor.node === null || !trace ? -1 : trace.tokenOf(cursor.round, cursor.node ?? EXTRA);
+    const isDrafting = cursor.moment?.phase === "draft";
+    const own = cursor.node === null || isDrafting || !trace ? -1 : trace.tokenOf(cursor.round, cursor.node ?? EXTRA);
     const token = trace?.tokens.speculative[at >= 0 ? at : own];
-    setText(refs.stepOrigin, token ? originSentence(trace, token) : "click a token: where did it come from?");
+    const ask = isDrafting ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
+    setText(refs.stepOrigin, token ? originSentence(trace, token) : ask);
   }
 }
 
