@@ -7,11 +7,11 @@ the traces never change; only their arrays do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from specviz.figures.coin import Coin
 from specviz.figures.labels import probability, visible_text
-from specviz.figures.law_rows import SHOWN_TOKENS, LawRow, law_rows
+from specviz.figures.law_rows import SHOWN_TOKENS, LawRow, has_own_law, law_rows
 from specviz.figures.theme import (
     LEGEND_PIXELS,
     LIGHT,
@@ -23,15 +23,7 @@ from specviz.figures.theme import (
     note,
     quiet_axis,
 )
-from specviz.records import (
-    ExtraKind,
-    ExtraToken,
-    Outcome,
-    Position,
-    ProposalKind,
-    Round,
-    Verdict,
-)
+from specviz.records import Position, ProposalKind, Round
 
 ROW_PIXELS = 30
 HEADING_PIXELS = 18  # above the legend
@@ -47,33 +39,67 @@ def bars_figure(
 ) -> Figure:
     """p and q over the tokens at `position`; below, min(1, p/q) and u of node `child`.
 
-    At temperature 0 the raw laws are shown, for the processed ones are 0 or 1. Without a position
-    (a prefix that was never examined) the bars show `child` and its siblings alone.
+    At temperature 0 the raw laws are shown, for the processed ones are 0 or 1; so is q where the
+    rule takes every guess as certain. Without a position (a prefix that was never examined) the
+    bars show `child` and its siblings alone.
+
+    For the time before p is known, `meta.own` of the bars of q names those that the draft itself
+    brings, by falling q, and `meta.drafted` of the layout says what they are.
     """
     rows = law_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
     y = max(len(rows), SHOWN_TOKENS + 1) + 0.9
-    coin = _Coin.of(round_, child, y, is_drawn=temperature > 0)
-    data = [
-        _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0),
-        _bars(rows, "draft", [row.draft for row in rows], 0.19),
-        *coin.traces(),
-    ]
-    return {"data": data, "layout": _layout(rows, texts, coin, _title(round_, temperature, coin))}
+    coin = Coin.of(round_, child, y, is_drawn=temperature > 0)
+    target = _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0)
+    draft = _bars(rows, "draft", [row.draft for row in rows], 0.19)
+    draft["meta"]["own"] = _own(rows)
+    layout = _layout(rows, texts, coin, _title(round_, temperature, coin))
+    layout["meta"] = {"temperature": temperature, "drafted": _draft_words(round_, temperature)}
+    return {"data": [target, draft, *coin.traces()], "layout": layout}
 
 
-def _title(round_: Round, temperature: float, coin: _Coin) -> str:
-    if temperature == 0:
-        return "Raw p and q: at temperature 0 the processed ones are 0 or 1"
+def _own(rows: Sequence[LawRow]) -> list[int]:
+    """Which of the bars of q show before p is known, by falling q."""
+    drafted = [row for row in rows if row.draft is not None]
+    own = [(row.draft or 0.0, at) for at, row in enumerate(drafted) if row.is_own]
+    return [at for _, at in sorted(own, key=lambda pair: -pair[0])]
+
+
+def _draft_words(round_: Round, temperature: float) -> str:
     if not round_.tree.nodes:
-        return "Nothing was drafted: the target drew alone"
+        return "Nothing was drafted"
+    if not has_own_law(round_):
+        return "This draft gives its guesses no probabilities"
+    if temperature == 0:
+        return "q is raw, at T = 1"
+    if round_.tree.kind in (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL):
+        return "q is the draft’s own confidence, at T = 1"
+    return f"q is what the draft drew from, at T = {temperature:g}"
+
+
+def _title(round_: Round, temperature: float, coin: Coin) -> str:
+    if temperature == 0:
+        return "Raw p and q, at T = 1: at temperature 0 those of the rule are 0 or 1"
+    if not round_.tree.nodes:
+        return f"Nothing was drafted: the target draws alone, from p at T = {temperature:g}"
     if not round_.tree.kind.is_lossless:
         return "A lossy rule: it asks whether p is large enough, not how often the draft proposes"
-    if coin.comes_after_a_rejection:
-        return "p and q before the first sibling was tried"
+    when = "before the first sibling was tried" if coin.comes_after_a_rejection else ""
     if round_.tree.kind is ProposalKind.DETERMINISTIC:
-        return "For the rule the draft is a point mass: it accepts with p"
-    return "p and q as the rule compares them"
+        return _point_mass_title(round_, temperature, when)
+    return f"p and q {when or 'as the rule compares them'}, at T = {temperature:g}"
+
+
+def _point_mass_title(round_: Round, temperature: float, when: str) -> str:
+    """q is 1 for the rule, so what shows as q takes no part in it."""
+    known = "q is only the draft’s own confidence, at T = 1"
+    q = known if has_own_law(round_) else "this draft gives no probabilities"
+    p = (
+        f"p {when}, at T = {temperature:g}"
+        if when
+        else f"The rule accepts with p, at T = {temperature:g}"
+    )
+    return f"{p}; {q}"
 
 
 def _bars(
@@ -101,128 +127,8 @@ def _bars(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Coin:
-    """The acceptance bar: shaded up to acceptance_prob, a pin at u; empty without a node.
-
-    Without a node `extra` is the token that the target added, drawn (`is_drawn`) above temperature
-    0. Neither at temperature 0 nor by a lossy rule does u decide.
-    """
-
-    verdict: Verdict | None
-    extra: ExtraToken | None
-    kind: ProposalKind
-    is_drawn: bool
-    y: float
-    follows_rejection: bool
-
-    @classmethod
-    def of(cls, round_: Round, child: int | None, y: float, is_drawn: bool) -> _Coin:
-        verdict = None if child is None else round_.verdicts[child]
-        extra = round_.extra if child is None else None
-        follows = child is not None and round_.follows_rejection(child)
-        return cls(verdict, extra, round_.tree.kind, is_drawn, y, follows)
-
-    @property
-    def is_point_mass(self) -> bool:
-        return self.kind is ProposalKind.DETERMINISTIC
-
-    @property
-    def is_tossed(self) -> bool:
-        return self.is_drawn and self.kind.is_lossless
-
-    @property
-    def comes_after_a_rejection(self) -> bool:
-        """An earlier sibling failed, so the rule compares what it left of p (and of q)."""
-        is_examined = self.verdict is not None and self.verdict.outcome is not Outcome.UNREACHED
-        return is_examined and self.follows_rejection
-
-    @property
-    def label(self) -> str:
-        if self.verdict is None:
-            return ""
-        if not self.kind.is_lossless:
-            return "p enough?"
-        return "min(1, p/1)" if self.is_point_mass else "min(1, p/q)"
-
-    @property
-    def remark(self) -> str:
-        """What the bars above do not say: a residual, a draw, or that nobody looked."""
-        if self.verdict is None:
-            return self._drawn
-        if self.verdict.outcome is Outcome.UNREACHED:
-            return "never examined: the walk ended before it"
-        if not self.kind.is_lossless:
-            passes = "above" if self.verdict.acceptance_prob > 0 else "below"
-            return f"p is {passes} the threshold"
-        if not self.comes_after_a_rejection:
-            return ""
-        p, q = probability(self.verdict.compared_prob), probability(self.verdict.draft_prob)
-        compared = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
-        return f"after the rejected sibling the rule compared {compared}"
-
-    @property
-    def _drawn(self) -> str:
-        if self.extra is None or not self.is_drawn:
-            return ""
-        has_residual = self.extra.kind is ExtraKind.RECOVERED and self.kind.is_lossless
-        law = "the residual" if has_residual else "p"
-        return f"drawn from {law} with probability {probability(self.extra.prob)}"
-
-    def traces(self) -> list[dict[str, Any]]:
-        shown = [self.verdict] if self.verdict else []
-        tossed = [v for v in shown if self.is_tossed and v.outcome is not Outcome.UNREACHED]
-        ends = [self._end(verdict) for verdict in shown]
-        return [
-            self._bar("grid", [1.0 for _ in shown], 1.0, ends),
-            self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, []),
-            self._pin([v.uniform_draw for v in tossed if v.uniform_draw is not None]),
-        ]
-
-    def _end(self, verdict: Verdict) -> str:
-        if self.kind.is_lossless:
-            return probability(verdict.acceptance_prob)
-        return "yes" if verdict.acceptance_prob > 0 else "no"
-
-    def _bar(self, role: str, x: list[float], opacity: float, text: list[str]) -> dict[str, Any]:
-        return {
-            "type": "bar",
-            "orientation": "h",
-            "x": x,
-            "y": [self.y for _ in x],
-            "width": [0.46 for _ in x],
-            "text": text,
-            "textposition": "outside",
-            "textangle": 0,
-            "constraintext": "none",
-            "cliponaxis": False,
-            "textfont": {"size": 11, "color": LIGHT["muted"]},
-            "hoverinfo": "skip",
-            "marker": {"color": LIGHT[role], "opacity": opacity, "line": {"width": 0}},
-            "showlegend": False,
-            "meta": {"role": role},
-        }
-
-    def _pin(self, draws: list[float]) -> dict[str, Any]:
-        side = "middle left" if draws and draws[0] > 0.8 else "middle right"
-        return {
-            "type": "scatter",
-            "mode": "lines+markers+text",
-            "x": [u for u in draws for _ in range(2)],
-            "y": [y for _ in draws for y in (self.y + 0.36, self.y - 0.52)],
-            "text": [text for u in draws for text in ("", f" u = {u:.2f} ")],
-            "textposition": side,
-            "textfont": {"size": 11, "color": LIGHT["ink"]},
-            "line": {"color": LIGHT["ink"], "width": 1.6},
-            "marker": {"color": LIGHT["ink"], "size": [0, 8], "opacity": 1},
-            "hoverinfo": "skip",
-            "showlegend": False,
-            "meta": {"role": "ink"},
-        }
-
-
 def _layout(
-    rows: Sequence[LawRow], texts: Mapping[int, str], coin: _Coin, title: str
+    rows: Sequence[LawRow], texts: Mapping[int, str], coin: Coin, title: str
 ) -> dict[str, Any]:
     bottom = coin.y + 1.0
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)

@@ -6,19 +6,22 @@ Knows no chart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from specviz.records import Position, Round
+from specviz.records import Position, ProposalKind, Round
 
 SHOWN_TOKENS = 8
 MOST_DRAFTED = 12
+OWN_TOKENS = 4  # of the draft's most probable ones
+_WITH_OWN_Q = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)  # their rule compares q
 
 
 @dataclass(frozen=True, slots=True)
 class LawRow:
     """One token with its p and q; token_id None is all others together, draft None is no law.
 
-    `node` is the drafted node with this token, None where it was not drafted here.
+    `node` is the drafted node with this token, None where it was not drafted here. `is_own`: the
+    draft names it, so it may show before the target has looked.
     """
 
     token_id: int | None
@@ -26,36 +29,55 @@ class LawRow:
     draft: float | None
     node: int | None = None
     is_examined: bool = False
+    is_own: bool = False
 
 
 def law_rows(
     position: Position | None, round_: Round, child: int | None, is_raw: bool
 ) -> tuple[LawRow, ...]:
-    """Rows by falling p: about 8 tokens, the drafted ones always among them, then the others."""
+    """Rows by falling p: about 8 tokens, then the others.
+
+    The drafted ones are always among them, and the draft's own favourites, so that what shows
+    before p is known does not depend on p.
+    """
     known = {row.token_id: row for row in _drafted_rows(position, round_, child, is_raw)}
     if position is None:
         return tuple(sorted(known.values(), key=_by_target))
-    for row in sorted(_top_rows(position, is_raw), key=_by_target):
+    top = _top_rows(position, has_raw_q=_has_raw_q(round_, is_raw), is_raw=is_raw)
+    for row in [*_favourites(top), *sorted(top, key=_by_target)]:
         is_nothing = row.target == 0 and not row.draft
         if row.token_id in known:
-            drafted = known[row.token_id]
-            known[row.token_id] = LawRow(
-                row.token_id, row.target, row.draft, drafted.node, drafted.is_examined
-            )
+            known[row.token_id] = replace(known[row.token_id], target=row.target, draft=row.draft)
         elif len(known) < SHOWN_TOKENS and not is_nothing:
             known[row.token_id] = row
     shown = sorted(known.values(), key=_by_target)
     return (*shown, _others(shown))
 
 
+def has_own_law(round_: Round) -> bool:
+    """Whether the drafter knows how probable its guesses are; one that copies does not."""
+    return any(position.draft_probs or position.raw_draft_probs for position in round_.positions)
+
+
+def _has_raw_q(round_: Round, is_raw: bool) -> bool:
+    """Whether q is the drafter's own, unprocessed: the rule compares none, or only 0 and 1."""
+    return is_raw or round_.tree.kind not in _WITH_OWN_Q
+
+
 def _by_target(row: LawRow) -> float:
     return -row.target
 
 
-def _top_rows(position: Position, is_raw: bool) -> tuple[LawRow, ...]:
+def _favourites(top: Sequence[LawRow]) -> list[LawRow]:
+    drafted = [(row.draft, row) for row in top if row.draft]
+    drafted.sort(key=lambda pair: -pair[0])
+    return [replace(row, is_own=True) for _, row in drafted[:OWN_TOKENS]]
+
+
+def _top_rows(position: Position, *, has_raw_q: bool, is_raw: bool) -> tuple[LawRow, ...]:
     targets = position.raw_target_probs if is_raw else position.target_probs
     drafts: Sequence[float | None]
-    drafts = position.raw_draft_probs if is_raw else position.draft_probs
+    drafts = position.raw_draft_probs if has_raw_q else position.draft_probs
     drafts = drafts or [None] * len(targets)
     rows = zip(position.token_ids, targets, drafts, strict=True)
     return tuple(LawRow(token, p, q) for token, p, q in rows)
@@ -68,8 +90,15 @@ def _drafted_rows(
     parent = _parent(position, round_, child)
     children = [i for i in round_.tree.children(parent) if i != child][:MOST_DRAFTED]
     ordered = children if child is None else [*children, child]
-    has_law = position is None or bool(position.raw_draft_probs if is_raw else position.draft_probs)
+    has_law = _has_law(position, round_, is_raw)
     return tuple(_drafted_row(round_, i, i == child, is_raw, has_law) for i in ordered)
+
+
+def _has_law(position: Position | None, round_: Round, is_raw: bool) -> bool:
+    if position is None:
+        return has_own_law(round_)
+    has_raw_q = _has_raw_q(round_, is_raw)
+    return bool(position.raw_draft_probs if has_raw_q else position.draft_probs)
 
 
 def _parent(position: Position | None, round_: Round, child: int | None) -> int:
@@ -81,10 +110,10 @@ def _parent(position: Position | None, round_: Round, child: int | None) -> int:
 def _drafted_row(
     round_: Round, index: int, is_examined: bool, is_raw: bool, has_law: bool
 ) -> LawRow:
-    verdict = round_.verdicts[index]
+    verdict, node = round_.verdicts[index], round_.tree.nodes[index]
     p = verdict.raw_target_prob if is_raw else verdict.target_prob
-    q = verdict.raw_draft_prob if is_raw else round_.tree.nodes[index].draft_prob
-    return LawRow(round_.tree.nodes[index].token_id, p, q if has_law else None, index, is_examined)
+    q = verdict.raw_draft_prob if _has_raw_q(round_, is_raw) else node.draft_prob
+    return LawRow(node.token_id, p, q if has_law else None, index, is_examined, is_own=True)
 
 
 def _others(shown: Sequence[LawRow]) -> LawRow:

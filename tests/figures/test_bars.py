@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from specviz.figures.bars import bars_figure
-from specviz.figures.law_rows import law_rows
+from specviz.figures.labels import probability
+from specviz.figures.law_rows import OWN_TOKENS, law_rows
 from specviz.figures.residual import residual_figure
 from specviz.figures.theme import Figure
 from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
@@ -63,7 +64,7 @@ def test_the_shade_ends_at_the_acceptance_probability_and_the_pin_stands_at_u() 
     assert data[TRACK]["x"] == [1.0]
     assert data[SHADE]["x"] == [verdict.acceptance_prob]
     assert data[PIN]["x"] == [verdict.uniform_draw] * 2
-    assert data[PIN]["text"][1].strip() == f"u = {verdict.uniform_draw:.2f}"
+    assert data[PIN]["text"][1].strip() == f"u = {probability(verdict.uniform_draw)}"
     assert verdict.uniform_draw >= verdict.acceptance_prob  # rejected: right of the shade
 
 
@@ -91,6 +92,8 @@ def test_a_drafter_without_a_law_has_no_q_bars() -> None:
     figure = figure_of(each, 0)
     assert figure["data"][DRAFT]["x"] == []
     assert "min(1, p/1)" in figure["layout"]["yaxis"]["ticktext"]
+    assert "no probabilities" in figure["layout"]["annotations"][0]["text"]
+    assert figure["data"][DRAFT]["meta"]["own"] == []
 
 
 def processed_to_one_hot(verdict: Verdict) -> Verdict:
@@ -103,7 +106,7 @@ def test_at_temperature_zero_the_raw_laws_are_shown_and_the_title_says_so() -> N
     figure = figure_of(greedy, 0, temperature=0)
     raw = greedy.verdicts[0].raw_target_prob
     assert any(value == pytest.approx(raw) for value in figure["data"][TARGET]["x"])
-    assert figure["layout"]["annotations"][0]["text"].startswith("Raw p and q")
+    assert figure["layout"]["annotations"][0]["text"].startswith("Raw p and q, at T = 1")
 
 
 def test_a_later_sibling_says_how_p_has_changed() -> None:
@@ -150,8 +153,11 @@ def test_at_temperature_0_no_draw_is_shown() -> None:
     each = next(r for r in (random_round(seed, (1, 1)) for seed in range(50)) if r.accepted)
     position = each.positions[0]
     texts = {node.token_id: "x" for node in each.tree.nodes}
-    assert not bars_figure(position, each, texts, 0.0, 0)["data"][-1]["x"]
-    assert bars_figure(position, each, texts, 0.7, 0)["data"][-1]["x"]
+    greedy = bars_figure(position, each, texts, 0.0, 0)
+    assert not greedy["data"][PIN]["x"]
+    assert greedy["layout"]["yaxis"]["ticktext"][-1] == "favourite?"
+    assert greedy["data"][TRACK]["text"] == ["yes"]
+    assert bars_figure(position, each, texts, 0.7, 0)["data"][PIN]["x"]
 
 
 def test_the_extra_token_says_how_likely_it_was() -> None:
@@ -160,3 +166,59 @@ def test_the_extra_token_says_how_likely_it_was() -> None:
     figure = bars_figure(each.positions[-1], each, {}, 0.7, None)
     remark = figure["layout"]["annotations"][1]["text"]
     assert remark.startswith("drawn from ") and "with probability" in remark
+
+
+def own_tokens(each: Round, child: int) -> list[tuple[int | None, float | None]]:
+    """What may show before p is known: token and q, by falling q."""
+    rows = [row for row in law_rows(position_of(each, child), each, child, False) if row.is_own]
+    return sorted(((row.token_id, row.draft) for row in rows), key=lambda pair: -(pair[1] or 0))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_shows_before_p_is_known_does_not_depend_on_p(seed: int) -> None:
+    each = random_round(seed, (2,))
+    first = each.positions[0]
+    uniform = tuple(1 / len(first.token_ids) for _ in first.token_ids)
+    other = dataclasses.replace(first, target_probs=uniform, raw_target_probs=uniform)
+    changed = dataclasses.replace(each, positions=(other, *each.positions[1:]))
+    assert own_tokens(each, 0) == own_tokens(changed, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_draft_s_favourites_and_its_guesses_are_its_own_rows_by_falling_q(seed: int) -> None:
+    each = random_round(seed, (2,))
+    first = each.positions[0]
+    favourites = sorted(zip(first.draft_probs, first.token_ids, strict=True), reverse=True)
+    named = {token for _, token in favourites[:OWN_TOKENS]}
+    drafted = {node.token_id for node in each.tree.nodes}
+    assert {token for token, _ in own_tokens(each, 0)} == named | drafted
+    bars = figure_of(each, 0)["data"][DRAFT]
+    values = [bars["x"][at] for at in bars["meta"]["own"]]
+    assert values == [q for _, q in own_tokens(each, 0)]
+
+
+def test_a_point_mass_shows_the_draft_s_own_confidence_examined_or_not() -> None:
+    kind = ProposalKind.DETERMINISTIC
+    rounds = (random_round(seed, (2, 2), kind=kind) for seed in range(50))
+    each = next(r for r in rounds if r.verdicts[0].outcome is Outcome.REJECTED)
+    for child in (0, 2):  # behind the root, and behind a node that failed
+        bars = figure_of(each, child)["data"][DRAFT]
+        scores = {each.tree.nodes[child].draft_score, each.tree.nodes[child + 1].draft_score}
+        assert scores <= set(bars["x"]), child
+    heading = figure_of(each, 0)["layout"]["annotations"][0]["text"]
+    assert "own confidence, at T = 1" in heading
+
+
+def test_the_heading_names_the_temperature_of_the_laws() -> None:
+    each = random_round(0)
+    assert "at T = 0.7" in figure_of(each, 0)["layout"]["annotations"][0]["text"]
+    assert figure_of(each, 0)["layout"]["meta"]["temperature"] == 0.7
+
+
+@pytest.mark.parametrize(("draw", "word"), [(0.0031, "0.0031"), (0.9996, "0.9996")])
+def test_no_draw_reads_as_nothing_or_as_all(draw: float, word: str) -> None:
+    each, child = find(Outcome.REJECTED)
+    verdicts = list(each.verdicts)
+    verdicts[child] = dataclasses.replace(verdicts[child], uniform_draw=draw)
+    figure = figure_of(dataclasses.replace(each, verdicts=tuple(verdicts)), child)
+    assert figure["data"][PIN]["text"][1].strip() == f"u = {word}"

@@ -1,0 +1,135 @@
+"""The coin that judged a drafted token: a bar up to min(1, p/q), and a pin at u.
+
+Pure: a verdict to Plotly traces. Knows nothing of the laws above it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.figures.labels import probability
+from specviz.figures.theme import LIGHT
+from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Round, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """The acceptance bar: shaded up to acceptance_prob, a pin at u; empty without a node.
+
+    Without a node `extra` is the token that the target added, drawn (`is_drawn`) above temperature
+    0. Neither at temperature 0 nor by a lossy rule does u decide.
+    """
+
+    verdict: Verdict | None
+    extra: ExtraToken | None
+    kind: ProposalKind
+    is_drawn: bool
+    y: float
+    follows_rejection: bool
+
+    @classmethod
+    def of(cls, round_: Round, child: int | None, y: float, is_drawn: bool) -> Coin:
+        verdict = None if child is None else round_.verdicts[child]
+        extra = round_.extra if child is None else None
+        follows = child is not None and round_.follows_rejection(child)
+        return cls(verdict, extra, round_.tree.kind, is_drawn, y, follows)
+
+    @property
+    def is_point_mass(self) -> bool:
+        return self.kind is ProposalKind.DETERMINISTIC
+
+    @property
+    def is_tossed(self) -> bool:
+        return self.is_drawn and self.kind.is_lossless
+
+    @property
+    def comes_after_a_rejection(self) -> bool:
+        """An earlier sibling failed, so the rule compares what it left of p (and of q)."""
+        is_examined = self.verdict is not None and self.verdict.outcome is not Outcome.UNREACHED
+        return is_examined and self.follows_rejection
+
+    @property
+    def label(self) -> str:
+        if self.verdict is None:
+            return ""
+        if not self.kind.is_lossless:
+            return "p enough?"
+        if not self.is_drawn:
+            return "favourite?"
+        return "min(1, p/1)" if self.is_point_mass else "min(1, p/q)"
+
+    @property
+    def remark(self) -> str:
+        """What the bars above do not say: a residual, a draw, or that nobody looked."""
+        if self.verdict is None:
+            return self._drawn
+        if self.verdict.outcome is Outcome.UNREACHED:
+            return "never examined: the walk ended before it"
+        if not self.kind.is_lossless:
+            passes = "above" if self.verdict.acceptance_prob > 0 else "below"
+            return f"p is {passes} the threshold"
+        if not self.comes_after_a_rejection:
+            return ""
+        p, q = probability(self.verdict.compared_prob), probability(self.verdict.draft_prob)
+        compared = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
+        return f"after the rejected sibling the rule compared {compared}"
+
+    @property
+    def _drawn(self) -> str:
+        if self.extra is None or not self.is_drawn:
+            return ""
+        has_residual = self.extra.kind is ExtraKind.RECOVERED and self.kind.is_lossless
+        law = "the residual" if has_residual else "p"
+        return f"drawn from {law} with probability {probability(self.extra.prob)}"
+
+    def traces(self) -> list[dict[str, Any]]:
+        shown = [self.verdict] if self.verdict else []
+        tossed = [v for v in shown if self.is_tossed and v.outcome is not Outcome.UNREACHED]
+        ends = [self._end(verdict) for verdict in shown]
+        return [
+            self._bar("grid", [1.0 for _ in shown], 1.0, ends),
+            self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, []),
+            self._pin([v.uniform_draw for v in tossed if v.uniform_draw is not None]),
+        ]
+
+    def _end(self, verdict: Verdict) -> str:
+        if self.is_tossed:
+            return probability(verdict.acceptance_prob)
+        return "yes" if verdict.acceptance_prob > 0 else "no"
+
+    def _bar(self, role: str, x: list[float], opacity: float, text: list[str]) -> dict[str, Any]:
+        return {
+            "type": "bar",
+            "orientation": "h",
+            "x": x,
+            "y": [self.y for _ in x],
+            "width": [0.46 for _ in x],
+            "text": text,
+            "textposition": "outside",
+            "textangle": 0,
+            "constraintext": "none",
+            "cliponaxis": False,
+            "textfont": {"size": 11, "color": LIGHT["muted"]},
+            "hoverinfo": "skip",
+            "marker": {"color": LIGHT[role], "opacity": opacity, "line": {"width": 0}},
+            "showlegend": False,
+            "meta": {"role": role},
+        }
+
+    def _pin(self, draws: list[float]) -> dict[str, Any]:
+        side = "middle left" if draws and draws[0] > 0.8 else "middle right"
+        return {
+            "type": "scatter",
+            "mode": "lines+markers+text",
+            "x": [u for u in draws for _ in range(2)],
+            "y": [y for _ in draws for y in (self.y + 0.36, self.y - 0.52)],
+            "text": [text for u in draws for text in ("", f" u = {probability(u)} ")],
+            "textposition": side,
+            "textfont": {"size": 11, "color": LIGHT["ink"]},
+            "line": {"color": LIGHT["ink"], "width": 1.6},
+            "marker": {"color": LIGHT["ink"], "size": [0, 8], "opacity": 1},
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "meta": {"role": "ink"},
+        }
