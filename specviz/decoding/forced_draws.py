@@ -24,7 +24,7 @@ class ForcedDraws:
     """
 
     index: int
-    draws: tuple[tuple[int, Place, float], ...]  # node in the record, place, draw
+    draws: tuple[tuple[Place, float], ...]
 
     @classmethod
     def of(cls, record: Round, forced: Mapping[int, float]) -> ForcedDraws | None:
@@ -34,7 +34,7 @@ class ForcedDraws:
         nodes = record.tree.nodes
         shape = tree_shape(tuple(node.parent for node in nodes))
         places = _places(shape, [node.token_id for node in nodes])
-        return cls(record.index, tuple((node, places[node], u) for node, u in forced.items()))
+        return cls(record.index, tuple((places[node], u) for node, u in forced.items()))
 
     def applied(
         self, shape: TreeShape, token_ids: Sequence[int], uniforms: Sequence[float]
@@ -45,12 +45,12 @@ class ForcedDraws:
         """
         numbers = {place: node for node, place in enumerate(_places(shape, token_ids))}
         changed = list(uniforms)
-        for node, place, draw in self.draws:
+        for place, draw in self.draws:
             if place not in numbers:
                 raise InputError(
-                    f"forced draw of node {node} must find its token in the tree of round "
-                    f"{self.index}, but this setting drafts another tree there: fork without the "
-                    "forced draw, or with the setting of the record"
+                    f"forced draw must find its token at depth {len(place)} of round "
+                    f"{self.index + 1}, but this setting drafts another tree there: fork without "
+                    "the forced draw, or with the setting of the record"
                 )
             changed[numbers[place]] = draw
         return tuple(changed)

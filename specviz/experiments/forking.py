@@ -39,11 +39,11 @@ from specviz.what_if import check_draws
 class ForkRequest:
     """Where to leave a trace, and how to go on.
 
-    `round_index` is that of the first new round; the trace's length stands for its end. `forced`
-    pairs nodes of the trace's own round of that index with uniform draws in [0, 1). A forced draw
-    belongs to a path of tokens: where `config` or `pair` draft another tree, the fork finds the
-    same path in it or refuses. `config.max_new_tokens` counts the whole text, what is written
-    before the fork included.
+    `round_index` is that of the first new round, from 0 (sentences for people count from 1); the
+    trace's length stands for its end. `forced` pairs nodes of the trace's own round of that index
+    with uniform draws in [0, 1). A forced draw belongs to a path of tokens: where `config` or
+    `pair` draft another tree, the fork finds the same path in it or refuses.
+    `config.max_new_tokens` counts the whole text, what is written before the fork included.
     """
 
     parent: Trace
@@ -59,16 +59,16 @@ class ForkRequest:
         if self.parent.prefill is None:
             raise InputError("trace must have a speculative lane to fork from, got none")
         if not 0 <= self.round_index <= count:
-            raise InputError(f"round must be from 0 to {count}, got {self.round_index}")
+            raise InputError(f"round must be from 1 to {count + 1}, got {self.round_index + 1}")
         if self.forced and self.round_index == count:
-            raise InputError(f"forced draws must be of a round below {count}, the trace's end")
+            raise InputError(f"forced draws must be of one of the trace's {count} rounds")
         if self.forced:
             check_draws(self.parent.rounds[self.round_index], dict(self.forced))
         written = len(self.departure.written)
         if written >= self.config.max_new_tokens:
             raise InputError(
                 f"max_new_tokens must be above {written}, the tokens written before round "
-                f"{self.round_index}, got {self.config.max_new_tokens}"
+                f"{self.round_index + 1}, got {self.config.max_new_tokens}"
             )
 
     @property
@@ -177,6 +177,6 @@ def start_fork(request: ForkRequest) -> Fork:
 def _check_goes_on(request: ForkRequest, end_ids: Collection[int]) -> None:
     if request.departure.written[-1] in end_ids:
         raise InputError(
-            f"round must be before the end of the text, got {request.round_index}: the token "
+            f"round must be before the end of the text, got {request.round_index + 1}: the token "
             "before it ends the sequence"
         )

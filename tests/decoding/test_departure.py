@@ -155,8 +155,8 @@ def test_a_draw_whose_token_is_not_drafted_any_more_is_refused(target, drafter_f
     shorter = dataclasses.replace(config, draft_length=2)
     with pytest.raises(InputError) as refused:
         from_round(target, drafter_for, trace, shorter, 1, {3: 0.5})
-    assert str(refused.value).startswith("forced draw of node 3 must find its token in the tree of")
-    assert "round 1, but this setting drafts another tree" in str(refused.value)
+    assert str(refused.value).startswith("forced draw must find its token at depth 4 of")
+    assert "round 2, but this setting drafts another tree" in str(refused.value)
 
 
 def test_places_tell_siblings_of_the_same_token_apart():

@@ -156,7 +156,7 @@ def test_a_forced_draw_without_its_token_in_the_forks_tree_is_refused():
     parent = parent_of()
     lookup = {"method": "prompt-lookup", "tree_kind": ProposalKind.DETERMINISTIC}
     fork = start_fork(request_of(parent, 1, forced=((0, 0.5),), **lookup))
-    with pytest.raises(InputError, match="forced draw of node 0 must find its token"):
+    with pytest.raises(InputError, match="forced draw must find its token at depth 1 of round"):
         list(fork)
     fork.close()
     assert fork.trace().rounds == parent.rounds[:1]
@@ -202,16 +202,16 @@ def test_the_limit_counts_the_whole_text_and_an_ended_one_can_be_made_longer():
         request_of(parent, len(parent.rounds), max_new_tokens=LENGTH)
     assert str(refused.value) == (
         f"max_new_tokens must be above {LENGTH}, the tokens written before round "
-        f"{len(parent.rounds)}, got {LENGTH}"
+        f"{len(parent.rounds) + 1}, got {LENGTH}"
     )
 
 
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        ({"round_index": -1}, "round must be from 0 to 4, got -1"),
-        ({"round_index": 5}, "round must be from 0 to 4, got 5"),
-        ({"round_index": 4, "forced": ((0, 0.5),)}, "forced draws must be of a round below 4"),
+        ({"round_index": -1}, "round must be from 1 to 5, got 0"),
+        ({"round_index": 5}, "round must be from 1 to 5, got 6"),
+        ({"round_index": 4, "forced": ((0, 0.5),)}, "forced draws must be of one of the trace's 4"),
         ({"round_index": 0, "forced": ((99, 0.5),)}, "node must be from 0 to 4 in round 0, got 99"),
         ({"round_index": 0, "forced": ((0, 1.0),)}, "forced draw of node 0 must be from 0"),
     ],
