@@ -110,7 +110,8 @@ def _cause(a: Trace, b: Trace, here: Arrival | None, there: Arrival | None) -> C
         return TextEnded("a", a.finish) if here is None else TextEnded("b", b.finish)
     configs = _config(a, here), _config(b, there)
     same_maker = (a.target, _sampling(configs[0])) == (b.target, _sampling(configs[1]))
-    gap = _widest(_p(here), _p(there))
+    drawn = here.token_id, there.token_id
+    gap = _widest(_p(here), _p(there), drawn)
     if gap and gap.size > SAME_PROB:
         return gap.law(Law.TARGET, same_maker)
     parted = _parted(here, there)
@@ -162,14 +163,15 @@ def _other_extra(
 
     That draw is keyed by seed and place, so with the same seed only its law can differ.
     """
+    drawn = here.token_id, there.token_id
     laws = (
-        (Law.DRAFT, _widest(_q(here), _q(there))),
-        (Law.RESIDUAL, _widest(_left(here), _left(there))),
+        (Law.DRAFT, _widest(_q(here), _q(there), drawn)),
+        (Law.RESIDUAL, _widest(_left(here), _left(there), drawn)),
     )
     for law, gap in laws:
         if gap and gap.size > SAME_PROB:
             return gap.law(law, False)
-    target = _widest(_p(here), _p(there))
+    target = _widest(_p(here), _p(there), drawn)
     if a.seed == b.seed and target and target.size > 0:
         return target.law(Law.TARGET, same_maker)
     return OtherDraw(None, (None, None))
@@ -191,10 +193,11 @@ class _Gap:
         return OtherLaw(law, self.token_id, (self.a, self.b), same_setting)
 
 
-def _widest(a: Mapping[int, float], b: Mapping[int, float]) -> _Gap | None:
-    """The token that differs most, of those that both know."""
-    gaps = (_Gap(token_id, a[token_id], b[token_id]) for token_id in a.keys() & b.keys())
-    return max(gaps, key=lambda gap: (gap.size, -gap.token_id), default=None)
+def _widest(a: Mapping[int, float], b: Mapping[int, float], drawn: tuple[int, int]) -> _Gap | None:
+    """The token that differs most, of those that both know: one of the two drawn, if they do."""
+    gaps = [_Gap(token_id, a[token_id], b[token_id]) for token_id in a.keys() & b.keys()]
+    own = [gap for gap in gaps if gap.token_id in drawn and gap.size > SAME_PROB]
+    return max(own or gaps, key=lambda gap: (gap.size, -gap.token_id), default=None)
 
 
 def _p(there: Arrival) -> dict[int, float]:

@@ -25,10 +25,14 @@ MAX_ITEMS = 1 << 20
 def short(value: object) -> str:
     """A value as an error may quote it: hostile input can be of any length and depth."""
     if isinstance(value, dict):
-        return f"an object of {len(value)} fields"
+        return f"an object of {_counted(len(value), 'field')}"
     if isinstance(value, list):
-        return f"an array of {len(value)} items"
+        return f"an array of {_counted(len(value), 'item')}"
     return reprlib.repr(value)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class Fields:

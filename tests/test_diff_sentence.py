@@ -56,15 +56,15 @@ GOLDEN = {
     ),
     "target law": (
         changed_place(TRACE, halved("target_probs")),
-        EXTRAS + f"the target gives ' t20' probability 0.331 in a, 0.165 in b{AGAIN}.",
+        EXTRAS + f"the target gives ' t27' probability 0.149 in a, 0.0747 in b{AGAIN}.",
     ),
     "draft law behind rejections": (
         changed_place(TRACE, halved("draft_probs")),
-        EXTRAS + "the draft gives ' t20' probability 0.166 in a, 0.0828 in b.",
+        EXTRAS + "the draft gives ' t27' probability 0.0892 in a, 0.0446 in b.",
     ),
     "residual": (
         changed_place(TRACE, halved("residual_probs")),
-        EXTRAS + "after the rejections ' t20' has probability 0.449 in a, 0.224 in b.",
+        EXTRAS + "after the rejections ' t27' has probability 0.163 in a, 0.0815 in b.",
     ),
     "border": (
         changed_place(TRACE, a_hair_less),

@@ -63,17 +63,29 @@ def test_totals_are_those_of_each_run():
 def test_another_law_of_the_target_comes_first():
     other = changed_place(TRACE, halved("target_probs"))
     found = difference(TRACE, other)
-    place = found.a.position
-    likeliest = max(place.target_probs)
+    laws = dict(zip(found.a.position.token_ids, found.a.position.target_probs, strict=True))
+    drawn = laws[found.a.token_id]
     assert found.reason is Reason.LAW
     assert found.cause.law is Law.TARGET
-    assert found.cause.probs == (likeliest, likeliest / 2)
+    assert found.cause.probs == (drawn, drawn / 2)  # not those of a likelier third token
     assert found.cause.same_setting
     seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
     assert difference(TRACE, seeded).cause == found.cause
     for change in ({"temperature": 0.2}, {"top_p": 0.5}, {"top_k": 7}):
         sampled = dataclasses.replace(other, config=dataclasses.replace(other.config, **change))
         assert not difference(TRACE, sampled).cause.same_setting
+
+
+def test_a_third_token_is_told_only_where_the_drawn_ones_have_the_same_law():
+    def moved(position):
+        ids, probs = position.token_ids, list(position.target_probs)
+        third = next(i for i, each in enumerate(ids) if each != TRACE.rounds[ROUND].extra.token_id)
+        probs[third] /= 2
+        return dataclasses.replace(position, target_probs=tuple(probs))
+
+    found = difference(TRACE, changed_place(TRACE, moved))
+    assert found.cause.law is Law.TARGET
+    assert found.cause.token_id not in (found.a.token_id, found.b.token_id)
 
 
 def test_another_law_of_the_draft_or_another_rest_is_told_apart():
