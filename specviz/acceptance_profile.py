@@ -2,6 +2,11 @@
 
 Pure: traces to frozen counts. Keeps sums and a few examples, never a trace; knows no model and no
 page. `level_visits` says what a lost token and a lost second are.
+
+Time is lost at the median cost of a round: a rejection in a round that drafted D levels and passed
+a of them loses (D - a) / (D + 1) of the median time of all rounds that drafted D levels. So what is
+ranked is how often and how early a rejection happens, and one slow round cannot lead. What the very
+rounds took, slow ones and all, stands beside it as `milliseconds_lost_as_measured`.
 """
 
 from __future__ import annotations
@@ -9,11 +14,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from specviz.level_visits import QUARTERS, LevelVisit, level_visits
-from specviz.metrics import RoundTotals
+from specviz.metrics import Levels, RoundTotals, levels
 from specviz.records import Trace
+from specviz.round_costs import Losses, RoundCosts
 
 EXAMPLES = 5  # kept of each group
 OPEN_PROMPTS = 20  # prompts, the costliest ones, whose traces are worth keeping
@@ -42,7 +49,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class LossGroup:
-    """Levels examined and accepted, and what the rejections cost; `share` is of all time lost."""
+    """Levels examined and accepted, and what the rejections cost at the median cost of a round.
+
+    `share` is of all time lost so; `milliseconds_lost_as_measured` is by the rounds' own times.
+    """
 
     name: str
     examined: int
@@ -51,6 +61,7 @@ class LossGroup:
     rejections: int
     tokens_lost: int
     milliseconds_lost: float
+    milliseconds_lost_as_measured: float
     share: float
     examples: tuple[Example, ...]
 
@@ -68,8 +79,9 @@ class Ranking:
 class AcceptanceProfile:
     """The loss in all and by dimension.
 
-    `seconds` and `tokens` are the rounds', no prefill's. In `undrafted_rounds` nothing was proposed
-    (a lookup that found nothing), so that nothing could be lost.
+    `seconds` and `tokens` are the rounds', no prefill's; `typical_seconds` is what they would have
+    taken at the median cost of a round, so `milliseconds_lost` is a part of it. In
+    `undrafted_rounds` nothing was proposed (a lookup that found nothing), so nothing could be lost.
     """
 
     prompts: int
@@ -77,11 +89,13 @@ class AcceptanceProfile:
     undrafted_rounds: int
     tokens: int
     seconds: float
+    typical_seconds: float
     acceptance_rate: float | None
     block_efficiency: float | None
     rejections: int
     tokens_lost: int
     milliseconds_lost: float
+    milliseconds_lost_as_measured: float
     rankings: tuple[Ranking, ...]
 
     def ranking(self, dimension: str) -> Ranking:
@@ -110,6 +124,7 @@ class AcceptanceProfiler:
 
     def __init__(self) -> None:
         self._totals = RoundTotals()
+        self._costs = RoundCosts()
         self._prompts = 0
         self._sums: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
         self._all = _Sums()
@@ -118,18 +133,26 @@ class AcceptanceProfiler:
         """Count a run; its index, which its examples name."""
         index, texts = self._prompts, dict(trace.token_texts)
         self._prompts += 1
-        for round_ in trace.rounds:
-            self._totals.add(round_)
         failed: dict[tuple[str, str], list[LevelVisit]] = defaultdict(list)
-        for visit in level_visits(trace):
-            self._all.add(visit)
+        for visit, counted in self._visits(trace):
+            self._all.add(visit, counted)
             for key in _keys(visit, _prompt_name(index, trace.prompt)):
-                self._sums[key].add(visit)
+                self._sums[key].add(visit, counted)
                 if not visit.is_passed:
                     failed[key].append(visit)
         for key, visits in failed.items():
             self._sums[key].keep(index, visits, texts)
         return index
+
+    def _visits(self, trace: Trace) -> Iterator[tuple[LevelVisit, Levels]]:
+        """Each visit with the levels of its round; the rounds are counted on the way."""
+        visits = level_visits(trace)
+        for round_ in trace.rounds:
+            counted = levels(round_)
+            self._totals.add(round_)
+            self._costs.add(counted.drafted, round_.seconds)
+            for visit in islice(visits, counted.reached):
+                yield visit, counted
 
     def profile(self) -> AcceptanceProfile:
         """What has been added so far."""
@@ -140,21 +163,23 @@ class AcceptanceProfiler:
             undrafted_rounds=totals.rounds_by_draft_length[0],
             tokens=totals.tokens,
             seconds=totals.seconds,
+            typical_seconds=self._costs.typical_sum,
             acceptance_rate=totals.acceptance_rate,
             block_efficiency=totals.block_efficiency,
             rejections=lost.examined - lost.accepted,
             tokens_lost=lost.tokens_lost,
-            milliseconds_lost=1000 * lost.seconds_lost,
+            milliseconds_lost=1000 * lost.losses.seconds(self._costs),
+            milliseconds_lost_as_measured=1000 * lost.seconds_measured,
             rankings=tuple(self._ranking(dimension) for dimension in TITLES),
         )
 
     def example_traces(self) -> frozenset[int]:
-        """Indices of the traces that examples name; of the prompts, those that lost the most.
+        """Indices of the traces that examples name; of the prompts, those that lost most rounds.
 
         Whoever keeps these can open every example but those of the prompts that fared well.
         """
         prompts = sorted(
-            (sums.seconds_lost, name)
+            (sums.losses.rounds, name)
             for (where, name), sums in self._sums.items()
             if where == "prompt"
         )
@@ -167,9 +192,9 @@ class AcceptanceProfiler:
         )
 
     def _ranking(self, dimension: str) -> Ranking:
-        whole = self._all.seconds_lost
+        whole = self._all.losses.seconds(self._costs)
         groups = (
-            sums.group(name, whole)
+            sums.group(name, self._costs, whole)
             for (where, name), sums in self._sums.items()
             if where == dimension
         )
@@ -184,14 +209,17 @@ class _Sums:
         self.examined = 0
         self.accepted = 0
         self.tokens_lost = 0
-        self.seconds_lost = 0.0
+        self.seconds_measured = 0.0
+        self.losses = Losses()
         self._examples: list[tuple[int, int, int, Example]] = []
 
-    def add(self, visit: LevelVisit) -> None:
+    def add(self, visit: LevelVisit, counted: Levels) -> None:
         self.examined += 1
         self.accepted += visit.is_passed
         self.tokens_lost += visit.tokens_lost
-        self.seconds_lost += visit.seconds_lost
+        self.seconds_measured += visit.seconds_lost
+        if not visit.is_passed:
+            self.losses.add(counted.drafted, counted.passed)
 
     def keep(self, trace: int, failed: list[LevelVisit], texts: dict[int, str]) -> None:
         """The greatest losses of tokens, each trace's first before any trace's second."""
@@ -209,7 +237,8 @@ class _Sums:
     def example_traces(self) -> set[int]:
         return {example.trace for *_, example in self._examples}
 
-    def group(self, name: str, whole: float) -> LossGroup:
+    def group(self, name: str, costs: RoundCosts, whole: float) -> LossGroup:
+        lost = self.losses.seconds(costs)
         return LossGroup(
             name=name,
             examined=self.examined,
@@ -217,8 +246,9 @@ class _Sums:
             rate=self.accepted / self.examined,
             rejections=self.examined - self.accepted,
             tokens_lost=self.tokens_lost,
-            milliseconds_lost=1000 * self.seconds_lost,
-            share=self.seconds_lost / whole if whole else 0.0,
+            milliseconds_lost=1000 * lost,
+            milliseconds_lost_as_measured=1000 * self.seconds_measured,
+            share=lost / whole if whole else 0.0,
             examples=tuple(example for *_, example in self._examples),
         )
 

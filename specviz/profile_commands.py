@@ -24,6 +24,10 @@ Progress = Callable[[str], None]
 DEFAULT_COUNT = 10  # of held-out prompts
 MOST_ROWS = 8  # of a table
 _TEXT_LENGTH = 16  # of a token in a table
+_HOW = (
+    "ms lost: a rejection loses (levels drafted - levels passed) / (levels drafted + 1) of the "
+    "median time\nof the rounds that drafted as many levels, so that one slow round cannot lead."
+)
 
 
 def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -47,6 +51,7 @@ def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
         "method": config.method,
         "draft_length": config.draft_length,
         "temperature": config.temperature,
+        "max_new_tokens": config.max_new_tokens,
         **where,
         **found,
         "tokens_per_second": found["tokens"] / found["seconds"] if found["seconds"] else None,
@@ -119,10 +124,12 @@ def _save(step: ProfileStep, folder: Path) -> str:
 
 
 def profile_text(result: dict[str, Any]) -> str:
-    """The loss in all, then one table per dimension, the costliest groups of each."""
+    """The loss in all, then one table per dimension, the costliest groups of each.
+
+    Milliseconds are lost at the median cost of a round of its kind; see `acceptance_profile`.
+    """
     where = f"{result['device']}, {result['dtype']}"
     head = f"{result['method']} on {result['pair']}, {where}, K = {result['draft_length']}"
-    spent = 1000 * result["seconds"]
     facts = {
         "prompts": result["prompts"],
         "rounds": result["rounds"],
@@ -132,11 +139,14 @@ def profile_text(result: dict[str, Any]) -> str:
         "rejections": result["rejections"],
         "tokens lost": result["tokens_lost"],
         "ms lost": result["milliseconds_lost"],
-        "ms in all": spent,
+        "of ms": 1000 * result["typical_seconds"],
+        "ms lost as measured": result["milliseconds_lost_as_measured"],
+        "of ms measured": 1000 * result["seconds"],
     }
     rankings = [(title, result["rankings"][dimension]) for dimension, title in TITLES.items()]
     tables = [_ranking(title, groups) for title, groups in rankings if groups]
-    return "\n\n".join([f"{head}, temperature {result['temperature']:g}", table([facts]), *tables])
+    head += f", temperature {result['temperature']:g}, {result['max_new_tokens']} tokens a prompt"
+    return "\n\n".join([head, table([facts]), _HOW, *tables])
 
 
 def _ranking(title: str, groups: list[dict[str, Any]]) -> str:

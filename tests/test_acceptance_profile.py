@@ -54,7 +54,9 @@ def test_a_rejection_loses_the_share_of_its_round_that_brought_no_token() -> Non
     assert seconds_lost(first) == pytest.approx(0.07) and tokens_lost(first) == 2
     assert seconds_lost(second) == 0 and tokens_lost(second) == 0
     profile = acceptance_profile([tiny_trace()])
-    assert profile.milliseconds_lost == pytest.approx(70)
+    assert profile.milliseconds_lost_as_measured == pytest.approx(70)
+    assert profile.milliseconds_lost == pytest.approx(75)  # of the median round, 0.15 s
+    assert profile.typical_seconds == pytest.approx(0.30)
     assert (profile.rejections, profile.tokens_lost, profile.prompts) == (1, 2, 1)
     assert (profile.rounds, profile.tokens, profile.undrafted_rounds) == (2, 6, 0)
     assert profile.seconds == pytest.approx(0.30)
@@ -74,7 +76,8 @@ def test_a_group_counts_levels_and_owns_the_loss_of_its_failed_ones() -> None:
     by_depth = {
         each.name: each for each in acceptance_profile([tiny_trace()]).ranking("depth").groups
     }
-    assert by_depth["depth 2"].milliseconds_lost == pytest.approx(70)
+    assert by_depth["depth 2"].milliseconds_lost == pytest.approx(75)
+    assert by_depth["depth 2"].milliseconds_lost_as_measured == pytest.approx(70)
     assert by_depth["depth 2"].rejections == 1 and by_depth["depth 2"].examined == 2
     assert by_depth["depth 1"].milliseconds_lost == by_depth["depth 3"].milliseconds_lost == 0
 
@@ -231,3 +234,32 @@ def test_the_profile_of_nothing_has_no_rates_and_is_json() -> None:
     assert full["rankings"]["depth"][0]["examples"][0].keys() == {
         *("trace", "round", "node", "drafted", "wanted")
     }
+
+
+def slow(trace: Trace, seconds: float) -> Trace:
+    """The trace with its first round taking this much longer: the machine did something else."""
+    first = trace.rounds[0]
+    late = dataclasses.replace(first, host_seconds=first.host_seconds + seconds)
+    return dataclasses.replace(trace, rounds=(late, *trace.rounds[1:]))
+
+
+def test_one_slow_round_does_not_lead_the_ranking() -> None:
+    # six runs lose 2 of 4 places in a round of 0.14 s, one of 0.16 s nothing: 0.15 s is the median
+    runs = [tiny_trace()] * 5
+    calm, hiccup = (acceptance_profile([*runs, slow(tiny_trace(), by)]) for by in (0, 60.0))
+    assert calm.milliseconds_lost == pytest.approx(6 * 150 * 2 / 4)
+    assert hiccup.milliseconds_lost == pytest.approx(6 * 160 * 2 / 4)
+    assert hiccup.milliseconds_lost_as_measured == pytest.approx(6 * 70 + 30_000)
+    assert hiccup.typical_seconds == pytest.approx(12 * 0.16)
+    assert hiccup.seconds == pytest.approx(6 * 0.30 + 60)
+    by_prompt = hiccup.ranking("prompt").groups
+    assert [group.share for group in by_prompt] == pytest.approx([1 / 6] * 6)
+
+
+def test_a_round_costs_the_median_of_those_that_drafted_as_many_levels() -> None:
+    long_rounds = [chain(5, 0, 0.1, 0.1, 0.1)] * 5
+    short_rounds = [chain(1, 0, 0.01, 0.01, 0.01)] * 5
+    rounds = tuple(long_rounds + short_rounds)
+    profile = acceptance_profile([dataclasses.replace(tiny_trace(), rounds=rounds)])
+    assert profile.milliseconds_lost == pytest.approx(5 * 300 * 5 / 6 + 5 * 30 * 1 / 2)
+    assert profile.milliseconds_lost == pytest.approx(profile.milliseconds_lost_as_measured)

@@ -21,6 +21,9 @@ def test_profile_ranks_losses_and_saves_traces_that_its_examples_name(capsys, tm
     assert result["prompts"] == 3 and result["method"] == "draft-model"
     assert set(result["rankings"]) == set(TITLES)
     assert [load(name).prompt for name in result["traces"]]
+    assert (result["pair"], result["max_new_tokens"]) == ("bundled", 24)
+    assert result["milliseconds_lost"] < 1000 * result["typical_seconds"]
+    assert result["milliseconds_lost_as_measured"] < 1000 * result["seconds"]
     assert result["min_block_efficiency"] is None
     assert result["block_efficiency"] == pytest.approx(result["tokens"] / result["rounds"])
     assert result["tokens_per_second"] == pytest.approx(result["tokens"] / result["seconds"])
@@ -39,6 +42,7 @@ def test_profile_shows_tables_on_stdout_and_progress_on_stderr(capsys):
     status, out, err = run(capsys, "profile", "--temperature", "0.8", *SHORT)
     assert status == 0
     assert all(title in out for title in TITLES.values()) and "ms lost" in out
+    assert "24 tokens a prompt" in out and "median time" in out
     assert [line.split(":")[0] for line in err.splitlines()] == [
         f"prompt {number} of 3" for number in (1, 2, 3)
     ]

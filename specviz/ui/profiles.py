@@ -27,6 +27,18 @@ PROGRESS_SECONDS = 0.25
 MAX_FILE_CHARACTERS = 2_000_000
 
 
+def _setting(request: ProfileRequest) -> dict[str, Any]:
+    """What was decoded with, for the line above the result."""
+    config = request.config
+    return {
+        "pair": request.pair.title,
+        "method": config.method,
+        "draft_length": config.draft_length,
+        "temperature": config.temperature,
+        "max_new_tokens": config.max_new_tokens,
+    }
+
+
 def profile_request(question: Mapping[str, Any]) -> ProfileRequest:
     """{"form": the race's setting, "task", "count"} or {"form", "name", "text": of a file}."""
     task, prompts = _prompts(question)
@@ -67,7 +79,12 @@ def profile_messages(request: ProfileRequest, stop: threading.Event) -> Iterator
             told = time.monotonic()
             numbers = {"done": step.done, "prompts": step.prompts, "tokens": step.tokens}
             yield {"kind": "progress"} | numbers
-    yield {"kind": "profile", "titles": TITLES, "profile": profiling.profile().to_dict()}
+    yield {
+        "kind": "profile",
+        "titles": TITLES,
+        "setting": _setting(request),
+        "profile": profiling.profile().to_dict(),
+    }
     for index, trace in profiling.traces.items():
         data = base64.b64encode(gzip.compress(dumps(trace), mtime=0)).decode()
         yield {"kind": "example", "index": index, "data": data}

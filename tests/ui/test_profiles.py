@@ -21,6 +21,13 @@ def test_progress_then_the_ranking_then_the_runs_that_it_names() -> None:
     kinds = [each["kind"] for each in messages]
     assert kinds[0] == "progress" and kinds[-1] == "end"
     (found,) = (each for each in messages if each["kind"] == "profile")
+    assert found["setting"] == {
+        "pair": "Bundled pair",
+        "method": "draft-model",
+        "draft_length": 3,
+        "temperature": 0.8,
+        "max_new_tokens": 12,
+    }
     runs = {each["index"]: each["data"] for each in messages if each["kind"] == "example"}
     assert found["profile"]["prompts"] == 3 and set(found["titles"]) == set(
         found["profile"]["rankings"]
