@@ -24,7 +24,9 @@ class Counterfactual:
 
     `outcomes` stand for the nodes in their order, `path` is the accepted one from depth 1 down.
     `extra_id` is the token that the target would have added behind it: None where the record does
-    not hold it, or where the path ends the text, which then has no `extra_kind` either.
+    not hold it, or where the path ends the text, which then has no `extra_kind` either. Its
+    `extra_prob` is of the law that it would have been drawn from, None where the record does not
+    keep it: a law is kept behind examined nodes only, and of that its most probable tokens.
     `emitted_ids` are the tokens of the path, then the extra one as far as it is known. `differs`
     tells whether any node fared otherwise than in the record.
     """
@@ -35,6 +37,7 @@ class Counterfactual:
     emitted_ids: tuple[int, ...]
     extra_id: int | None
     extra_kind: ExtraKind | None
+    extra_prob: float | None
     differs: bool
 
 
@@ -122,5 +125,21 @@ def _told(
         emitted_ids=accepted if extra_id is None else (*accepted, extra_id),
         extra_id=extra_id,
         extra_kind=kind,
+        extra_prob=_extra_prob(round_, walked.end, extra_id, kind),
         differs=outcomes != tuple(verdict.outcome for verdict in round_.verdicts),
     )
+
+
+def _extra_prob(
+    round_: Round, parent: int, token_id: int | None, kind: ExtraKind | None
+) -> float | None:
+    """Behind `parent`, in the residual after a rejection or in p itself."""
+    extra = round_.extra
+    if extra is not None and (extra.parent, extra.token_id, extra.kind) == (parent, token_id, kind):
+        return extra.prob
+    position = next((each for each in round_.positions if each.parent == parent), None)
+    if position is None or token_id not in position.token_ids:
+        return None
+    is_residual = kind is ExtraKind.RECOVERED and round_.tree.kind.is_lossless
+    law = position.residual_probs if is_residual else position.target_probs
+    return law[position.token_ids.index(token_id)] if law else None

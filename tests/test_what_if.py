@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import InputError
+from specviz.golden import golden_trace
 from specviz.records import ExtraKind, FinishReason, Outcome, ProposalKind
 from specviz.trace_file import decode_round, encode_round
 from specviz.what_if import counterfactual, known_end_ids
@@ -105,6 +106,7 @@ def test_without_forced_draws_every_round_is_as_recorded(seed, kind, widths, in_
     assert same.path == round_.accepted
     assert (same.emitted_ids, same.differs) == (round_.emitted_ids, False)
     assert (same.extra_id, same.extra_kind) == (round_.extra.token_id, round_.extra.kind)
+    assert same.extra_prob == round_.extra.prob
 
 
 def test_what_the_record_saw_of_a_near_tie_stands_after_six_digits():
@@ -146,6 +148,26 @@ def test_without_the_tokens_held_ready_the_extra_token_is_unknown():
     other = counterfactual(chain, {1: 0.1, 2: 0.9})
     assert (other.emitted_ids, other.extra_id) == ((0, 1), None)
     assert other.extra_kind is ExtraKind.RECOVERED
+
+
+@pytest.mark.parametrize("name", ["draft-model.code", "draft-tree.story", "eagle.code"])
+def test_the_law_behind_an_examined_node_gives_the_probability_that_was_recorded(name):
+    """Of recovered and of bonus tokens alike: looked up as if nobody had noted it."""
+    for round_ in (each for each in golden_trace(name).rounds if each.extra):
+        extra = round_.extra
+        elsewhere = dataclasses.replace(round_, extra=dataclasses.replace(extra, token_id=-5))
+        found = counterfactual(elsewhere, {})
+        position = next(each for each in round_.positions if each.parent == extra.parent)
+        if extra.token_id in position.token_ids:
+            assert found.extra_prob == pytest.approx(extra.prob, rel=1e-4)
+        else:
+            assert found.extra_prob is None
+
+
+def test_behind_a_node_that_was_never_examined_the_probability_is_unknown():
+    chain = fixed_round([0.5, 0.5, 0.5], [0.2, 0.8, 0.1])
+    other = counterfactual(chain, {1: 0.4})
+    assert other.extra_id == 13 and other.extra_prob is None
 
 
 @pytest.mark.parametrize(

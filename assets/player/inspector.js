@@ -9,6 +9,7 @@ import { probability } from "./probability.js";
 import { Remarks } from "./remarks.js";
 import { ringAround } from "./ring.js";
 import { tokenLabel } from "./tooltip.js";
+import { GREEDY_NOTE, pointMassNote } from "./verdict_row.js";
 import { VerdictTable } from "./verdict_table.js";
 
 export class Inspector {
@@ -82,9 +83,9 @@ export class Inspector {
 
   drawTable(trace, round, node) {
     this.table.draw(trace, round, node);
-    const notes = pointMassNotes(round);
+    const notes = trace.isGreedy && round.outcomes.length ? [GREEDY_NOTE] : [pointMassNote(round)].filter(Boolean);
     if (this.table.hasResidual) notes.push("* after a rejected sibling, p is what was left of it: the residual.");
-    if (round.extraKind === "recovered" && !round.isTypical) notes.push("r: the probability with which the replacement was drawn from the residual.");
+    if (round.extraKind === "recovered" && !round.isTypical && !trace.isGreedy) notes.push("r: the probability with which the replacement was drawn from the residual.");
     setText(this.refs.residualNote, notes.join(" "));
     this.refs.residualNote.hidden = notes.length === 0;
   }
@@ -103,18 +104,11 @@ export class Inspector {
   }
 }
 
-// What q says where the rule takes every guess as certain.
-function pointMassNotes(round) {
-  if (!round.isPointMass || !round.outcomes.length) return [];
-  const rule = "for the rule each guess is a point mass (q = 1), accepted with probability p.";
-  return [round.hasConfidence ? `q: the draft’s own confidence; ${rule}` : `—: this draft gives no probabilities; ${rule}`];
-}
-
 // What happened to this token, in one line.
 export function verdictSentence(round, node, isGreedy = false) {
   if (node === EXTRA) {
     return {
-      recovered: recovery(round),
+      recovered: isGreedy ? "recovered: the target’s favourite takes the place" : recovery(round),
       bonus: "bonus: every draft passed, the target adds one",
       first: "first: drawn from the target after the prompt",
     }[round.extraKind];
@@ -128,7 +122,15 @@ export function verdictSentence(round, node, isGreedy = false) {
   if (accept >= 1) return round.isPointMass ? "accepted: p is 1, so any u accepts" : "accepted: p ≥ q, so any u accepts";
   if (accept <= 0) return "rejected: p is 0 here, no u accepts";
   const relation = outcome === "accepted" ? "<" : "≥";
-  return `${outcome}: u ${probability(u)} ${relation} ${round.isPointMass ? "p" : "min(1, p/q)"} = ${probability(accept)}`;
+  const [draw, threshold] = apart(u, accept);
+  return `${outcome}: u ${draw} ${relation} ${round.isPointMass ? "p" : "min(1, p/q)"} = ${threshold}`;
+}
+
+// Two numbers with as many digits as it takes to see that they differ, and that neither is 1.
+function apart(a, b) {
+  const short = [probability(a), probability(b)];
+  const isBlurred = (short[0] === short[1] && a !== b) || short.some((text) => Number(text) === 1);
+  return isBlurred ? [String(a), String(b)] : short;
 }
 
 function recovery(round) {

@@ -6,6 +6,9 @@ import { probability } from "./probability.js";
 
 const MARKS = { accepted: "●", rejected: "✕", recovered: "◆", bonus: "★", first: "◆" };
 
+export const GREEDY_RULE = "favourite?";
+export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s favourite, its most probable token. p and q are raw, at T = 1.";
+
 // `values` fill the numbers' columns; `outcome` is "" while it is not known.
 export function verdictRow(stop, text, values, outcome) {
   const row = element("tr");
@@ -17,10 +20,11 @@ export function verdictRow(stop, text, values, outcome) {
   return row;
 }
 
-export function verdictHead(isGreedy, rule) {
+export function verdictHead(isGreedy, rule, first = "examined") {
   const raw = isGreedy ? "raw " : "";
+  const names = [first, `${raw}p`, `${raw}q`, rule, "u", "verdict"];
   const head = element("tr");
-  for (const name of ["examined", `${raw}p`, `${raw}q`, rule, "u", "verdict"]) head.append(element("th", "", name));
+  for (const name of names) head.append(element("th", "", name));
   return head;
 }
 
@@ -28,8 +32,26 @@ export function outcomeOf(round, stop) {
   return stop === EXTRA ? round.extraKind : round.outcomes[stop];
 }
 
-// The extra token was not examined but drawn: from the residual (r), which is what p has beyond q,
-// scaled to sum to 1, or from p itself.
-export function drawnProbability({ extra, isTypical }) {
-  return `${extra.kind === "recovered" && !isTypical ? "r" : "p"} ${probability(extra.prob)}`;
+// The numbers of the extra token, which was not examined but drawn: from the residual (r), which is
+// what p has beyond q, scaled to sum to 1, or from p itself. At temperature 0 nothing is drawn: it is
+// the target's favourite.
+export function extraNumbers(round, isGreedy) {
+  if (isGreedy) return [favouriteProbability(round), "", "yes", ""];
+  const { kind, prob } = round.extra;
+  const law = kind === "recovered" && !round.isTypical ? "r" : "p";
+  return [`${law} ${prob === null ? "?" : probability(prob)}`, "", "", ""];
+}
+
+// Its raw p, where the record has it.
+function favouriteProbability({ extra, record }) {
+  const position = record.positions.find(({ parent }) => parent === extra.parent);
+  const at = position ? position.id.indexOf(extra.id) : -1;
+  return at < 0 ? "" : probability(position.raw_p[at]);
+}
+
+// What q says where the rule takes every guess as certain.
+export function pointMassNote(round) {
+  if (!round.isPointMass || !round.outcomes.length) return "";
+  const rule = "for the rule each guess is a point mass (q = 1), accepted with probability p.";
+  return round.hasConfidence ? `q: the draft’s own confidence; ${rule}` : `—: this draft gives no probabilities; ${rule}`;
 }

@@ -5,7 +5,7 @@ import { EXTRA } from "./cursor.js";
 import { element } from "./dom.js";
 import { probability } from "./probability.js";
 import { tokenLabel } from "./tooltip.js";
-import { drawnProbability, outcomeOf, verdictHead, verdictRow } from "./verdict_row.js";
+import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "./verdict_row.js";
 
 export class VerdictTable {
   constructor(table, { onSelect }) {
@@ -31,14 +31,19 @@ export class VerdictTable {
     this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
     this.rows.get(node)?.classList.add("is-selected");
     const [top, body] = [element("thead"), element("tbody")];
-    top.append(verdictHead(trace.isGreedy, round.isTypical ? "p enough?" : "accept if u <"));
+    top.append(verdictHead(trace.isGreedy, ruleOf(trace, round)));
     body.append(...this.rows.values());
     this.table.replaceChildren(top, body);
   }
 }
 
+function ruleOf(trace, round) {
+  if (round.isTypical) return "p enough?";
+  return trace.isGreedy ? GREEDY_RULE : "accept if u <";
+}
+
 function row(trace, round, stop) {
-  const values = stop === EXTRA ? [drawnProbability(round), "", "", ""] : numbers(round, stop, trace.isGreedy);
+  const values = stop === EXTRA ? extraNumbers(round, trace.isGreedy) : numbers(round, stop, trace.isGreedy);
   return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop));
 }
 
@@ -47,8 +52,9 @@ function numbers(round, stop, isGreedy) {
   const { p, accept, u } = verdict;
   const residual = verdict.residual ?? p; // null where whoever recorded the run could not see it
   const compared = isGreedy ? verdict.raw_p : residual;
-  const drafted = round.shownQ(stop, isGreedy);
-  if (round.isTypical) return [probability(compared), probability(drafted), accept > 0 ? "yes" : "no", "–"];
-  const star = !isGreedy && round.followsRejection(stop) ? "*" : "";
-  return [`${probability(compared)}${star}`, probability(drafted), probability(accept), isGreedy ? "–" : probability(u)];
+  const drafted = probability(round.shownQ(stop, isGreedy));
+  const passes = accept > 0 ? "yes" : "no";
+  if (round.isTypical || isGreedy) return [probability(compared), drafted, passes, "–"];
+  const star = round.followsRejection(stop) ? "*" : "";
+  return [`${probability(compared)}${star}`, drafted, probability(accept), probability(u)];
 }

@@ -5,31 +5,100 @@ Trusts nothing: a record that no run can have left is refused with one sentence.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from specviz.errors import InputError
+from specviz.figures.theme import Figure
+from specviz.figures.tree import tree_figure
+from specviz.figures.tree_layout import EXTRA
+from specviz.records import ExtraToken, Round
 from specviz.trace_file import decode_round
-from specviz.what_if import counterfactual
+from specviz.what_if import Counterfactual, counterfactual
 
 MAX_FORCED = 64
+MAX_TEXTS = 4096
 
 
 def told_counterfactual(question: dict[str, Any]) -> dict[str, Any]:
-    """{"record": of a round, "forced": {node: u}, "ends": ids} -> what the walk then accepts.
+    """A round and other draws -> what the walk then accepts, and its tree.
 
-    {"emitted": ids, the last one null where the target's token is not recorded, "outcomes": …,
-    "extra": its kind or null, "differs": whether anything fared otherwise}
+    Asked: {"record": of a round, "forced": {node: u}, "ends": ids, "texts": {id: its text}, "root":
+    the id of the last committed token or null}. Told: {"emitted": ids, the last one null where the
+    target's token is not recorded, "outcomes": …, "extra": {"kind", "parent", "prob" or null} or
+    null, "differs": whether anything fared otherwise, "tree": the figure, null where nothing did}.
     """
     round_ = decode_round(question.get("record"))
-    ends = end_ids(question.get("ends"))
-    found = counterfactual(round_, forced_draws(question.get("forced")), ends)
+    forced = forced_draws(question.get("forced"))
+    found = counterfactual(round_, forced, end_ids(question.get("ends")))
     is_unknown = found.extra_kind is not None and found.extra_id is None
+    texts, root_id = token_texts(question.get("texts")), token_id(question.get("root"))
     return {
         "emitted": [*found.emitted_ids, *([None] if is_unknown else [])],
         "outcomes": [outcome.value for outcome in found.outcomes],
-        "extra": found.extra_kind.value if found.extra_kind else None,
+        "extra": _told_extra(found),
         "differs": found.differs,
+        "tree": _tree(round_, found, forced, texts, root_id) if found.differs else None,
     }
+
+
+def _told_extra(found: Counterfactual) -> dict[str, Any] | None:
+    if found.extra_kind is None:
+        return None
+    kind, prob = found.extra_kind.value, found.extra_prob
+    return {"kind": kind, "parent": _end(found), "prob": prob}
+
+
+def _end(found: Counterfactual) -> int:
+    return found.path[-1] if found.path else -1
+
+
+def _tree(
+    round_: Round,
+    found: Counterfactual,
+    forced: dict[int, float],
+    texts: dict[int, str],
+    root_id: int | None,
+) -> Figure:
+    """The round's tree as the other walk leaves it."""
+    verdicts = tuple(
+        replace(verdict, outcome=outcome, uniform_draw=forced.get(node, verdict.uniform_draw))
+        for node, (verdict, outcome) in enumerate(zip(round_.verdicts, found.outcomes, strict=True))
+    )
+    extra = None
+    if found.extra_id is not None and found.extra_kind is not None:
+        prob = found.extra_prob or 0.0
+        extra = ExtraToken(found.extra_id, found.extra_kind, _end(found), prob)
+    figure = tree_figure(replace(round_, verdicts=verdicts, extra=extra), texts, root_id)
+    if found.extra_prob is None:
+        _say_unknown(figure)
+    return figure
+
+
+def _say_unknown(figure: Figure) -> None:
+    """The card of the extra token, where the record does not keep its probability."""
+    for trace in figure["data"]:
+        for at, node in enumerate(trace.get("customdata", ())):
+            if node == EXTRA:
+                kept = trace["hovertext"][at].rsplit("<br>", 1)[0]
+                trace["hovertext"][at] = f"{kept}<br>probability unknown: it is not in the record"
+
+
+def token_texts(value: object) -> dict[int, str]:
+    """{"7": " the"} -> {7: " the"}: what the tokens of the round read."""
+    is_map = isinstance(value, dict) and len(value) <= MAX_TEXTS
+    if not is_map or not all(isinstance(text, str) for text in value.values()):  # type: ignore[attr-defined]
+        raise InputError("texts must name texts by token id, got something else")
+    try:
+        return {int(key): text for key, text in value.items()}  # type: ignore[attr-defined]
+    except ValueError:
+        raise InputError("texts must name texts by token id, got something else") from None
+
+
+def token_id(value: object) -> int | None:
+    if value is None or type(value) is int:
+        return value
+    raise InputError("root must be a token id or null, got something else")
 
 
 def end_ids(value: object) -> frozenset[int]:

@@ -160,6 +160,8 @@ def test_the_last_round_of_every_recording_shows_all_of_its_walk(
     last = golden_trace(name).rounds[-1]
     examined = sum(verdict.outcome is not Outcome.UNREACHED for verdict in last.verdicts)
     rows = opened.driver.ref("stepTable").locator("tbody tr")
+    assert rows.count() == examined + (last.extra is not None)
+    assert rows.locator("i").count() == rows.count()  # each with its verdict
     for _ in range(moments(last)):
-        assert rows.count() == examined + (last.extra is not None)
         opened.press("ArrowLeft")
+    assert opened.place[0] == len(golden_trace(name).rounds) - 2

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from specviz.figures.labels import visible_text
+from specviz.figures.tree_layout import EXTRA
 from specviz.golden import golden_trace
 from specviz.records import Outcome
 from specviz.trace_file import encode_round
@@ -21,7 +23,14 @@ ROUND, NODE = next(
 )
 
 
-QUESTION = {"record": encode_round(ROUND), "forced": {str(NODE): 0.0}, "ends": []}
+TEXTS = {str(i): text for i, text in TRACE.token_texts}
+QUESTION = {
+    "record": encode_round(ROUND),
+    "forced": {str(NODE): 0.0},
+    "ends": [],
+    "texts": TEXTS,
+    "root": None,
+}
 
 
 def told(**changes: Any) -> dict[str, Any]:
@@ -31,11 +40,41 @@ def told(**changes: Any) -> dict[str, Any]:
 def test_a_lower_draw_accepts_and_the_walk_goes_on() -> None:
     found = told()
     assert found["differs"] and found["outcomes"][NODE] == "accepted"
-    assert len(found["emitted"]) > NODE + 1 and found["extra"] in ("recovered", "bonus")
+    assert len(found["emitted"]) > NODE + 1 and found["extra"]["kind"] in ("recovered", "bonus")
 
 
 def test_the_record_s_own_draws_change_nothing() -> None:
-    assert not told(forced={})["differs"]
+    found = told(forced={})
+    assert not found["differs"] and found["tree"] is None
+
+
+def marked(tree: dict[str, Any], role: str) -> dict[int, str]:
+    """Which nodes have this mark, and what their card says."""
+    trace = next(t for t in tree["data"] if t["mode"] == "markers" and t["meta"]["role"] == role)
+    return dict(zip(trace["customdata"], trace["hovertext"], strict=True))
+
+
+def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add() -> None:
+    found = told()
+    assert NODE in marked(found["tree"], "accepted")
+    card = marked(found["tree"], found["extra"]["kind"])[EXTRA]
+    assert "probability unknown" in card and found["extra"]["prob"] is None
+    labels = next(t for t in found["tree"]["data"] if t["mode"] == "text")
+    assert visible_text(TEXTS[str(found["emitted"][-1])]) in labels["text"]
+
+
+def test_a_token_that_the_record_knows_has_its_probability() -> None:
+    """A higher draw rejects what was accepted: the law behind its parent was examined."""
+    known = (
+        told_counterfactual(QUESTION | {"record": encode_round(each), "forced": {"0": 0.999999}})
+        for each in TRACE.rounds
+        if each.verdicts[0].outcome is Outcome.ACCEPTED and each.verdicts[0].acceptance_prob < 0.9
+    )
+    told_of = [found["extra"] for found in known]
+    assert {extra["kind"] for extra in told_of} == {"recovered"}
+    assert {extra["parent"] for extra in told_of} == {-1}
+    probs = [extra["prob"] for extra in told_of if extra["prob"] is not None]
+    assert probs and all(0 < prob <= 1 for prob in probs)
 
 
 def test_a_path_ends_at_a_token_that_ends_the_text() -> None:
@@ -57,6 +96,10 @@ def test_a_path_ends_at_a_token_that_ends_the_text() -> None:
         ({"forced": {"0": 2}}, "must be from 0 to below 1"),
         ({"ends": "0"}, "ends must be a list of token ids"),
         ({"ends": ["0"]}, "ends must be a list of token ids"),
+        ({"texts": None}, "texts must name texts by token id"),
+        ({"texts": {"x": "y"}}, "texts must name texts by token id"),
+        ({"texts": {"1": 2}}, "texts must name texts by token id"),
+        ({"root": "1"}, "root must be a token id or null"),
     ],
 )
 def test_nonsense_is_refused_in_one_sentence(changes: dict[str, Any], message: str) -> None:

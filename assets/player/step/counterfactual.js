@@ -1,17 +1,28 @@
-// A round as it would have been with another draw: the server's walk over the same judged tree.
+// A round as it would have been with another draw: the same judged tree, the draw that is thought of,
+// and where that changes the walk the server's walk over it.
 // Knows a round and the server's reply; everything else is the round's own.
 
 import { EXTRA } from "../cursor.js";
 
-export function counterfactual(round, { outcomes, extra, emitted }, forced) {
+// Another draw that changes no verdict: only the number is another.
+export function drawnAnew(round, node, u) {
   const made = Object.create(round);
-  made.isThought = true;
+  made.forced = { node, u };
+  made.hasOtherWalk = false;
+  made.verdict = (each) => ({ ...round.verdict(each), ...(each === node ? { u } : {}) });
+  return made;
+}
+
+export function counterfactual(round, { outcomes, extra, emitted, tree }, node, u) {
+  const made = drawnAnew(round, node, u);
+  const { verdict } = made;
+  made.hasOtherWalk = true;
   made.outcomes = outcomes;
-  made.accepted = round.indices.filter((node) => outcomes[node] === "accepted");
-  const added = extra && { id: emitted.at(-1), kind: extra, parent: made.accepted.at(-1) ?? -1, prob: null };
-  made.record = { ...round.record, extra: added };
+  made.accepted = round.indices.filter((each) => outcomes[each] === "accepted");
+  made.record = { ...round.record, extra: extra && { ...extra, id: emitted.at(-1) } };
   made.stops = made.walk();
-  made.verdict = (node) => ({ ...round.verdict(node), outcome: outcomes[node], u: forced[node] ?? round.verdict(node).u });
+  made.verdict = (each) => ({ ...verdict(each), outcome: outcomes[each] });
+  made.tree = tree;
   return made;
 }
 

@@ -1,14 +1,58 @@
 // The laws at a stop as far as a moment knows them: q when it is drafted, p when the target has seen
 // it, the draw when it is judged. Works on the finished figure (specviz/figures/bars.py).
 
-const KNOWN = { drafted: ["draft"], verified: ["target", "draft"] };
+import { probability } from "../probability.js";
 
-export function barsAt({ data, layout }, stage) {
-  if (stage === "judged") return { data, layout };
+const PIN_FLIPS = 0.8; // from there on the pin's label stands on its left, as in specviz/figures/coin.py
+
+// The figure at this stage; null where nothing of it is known yet.
+export function barsAt(figure, stage) {
+  if (stage === "judged") return figure;
+  return stage === "drafted" ? draftAlone(figure) : lawsAlone(figure);
+}
+
+// With another draw than the recorded one.
+export function withDraw({ data, layout }, u) {
+  const moved = (trace) => ({
+    ...trace,
+    x: trace.x.map(() => u),
+    text: trace.text.map((text) => (text ? ` u = ${probability(u)} ` : "")),
+    textposition: u > PIN_FLIPS ? "middle left" : "middle right",
+  });
+  return { data: data.map((trace) => (trace.meta.role === "ink" ? moved(trace) : trace)), layout };
+}
+
+function lawsAlone({ data, layout }) {
   const { yaxis } = layout;
   const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row is the draw's
-  return {
-    data: data.filter((trace) => KNOWN[stage].includes(trace.meta.role)),
-    layout: { ...layout, yaxis: { ...yaxis, ticktext } },
+  const laws = data.filter(({ meta }) => meta.role === "target" || meta.role === "draft");
+  return { data: laws, layout: { ...layout, yaxis: { ...yaxis, ticktext } } };
+}
+
+// Only what the draft itself names, by falling q: no row may tell where p will be large.
+function draftAlone({ data, layout }) {
+  const draft = data.find(({ meta }) => meta.role === "draft");
+  const { own } = draft.meta;
+  if (!own.length) return null;
+  const q = own.map((at) => draft.x[at]);
+  const rest = Math.max(0, 1 - q.reduce((sum, each) => sum + each, 0));
+  const rows = [...own.keys(), own.length];
+  const bars = {
+    ...draft,
+    x: [...q, rest],
+    y: rows,
+    width: rows.map(() => draft.width[0]),
+    text: [...own.map((at) => draft.text[at]), restWords(rest)],
+    customdata: [...own.map((at) => draft.customdata[at]), null],
   };
+  const names = own.map((at) => layout.yaxis.ticktext[Math.floor(draft.y[at])]);
+  const yaxis = { ...layout.yaxis, tickvals: rows, ticktext: [...names, "other"] };
+  return { data: [bars], layout: { ...layout, yaxis } };
+}
+
+const LEAST_SUM = 1e-5; // what the six digits of a recorded law can lose
+
+function restWords(rest) {
+  if (rest < LEAST_SUM) return "0";
+  return rest < 0.005 ? "<0.01" : rest.toFixed(2);
 }

@@ -1,30 +1,56 @@
-// Entropy, overlap, divergence and margin of one examined position, as terms and values.
+// Entropy, overlap, divergence and margin of one examined position, as terms and values. Each names
+// the law that it is of: that of the rule where the record keeps it, else the raw one, at T = 1.
 // Knows a position's record; the divergence is a lower bound, made of the tokens that it kept.
 
 import { element } from "../dom.js";
+import { probability } from "../probability.js";
 
-export function lawNumbers(position) {
+// `rule` names the rule's law, such as "T = 0.7".
+export function lawNumbers(position, rule) {
   if (!position) return [];
   const pairs = [
-    ["entropy of p at T = 1", `${position.entropy.toFixed(2)} nats`, "How undecided the target is, at temperature 1"],
-    ["top-2 margin", position.margin.toFixed(2), "Gap between the two best logits of the target"],
+    ["entropy of p at T = 1", `${decimals(position.entropy, 2)} nats`, "How undecided the target is. Of the raw law, at temperature 1: the record keeps no other entropy"],
+    ["top-2 logit margin", decimals(position.margin, 2), "Gap between the two best logits of the target, before any temperature"],
   ];
-  if (position.raw_q.length) {
-    pairs.splice(1, 0, ["overlap with q at T = 1", position.raw_overlap.toFixed(3), "Sum of min(p, q) at temperature 1: how often a sampled token would pass"]);
-    pairs.push(["KL(p ‖ q) at T = 1", `≥ ${divergence(position).toFixed(3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
-  }
-  return pairs.map(([term, value, title]) => pair(term, value, title));
+  const known = comparedLaws(position, rule);
+  if (!known) return pairs.map(pair);
+  const { p, q, overlap, law } = known;
+  pairs.splice(1, 0, [`overlap with q at ${law}`, share(overlap), `Sum of min(p, q) at ${law}: how often a token sampled from q would pass`]);
+  pairs.push([`KL(p ‖ q) at ${law}`, `≥ ${decimals(divergence(p, q), 3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
+  return pairs.map(pair);
+}
+
+function comparedLaws({ p, q, raw_p, raw_q, overlap, raw_overlap }, rule) {
+  if (q.length && rule) return { p, q, overlap, law: rule };
+  return raw_q.length ? { p: raw_p, q: raw_q, overlap: raw_overlap, law: "T = 1" } : null;
+}
+
+// The rule's law in words, null at temperature 0, where it is 0 or 1.
+export function ruleLaw(temperature, { top_k, top_p }) {
+  if (temperature === 0) return null;
+  return [`T = ${temperature}`, top_k ? `top-k ${top_k}` : "", top_p < 1 ? `top-p ${top_p}` : ""].filter(Boolean).join(", ");
 }
 
 // Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below.
-export function divergence({ raw_p, raw_q }) {
+export function divergence(kept_p, kept_q) {
   const rest = (law) => Math.max(0, 1 - law.reduce((sum, each) => sum + each, 0));
-  const [p, q] = [[...raw_p, rest(raw_p)], [...raw_q, rest(raw_q)]];
+  const [p, q] = [[...kept_p, rest(kept_p)], [...kept_q, rest(kept_q)]];
   const terms = p.map((each, at) => (each > 0 && q[at] > 0 ? each * Math.log(each / q[at]) : 0));
   return Math.max(0, terms.reduce((sum, each) => sum + each, 0));
 }
 
-function pair(term, value, title) {
+// Nothing that is more than 0 reads as 0.
+function decimals(value, count) {
+  const text = value.toFixed(count);
+  return value > 0 && Number(text) === 0 ? probability(value) : text;
+}
+
+function share(value) {
+  const text = decimals(value, 3);
+  return value < 1 && Number(text) === 1 ? "> 0.999" : text;
+}
+
+function pair([term, value, title]) {
   const made = element("div");
   made.title = title;
   made.append(element("dt", "", term), element("dd", "", value));

@@ -5,17 +5,18 @@ import { barsAlone, heading, remark } from "../bars_heading.js";
 import { Chart } from "../charts.js";
 import { EXTRA, ROOT } from "../cursor.js";
 import { element, setText } from "../dom.js";
-import { verdictSentence } from "../inspector.js";
 import { Remarks } from "../remarks.js";
 import { ringAround } from "../ring.js";
 import { tokenLabel } from "../tooltip.js";
 import { CacheStrip } from "./cache_strip.js";
 import { thoughtMoments } from "./counterfactual.js";
-import { barsAt } from "./law_moment.js";
-import { lawNumbers } from "./law_numbers.js";
-import { stageOf } from "./moments.js";
-import { residualNote, StepTable } from "./step_table.js";
+import { barsAt, withDraw } from "./law_moment.js";
+import { lawNumbers, ruleLaw } from "./law_numbers.js";
+import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords } from "./moment_words.js";
+import { stageOf, standing } from "./moments.js";
+import { StepTable } from "./step_table.js";
 import { treeAt } from "./tree_moment.js";
+import { walkNote } from "./walk_note.js";
 
 export class MomentView {
   constructor(refs, theme, { onSelect, glossary }) {
@@ -28,6 +29,9 @@ export class MomentView {
     this.table = new StepTable(refs.stepTable, { onSelect });
     this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
     this.remarks = new Remarks(refs.stepRemarks, glossary);
+    this.noMask = element("p", "lesson", NO_MASK_YET);
+    refs.stepMask.before(this.noMask);
+    refs.stepResidual.before(refs.stepNoResidual);
     this.clear();
   }
 
@@ -52,117 +56,111 @@ export class MomentView {
   // so that stepping and dragging stay smooth. `thought` is the round as it would have been with
   // another draw, or null.
   draw(trace, cursor, thought) {
-    const { current: round, moments, at, moment } = cursor;
+    const { current, moments, at, moment } = cursor;
+    const round = thought ?? current;
     const node = cursor.node ?? standing(moments, at);
     const isJudged = node !== null && stageOf(round, moments, at, node) === "judged";
     const stage = isJudged ? "judged" : moment.phase === "draft" ? "drafted" : "verified";
-    this.drawTree(thought ?? round, cursor, node);
-    if (thought) this.drawThought(trace, thought, node);
-    else this.table.draw(trace, round, moments, at);
-    this.drawNotes(round, moment);
+    const seen = thought?.hasOtherWalk ? thoughtMoments(thought, node) : { moments, at };
+    this.drawTree(round, cursor, node);
+    this.table.draw(trace, round, seen.moments, seen.at);
+    this.drawNotes(trace, round, seen, node, moment);
     this.drawTitle(trace, round, node, stage);
-    this.cache.draw(trace, round, moment, cursor.node);
-    if (this.isNew("place", `${cursor.round} ${at} ${node}`)) return true;
-    this.drawCharts(trace, round, `${cursor.round} ${stage}`, node, stage);
+    this.cache.draw(trace, current, moment, cursor.node);
+    const place = `${cursor.round} ${at} ${node} ${draw(round)}`;
+    if (this.isNew("place", place)) return true;
+    this.drawCharts(trace, round, { ...cursor.moment, node, stage, judged: judgedBy(seen) });
     return false;
   }
 
-  // The whole walk at once: a thought has no moments of its own.
-  drawThought(trace, thought, node) {
-    const { moments, at } = thoughtMoments(thought, node);
-    this.table.draw(trace, thought, moments, at);
-  }
-
   drawTree(round, cursor, node) {
-    const role = (each) => roleAt(round, cursor, each);
-    const roles = [...round.indices, EXTRA].map(role).join();
-    const words = round.isThought ? `counterfactual: ${round.counts}` : treeWords(cursor.moment, round);
+    const stage = (each) => stageOf(round, cursor.moments, cursor.at, each);
+    const role = (each) => roleAt(round, stage(each), each);
+    const words = round.hasOtherWalk ? `counterfactual: ${round.counts}` : treeWords(round, cursor.moment);
     setText(this.refs.stepTreeTitle, `Draft tree · ${words}`);
-    if (!this.isNew("tree", `${cursor.round} ${roles} ${cursor.node ?? node}`)) return;
-    const { data, layout } = treeAt(round.treeFigure, role);
-    this.tree.draw({ data, layout: { ...layout, shapes: ringAround({ data }, cursor.node ?? node, this.theme.selectColour) } });
+    const roles = round.hasOtherWalk ? draw(round) : [...round.indices, EXTRA].map(stage).join();
+    if (!this.isNew("tree", `${cursor.round} ${roles} ${node}`)) return;
+    const whole = round.hasOtherWalk ? round.tree : treeAt(round.treeFigure, role, (each, lines) => knownLines(lines, stage(each)));
+    this.tree.draw({ ...whole, layout: { ...whole.layout, shapes: ringAround(whole, node, this.theme.selectColour) } });
   }
 
-  drawNotes(round, { phase, node }) {
+  drawNotes(trace, round, seen, node, { phase }) {
     const { refs } = this;
-    const note = phase === "draft" || phase === "verify" ? "" : residualNote(round, node);
+    const note = walkNote(trace, round, judgedBy(seen), node);
     refs.stepResidualNote.hidden = !note;
     setText(refs.stepResidualNote, note);
-    const isOver = phase === "resample" || phase === "commit";
+    const isOver = phase === "resample" || phase === "commit" || round.hasOtherWalk;
     const unreached = round.outcomes.filter((outcome) => outcome === "unreached").length;
     refs.stepUnreached.hidden = !isOver || !unreached;
     setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: the walk did not come that way`);
   }
 
   drawTitle(trace, round, node, stage) {
-    if (!this.isNew("title", `${round.record.i} ${node} ${stage}`)) return;
-    const sentence = stage === "judged" ? verdictSentence(round, node, trace.isGreedy) : "drafted, not judged yet";
-    const named = () => [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${sentence}`];
-    this.refs.stepBarsTitle.replaceChildren(...(node === null ? ["Target p against draft q"] : named()));
+    if (!this.isNew("title", `${round.record.i} ${node} ${stage} ${draw(round)}`)) return;
+    const isNamed = node !== null && (node !== EXTRA || stage === "judged");
+    const named = () => [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${stopWords(trace, round, node, stage)}`];
+    this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named() : ["Target p against draft q"]));
   }
 
-  // `when`: the round, and what is known by now.
-  drawCharts(trace, round, when, node, stage) {
-    if (this.isNew("mask", round.record.i)) {
-      this.mask.draw(round.maskFigure);
-      this.remarks.draw(trace, round.remarks);
-    }
-    if (this.isNew("bars", `${when} ${node}`)) this.drawBars(node === null ? null : round.barsFigure(node), stage);
+  // `known`: the node whose laws show, its stage, the moment's phase, and what is judged by then.
+  drawCharts(trace, round, known) {
+    const { node, stage, phase } = known;
+    const index = round.record.i;
+    if (this.isNew("remarks", index)) this.remarks.draw(trace, round.remarks);
+    if (this.isNew("mask", `${index} ${phase === "draft"}`)) this.drawMask(round, phase !== "draft");
+    const figure = node === null ? null : round.barsFigure(node);
+    if (this.isNew("bars", `${index} ${stage} ${node} ${draw(round)}`)) this.drawBars(round, figure, stage);
     const parent = round.parentOf(node);
-    if (!this.isNew("residual", `${when} ${parent}`)) return;
-    this.drawResidual(round, parent, stage);
-    const position = round.record.positions.find((each) => each.parent === parent);
-    this.refs.stepNumbers.replaceChildren(...(stage === "drafted" ? [] : lawNumbers(position)));
+    if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
+    this.drawResidual(trace, round, parent, known);
+    const position = stage === "drafted" ? null : round.record.positions.find((each) => each.parent === parent);
+    const law = figure ? ruleLaw(figure.layout.meta.temperature, trace.header.config) : null;
+    this.refs.stepNumbers.replaceChildren(...lawNumbers(position, law));
   }
 
-  drawBars(figure, stage) {
-    if (figure) this.bars.draw(barsAlone(barsAt(figure, stage)));
-    else this.bars.clear();
-    setText(this.refs.stepBarsNote, stage === "drafted" ? "q, as the draft was drawn; p comes with the target’s forward" : heading(figure));
-    setText(this.refs.stepBarsRemark, stage === "judged" ? remark(figure) : "");
+  // What is not known yet keeps its room, so that nothing jumps when it comes.
+  drawMask(round, isRun) {
+    this.noMask.hidden = isRun;
+    veil(this.refs.stepMask, !isRun);
+    if (isRun) this.mask.draw(round.maskFigure);
+    else this.refs.stepMask.style.minHeight = `${round.maskFigure.layout.height}px`;
   }
 
-  drawResidual(round, parent, stage) {
-    const figure = stage === "judged" ? round.residualFigure(parent) : null;
-    const { stepNoResidual } = this.refs;
-    stepNoResidual.hidden = Boolean(figure);
-    if (figure) return this.residual.draw(figure);
-    this.residual.clear();
-    setText(stepNoResidual, stage === "judged" ? residualWords(round, parent) : "It is known once the drafts at this place are judged.");
+  drawBars(round, figure, stage) {
+    const { refs } = this;
+    const shown = figure && barsAt(round.forced ? withDraw(figure, round.forced.u) : figure, stage);
+    veil(refs.stepBars, !shown);
+    if (shown) this.bars.draw(barsAlone(shown));
+    setText(refs.stepBarsNote, stage === "drafted" ? draftedWords(figure) : heading(figure));
+    setText(refs.stepBarsRemark, stage === "judged" ? remark(figure) : "");
+  }
+
+  drawResidual(trace, round, parent, { stage, judged }) {
+    const figure = stage === "judged" && !trace.isGreedy ? round.residualFigure(parent) : null;
+    veil(this.refs.stepResidual, !figure);
+    if (figure) this.residual.draw(figure);
+    const words = figure ? residualWords(round, parent, judged) : noResidualWords(trace, round, parent, stage);
+    this.refs.stepNoResidual.hidden = false;
+    setText(this.refs.stepNoResidual, words);
   }
 }
 
-// The node whose laws are shown: the cursor's, else the one that was judged last, else the first.
-function standing(moments, at) {
-  const isOf = ({ phase }) => phase === "judge" || phase === "resample";
-  if (isOf(moments[at])) return moments[at].node;
-  const before = moments.slice(0, at).findLast(isOf);
-  return (before ?? moments.find(isOf))?.node ?? null;
+function veil(box, isVeiled) {
+  box.style.visibility = isVeiled ? "hidden" : "";
+}
+
+// The draw that is thought of, as part of a key.
+function draw(round) {
+  return round.forced ? `${round.forced.u} ${round.hasOtherWalk}` : "";
+}
+
+function judgedBy({ moments, at }) {
+  return moments.slice(0, at + 1).flatMap(({ phase, node }) => (phase === "judge" || phase === "resample" ? [node] : []));
 }
 
 // In whose colour and mark a node stands: what was not judged yet looks like what was never examined.
-function roleAt(round, { moments, at }, node) {
-  if (round.isThought) return node === EXTRA ? "absent" : round.outcomes[node];
-  const stage = stageOf(round, moments, at, node);
+function roleAt(round, stage, node) {
   if (stage !== "judged") return stage === "absent" ? stage : "unreached";
   if (node !== EXTRA) return round.outcomes[node];
   return round.extraKind === "bonus" ? "bonus" : "recovered";
-}
-
-// Why there is no residual to show.
-function residualWords(round, parent) {
-  if (!round.record.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
-  const isExamined = round.record.positions.some((each) => each.parent === parent);
-  return isExamined ? "Whoever recorded this run could not see it." : "Never examined: the walk did not come here.";
-}
-
-function treeWords({ phase, level, node }, round) {
-  const drafted = round.outcomes.length;
-  return {
-    draft: level ? `level ${level} is drafted` : "nothing was drafted",
-    verify: `one target forward judges ${drafted ? `all ${drafted}` : "the root alone"}`,
-    judge: `examining depth ${round.record.nodes.depth[node]}`,
-    resample: round.extraKind === "bonus" ? "a leaf was reached: the target adds a bonus token" : "all failed here: the target draws the recovered token",
-    commit: round.counts,
-  }[phase];
 }

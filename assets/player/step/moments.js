@@ -43,3 +43,11 @@ export function stageOf(round, moments, at, node) {
   if (own >= 0) return own <= at ? "judged" : "verified";
   return phase === "resample" || phase === "commit" ? "judged" : "verified"; // never examined
 }
+
+// The node whose laws are shown: that of the moment, else the one that was judged last, else the first.
+export function standing(moments, at) {
+  const isOf = ({ phase }) => phase === "judge" || phase === "resample";
+  if (isOf(moments[at])) return moments[at].node;
+  const before = moments.slice(0, at).findLast(isOf);
+  return (before ?? moments.find(isOf))?.node ?? null;
+}

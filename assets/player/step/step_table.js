@@ -1,12 +1,13 @@
-// The walk of one round as far as it has come: what was examined, in order, and what decided it.
-// Knows a round and a moment; a row selects its node.
+// The walk of one round as far as it has come: what was drafted or examined, in order, and what
+// decided it. Knows a round and a moment; a row selects its node.
 
 import { EXTRA } from "../cursor.js";
 import { element } from "../dom.js";
 import { probability } from "../probability.js";
 import { tokenLabel } from "../tooltip.js";
-import { drawnProbability, outcomeOf, verdictHead, verdictRow } from "../verdict_row.js";
+import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../verdict_row.js";
 import { stageOf } from "./moments.js";
+import { walkRows } from "./walk_rows.js";
 
 export class StepTable {
   constructor(table, { onSelect }) {
@@ -23,19 +24,39 @@ export class StepTable {
 
   draw(trace, round, moments, at) {
     const [top, body] = [element("thead"), element("tbody")];
-    top.append(verdictHead(trace.isGreedy, round.isPointMass ? "p/1" : "p/q")); // a certain guess has q = 1
-    body.append(...round.stops.map((stop) => row(trace, round, stop, stageOf(round, moments, at, stop))));
+    const isDrafting = moments[at].phase === "draft" || moments[at].phase === "verify";
+    const head = verdictHead(trace.isGreedy, ruleOf(trace, round), isDrafting ? "drafted" : "examined");
+    const { before, stops, after, isEnding } = walkRows(round, moments, at);
+    top.append(head);
+    const say = (words) => wordsRow(words, head.children.length);
+    if (before) body.append(say(`${before} drafted before`));
+    body.append(...stops.map((stop) => row(trace, round, stop, stageOf(round, moments, at, stop))));
+    if (after) body.append(say(`and ${after} more`));
+    if (isEnding) body.append(say("next: the target adds a token of its own"));
     body.querySelector(`[data-node="${moments[at].node}"]`)?.classList.add("is-selected");
     this.table.replaceChildren(top, body);
   }
 }
 
-// Nothing shows before it is known: a token when it is drafted, p when the target has seen it, u when
-// it is compared.
+function ruleOf(trace, round) {
+  if (round.isTypical) return "p enough?";
+  if (trace.isGreedy) return GREEDY_RULE;
+  return round.isPointMass ? "p/1" : "p/q"; // a certain guess has q = 1
+}
+
+function wordsRow(words, columns) {
+  const made = element("tr", "is-later");
+  const cell = element("td", "", words);
+  cell.colSpan = columns - 1;
+  made.append(cell, element("td")); // the last column is the verdict's
+  return made;
+}
+
+// Nothing shows before it is known: p when the target has seen the token, u when it is compared.
 function row(trace, round, stop, stage) {
   const isKnown = stage === "judged";
-  const text = stage === "absent" ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
-  const values = stop === EXTRA ? [isKnown ? drawnProbability(round) : "", "", "", ""] : numbers(trace, round, stop, stage);
+  const text = round.tokenId(stop) === null ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
+  const values = stop === EXTRA ? extraNumbers(round, trace.isGreedy) : numbers(trace, round, stop, stage);
   const made = verdictRow(stop, text, values, isKnown ? outcomeOf(round, stop) : "");
   made.classList.toggle("is-later", !isKnown);
   return made;
@@ -43,31 +64,24 @@ function row(trace, round, stop, stage) {
 
 // p, q, what the rule compares with u, and u.
 function numbers(trace, round, stop, stage) {
-  if (stage === "absent") return ["", "", "", ""];
   const { residual, p, q, accept, u, raw_p } = round.verdict(stop);
   const drafted = probability(round.shownQ(stop, trace.isGreedy));
   if (stage === "drafted") return ["", drafted, "", ""];
   const isJudged = stage === "judged";
-  if (round.isTypical) return [probability(p), "–", isJudged ? (accept > 0 ? "enough" : "too low") : "", "–"];
-  if (trace.isGreedy) return [probability(raw_p), drafted, isJudged ? (accept > 0 ? "1" : "0") : "", "–"];
+  const passes = isJudged ? (accept > 0 ? "yes" : "no") : "";
+  if (round.isTypical) return [probability(p), drafted, passes, "–"];
+  if (trace.isGreedy) return [probability(raw_p), drafted, passes, "–"];
   if (!isJudged) return [probability(p), drafted, "", ""];
   const compared = residual ?? p;
   const star = round.followsRejection(stop) ? "*" : "";
   return [`${probability(compared)}${star}`, drafted, ratio(compared / q), u === null ? "unseen" : probability(u)];
 }
 
+// Nothing below 1 reads as 1, for from 1 on any u accepts.
 function ratio(value) {
   if (Number.isNaN(value)) return "–"; // 0 of 0
   if (value >= 100) return "> 99";
-  return value > 0 && value < 0.01 ? probability(value) : value.toFixed(2);
-}
-
-// After a rejected sibling p is what was left of it: said once, for the row under the cursor.
-export function residualNote(round, node) {
-  const isStarred = round.stops.some((stop) => stop !== EXTRA && round.followsRejection(stop));
-  if (!isStarred || round.isTypical) return "";
-  const usual = "* after a sibling’s rejection p is what was left of it, the residual";
-  if (node === null || node === EXTRA || !round.followsRejection(node)) return usual;
-  const { p, residual } = round.verdict(node);
-  return residual === null ? usual : `${usual}: here ${probability(p)} → ${probability(residual)}`;
+  if (value > 0 && value < 0.01) return probability(value);
+  if (value < 1 && value >= 0.995) return value < 0.9999 ? value.toFixed(4) : "< 1";
+  return value.toFixed(2);
 }

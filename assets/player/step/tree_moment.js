@@ -5,10 +5,11 @@
 
 const ROOT = -1;
 
-// `roleOf(node)` is "absent", or the role whose colour and mark the node has at this moment.
-export function treeAt({ data, layout }, roleOf) {
+// `roleOf(node)` is "absent", or the role whose colour and mark the node has at this moment;
+// `hoverOf(node, lines)` are those lines of its card that are known by then.
+export function treeAt({ data, layout }, roleOf, hoverOf) {
   const role = (node) => (node === ROOT ? "root" : roleOf(node));
-  const items = data.map((trace) => (trace.mode === "text" && !trace.meta.nodes ? [] : read(trace)));
+  const items = data.map((trace) => (trace.mode === "text" && !trace.meta.nodes ? [] : read(trace, hoverOf)));
   const traces = data.map((trace, index) => {
     if (trace.mode === "text") return trace.meta.nodes ? write(trace, items[index].filter(({ node }) => role(node) !== "absent")) : trace;
     const alike = data.flatMap((other, at) => (isTwin(other, trace) ? items[at] : []));
@@ -22,8 +23,8 @@ function isTwin(a, b) {
   return a.mode === b.mode && a.line?.width === b.line?.width;
 }
 
-function read(trace) {
-  return trace.mode === "lines" ? edges(trace) : trace.mode === "markers" ? markers(trace) : labels(trace);
+function read(trace, hoverOf) {
+  return trace.mode === "lines" ? edges(trace) : trace.mode === "markers" ? markers(trace, hoverOf) : labels(trace);
 }
 
 function edges({ x, y, meta }) {
@@ -37,8 +38,11 @@ function edges({ x, y, meta }) {
   return items;
 }
 
-function markers({ x, y, customdata, hovertext }) {
-  return customdata.map((node, at) => ({ node, x: [x[at]], y: [y[at]], hovertext: hovertext[at] }));
+const BREAK = "<br>"; // between the lines of a node's card; in a token's text it stands escaped
+
+function markers({ x, y, customdata, hovertext }, hoverOf) {
+  const card = (node, text) => (node === ROOT ? text : hoverOf(node, text.split(BREAK)).join(BREAK));
+  return customdata.map((node, at) => ({ node, x: [x[at]], y: [y[at]], hovertext: card(node, hovertext[at]) }));
 }
 
 function labels({ x, y, text, textposition, meta }) {

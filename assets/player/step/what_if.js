@@ -1,18 +1,18 @@
-// What if the draw had been another: drag u of the token under the cursor; the server walks the round
-// again over what verification already computed, by the one rule in Python. Nothing is decoded.
-// Knows a round's record; a result is marked counterfactual and never enters the run.
+// What if the draw had been another: drag u of the token under the cursor, or type it; the server
+// walks the round again over what verification already computed, by the one rule in Python. Nothing
+// is decoded. Knows a round's record; a result is marked counterfactual and never enters the run.
 
 import { EXTRA } from "../cursor.js";
 import { setText } from "../dom.js";
-import { probability } from "../probability.js";
 import { tokenLabel } from "../tooltip.js";
-import { counterfactual } from "./counterfactual.js";
+import { counterfactual, drawnAnew } from "./counterfactual.js";
+import { DrawField } from "./draw_field.js";
 
 export class WhatIf {
   // `onChange` hears that another draw is thought of.
   constructor(refs, ask, onChange) {
     Object.assign(this, { refs, ask, onChange });
-    refs.whatIfDraw.addEventListener("input", () => this.dragged());
+    this.field = new DrawField(refs, (u) => this.think(u), (words) => this.tell(words));
     refs.whatIfReset.addEventListener("click", () => (this.reset(), this.onChange()));
     refs.whatIfFork.addEventListener("click", () => refs.forkGo.focus());
     this.clear();
@@ -33,14 +33,14 @@ export class WhatIf {
     refs.whatIf.hidden = u === null;
     if (u === null) return this.clear();
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
-    Object.assign(this, { key: `${cursor.round} ${node}`, trace, round, node });
+    Object.assign(this, { key: `${cursor.round} ${node}`, trace, round, node, reply: null });
+    this.rootId = trace.tokens.speculative[round.firstToken - 1]?.id ?? null;
     this.reset();
   }
 
   // The draws that differ from the record's, by node.
   get forced() {
-    if (this.key === null || this.refs.whatIfActions.hidden) return {};
-    return { [this.node]: Number(this.refs.whatIfDraw.value) };
+    return this.thought ? { [this.node]: this.thought.forced.u } : {};
   }
 
   reset() {
@@ -48,35 +48,63 @@ export class WhatIf {
     const { u, accept } = round.verdict(node);
     this.question += 1;
     this.thought = null;
-    refs.whatIfDraw.value = String(u);
-    setText(refs.whatIfValue, probability(u));
-    const text = tokenLabel(trace.text(round.tokenId(node)));
-    const side = u < accept ? `At ${probability(accept)} or above ${text} is rejected.` : `Below ${probability(accept)} ${text} is accepted.`;
-    setText(refs.whatIfText, accept >= 1 ? `Any u accepts ${text}: p ≥ q.` : accept <= 0 ? `No u accepts ${text}: p is 0 here.` : `Drag u. ${side}`);
-    setText(refs.whatIfResult, "");
+    this.field.show(u, accept);
+    setText(refs.whatIfText, thresholdWords(tokenLabel(trace.text(round.tokenId(node))), round.outcomes[node], accept));
+    this.tell("");
     refs.whatIfActions.hidden = true;
   }
 
-  async dragged() {
-    const { refs, round, node, trace } = this;
-    const u = Number(refs.whatIfDraw.value);
-    setText(refs.whatIfValue, probability(u));
-    refs.whatIfActions.hidden = false;
-    this.onChange();
+  // Only on which side of the threshold u lies decides, so the other side is asked for once.
+  async think(u) {
+    const { round, node, refs } = this;
+    const recorded = round.verdict(node);
+    if (u === recorded.u) return this.reset(), this.onChange();
     const question = (this.question += 1);
-    const reply = await this.ask("what_if", { record: round.record, forced: { [node]: u }, ends: trace.endIds });
+    refs.whatIfActions.hidden = false;
+    const isOther = u < recorded.accept !== (round.outcomes[node] === "accepted");
+    this.show(isOther ? this.reply : null, u);
+    if (!isOther) return this.tell(`Nothing changes: the round still adds ${this.texts(round.emitted.map(({ id }) => id))}`);
+    if (this.reply) return this.tell(this.words(this.reply));
+    const reply = await this.ask("what_if", this.asked(u));
     if (question !== this.question) return;
-    this.thought = reply && !reply.error && reply.differs ? counterfactual(round, reply, { [node]: u }) : null;
-    this.onChange();
-    setText(refs.whatIfResult, this.words(reply, trace, round));
+    if (reply && !reply.error) this.reply = reply;
+    this.show(this.reply, u);
+    this.tell(this.words(reply));
   }
 
-  words(reply, trace, round) {
+  asked(u) {
+    const { round, node, trace, rootId } = this;
+    const { nodes, extras } = round.record;
+    const ids = [...nodes.id, ...extras, rootId].filter((id) => id !== null);
+    const texts = Object.fromEntries(ids.map((id) => [id, trace.text(id)]));
+    return { record: round.record, forced: { [node]: u }, ends: trace.endIds, texts, root: rootId };
+  }
+
+  show(reply, u) {
+    const { round, node } = this;
+    this.thought = reply?.differs ? counterfactual(round, reply, node, u) : drawnAnew(round, node, u);
+    this.onChange();
+  }
+
+  tell(words) {
+    setText(this.refs.whatIfResult, words);
+  }
+
+  texts(ids) {
+    return ids.map((id) => (id === null ? "…" : tokenLabel(this.trace.text(id)))).join(" ");
+  }
+
+  words(reply) {
     if (!reply) return "The server cannot be reached.";
     if (reply.error) return reply.error;
-    const texts = (ids) => ids.map((id) => (id === null ? "…" : tokenLabel(trace.text(id)))).join(" ");
-    const was = texts(round.emitted.map((each) => each.id));
+    const was = this.texts(this.round.emitted.map(({ id }) => id));
     if (!reply.differs) return `Nothing changes: the round still adds ${was}`;
-    return `Counterfactual: the round would add ${texts(reply.emitted)} instead of ${was}`;
+    return `Counterfactual: the round would add ${this.texts(reply.emitted)} instead of ${was}`;
   }
+}
+
+function thresholdWords(text, outcome, accept) {
+  if (accept >= 1) return `Any u accepts ${text}: p ≥ q.`;
+  if (accept <= 0) return `No u accepts ${text}: p is 0 here.`;
+  return outcome === "accepted" ? `Drag u: at ${accept} or above ${text} is rejected.` : `Drag u: below ${accept} ${text} is accepted.`;
 }

@@ -1,0 +1,61 @@
+// What the headings and hints of a moment say: of the tree, of the laws, of the residual.
+// Knows a round and a moment; no element.
+
+import { EXTRA } from "../cursor.js";
+import { verdictSentence } from "../inspector.js";
+
+export const NO_MASK_YET = "The target’s forward has not run yet: its mask comes with verify.";
+
+export function treeWords(round, { phase, level, node }) {
+  const drafted = round.outcomes.length;
+  return {
+    draft: level ? `level ${level} is drafted` : "nothing was drafted",
+    verify: `one target forward judges ${drafted > 1 ? `all ${drafted}` : drafted ? "the guess" : "the root alone"}`,
+    judge: `examining depth ${round.record.nodes.depth[node]}`,
+    resample: resampleWords(round),
+    commit: round.counts,
+  }[phase];
+}
+
+function resampleWords(round) {
+  if (round.extraKind !== "bonus") return "all failed here: the target draws the recovered token";
+  return round.outcomes.length ? "a leaf was reached: the target adds a bonus token" : "no guess to judge: the target adds its own token";
+}
+
+// What stands behind the name of a stop.
+export function stopWords(trace, round, node, stage) {
+  if (stage !== "judged") return "drafted, not judged yet";
+  const sentence = verdictSentence(round, node, trace.isGreedy);
+  return round.forced ? `counterfactual: ${sentence}` : sentence;
+}
+
+// What the bars of q are, while p is not known.
+export function draftedWords(figure) {
+  return `${figure?.layout.meta.drafted ?? "Nothing was drafted"}; p comes with the target’s forward`;
+}
+
+// Why there is no residual to show.
+export function noResidualWords(trace, round, parent, stage) {
+  if (stage !== "judged") return "It is known once the drafts at this place are judged.";
+  if (!round.record.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
+  if (trace.isGreedy) return "At temperature 0 p lies on the target’s favourite alone: where no guess is that token, it takes the place.";
+  const isExamined = round.record.positions.some((each) => each.parent === parent);
+  return isExamined ? "Whoever recorded this run could not see it." : "Never examined: the walk did not come here.";
+}
+
+// What becomes of the residual that shows: most are never drawn from.
+export function residualWords(round, parent, judged) {
+  const { parent: parents } = round.record.nodes;
+  const siblings = round.indices.filter((each) => parents[each] === parent);
+  const left = siblings.filter((each) => !judged.includes(each)).length;
+  if (siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted")) return "Not needed: a draft passed here.";
+  if (left) return `Not drawn from yet: ${left === 1 ? "one sibling is" : `${left} siblings are`} still to be tried.`;
+  return judged.includes(EXTRA) ? "The recovered token was drawn from it." : "The recovered token will be drawn from it.";
+}
+
+// What of a node's card (specviz/figures/hover.py) is known at a stage: its text, p, q, and the rest.
+export function knownLines([text, p, q, ...verdict], stage) {
+  if (stage === "judged") return [text, p, q, ...verdict];
+  if (stage === "verified") return [text, p.split(" → ")[0], q, "not judged yet"];
+  return [text, q, "drafted, not judged yet"];
+}

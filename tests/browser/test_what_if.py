@@ -1,0 +1,143 @@
+"""A draw that is thought of: every number can be, and every view tells of it, not of the record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from step_driver import CURSOR, StepDriver
+
+from specviz.golden import golden_trace
+from specviz.records import Outcome, Round
+
+NAME = "draft-model.code"
+TRACE = golden_trace(NAME)
+THOUGHT = "specviz.debugger.page.server.thought"
+FORCED = "specviz.debugger.page.server.whatIf.forced"
+PIN = """document.querySelector('[data-ref=stepBars]').data.find((t) => t.meta.role === 'ink').x"""
+MARKED = """(role) => document.querySelector('[data-ref=stepTree]').data
+    .filter((t) => t.mode === 'markers' && t.meta.role === role).flatMap((t) => t.customdata)"""
+EXTRA = -2
+
+
+def examined(outcome: Outcome, low: float = 0.05, high: float = 0.95) -> tuple[Round, int]:
+    """A node whose threshold lies between, and which is the first that is examined."""
+    for each in TRACE.rounds:
+        verdict = each.verdicts[0]
+        if verdict.outcome is outcome and low < verdict.acceptance_prob < high:
+            return each, 0
+    raise AssertionError(outcome)
+
+
+@pytest.fixture
+def thinking(opened: StepDriver) -> StepDriver:
+    return opened.afresh(NAME)
+
+
+def stand(step: StepDriver, each: Round, node: int) -> StepDriver:
+    step.driver.evaluate(f"{CURSOR}.toNode({each.index}, {node})")
+    step.settle()
+    return step
+
+
+def think(step: StepDriver, draw: str) -> None:
+    step.page.get_by_label("The uniform draw u, exactly").fill(draw)
+    step.page.wait_for_selector("[data-ref=whatIfResult]:not(:empty)")
+    step.settle()
+
+
+def selected(step: StepDriver) -> str:
+    return step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
+
+
+def test_the_recorded_draw_is_not_rounded_and_is_no_thought(thinking: StepDriver) -> None:
+    each, node = examined(Outcome.REJECTED)
+    stand(thinking, each, node)
+    drawn = each.verdicts[node].uniform_draw
+    assert float(thinking.driver.ref("whatIfDraw").input_value()) == drawn
+    field = thinking.page.get_by_label("The uniform draw u, exactly")
+    assert float(field.input_value()) == drawn
+    assert thinking.driver.evaluate(f"{THOUGHT} === null") and not thinking.driver.evaluate(FORCED)
+
+
+@pytest.mark.parametrize("draw", ["0", "0.0000012", "0.9996", "0.99999999"])
+def test_every_draw_below_one_can_be_thought_of(thinking: StepDriver, draw: str) -> None:
+    each, node = examined(Outcome.REJECTED)
+    think(stand(thinking, each, node), draw)
+    assert thinking.driver.evaluate(FORCED) == {str(node): float(draw)}
+    assert thinking.driver.evaluate(PIN) == [float(draw)] * 2
+    is_accepted = float(draw) < each.verdicts[node].acceptance_prob
+    assert ("accepted" in selected(thinking)) == is_accepted
+    assert "counterfactual" in thinking.driver.text("stepBarsTitle")
+
+
+@pytest.mark.parametrize("draw", ["1", "-0.1", "x", ""])
+def test_what_is_no_draw_is_refused_where_it_was_typed(thinking: StepDriver, draw: str) -> None:
+    stand(thinking, *examined(Outcome.REJECTED))
+    think(thinking, "0.5")
+    think(thinking, draw)
+    field = thinking.page.get_by_label("The uniform draw u, exactly")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert "from 0 to below 1" in thinking.driver.text("whatIfResult")
+    thinking.click("whatIfReset")
+    assert field.get_attribute("aria-invalid") == "false"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
+def test_a_button_leads_just_past_the_threshold_and_back(
+    thinking: StepDriver, outcome: Outcome
+) -> None:
+    each, node = examined(outcome)
+    stand(thinking, each, node)
+    for turn in range(2):
+        thinking.page.get_by_role("button", name="the threshold").click()
+        thinking.page.wait_for_selector("[data-ref=whatIfResult]:not(:empty)")
+        thinking.settle()
+        draw = thinking.driver.evaluate(FORCED)[str(node)]
+        assert draw == pytest.approx(each.verdicts[node].acceptance_prob, rel=1e-5)
+        flipped = (outcome is Outcome.REJECTED) == (turn == 0)
+        assert ("accepted" in selected(thinking)) == flipped
+
+
+def card(step: StepDriver) -> Any:
+    script = """(() => { const trace = document.querySelector('[data-ref=stepTree]').data
+        .find((t) => t.mode === 'markers' && t.customdata.includes(-2));
+        return trace.hovertext[trace.customdata.indexOf(-2)] })()"""
+    return step.driver.evaluate(script)
+
+
+def test_a_rejection_that_is_thought_of_brings_the_recovered_token_into_tree_and_table(
+    thinking: StepDriver,
+) -> None:
+    each, node = examined(Outcome.ACCEPTED)
+    think(stand(thinking, each, node), "0.999999")
+    assert thinking.page.evaluate(MARKED, "recovered") == [EXTRA]
+    last = thinking.driver.ref("stepTable").locator("tbody tr").last.inner_text()
+    thought = thinking.driver.evaluate(f"{THOUGHT}.extra")
+    assert "recovered" in last and "—" not in last
+    if thought["prob"] is None:
+        assert "unknown" in thinking.driver.text("stepResidualNote") and "unknown" in card(thinking)
+    else:
+        assert f"{thought['prob']:.3f}" in last
+    assert "rejected" in thinking.driver.text("stepBarsTitle")
+
+
+def test_behind_a_node_that_was_not_examined_the_probability_is_said_to_be_unknown(
+    thinking: StepDriver,
+) -> None:
+    think(stand(thinking, *examined(Outcome.REJECTED)), "0")
+    assert "?" in thinking.driver.ref("stepTable").locator("tbody tr").last.inner_text()
+    assert "unknown" in thinking.driver.text("stepResidualNote")
+    assert "probability unknown" in card(thinking)
+
+
+def test_a_draw_that_changes_no_verdict_still_shows(thinking: StepDriver) -> None:
+    each, node = examined(Outcome.REJECTED)
+    think(stand(thinking, each, node), "0.9996")
+    assert thinking.driver.text("whatIfResult").startswith("Nothing changes")
+    assert thinking.driver.evaluate(PIN) == [0.9996] * 2
+    assert "counterfactual" not in thinking.driver.text("stepTreeTitle")
+    thinking.click("whatIfReset")
+    drawn = each.verdicts[node].uniform_draw
+    assert thinking.driver.evaluate(PIN) == [drawn] * 2
+    assert "counterfactual" not in thinking.driver.text("stepBarsTitle")
