@@ -109,7 +109,7 @@ export function verdictSentence(round, node, isGreedy = false) {
   if (node === EXTRA) {
     return {
       recovered: isGreedy ? "recovered: the target’s favourite takes the place" : recovery(round),
-      bonus: "bonus: every draft passed, the target adds one",
+      bonus: `bonus: ${round.outcomes.length ? "every draft passed" : "nothing was drafted"}, the target adds one`,
       first: "first: drawn from the target after the prompt",
     }[round.extraKind];
   }

@@ -121,15 +121,14 @@ export class MomentView {
   // What is not known yet keeps its room, so that nothing jumps when it comes.
   drawMask(round, isRun) {
     this.noMask.hidden = isRun;
-    veil(this.refs.stepMask, !isRun);
+    veil(this.refs.stepMask, !isRun && round.maskFigure);
     if (isRun) this.mask.draw(round.maskFigure);
-    else this.refs.stepMask.style.minHeight = `${round.maskFigure.layout.height}px`;
   }
 
   drawBars(round, figure, stage) {
     const { refs } = this;
     const shown = figure && barsAt(round.forced ? withDraw(figure, round.forced.u) : figure, stage);
-    veil(refs.stepBars, !shown);
+    veil(refs.stepBars, !shown && (round.templates.bars ?? {}));
     if (shown) this.bars.draw(barsAlone(shown));
     setText(refs.stepBarsNote, stage === "drafted" ? draftedWords(figure) : heading(figure));
     setText(refs.stepBarsRemark, stage === "judged" ? remark(figure) : "");
@@ -137,7 +136,7 @@ export class MomentView {
 
   drawResidual(trace, round, parent, { stage, judged }) {
     const figure = stage === "judged" && !trace.isGreedy ? round.residualFigure(parent) : null;
-    veil(this.refs.stepResidual, !figure);
+    veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
     if (figure) this.residual.draw(figure);
     const words = figure ? residualWords(round, parent, judged) : noResidualWords(trace, round, parent, stage);
     this.refs.stepNoResidual.hidden = false;
@@ -145,8 +144,10 @@ export class MomentView {
   }
 }
 
-function veil(box, isVeiled) {
-  box.style.visibility = isVeiled ? "hidden" : "";
+// `figure` is one like that which is to come, false where it shows.
+function veil(box, figure) {
+  box.style.visibility = figure ? "hidden" : "";
+  if (figure?.layout) box.style.minHeight = `${figure.layout.height}px`;
 }
 
 // The draw that is thought of, as part of a key.

@@ -10,7 +10,7 @@ export function treeWords(round, { phase, level, node }) {
   const drafted = round.outcomes.length;
   return {
     draft: level ? `level ${level} is drafted` : "nothing was drafted",
-    verify: `one target forward judges ${drafted > 1 ? `all ${drafted}` : drafted ? "the guess" : "the root alone"}`,
+    verify: drafted ? `one target forward judges ${drafted > 1 ? `all ${drafted}` : "the guess"}` : "one target forward over the root alone",
     judge: `examining depth ${round.record.nodes.depth[node]}`,
     resample: resampleWords(round),
     commit: round.counts,
@@ -36,6 +36,7 @@ export function draftedWords(figure) {
 
 // Why there is no residual to show.
 export function noResidualWords(trace, round, parent, stage) {
+  if (!round.outcomes.length) return "Nothing was drafted, so nothing is taken away from p.";
   if (stage !== "judged") return "It is known once the drafts at this place are judged.";
   if (!round.record.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
   if (trace.isGreedy) return "At temperature 0 p lies on the target’s favourite alone: where no guess is that token, it takes the place.";
