@@ -52,11 +52,11 @@ export class StopList {
 
   clear() {
     for (const row of this.rows) row.matches = null;
-    this.listed = null;
+    this.listed = this.end = null;
   }
 
   changed() {
-    this.listed = null;
+    this.listed = this.end = null;
     this.onChange();
   }
 
@@ -90,7 +90,21 @@ export class StopList {
     const spot = (match) => match.round * 1000 + this.place(match);
     const matches = this.all;
     const next = by > 0 ? matches.find((each) => spot(each) > here) : matches.findLast((each) => spot(each) < here);
-    if (next) cursor.toNode(next.round, next.node);
+    if (next) return cursor.toNode(next.round, next.node);
+    this.end = matches.length ? { by, moment: this.moment } : null;
+    this.onChange();
+  }
+
+  // Where one asked for a match beyond the last or before the first, until the cursor moves.
+  endWords(isMatch) {
+    if (this.end?.moment !== this.moment) return "";
+    const isLast = this.end.by > 0;
+    if (isMatch) return isLast ? " · last match" : " · first match";
+    return isLast ? " · none after this moment" : " · none before this moment";
+  }
+
+  get moment() {
+    return `${this.cursor.round} ${this.cursor.at}`;
   }
 
   // Among the round's stops: before the first of them while it is still being drafted.
@@ -113,7 +127,8 @@ export class StopList {
     const { round, node } = this.cursor;
     const at = matches.findIndex((each) => each.round === round && each.node === node);
     for (const name of ["nextMatch", "previousMatch"]) this.refs[name].disabled = matches.length === 0;
-    setText(this.refs.matchWord, words(matches.length, at, this.rows.some((row) => row.box.checked)));
+    const isOn = this.rows.some((row) => row.box.checked);
+    setText(this.refs.matchWord, words(matches.length, at, isOn) + this.endWords(at >= 0));
     this.list(trace, matches, at);
   }
 
