@@ -45,11 +45,7 @@ _GENERAL_TERMS = (
         "text goes on. A single guess is a tree of width one, a chain.",
     ),
     Term("node", "node", "One proposed token in the draft tree."),
-    Term(
-        "root",
-        "root",
-        "The last token that is already certain. The draft tree grows from it.",
-    ),
+    Term("root", "root", "The last token that is already certain. The draft tree grows from it."),
     Term(
         "level",
         "level",
@@ -141,6 +137,12 @@ _GENERAL_TERMS = (
         "one token.",
     ),
     Term(
+        "residual_prob",
+        "r",
+        "How probable the recovered token was in the residual distribution that it was drawn from.",
+        "max(0, p - q) / sum of max(0, p - q)",
+    ),
+    Term(
         "bonus_token",
         "bonus token",
         "The extra token after full acceptance: the target's forward has already computed what "
@@ -213,9 +215,7 @@ _GENERAL_TERMS = (
         "How long until the first new token: the time to read the prompt.",
     ),
     Term(
-        "prefill",
-        "prefill",
-        "Reading the whole prompt in one forward, before the first new token.",
+        "prefill", "prefill", "Reading the whole prompt in one forward, before the first new token."
     ),
     Term(
         "rollback",
@@ -241,16 +241,18 @@ _GENERAL_TERMS = (
         "top-p",
         "Draw only among the most probable tokens that together reach probability p; 1 is off.",
     ),
-    Term(
-        "greedy",
-        "greedy decoding",
-        "Always taking the most probable token: temperature 0.",
-    ),
+    Term("greedy", "greedy decoding", "Always taking the most probable token: temperature 0."),
     Term(
         "entropy",
         "entropy",
         "How undecided the target is about the next token, in nats: 0 if it is sure.",
         "- sum of p · ln p",
+    ),
+    Term(
+        "kl_divergence",
+        "KL divergence",
+        "How much is lost by taking the draft's law for the target's, in nats: 0 if equal.",
+        "sum of p · ln(p / q)",
     ),
     Term(
         "margin",

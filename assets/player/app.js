@@ -10,10 +10,13 @@ import { LinkButton } from "./link_button.js";
 import { writeProof } from "./proof.js";
 import { Pages } from "./pages.js";
 import { RacePage } from "./race_page.js";
+import { deviceWords, ENDINGS, HELD, modelWords, RACING, waitingWords } from "./race_words.js";
 import { RacedSetting } from "./raced_setting.js";
 import { Debugger } from "./step/debugger.js";
 import { ProfileCard } from "./step/profile_card.js";
+import { RACE } from "./step/run_menu.js";
 import { stepActions } from "./step/step_actions.js";
+import { Terms } from "./terms.js";
 import { Theme } from "./theme.js";
 import { Transport } from "./transport.js";
 
@@ -35,15 +38,16 @@ export class App {
       form: () => this.form.order,
       raceTransport: () => this.transport,
     });
-    new ProfileCard(refs, setup.tasks, gradio, {
+    this.profile = new ProfileCard(refs, setup, gradio, {
       form: () => this.form.order,
       onExample: (...example) => this.debugger.openExample(...example),
     });
+    new Terms(root, setup.glossary);
     new LinkButton(refs.copyLink, refs.copyWord, () => (this.pages.current === "step" ? this.debugger.place : this.address));
     this.transport = new Transport(gradio, {
-      accepted: () => this.accepted(),
+      accepted: () => this.showResults(),
       message: (message) => this.take(message),
-      queued: (ahead) => this.queued(ahead),
+      queued: (ahead) => this.tell(waitingWords(ahead)),
       failed: (text) => this.failed(text),
     });
     setText(refs.device, setup.device);
@@ -55,7 +59,7 @@ export class App {
       race: { section: refs.racePage, onShow: () => this.page.frame.ask() },
       step: {
         section: refs.step,
-        onShow: (isShown) => this.debugger.onShow(isShown),
+        onShow: (isShown) => (this.profile.tellSetting(), this.debugger.onShow(isShown)),
         onReturn: () => this.debugger.returned(),
       },
     });
@@ -68,6 +72,9 @@ export class App {
     refs.form.addEventListener("submit", (event) => (event.preventDefault(), this.race()));
     refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
+    refs.halt.addEventListener("click", () => this.halt());
+    refs.live.addEventListener("held", ({ detail }) => this.tellHeld(detail));
+    refs.toHeld.addEventListener("click", () => this.showHeld());
     // The Enter that started the race, held down, must not stop it.
     refs.stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
     refs.theme.addEventListener("click", () => this.theme.toggle());
@@ -84,7 +91,7 @@ export class App {
       follow: still(() => cursor.setFollowing(true)),
       play: () => playback.toggle(),
       race: () => this.race(),
-      halt: () => this.stop(),
+      halt: () => this.halt(),
       list: () => refs.keys.showModal(),
     };
     const shared = { list: actions.list, halt: actions.halt };
@@ -108,10 +115,6 @@ export class App {
     await this.transport.start("join", { form: this.ordered[0], held: isHeld });
   }
 
-  accepted() {
-    this.showResults();
-  }
-
   // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
   begun(trace) {
     this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
@@ -133,6 +136,22 @@ export class App {
     await this.transport.stop();
   }
 
+  // What the debugger shows: a fork, or the race of this page.
+  halt() {
+    if (this.pages.current === "step" && this.debugger.page.isForking) return this.debugger.transport.stop();
+    return this.stop();
+  }
+
+  tellHeld(isHeld) {
+    this.refs.toHeld.hidden = !isHeld;
+    this.tell(isHeld ? HELD : RACING);
+  }
+
+  showHeld() {
+    this.pages.show("step");
+    if (this.debugger.source !== RACE) this.debugger.choose(RACE);
+  }
+
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
@@ -149,18 +168,11 @@ export class App {
     this.debugger.raceEnded();
   }
 
-  tellHeader({ target, draft, device, dtype }) {
+  tellHeader(header) {
     this.root.classList.remove("is-waiting");
-    this.tell("racing …");
-    const sizes = [`target ${millions(target.parameters)}`];
-    if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
-    setText(this.refs.pairNote, `${sizes.join(", ")} parameters`);
-    setText(this.refs.device, `${device.replace(/^[a-z]+/, (kind) => kind.toUpperCase())} · ${dtype}`);
-  }
-
-  queued(ahead) {
-    const races = ahead === 1 ? "1 race is ahead" : `${ahead} races are ahead`;
-    this.tell(ahead ? `waiting: ${races} of yours` : "starting …");
+    this.tell(RACING);
+    setText(this.refs.pairNote, modelWords(header));
+    setText(this.refs.device, deviceWords(header));
   }
 
   // What goes on before there are numbers, beside the button and where the numbers will stand.
@@ -184,6 +196,7 @@ export class App {
     if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
     last.disabled = true;
     this.isBusy = isBusy;
+    if (!isBusy) this.refs.toHeld.hidden = true;
     this.drawRefusal();
     this.root.classList.toggle("is-busy", isBusy);
     this.root.classList.toggle("is-waiting", isBusy);
@@ -222,26 +235,13 @@ export class App {
     if (!link) return;
     event.preventDefault();
     const goal = this.root.querySelector(link.getAttribute("href"));
-    goal.scrollIntoView({ behavior: this.isStill ? "auto" : "smooth" });
+    const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    goal.scrollIntoView({ behavior: isStill ? "auto" : "smooth" });
     goal.focus({ preventScroll: true });
-  }
-
-  get isStill() {
-    return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
   toggleLarge() {
     this.theme.toggleLarge();
     this.refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
   }
-}
-
-const ENDINGS = {
-  length: "finished",
-  "end-of-sequence": "finished: the text came to its end",
-  stopped: "stopped",
-};
-
-function millions(count) {
-  return count >= 1e9 ? `${(count / 1e9).toFixed(1)} B` : `${(count / 1e6).toFixed(1)} M`;
 }

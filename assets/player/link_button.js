@@ -8,19 +8,24 @@ const BACK_MILLISECONDS = 3500;
 export class LinkButton {
   // `address()`: that of the page which is shown.
   constructor(button, word, address) {
-    Object.assign(this, { word, ask: address });
+    Object.assign(this, { button, word, ask: address });
     button.addEventListener("click", () => this.copy());
   }
 
   async copy() {
-    const { word } = this;
     const address = this.ask();
     address.write();
     const isCopied = await copied(address.link);
     const { linkLimit } = address;
     const said = isCopied ? "Copied" : "Copy the address bar";
-    setText(word, linkLimit ? `${said}, ${linkLimit}` : said);
-    window.setTimeout(() => setText(word, "Copy link"), BACK_MILLISECONDS);
+    this.tell(linkLimit ? `${said}, ${linkLimit}` : said, true);
+    window.setTimeout(() => this.tell("Copy link", false), BACK_MILLISECONDS);
+  }
+
+  // `isAnswer`: what came of it is read on a narrow screen too, which has room for the icon alone.
+  tell(text, isAnswer) {
+    setText(this.word, text);
+    this.button.classList.toggle("is-telling", isAnswer);
   }
 }
 

@@ -10,10 +10,11 @@ import { stepActions } from "./step/step_actions.js";
 import { StepAddress } from "./step/step_address.js";
 import { StepPage } from "./step/step_page.js";
 import { download, nameOf, traceBlob } from "./step/trace_file.js";
+import { Terms } from "./terms.js";
 import { Theme } from "./theme.js";
 import { Trace } from "./trace.js";
 
-const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "whatIf", "fork", "live"];
+const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "whatIf", "fork", "profile", "live"];
 
 export async function mount(document) {
   const root = document.querySelector("[data-specviz]");
@@ -35,12 +36,13 @@ class Report {
     this.address = new StepAddress("hash");
     this.page = new StepPage(refs, this.theme, { onMove: () => this.write(), setup });
     this.actions = { ...stepActions(this.page), list: () => refs.keys.showModal() };
-    this.wire();
+    this.wire(setup);
     this.open();
   }
 
-  wire() {
+  wire(setup) {
     const { refs, theme } = this;
+    new Terms(this.root, setup.glossary);
     new LinkButton(refs.copyLink, refs.copyWord, () => this);
     new Keyboard(() => this.actions, () => this.root.isConnected);
     refs.keyList.append(...keyRows({ isAlone: true }));

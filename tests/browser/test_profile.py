@@ -9,6 +9,14 @@ from race_driver import RaceDriver
 from step_driver import CURSOR, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
+SETTING = "Bundled pair · Draft model, chain · K 3 · temperature 0.8 · 24 tokens a prompt"
+# what runs past the card, however narrow the page
+CUT = """(() => {
+    const card = document.querySelector(".profile"), { right } = card.getBoundingClientRect();
+    return [...card.querySelectorAll("*")]
+        .filter((each) => each.closest("thead")?.offsetWidth !== 1) // for screen readers alone
+        .filter((each) => each.getBoundingClientRect().right > right).map((each) => each.outerHTML);
+})()"""
 
 
 def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
@@ -16,6 +24,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
 ) -> None:
     driver = open_page(app_url, "?view=step&trace=draft-model.code&temperature=0.8&tokens=24&k=3")
     step = StepDriver(driver)
+    assert driver.text("profileSetting") == f"Setting of the race page: {SETTING}"
     driver.fill("profileCount", "0")
     driver.ref("profileGo").click()
     driver.page.wait_for_selector("[data-ref=profileError]:visible")
@@ -26,6 +35,12 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     driver.page.wait_for_selector("[data-ref=profileGo]:visible", timeout=90_000)
     driver.page.wait_for_selector("[data-ref=profileResult]:visible")
     assert driver.text("profileState").startswith("3 prompts")
+    assert driver.text("profileRan") == f"Decoded with: {SETTING}"
+    for width in (390, 1280):
+        driver.page.set_viewport_size({"width": width, "height": 900})
+        for _ in range(2):
+            assert driver.evaluate(CUT) == []
+            driver.ref("large").click()
     driver.page.get_by_role("tab", name="depth in the draft").click()
     driver.settle(0.5)  # a tab's colours change by and by
     assert findings(driver.page) == []

@@ -21,7 +21,13 @@ from specviz.ui.report import report_html
 NAME = "draft-tree.story"
 TRACE = golden_trace(NAME)
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
-OF_A_SERVER = ("stepTrace", "stepOpen", "stepFile", "whatIf", "fork", "hold", "advance")
+OF_A_SERVER = ("stepTrace", "stepOpen", "stepFile", "whatIf", "fork", "hold", "advance", "halt")
+OF_A_SERVER += ("profile", "profileGo", "profileTable")
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+EMPTY_BUTTONS = """[...document.querySelectorAll("button")]
+    .filter((each) => each.offsetWidth && !each.innerText.trim())
+    .filter((each) => ![...each.querySelectorAll("svg")].some((icon) => icon.clientWidth))
+    .map((each) => each.outerHTML)"""
 
 
 class ReportDriver(StepDriver):
@@ -92,6 +98,19 @@ def test_what_needs_a_server_is_absent_from_a_report(open_report: OpenReport) ->
     report.press("?")
     keys = report.driver.text("keyList")
     assert "previous match" in keys and "race" not in keys
+
+
+@pytest.mark.parametrize("width", [390, 768])
+def test_a_report_fits_a_narrow_screen_in_both_sizes_of_type(
+    open_report: OpenReport, width: int
+) -> None:
+    report = open_report(TRACE)
+    report.page.set_viewport_size({"width": width, "height": 844})
+    report.press("n")
+    for _ in range(2):
+        assert report.driver.evaluate(OVERFLOW) <= 0
+        assert report.driver.evaluate(EMPTY_BUTTONS) == []
+        report.click("large")
 
 
 def test_a_report_writes_and_reads_addresses_of_moments(open_report: OpenReport) -> None:

@@ -30,7 +30,7 @@ def test_the_race_of_the_page_is_followed_live_and_stays(
 
 
 def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_url: str) -> None:
-    driver = open_page(random_url, "?view=step&round=3&pos=2")
+    driver = open_page(random_url, "?view=step&trace=live&round=3&pos=2")
     driver.page.wait_for_selector("[data-ref=stepError]:visible")
     assert driver.text("stepError").startswith("The run of this link was still going on")
     StepDriver(driver)
@@ -49,3 +49,29 @@ def test_a_race_stopped_before_it_began_leaves_no_complaint(
     first.page.keyboard.press("Escape")
     first.wait_for_end()
     assert second.evaluate("specviz.page.trace.header") is None
+
+
+def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_nothing_moved(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?tokens=200")
+    driver.ref("raceHeld").click()
+    driver.page.wait_for_selector("[data-ref=advance]:visible")
+    for rounds in (1, 2):
+        driver.ref("advance").click()
+        driver.until(f"specviz.page.trace.rounds.length >= {rounds}")
+    driver.page.locator("[data-page=race]").click()
+    assert driver.text("runState").startswith("held")
+    driver.ref("toHeld").click()
+    tops = """[...document.querySelectorAll(".debugger .card")]
+        .map((card) => Math.round(card.getBoundingClientRect().top))"""
+    StepDriver(driver)
+    before = driver.evaluate(tops)
+    driver.ref("halt").click()
+    driver.wait_for_end()
+    driver.page.wait_for_selector("[data-ref=live]", state="hidden")
+    assert driver.evaluate("specviz.page.trace.ending") == "stopped"
+    assert driver.rounds < 10
+    assert driver.evaluate(tops) == before
+    driver.page.locator("[data-page=race]").click()
+    assert driver.text("runState") == "stopped" and not driver.ref("toHeld").is_visible()

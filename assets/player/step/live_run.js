@@ -1,5 +1,6 @@
 // A run that goes on: follow it, hold it, let it through by one round. While it is held the decoder
-// really waits. Knows the buttons and asks the server; what a run is does not concern it.
+// really waits. Knows the buttons and asks the server. A race and a fork may both be under way: it
+// remembers of each whether it is held, and tells whoever listens to "held" of the race.
 
 import { setText } from "../dom.js";
 
@@ -7,25 +8,36 @@ export class LiveRun {
   // `ask(what)` tells the server "pause", "advance" or "resume" of the run at hand.
   constructor(refs, ask) {
     Object.assign(this, { refs, ask });
-    this.isHeld = false;
+    this.held = { race: false, fork: false };
+    this.name = "race"; // of the run at hand
     refs.hold.addEventListener("click", () => this.toggle());
     refs.advance.addEventListener("click", () => this.isHeld && this.ask("advance"));
   }
 
+  get isHeld() {
+    return this.held[this.name];
+  }
+
   // A race began, perhaps held.
   begin(isHeld) {
-    this.isHeld = isHeld;
+    this.keep("race", isHeld);
+  }
+
+  keep(name, isHeld) {
+    this.held[name] = isHeld;
+    if (name === "race") this.refs.live.dispatchEvent(new CustomEvent("held", { detail: isHeld }));
   }
 
   toggle() {
-    this.isHeld = !this.isHeld;
+    this.keep(this.name, !this.isHeld);
     this.ask(this.isHeld ? "pause" : "resume");
     this.show();
   }
 
   // `isLive`: the run that is shown goes on, and is this page's to hold.
-  draw(isLive) {
-    if (!isLive) this.isHeld = false;
+  draw(isLive, isForking) {
+    this.name = isForking ? "fork" : "race";
+    if (!isForking) this.held.fork = false;
     this.refs.live.hidden = !isLive;
     this.show();
   }

@@ -10,8 +10,8 @@ const OWN_FILE = "file"; // the menu's value for prompts of one's own
 
 export class ProfileCard {
   // `form()` is the race page's setting; `onExample(data, title, round, node)` opens a run there.
-  constructor(refs, tasks, gradio, { form, onExample }) {
-    Object.assign(this, { refs, form, onExample });
+  constructor(refs, { tasks, pairs, methods }, gradio, { form, onExample }) {
+    Object.assign(this, { refs, pairs, methods, form, onExample });
     this.refusal = new Refusal(refs.profileError, { count: refs.profileCount });
     const held = tasks.map(({ name, title }) => option(name, `${title}: held-out prompts`));
     refs.profileTask.append(...held, option(OWN_FILE, "a file of your own …"));
@@ -27,6 +27,18 @@ export class ProfileCard {
     refs.profileFile.addEventListener("change", () => this.goWithFile());
     refs.profileTable.addEventListener("click", (event) => this.open(event));
     refs.profileDimensions.addEventListener("click", (event) => this.turn(event));
+  }
+
+  // With what it would decode now.
+  tellSetting() {
+    const order = this.form();
+    const pair = order.target ? `${order.target} and ${order.draft || "no draft"}` : titleOf(this.pairs, order.pair);
+    setText(this.refs.profileSetting, `Setting of the race page: ${this.words({ ...order, pair })}`);
+  }
+
+  words({ pair, method, draft_length: length, temperature, max_new_tokens: tokens }) {
+    const parts = [pair, titleOf(this.methods, method), `K ${length}`, `temperature ${temperature}`, `${tokens} tokens a prompt`];
+    return parts.join(" · ");
   }
 
   go() {
@@ -63,10 +75,11 @@ export class ProfileCard {
     if (message.kind === "end") this.setBusy(false);
   }
 
-  show({ profile, titles }) {
+  show({ profile, titles, setting }) {
     const { refs } = this;
     this.profile = profile;
-    const { prompts, rounds, acceptance_rate: rate, block_efficiency: tau, milliseconds_lost: lost, seconds } = profile;
+    const { prompts, rounds, acceptance_rate: rate, block_efficiency: tau } = profile;
+    const spent = (lost, seconds) => `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`;
     this.tell(rounds ? `${prompts} prompts, ${rounds} rounds` : "Nothing was decoded before the stop.");
     refs.profileResult.hidden = !rounds;
     if (!rounds) return;
@@ -74,8 +87,10 @@ export class ProfileCard {
       ["acceptance rate α", rate === null ? "–" : rate.toFixed(2)],
       ["tokens per target forward τ", tau === null ? "–" : tau.toFixed(2)],
       ["rejections", String(profile.rejections)],
-      ["time lost to them", `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`],
+      ["time lost to them", spent(profile.milliseconds_lost, profile.typical_seconds)],
     ];
+    setText(refs.profileRan, `Decoded with: ${this.words(setting)}`);
+    setText(refs.profileMeasured, `By the rounds’ own times it is ${spent(profile.milliseconds_lost_as_measured, profile.seconds)}.`);
     refs.profileNumbers.replaceChildren(...facts.map(([term, value]) => fact(term, value)));
     refs.profileDimensions.replaceChildren(...dimensionTabs(titles));
     this.draw(Object.keys(titles)[0]);
@@ -116,6 +131,10 @@ export class ProfileCard {
     this.tell("");
     this.refusal.show(text);
   }
+}
+
+function titleOf(known, name) {
+  return known.find((each) => each.name === name)?.title ?? name;
 }
 
 function fact(term, value) {

@@ -7,6 +7,7 @@ import { Frame } from "../frame.js";
 import { Ribbon } from "../ribbon.js";
 import { Strip } from "../strip.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
+import { CardOrder } from "./card_order.js";
 import { Comparison } from "./comparison.js";
 import { MomentView } from "./moment_view.js";
 import { PHASES, PHASE_WORDS } from "./moments.js";
@@ -15,6 +16,7 @@ import { ServerViews } from "./server_views.js";
 import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
 import { StopList } from "./stop_list.js";
+import { explainNumbers, explainWalk } from "./words.js";
 
 export class StepPage {
   // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
@@ -34,6 +36,7 @@ export class StepPage {
     this.view = new MomentView(refs, theme, { onSelect: toNode, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
     this.server = ask && new ServerViews(refs, { ask, methods, onFork, onHold, onChange: () => this.frame.ask() });
+    new CardOrder(refs);
     this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
     this.strip = new Strip(refs.stepStrip, {
       onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
@@ -139,21 +142,23 @@ export class StepPage {
     const round = cursor.current;
     refs.stepEmpty.hidden = Boolean(round);
     refs.step.classList.toggle("is-empty", !round);
-    this.drawLive();
-    if (!round) return setText(refs.stepEmpty, emptyWords(trace, this.server?.live.isHeld));
+    const isHeld = this.drawLive();
+    if (!round) return setText(refs.stepEmpty, emptyWords(trace, isHeld));
     this.drawTransport(round);
     this.drawText(round);
     this.stops.draw(trace);
     this.server?.draw(trace, cursor, this);
     this.comparison.draw(trace, this.text);
     if (this.view.draw(trace, cursor, this.server?.thought ?? null)) this.frame.ask();
+    explainWalk(refs.stepTable, round);
+    explainNumbers(refs.stepNumbers);
   }
 
-  // A run can be held before it has a round.
+  // Whether the run is held: it can be before it has a round.
   drawLive() {
     const isLive = Boolean(this.trace?.isLive && this.isOurs);
-    this.refs.step.classList.toggle("is-live", isLive);
-    this.server?.live.draw(isLive);
+    this.server?.live.draw(isLive, this.isForking);
+    return isLive && this.server?.live.isHeld;
   }
 
   drawTransport(round) {

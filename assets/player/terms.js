@@ -1,0 +1,77 @@
+// A word and its definition: a card that opens where a word is pointed at, focused or touched, and
+// goes with Escape. Knows the glossary's terms by key; which words there are, the page says: an
+// element with data-term.
+
+import { element } from "./dom.js";
+
+const GAP = 8;
+
+// A word that explains itself.
+export function termButton(text, key) {
+  const made = element("button", "term", text);
+  made.type = "button";
+  made.dataset.term = key;
+  return made;
+}
+
+export class Terms {
+  constructor(root, glossary) {
+    this.glossary = glossary;
+    this.card = element("div", "tooltip term-card");
+    this.card.role = "tooltip";
+    this.card.id = "sv-term";
+    this.hide();
+    root.append(this.card);
+    root.addEventListener("pointerover", ({ target, pointerType }) => pointerType === "mouse" && this.pointed(target));
+    root.addEventListener("focusin", ({ target }) => this.turn(target));
+    root.addEventListener("click", ({ target }) => this.turn(target));
+    root.addEventListener("keydown", (event) => this.press(event));
+    window.addEventListener("scroll", () => this.follow(), { passive: true, capture: true });
+  }
+
+  // The pointer may rest on the card itself.
+  pointed(target) {
+    if (!this.card.contains(target) && !target.closest("[data-term]:focus")) this.turn(target);
+  }
+
+  turn(target) {
+    const word = target.closest("[data-term]");
+    if (word) this.show(word);
+    else if (!this.card.contains(target)) this.hide();
+  }
+
+  // Escape is spent on the card: it stops no race.
+  press(event) {
+    if (event.key !== "Escape" || this.card.hidden) return;
+    event.preventDefault();
+    this.hide();
+  }
+
+  show(word) {
+    const { title, definition, formula } = this.glossary[word.dataset.term];
+    this.hide();
+    this.word = word;
+    word.setAttribute("aria-describedby", this.card.id);
+    this.card.replaceChildren(element("b", "", title), element("p", "", definition));
+    if (formula) this.card.append(element("code", "", formula));
+    this.card.hidden = false;
+    this.place(word.getBoundingClientRect());
+  }
+
+  follow() {
+    if (this.word) this.place(this.word.getBoundingClientRect());
+  }
+
+  place({ left, top, bottom }) {
+    const { offsetWidth: width, offsetHeight: height } = this.card;
+    const isBelow = bottom + height + GAP < window.innerHeight;
+    this.card.style.left = `${Math.max(GAP, Math.min(left, document.documentElement.clientWidth - width - GAP))}px`;
+    this.card.style.top = `${isBelow ? bottom + GAP / 2 : Math.max(GAP, top - height - GAP / 2)}px`;
+  }
+
+  hide() {
+    this.word?.removeAttribute("aria-describedby");
+    this.word = null;
+    this.card.hidden = true;
+  }
+}

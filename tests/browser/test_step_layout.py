@@ -1,0 +1,94 @@
+"""The debugger's cards: in columns that line up, in a narrow page's order, and nothing cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from race_driver import RaceDriver
+from step_driver import StepDriver
+
+Open = Callable[..., RaceDriver]
+
+WIDTHS = (1640, 1280, 1024, 768, 390)
+# what runs past the card that it stands in, or past the box in which it scrolls
+CUT = """(() => {
+    const cards = [...document.querySelectorAll(".step .card")].filter((card) => card.offsetWidth);
+    const parts = "button, select, input, canvas, td, th, dt, dd, p, h2, h3, li";
+    const isOut = (card) => (part) => {
+        const [inner, outer] = [part, card].map((each) => each.getBoundingClientRect());
+        const isShown = inner.width > 1 && inner.height > 1;
+        return isShown && (inner.right > outer.right - 8 || inner.left < outer.left + 8);
+    };
+    const out = cards.flatMap((card) => [...card.querySelectorAll(parts)].filter(isOut(card)));
+    const tables = [...document.querySelectorAll(".step .scroller:has(> table)")];
+    const wide = tables.filter((box) => box.scrollWidth > box.clientWidth);
+    return [...out, ...wide].map((each) => each.outerHTML.slice(0, 80));
+})()"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+EDGES = """[...document.querySelectorAll(".step .debugger > .inspect")].map((row) =>
+    [...row.children].map((card) => {
+        const { left, right, bottom } = card.getBoundingClientRect();
+        return [left, right, bottom].map(Math.round);
+    }))"""
+TOPS = """Object.fromEntries(
+    ["stepTrace", "stepStrip", "stepTree", "stepBars", "cacheSlots", "stepText", "nextMatch",
+     "forkGo", "profileGo"].map((ref) => [ref, specviz.page.refs[ref]])
+    .map(([ref, each]) => [ref, each.getBoundingClientRect().top]))"""
+
+
+def enlarge(step: StepDriver, is_large: bool) -> None:
+    step.driver.evaluate(
+        f"specviz.theme.isLarge === {str(is_large).lower()} || specviz.toggleLarge()"
+    )
+
+
+@pytest.fixture
+def sized(opened: StepDriver) -> Callable[[int, bool], StepDriver]:
+    """The run at a judged moment, in a window of this width and type of this size."""
+
+    def size(width: int, is_large: bool = False) -> StepDriver:
+        opened.page.set_viewport_size({"width": width, "height": 900})
+        enlarge(opened, is_large)
+        opened.press("n", "n")
+        opened.page.wait_for_timeout(300)
+        return opened
+
+    yield size
+    enlarge(opened, False)
+
+
+@pytest.mark.parametrize("is_large", [False, True], ids=["usual type", "large type"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_runs_past_its_card(
+    sized: Callable[..., StepDriver], width: int, is_large: bool
+) -> None:
+    step = sized(width, is_large)
+    for _ in range(3):
+        assert step.driver.evaluate(CUT) == []
+        assert step.driver.evaluate(OVERFLOW) <= 0
+        step.press("ArrowDown")
+
+
+@pytest.mark.parametrize("width", [1280, 1440, 1640])
+def test_every_row_has_the_same_two_columns(sized: Callable[..., StepDriver], width: int) -> None:
+    rows = sized(width).driver.evaluate(EDGES)
+    assert [len(row) for row in rows] == [2, 2, 2]
+    for row in rows:
+        (left, middle, bottom), (start, right, end) = row
+        assert (left, middle, start, right) == (*rows[0][0][:2], *rows[0][1][:2])
+        assert bottom == end
+
+
+@pytest.mark.parametrize("width", [390, 768])
+def test_a_narrow_page_goes_from_the_run_to_its_moments_and_ends_with_the_profiler(
+    sized: Callable[..., StepDriver], width: int
+) -> None:
+    step = sized(width)
+    tops = step.driver.evaluate(TOPS)
+    assert list(tops) == sorted(tops, key=lambda ref: tops[ref])
+    order = """[...document.querySelectorAll("[data-ref=nextMatch], [data-ref=stepText]")]
+        .map((each) => each.dataset.ref)"""
+    assert step.driver.evaluate(order) == ["stepText", "nextMatch"]  # for keys and readers too
+    step.page.set_viewport_size({"width": 1280, "height": 900})
+    assert step.driver.evaluate(order) == ["nextMatch", "stepText"]

@@ -1,0 +1,55 @@
+"""Words that a newcomer does not know explain themselves: by pointer, keys and touch."""
+
+from __future__ import annotations
+
+import pytest
+from step_driver import CURSOR, StepDriver
+
+from specviz.glossary import term
+
+CARD = ".term-card"
+RECOVERED = """specviz.debugger.page.trace.rounds.findIndex((r) => r.extraKind === "recovered")"""
+
+
+def at_a_recovered_token(opened: StepDriver) -> None:
+    opened.driver.evaluate(f"{CURSOR}.toNode({RECOVERED}, -2)")
+    opened.settle()
+
+
+@pytest.mark.parametrize(
+    ("place", "key"),
+    [
+        ("[data-ref=stepTable] th", "acceptance_prob"),
+        ("[data-ref=stepTable] td.number", "residual_prob"),
+        ("[data-ref=stepNumbers]", "entropy"),
+        ("[data-ref=stepNumbers]", "overlap"),
+        ("[data-ref=stepNumbers]", "margin"),
+        ("[data-ref=stepNumbers]", "kl_divergence"),
+        (".stack h3", "residual_distribution"),
+        (".slot-kinds", "root"),
+    ],
+)
+def test_a_word_is_explained_where_it_stands(opened: StepDriver, place: str, key: str) -> None:
+    at_a_recovered_token(opened)
+    word = opened.page.locator(f"{place} [data-term={key}]").first
+    word.focus()
+    card = opened.page.locator(CARD)
+    assert term(key).definition in card.inner_text()
+    assert word.get_attribute("aria-describedby") == card.get_attribute("id")
+    box = card.bounding_box()
+    assert box and box["x"] >= 0 and box["x"] + box["width"] <= 1280 and box["y"] >= 0
+    opened.page.keyboard.press("Escape")
+    assert not card.is_visible()
+
+
+def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(opened: StepDriver) -> None:
+    step = opened.afresh("prompt-lookup.story")
+    drafted = "specviz.debugger.page.trace.rounds.findIndex((r) => r.outcomes.length)"
+    step.driver.evaluate(f"{CURSOR}.toNode({drafted}, 0)")
+    step.settle()
+    words = step.driver.ref("stepTable").locator("th [data-term=point_mass]")
+    assert words.all_inner_texts() == ["q", "p/1"]
+    words.last.click()
+    assert "q is 1" in step.page.locator(CARD).inner_text()
+    step.page.locator("#sv-text").click()
+    assert not step.page.locator(CARD).is_visible()
