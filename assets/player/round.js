@@ -15,6 +15,7 @@ export class Round {
     this.figures = figures;
     this.templates = templates;
     this.remarks = [];
+    this.isGreedy = false; // decoded at temperature 0
     this.outcomes = [...record.verdicts.outcome].map((letter) => OUTCOMES[letter]);
     this.indices = this.outcomes.map((_, index) => index);
     this.accepted = this.indices.filter((index) => this.outcomes[index] === "accepted");

@@ -49,12 +49,13 @@ export class Strip {
   }
 
   // `axis`: where the first round begins and where each one ends; without one all are as wide.
-  draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }) {
+  // `forks`: the rounds before which another run was left.
+  draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = []) {
     const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
     for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
-    const look = [rounds.length, axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
-    if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale);
+    const look = [rounds.length, forks.join("-"), axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
+    if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale, forks);
     Object.assign(this, { rounds, look });
     const pen = canvas.getContext("2d");
     pen.setTransform(1, 0, 0, 1, 0, 0);
@@ -64,13 +65,26 @@ export class Strip {
     if (rounds[selected]) this.frame(pen, selected, height);
   }
 
-  drawColumns(rounds, axis, scale) {
+  drawColumns(rounds, axis, scale, forks) {
     this.layOut(axis);
     const pen = this.picture.getContext("2d");
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
     const deepest = Math.max(1, ...rounds.map((round) => round.levels.length));
     rounds.forEach((round, index) => this.column(pen, round, index, this.height, deepest));
+    for (const index of forks) if (index < rounds.length) this.fork(pen, this.left(index));
+  }
+
+  // A dashed line: what lies left of it is another run's.
+  fork(pen, x) {
+    pen.strokeStyle = this.theme.palette.ink;
+    pen.lineWidth = 1.5;
+    pen.setLineDash([4, 3]);
+    pen.beginPath();
+    pen.moveTo(Math.max(1, x), 0);
+    pen.lineTo(Math.max(1, x), this.height);
+    pen.stroke();
+    pen.setLineDash([]);
   }
 
   column(pen, round, index, height, deepest) {

@@ -37,7 +37,7 @@ function lines(trace, token) {
   const rows = [ORIGINS[token.origin]];
   const round = trace.rounds[token.round];
   if (token.record) rows.push(`p ${probability(token.record.prob)}`);
-  if (round && token.node >= 0) rows.push(verdictLine(round, token.node, trace.isGreedy));
+  if (round && token.node >= 0) rows.push(verdictLine(round, token.node));
   if (round?.isTypical && token.origin === "recovered") rows[0] = "drawn from the target after a rejection";
   if (round && token.node < 0) rows.push(`probability ${probability(round.extra.prob)}`);
   const place = token.round >= 0 ? `round ${token.round + 1}, ` : "";
@@ -45,7 +45,8 @@ function lines(trace, token) {
   return rows.map((row) => element("p", "", row));
 }
 
-function verdictLine(round, node, isGreedy) {
+function verdictLine(round, node) {
+  const { isGreedy } = round;
   const { p, u, raw_p } = round.verdict(node);
   const q = round.shownQ(node, isGreedy);
   const drafted = q === null ? "a point mass" : `q ${probability(q)}`;

@@ -83,6 +83,7 @@ export class Trace {
   addRound({ record, clock, tree, mask, bars, residuals, remarks, timelines }) {
     const round = new Round(record, clock, { tree, mask, bars, residuals }, this.templates);
     round.remarks = remarks;
+    round.isGreedy = this.configOf(this.rounds.length).temperature === 0;
     round.firstToken = this.tokens.speculative.length;
     const index = this.rounds.push(round) - 1;
     for (const { id, origin, node } of round.emitted) {
@@ -99,6 +100,12 @@ export class Trace {
 
   text(id) {
     return this.texts.get(id) ?? `#${id}`;
+  }
+
+  // The setting that made a round: before a fork, that of its parent.
+  configOf(index) {
+    const { forks, config } = this.header;
+    return forks.find((fork) => index < fork.round)?.config ?? config;
   }
 
   get isGreedy() {

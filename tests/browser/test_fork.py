@@ -12,6 +12,11 @@ OpenPage = Callable[..., RaceDriver]
 IDS = "tokens.speculative.map((token) => token.id)"
 
 
+def started_held(driver: RaceDriver) -> None:
+    driver.ref("raceHeld").click()
+    driver.ref("advance").wait_for(state="visible")
+
+
 def forked(step: StepDriver) -> None:
     step.driver.ref("forkGo").click()
     step.driver.until("specviz.debugger.parent !== null && specviz.debugger.opened.ending !== null")
@@ -47,6 +52,43 @@ def test_an_unforced_fork_writes_the_same_text(open_page: OpenPage, app_url: str
     forked(step)
     assert step.driver.evaluate(f"{CURSOR}.trace.{IDS}") == parent
     assert step.driver.text("difference") == "Both texts are the same."
+    assert "forked before round 9: nothing changed" in step.driver.text("stepNote")
+
+
+def test_a_fork_says_what_it_changed_and_stands_beside_its_parent(
+    open_page: OpenPage, app_url: str
+) -> None:
+    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code&round=6&pos=1"))
+    menu, parent = step.driver.ref("compareWith"), "The run it was forked from"
+    assert parent not in menu.inner_text()
+    step.driver.ref("forkLength").fill("2")
+    forked(step)
+    assert "forked before round 6: K 4 → 2" in step.driver.text("stepNote")
+    assert menu.locator("option:checked").inner_text() == parent
+    menu.select_option("")
+    assert not step.driver.ref("otherText").is_visible()
+    menu.select_option(label=parent)
+    assert step.driver.ref("otherText").is_visible()
+    lengths = step.driver.evaluate(f"{CURSOR}.trace.rounds.map((each) => each.outcomes.length)")
+    assert lengths[:5] == [4] * 5 and set(lengths[5:-1]) == {2}
+    step.afresh("draft-tree.story")
+    assert parent not in menu.inner_text()
+
+
+def test_rounds_before_a_fork_are_told_at_their_own_temperature(
+    open_page: OpenPage, app_url: str
+) -> None:
+    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code&round=6&pos=1"))
+    step.driver.ref("forkTemperature").fill("0")
+    forked(step)
+    greedy = step.driver.evaluate(f"{CURSOR}.trace.rounds.map((each) => each.isGreedy)")
+    assert greedy == [False] * 5 + [True] * (len(greedy) - 5)
+    notes = []
+    for round_ in (4, 6):
+        step.driver.evaluate(f"{CURSOR}.toNode({round_}, 0)")
+        step.settle()
+        notes.append(step.driver.text("stepBarsNote"))
+    assert not notes[0].startswith("Raw p and q") and notes[1].startswith("Raw p and q")
 
 
 @pytest.mark.parametrize(
@@ -127,8 +169,7 @@ def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_throu
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=4000")
-    driver.ref("raceHeld").click()
-    driver.ref("advance").wait_for(state="visible")
+    started_held(driver)
     assert driver.evaluate(f"{CURSOR}.trace === specviz.page.trace")
     assert driver.text("stepEmpty").startswith("The run is held before its first round")
     driver.page.wait_for_timeout(1500)
@@ -150,8 +191,7 @@ def test_a_race_that_is_stopped_while_held_leaves_the_next_one_free(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=40")
-    driver.ref("raceHeld").click()
-    driver.ref("advance").wait_for(state="visible")
+    started_held(driver)
     driver.page.keyboard.press("Escape")
     driver.wait_for_end()
     assert driver.rounds == 0

@@ -9,12 +9,14 @@ import { base64, traceBlob } from "./trace_file.js";
 
 const NOTHING = "";
 const RACE = "race";
+const PARENT = "parent"; // of a fork
 
 export class CompareMenu {
   // `page` is the step page, `race` the run of the race page, `fail` tells what went wrong.
   constructor(menu, recorded, gradio, { page, race, fail }) {
     Object.assign(this, { menu, recorded, page, race, fail });
     menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), recordedGroup(recorded));
+    this.ofFork = option(PARENT, "The run it was forked from");
     menu.addEventListener("change", () => this.choose(menu.value));
     this.transport = new Transport(gradio, {
       accepted: () => {},
@@ -26,13 +28,23 @@ export class CompareMenu {
 
   // Another run is shown: whatever stood beside the last one is gone.
   clear() {
+    this.ofFork.remove();
     this.menu.value = NOTHING;
+  }
+
+  // Beside a fork stands what it was forked from.
+  showParent(parent) {
+    this.parent = parent;
+    this.menu.options[0].after(this.ofFork);
+    this.menu.value = PARENT;
+    return this.show(parent, "the run that it was forked from");
   }
 
   async choose(name) {
     this.page.comparison.clear();
     this.transport.leave();
     if (name === NOTHING) return;
+    if (name === PARENT) return this.showParent(this.parent);
     if (name === RACE) return this.race.rounds.length ? this.show(this.race, "the race of this page") : this.failed("There is no race on this page yet.");
     this.other = new Trace();
     this.title = this.recorded.find((each) => each.name === name).title;
@@ -46,7 +58,7 @@ export class CompareMenu {
   }
 
   failed(text) {
-    this.clear();
+    this.menu.value = NOTHING;
     this.fail(text);
   }
 

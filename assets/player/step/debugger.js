@@ -4,8 +4,8 @@
 import { Trace } from "../trace.js";
 import { Transport } from "../transport.js";
 import { CompareMenu } from "./compare_menu.js";
-import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
-import { RACE, RunMenu, runWords } from "./run_menu.js";
+import { keepRun, keptRun, KEPT, KeptRaces, LIVE, newRunName } from "./kept_runs.js";
+import { RACE, RunMenu } from "./run_menu.js";
 import { RunPlace } from "./run_place.js";
 import { StepPage } from "./step_page.js";
 import { base64, blobOfBase64, download, nameOf, traceBlob } from "./trace_file.js";
@@ -30,7 +30,7 @@ export class Debugger {
     this.opened = new Trace();
     this.source = RACE;
     this.keptRaces = new KeptRaces();
-    this.place = new RunPlace(this.page, () => (this.source === RACE ? this.keptRaces.nameOf(race) : this.source));
+    this.place = new RunPlace(this.page, () => (this.source === RACE ? this.raceName : this.source));
     this.menu = new RunMenu(refs, setup.traces, {
       onChoose: (name) => ((this.wanted = null), this.choose(name)),
       onFile: (file) => this.openFile(file),
@@ -42,6 +42,11 @@ export class Debugger {
       fail: (text) => this.menu.fail(text),
     });
     refs.forkStop.addEventListener("click", () => this.transport.stop());
+  }
+
+  // Undefined for a race that has not begun.
+  get raceName() {
+    return this.race.isLive ? LIVE : this.keptRaces.nameOf(this.race);
   }
 
   // ---- being shown
@@ -68,16 +73,18 @@ export class Debugger {
     this.wanted = round === null ? null : { round, at: at ?? 0 };
     if (axis) this.page.chooseAxis(axis);
     const hasRace = this.race.header !== null || this.raceTransport().isBusy;
-    const isGone = !name && this.wanted && !hasRace;
+    const isGone = name === LIVE && !hasRace;
     if (isGone) this.wanted = null;
-    await this.choose(name ?? (hasRace ? RACE : (this.setup.traces[0]?.name ?? RACE)));
+    const isRace = hasRace && (name ?? LIVE) === LIVE;
+    const usual = isGone ? null : name;
+    await this.choose(isRace ? RACE : (usual ?? this.setup.traces[0]?.name ?? RACE));
     if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
   }
 
   async openKept(name) {
     const blob = await keptRun(name);
     if (this.chosen !== name) return; // another one meanwhile
-    if (!blob) return this.failed("The run of this link was kept in another browser, or too long ago: ask for its file.");
+    if (!blob) return this.failed("The run of this link had not ended, or was kept in another browser, or too long ago: ask for its file.");
     this.open(name, { data: await base64(blob) }, "The run of this link");
   }
 
@@ -95,7 +102,7 @@ export class Debugger {
   showRace() {
     this.transport.leave();
     this.setForking(false);
-    this.menu.tell("");
+    this.menu.tellRun(this.race);
     this.source = RACE;
     this.page.isOurs = true;
     this.menu.select(RACE);
@@ -176,7 +183,7 @@ export class Debugger {
   ended() {
     if (!this.opened.header) return this.failed("The run was stopped before it began.");
     if (this.wanted) this.land(); // a round that it does not have: the nearest
-    this.menu.tell(runWords(this.opened));
+    this.menu.tellRun(this.opened);
     if (!this.parent) return;
     this.setForking(false);
     this.compareWithParent();
@@ -193,7 +200,7 @@ export class Debugger {
   }
 
   compareWithParent() {
-    if (this.parent) this.compare.show(this.parent, "the run that it was forked from");
+    if (this.parent) this.compare.showParent(this.parent);
   }
 
   // Once the round that was asked for is there.
@@ -206,7 +213,7 @@ export class Debugger {
   }
 
   failed(text) {
-    if (this.page.isForking) this.menu.tell(""), this.page.server.fork.refusal.show(text);
+    if (this.page.isForking) this.menu.tellAgain(), this.page.server.fork.refusal.show(text);
     else this.menu.fail(text);
     if (this.before) this.goBack(this.before);
     this.setForking(false);
@@ -228,7 +235,7 @@ export class Debugger {
   // `isHeld`: it waits before its first round.
   raceBegan(isHeld) {
     if (isHeld) this.wanted = null, this.choose(RACE);
-    else if (this.source === RACE && this.page.trace) this.page.show(this.race);
+    else if (this.source === RACE && this.page.trace) this.menu.tellRun(this.race), this.page.show(this.race);
     this.page.server.live.begin(isHeld);
     if (isHeld) this.page.draw(), this.refs.advance.focus({ preventScroll: true });
   }
@@ -239,6 +246,7 @@ export class Debugger {
 
   // So that a link to its moments survives a reload.
   async raceEnded() {
+    if (this.source === RACE) this.menu.tellRun(this.race);
     if ((await this.keptRaces.keep(this.race)) && this.page.isShown) this.place.write();
   }
 

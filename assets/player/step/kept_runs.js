@@ -8,6 +8,7 @@ const STORE = "runs";
 const MOST = 24;
 
 export const KEPT = "kept-"; // begins the name of every kept run
+export const LIVE = "live"; // the race of a page while it goes on
 
 export function newRunName() {
   return KEPT + [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(36)).join("");

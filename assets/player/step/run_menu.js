@@ -2,6 +2,7 @@
 // Knows names and files; opens nothing itself.
 
 import { element, option, setText } from "../dom.js";
+import { forkWords } from "./fork_words.js";
 
 const TOLD_EVERY = 100; // rounds of a recording that is being opened
 const LARGEST_FILE = 16e6; // bytes; the server refuses more
@@ -18,7 +19,7 @@ export function recordedGroup(recorded) {
 export class RunMenu {
   constructor(refs, recorded, { onChoose, onFile, onSave }) {
     const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepError } = refs;
-    Object.assign(this, { menu: stepTrace, note: stepNote, error: stepError });
+    Object.assign(this, { menu: stepTrace, note: stepNote, error: stepError, run: "" });
     stepTrace.append(option(RACE, "The race of this page"), recordedGroup(recorded));
     stepTrace.addEventListener("change", () => onChoose(stepTrace.value));
     stepOpen.addEventListener("click", () => stepFile.click());
@@ -62,13 +63,24 @@ export class RunMenu {
     setText(this.note, text);
   }
 
+  // What the run that is shown is; a live one grows too fast to be told.
+  tellRun(trace) {
+    this.run = trace.header && !trace.isLive ? runWords(trace) : "";
+    this.tellAgain();
+  }
+
+  // What was under way came to nothing.
+  tellAgain() {
+    this.tell(this.run);
+  }
+
   // A long recording takes a while.
   tellProgress(title, rounds) {
     if (rounds % TOLD_EVERY === 0) this.tell(`opening ${title}: ${rounds} rounds …`);
   }
 
   fail(text) {
-    setText(this.note, "");
+    setText(this.note, this.run);
     setText(this.error, text);
     this.error.hidden = false;
     this.error.scrollIntoView({ block: "nearest" });
@@ -76,8 +88,10 @@ export class RunMenu {
 }
 
 // The setting, the models and the size of a run, in one line.
-export function runWords({ header, rounds, tokens }) {
+export function runWords(trace) {
+  const { header, rounds, tokens } = trace;
   const { draft_length: length, temperature, seed } = header.config;
   const models = header.draft ? `${header.target.name}, drafted by ${header.draft.name}` : header.target.name;
-  return `K ${length}, temperature ${temperature}, seed ${seed} · ${models} · ${rounds.length} rounds, ${tokens.speculative.length} tokens`;
+  const size = `${rounds.length} rounds, ${tokens.speculative.length} tokens`;
+  return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, size, ...forkWords(trace)].join(" · ");
 }

@@ -1,7 +1,7 @@
 // Where the debugger stands, as the browser's address and history tell it: an entry for each run that
 // was opened, in which every move replaces the one before. Knows the page; runs only by name.
 
-import { KEPT } from "./kept_runs.js";
+import { KEPT, LIVE } from "./kept_runs.js";
 import { StepAddress } from "./step_address.js";
 
 export class RunPlace {
@@ -26,7 +26,9 @@ export class RunPlace {
 
   // What a link cannot do for others.
   get linkLimit() {
-    return this.moment.trace?.startsWith(KEPT) ? "for this browser only: Save the run to send it" : "";
+    const { trace = "" } = this.moment;
+    if (trace === LIVE) return "of a run that goes on: it can be sent once it has ended";
+    return trace.startsWith(KEPT) ? "for this browser only: Save the run to send it" : "";
   }
 
   // Whether the address is of the run at hand.
@@ -35,7 +37,8 @@ export class RunPlace {
   }
 
   write() {
-    if (this.page.trace?.rounds.length) this.address.write(this.moment);
+    const { trace } = this.page;
+    if (trace?.rounds.length || trace?.isLive) this.address.write(this.moment);
     else this.forget();
   }
 

@@ -18,7 +18,7 @@ export const RULES = [
   { name: "argmax", title: "favourites differ", holds: (at) => at.isNode && at.draftBest !== null && at.draftBest !== at.targetBest },
   {
     name: "token", title: "token", value: "", isText: true,
-    holds: (at, value) => value !== "" && (at.text.includes(value) || String(at.id) === value),
+    holds: (at, value) => value !== "" && (at.text.includes(value) || String(at.id) === value || at.completes(value)),
   },
 ];
 
@@ -29,16 +29,28 @@ export function factsOf(trace, round, node) {
   const isNode = node !== EXTRA;
   const parent = isNode ? record.nodes.parent[node] : round.extra.parent;
   const position = record.positions.find((each) => each.parent === parent);
-  const shared = { id, text: trace.text(id), isNode, entropy: position?.entropy ?? 0, extra: isNode ? null : round.extraKind };
+  const completes = (value) => completesText(trace, trace.tokenOf(round.record.i, node), value);
+  const shared = { id, text: trace.text(id), completes, isNode, entropy: position?.entropy ?? 0, extra: isNode ? null : round.extraKind };
   if (!isNode) return shared;
   const { p, residual, q, u, outcome, raw_p, raw_q } = round.verdict(node);
-  const compared = trace.isGreedy ? { p: raw_p, q: raw_q } : { p: residual ?? p, q };
+  const compared = round.isGreedy ? { p: raw_p, q: raw_q } : { p: residual ?? p, q };
   return {
     ...shared, ...compared, outcome, depth: record.nodes.depth[node],
-    u: trace.isGreedy ? null : u,
+    u: round.isGreedy ? null : u,
     targetBest: best(position?.id, position?.raw_p),
     draftBest: best(position?.id, position?.raw_q),
   };
+}
+
+// Whether a text that is split into tokens ends with this one; -1: not a token of the text.
+function completesText(trace, index, value) {
+  if (index < 0) return false;
+  const tokens = trace.tokens.speculative;
+  let text = tokens[index].text;
+  const own = text.length;
+  for (let at = index - 1; at >= 0 && text.length < own + value.length - 1; at -= 1) text = tokens[at].text + text;
+  const from = Math.max(0, text.length - own - value.length + 1);
+  return text.indexOf(value, from) >= 0;
 }
 
 function best(ids, probs) {

@@ -1,0 +1,52 @@
+"""The debugger: what is said of the run that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from race_driver import RaceDriver
+from step_driver import CURSOR, TRACE, StepDriver
+
+OpenPage = Callable[..., RaceDriver]
+TEXTS = dict(TRACE.token_texts)
+
+
+def test_a_refused_file_leaves_the_words_of_the_run(opened: StepDriver, tmp_path: Path) -> None:
+    words = opened.driver.text("stepNote")
+    assert words.startswith("K ")
+    (tmp_path / "run.json").write_text("[]")
+    opened.driver.ref("stepFile").set_input_files(tmp_path / "run.json")
+    opened.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert opened.driver.text("stepNote") == words
+
+
+def test_a_held_run_that_is_reloaded_is_said_to_be_gone(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?tokens=4000")
+    driver.ref("raceHeld").click()
+    driver.ref("advance").wait_for(state="visible")
+    driver.page.wait_for_function("location.search.includes('trace=live')")
+    driver.reload()
+    driver.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert driver.text("stepError").startswith("The run of this link was still going on")
+    step = StepDriver(driver)
+    driver.page.wait_for_function("!location.search.includes('trace=live')")
+    assert step.driver.text("stepNote").startswith("K ")
+
+
+def test_a_text_that_is_split_into_tokens_is_found_where_it_is_whole(opened: StepDriver) -> None:
+    ids = TRACE.emitted_ids
+    at = next(
+        index
+        for index in range(5, len(ids))
+        if len(TEXTS[ids[index - 1]]) > 1 and len(TEXTS[ids[index]]) > 1
+    )
+    split = TEXTS[ids[at - 1]][-2:] + TEXTS[ids[at]][:2]
+    assert not any(split in text for text in TEXTS.values())
+    opened.page.locator("[data-rule=rejection]").uncheck()
+    opened.page.locator("input.wide").fill(split)
+    opened.press("Tab")
+    opened.click("nextMatch")
+    assert opened.driver.evaluate(f"{CURSOR}.token") == at
