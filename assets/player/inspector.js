@@ -83,9 +83,9 @@ export class Inspector {
 
   drawTable(trace, round, node) {
     this.table.draw(trace, round, node);
-    const notes = trace.isGreedy && round.outcomes.length ? [GREEDY_NOTE] : [pointMassNote(round)].filter(Boolean);
+    const notes = round.isGreedy && round.outcomes.length ? [GREEDY_NOTE] : [pointMassNote(round)].filter(Boolean);
     if (this.table.hasResidual) notes.push("* after a rejected sibling, p is what was left of it: the residual.");
-    if (round.extraKind === "recovered" && !round.isTypical && !trace.isGreedy) notes.push("r: the probability with which the replacement was drawn from the residual.");
+    if (round.extraKind === "recovered" && !round.isTypical && !round.isGreedy) notes.push("r: the probability with which the replacement was drawn from the residual.");
     setText(this.refs.residualNote, notes.join(" "));
     this.refs.residualNote.hidden = notes.length === 0;
   }
@@ -99,23 +99,23 @@ export class Inspector {
     const title = this.refs.barsTitle;
     title.replaceChildren(
       element("b", "", tokenLabel(trace.text(round.tokenId(node)))),
-      ` · ${verdictSentence(round, node, trace.isGreedy)}`,
+      ` · ${verdictSentence(round, node)}`,
     );
   }
 }
 
 // What happened to this token, in one line.
-export function verdictSentence(round, node, isGreedy = false) {
+export function verdictSentence(round, node) {
   if (node === EXTRA) {
     return {
-      recovered: isGreedy ? "recovered: the target’s favourite takes the place" : recovery(round),
+      recovered: round.isGreedy ? "recovered: the target’s favourite takes the place" : recovery(round),
       bonus: `bonus: ${round.outcomes.length ? "every draft passed" : "nothing was drafted"}, the target adds one`,
       first: "first: drawn from the target after the prompt",
     }[round.extraKind];
   }
   const { accept, u, outcome } = round.verdict(node);
   if (outcome === "unreached") return "never examined: the walk ended before it";
-  if (isGreedy) {
+  if (round.isGreedy) {
     return outcome === "accepted" ? "accepted: it is the target’s favourite too" : "rejected: the target’s favourite is another";
   }
   if (round.isTypical) return `${outcome}: p is ${accept > 0 ? "above" : "below"} the threshold of typical acceptance`;

@@ -146,9 +146,9 @@ export class Round {
 
   // The drafter's probability of a node: the rule's q, or its own where the rule saw none or 1; null
   // where it has none.
-  shownQ(node, isGreedy) {
+  shownQ(node) {
     const { q, raw_q } = this.verdict(node);
-    if (!isGreedy && !this.isPointMass && !this.isTypical) return q;
+    if (!this.isGreedy && !this.isPointMass && !this.isTypical) return q;
     return this.hasConfidence ? raw_q : null;
   }
 

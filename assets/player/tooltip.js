@@ -46,12 +46,11 @@ function lines(trace, token) {
 }
 
 function verdictLine(round, node) {
-  const { isGreedy } = round;
   const { p, u, raw_p } = round.verdict(node);
-  const q = round.shownQ(node, isGreedy);
+  const q = round.shownQ(node);
   const drafted = q === null ? "a point mass" : `q ${probability(q)}`;
   const drawn = round.isTypical ? "no draw" : `u ${probability(u)}`;
-  return `p ${probability(isGreedy ? raw_p : p)} · ${drafted} · ${drawn}`;
+  return `p ${probability(round.isGreedy ? raw_p : p)} · ${drafted} · ${drawn}`;
 }
 
 // A token's text on one line, its spaces and breaks visible.

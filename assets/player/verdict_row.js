@@ -35,8 +35,8 @@ export function outcomeOf(round, stop) {
 // The numbers of the extra token, which was not examined but drawn: from the residual (r), which is
 // what p has beyond q, scaled to sum to 1, or from p itself. At temperature 0 nothing is drawn: it is
 // the target's favourite.
-export function extraNumbers(round, isGreedy) {
-  if (isGreedy) return [favouriteProbability(round), "", "yes", ""];
+export function extraNumbers(round) {
+  if (round.isGreedy) return [favouriteProbability(round), "", "yes", ""];
   const { kind, prob } = round.extra;
   const law = kind === "recovered" && !round.isTypical ? "r" : "p";
   return [`${law} ${prob === null ? "?" : probability(prob)}`, "", "", ""];

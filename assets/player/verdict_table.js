@@ -31,30 +31,30 @@ export class VerdictTable {
     this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
     this.rows.get(node)?.classList.add("is-selected");
     const [top, body] = [element("thead"), element("tbody")];
-    top.append(verdictHead(trace.isGreedy, ruleOf(trace, round)));
+    top.append(verdictHead(round.isGreedy, ruleOf(round)));
     body.append(...this.rows.values());
     this.table.replaceChildren(top, body);
   }
 }
 
-function ruleOf(trace, round) {
+function ruleOf(round) {
   if (round.isTypical) return "p enough?";
-  return trace.isGreedy ? GREEDY_RULE : "accept if u <";
+  return round.isGreedy ? GREEDY_RULE : "accept if u <";
 }
 
 function row(trace, round, stop) {
-  const values = stop === EXTRA ? extraNumbers(round, trace.isGreedy) : numbers(round, stop, trace.isGreedy);
+  const values = stop === EXTRA ? extraNumbers(round) : numbers(round, stop);
   return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop));
 }
 
-function numbers(round, stop, isGreedy) {
+function numbers(round, stop) {
   const verdict = round.verdict(stop);
   const { p, accept, u } = verdict;
   const residual = verdict.residual ?? p; // null where whoever recorded the run could not see it
-  const compared = isGreedy ? verdict.raw_p : residual;
-  const drafted = probability(round.shownQ(stop, isGreedy));
+  const compared = round.isGreedy ? verdict.raw_p : residual;
+  const drafted = probability(round.shownQ(stop));
   const passes = accept > 0 ? "yes" : "no";
-  if (round.isTypical || isGreedy) return [probability(compared), drafted, passes, "–"];
+  if (round.isTypical || round.isGreedy) return [probability(compared), drafted, passes, "–"];
   const star = round.followsRejection(stop) ? "*" : "";
   return [`${probability(compared)}${star}`, drafted, probability(accept), probability(u)];
 }

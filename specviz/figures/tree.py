@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.figures.hover import extra_lines, shown_draft_prob, verdict_lines
-from specviz.figures.labels import LABEL_LENGTH, visible_text
+from specviz.figures.labels import LABEL_LENGTH, probability, visible_text
 from specviz.figures.theme import (
     LIGHT,
     MONOSPACE,
@@ -233,7 +233,7 @@ class _TreeView:
         known = self.shown_q(index)
         if known is None:
             return "—"
-        q = f"{known:.2f}"
+        q = probability(known)
         return f"q {q}" if self.columns <= 12 else q if self.columns <= 18 else ""
 
     def _is_leaf(self, index: int) -> bool:

@@ -50,3 +50,19 @@ def test_a_text_that_is_split_into_tokens_is_found_where_it_is_whole(opened: Ste
     opened.press("Tab")
     opened.click("nextMatch")
     assert opened.driver.evaluate(f"{CURSOR}.token") == at
+
+
+def test_no_token_of_a_round_counts_as_written_before_it_is_judged(opened: StepDriver) -> None:
+    round_ = next(i for i, each in enumerate(TRACE.rounds) if each.accepted)
+    ring = "[...document.querySelectorAll('[data-ref=stepText] .is-selected')].length"
+    before = 1 + sum(len(each.emitted_ids) for each in TRACE.rounds[:round_])
+    opened.driver.evaluate(f"{CURSOR}.go({round_}, 0)")
+    while True:
+        opened.settle()
+        phase = opened.driver.evaluate(f"{CURSOR}.moment.phase")
+        if phase == "judge":
+            break
+        written = "specviz.debugger.page.emittedSoFar(specviz.debugger.page.cursor.current)"
+        assert opened.driver.evaluate(written) == before, phase
+        assert opened.driver.evaluate(ring) == 0, phase
+        opened.press("ArrowRight")

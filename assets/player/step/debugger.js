@@ -4,7 +4,7 @@
 import { Trace } from "../trace.js";
 import { Transport } from "../transport.js";
 import { CompareMenu } from "./compare_menu.js";
-import { keepRun, keptRun, KEPT, KeptRaces, LIVE, newRunName } from "./kept_runs.js";
+import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
 import { RACE, RunMenu } from "./run_menu.js";
 import { RunPlace } from "./run_place.js";
 import { StepPage } from "./step_page.js";
@@ -30,7 +30,7 @@ export class Debugger {
     this.opened = new Trace();
     this.source = RACE;
     this.keptRaces = new KeptRaces();
-    this.place = new RunPlace(this.page, () => (this.source === RACE ? this.raceName : this.source));
+    this.place = new RunPlace(this.page, () => (this.source === RACE ? this.keptRaces.nameOf(race) : this.source));
     this.menu = new RunMenu(refs, setup.traces, {
       onChoose: (name) => ((this.wanted = null), this.choose(name)),
       onFile: (file) => this.openFile(file),
@@ -42,11 +42,6 @@ export class Debugger {
       fail: (text) => this.menu.fail(text),
     });
     refs.forkStop.addEventListener("click", () => this.transport.stop());
-  }
-
-  // Undefined for a race that has not begun.
-  get raceName() {
-    return this.race.isLive ? LIVE : this.keptRaces.nameOf(this.race);
   }
 
   // ---- being shown
@@ -69,15 +64,11 @@ export class Debugger {
 
   // The moment that the address names; without one, the race of this page or else the first recording.
   async restore() {
-    const { trace: name, round, at, axis } = this.place.read();
-    this.wanted = round === null ? null : { round, at: at ?? 0 };
-    if (axis) this.page.chooseAxis(axis);
     const hasRace = this.race.header !== null || this.raceTransport().isBusy;
-    const isGone = name === LIVE && !hasRace;
-    if (isGone) this.wanted = null;
-    const isRace = hasRace && (name ?? LIVE) === LIVE;
-    const usual = isGone ? null : name;
-    await this.choose(isRace ? RACE : (usual ?? this.setup.traces[0]?.name ?? RACE));
+    const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.traces[0]?.name);
+    this.wanted = moment;
+    if (axis) this.page.chooseAxis(axis);
+    await this.choose(name);
     if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
   }
 

@@ -26,14 +26,15 @@ export async function keptRun(id) {
   return (await change((store) => store.get(id)))?.blob ?? null;
 }
 
-// The ended races of this page under the names that they have in this browser.
+// The races of this page under the names that they have in this browser.
 export class KeptRaces {
   constructor() {
     this.names = new WeakMap(); // by the run's header
   }
 
+  // Undefined for one that has not begun.
   nameOf(trace) {
-    return this.names.get(trace?.header);
+    return trace.isLive ? LIVE : this.names.get(trace.header);
   }
 
   // False for one that has a name already, or was stopped before it began.

@@ -64,7 +64,7 @@ export class MomentView {
     const seen = thought?.hasOtherWalk ? thoughtMoments(thought, node) : { moments, at };
     this.drawTree(round, cursor, node);
     this.table.draw(trace, round, seen.moments, seen.at);
-    this.drawNotes(trace, round, seen, node, moment);
+    this.drawNotes(round, seen, node, moment);
     this.drawTitle(trace, round, node, stage);
     this.cache.draw(trace, current, moment, cursor.node);
     const place = `${cursor.round} ${at} ${node} ${draw(round)}`;
@@ -84,9 +84,9 @@ export class MomentView {
     this.tree.draw({ ...whole, layout: { ...whole.layout, shapes: ringAround(whole, node, this.theme.selectColour) } });
   }
 
-  drawNotes(trace, round, seen, node, { phase }) {
+  drawNotes(round, seen, node, { phase }) {
     const { refs } = this;
-    const note = walkNote(trace, round, judgedBy(seen), node);
+    const note = walkNote(round, judgedBy(seen), node);
     refs.stepResidualNote.hidden = !note;
     setText(refs.stepResidualNote, note);
     const isOver = phase === "resample" || phase === "commit" || round.hasOtherWalk;
@@ -98,7 +98,7 @@ export class MomentView {
   drawTitle(trace, round, node, stage) {
     if (!this.isNew("title", `${round.record.i} ${node} ${stage} ${draw(round)}`)) return;
     const isNamed = node !== null && (node !== EXTRA || stage === "judged");
-    const named = () => [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${stopWords(trace, round, node, stage)}`];
+    const named = () => [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${stopWords(round, node, stage)}`];
     this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named() : ["Target p against draft q"]));
   }
 
@@ -112,9 +112,9 @@ export class MomentView {
     if (this.isNew("bars", `${index} ${stage} ${node} ${draw(round)}`)) this.drawBars(round, figure, stage);
     const parent = round.parentOf(node);
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
-    this.drawResidual(trace, round, parent, known);
+    this.drawResidual(round, parent, known);
     const position = stage === "drafted" ? null : round.record.positions.find((each) => each.parent === parent);
-    const law = figure ? ruleLaw(figure.layout.meta.temperature, trace.header.config) : null;
+    const law = figure ? ruleLaw(figure.layout.meta.temperature, trace.configOf(index)) : null;
     this.refs.stepNumbers.replaceChildren(...lawNumbers(position, law));
   }
 
@@ -134,11 +134,11 @@ export class MomentView {
     setText(refs.stepBarsRemark, stage === "judged" ? remark(figure) : "");
   }
 
-  drawResidual(trace, round, parent, { stage, judged }) {
-    const figure = stage === "judged" && !trace.isGreedy ? round.residualFigure(parent) : null;
+  drawResidual(round, parent, { stage, judged }) {
+    const figure = stage === "judged" && !round.isGreedy ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
     if (figure) this.residual.draw(figure);
-    const words = figure ? residualWords(round, parent, judged) : noResidualWords(trace, round, parent, stage);
+    const words = figure ? residualWords(round, parent, judged) : noResidualWords(round, parent, stage);
     this.refs.stepNoResidual.hidden = false;
     setText(this.refs.stepNoResidual, words);
   }

@@ -23,9 +23,9 @@ function resampleWords(round) {
 }
 
 // What stands behind the name of a stop.
-export function stopWords(trace, round, node, stage) {
+export function stopWords(round, node, stage) {
   if (stage !== "judged") return "drafted, not judged yet";
-  const sentence = verdictSentence(round, node, trace.isGreedy);
+  const sentence = verdictSentence(round, node);
   return round.forced ? `counterfactual: ${sentence}` : sentence;
 }
 
@@ -35,11 +35,11 @@ export function draftedWords(figure) {
 }
 
 // Why there is no residual to show.
-export function noResidualWords(trace, round, parent, stage) {
+export function noResidualWords(round, parent, stage) {
   if (!round.outcomes.length) return "Nothing was drafted, so nothing is taken away from p.";
   if (stage !== "judged") return "It is known once the drafts at this place are judged.";
   if (!round.record.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
-  if (trace.isGreedy) return "At temperature 0 p lies on the target’s favourite alone: where no guess is that token, it takes the place.";
+  if (round.isGreedy) return "At temperature 0 p lies on the target’s favourite alone: where no guess is that token, it takes the place.";
   const isExamined = round.record.positions.some((each) => each.parent === parent);
   return isExamined ? "Whoever recorded this run could not see it." : "Never examined: the walk did not come here.";
 }

@@ -9,5 +9,5 @@ export function originSentence(trace, token) {
   if (!round) return `${text}: drawn from the target after the prompt, before the first round`;
   const { depth } = round.record.nodes;
   const place = token.node >= 0 ? `drafted at depth ${depth[token.node]}, ` : "";
-  return `${text}: round ${token.round + 1}, ${place}${verdictSentence(round, token.node, round.isGreedy)}`;
+  return `${text}: round ${token.round + 1}, ${place}${verdictSentence(round, token.node)}`;
 }

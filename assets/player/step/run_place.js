@@ -2,6 +2,7 @@
 // was opened, in which every move replaces the one before. Knows the page; runs only by name.
 
 import { KEPT, LIVE } from "./kept_runs.js";
+import { RACE } from "./run_menu.js";
 import { StepAddress } from "./step_address.js";
 
 export class RunPlace {
@@ -13,6 +14,17 @@ export class RunPlace {
 
   read() {
     return this.address.read();
+  }
+
+  // What the address asks for: a run and a moment of it, or what is usual; `isGone`: a live run that
+  // went with its page.
+  wish(hasRace, usual = RACE) {
+    const { trace, round, at, axis } = this.read();
+    const isGone = trace === LIVE && !hasRace;
+    const isRace = hasRace && (trace ?? LIVE) === LIVE;
+    const named = isGone ? null : trace;
+    const moment = round === null || isGone ? null : { round, at: at ?? 0 };
+    return { name: isRace ? RACE : (named ?? usual), moment, axis, isGone };
   }
 
   get moment() {

@@ -2,7 +2,6 @@
 // Knows the run, the step cursor and its views; where runs come from does not concern it.
 
 import { option, setParts, setText } from "../dom.js";
-import { EXTRA } from "../cursor.js";
 import { Frame } from "../frame.js";
 import { Ribbon } from "../ribbon.js";
 import { Strip } from "../strip.js";
@@ -165,7 +164,8 @@ export class StepPage {
     const { trace, cursor, refs, axis } = this;
     const { moments, at } = cursor;
     const ends = trace.rounds.map((each, index) => axis.end(each, index));
-    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends });
+    const forks = trace.header.forks.map((fork) => fork.round);
+    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks);
     const words = placeWords(axis, trace, cursor.round);
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}`);
     const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
@@ -187,8 +187,7 @@ export class StepPage {
     }
     text.grow(trace.tokens.speculative);
     const isCommitted = cursor.moment.phase === "commit";
-    const selected = cursor.node === null ? -1 : trace.tokenOf(cursor.round, cursor.node);
-    text.mark(selected, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
+    text.mark(this.judgedToken, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
     text.reveal();
     this.hovered(-1);
   }
@@ -196,20 +195,25 @@ export class StepPage {
   // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
   emittedSoFar(round) {
     const { moments, at } = this.cursor;
-    const judged = moments.slice(0, at + 1).map((each) => each.node);
-    const accepted = round.accepted.filter((node) => judged.includes(node)).length;
-    const isDrawn = moments.slice(0, at + 1).some((each) => each.phase === "resample");
-    return round.firstToken + (moments[at].phase === "draft" ? 0 : accepted + (isDrawn ? 1 : 0));
+    const past = moments.slice(0, at + 1);
+    const accepted = past.filter(({ phase, node }) => phase === "judge" && round.accepted.includes(node)).length;
+    const isDrawn = past.some(({ phase }) => phase === "resample");
+    return round.firstToken + accepted + (isDrawn ? 1 : 0);
+  }
+
+  // The token of the text that the stop under the cursor became, -1 where none or before it is judged.
+  get judgedToken() {
+    const { trace, cursor } = this;
+    const isJudged = cursor.moment?.phase === "judge" || cursor.moment?.phase === "resample";
+    return isJudged ? trace.tokenOf(cursor.round, cursor.node) : -1;
   }
 
   // Where a token of the text came from: the one under the pointer, else the one under the cursor,
   // once it is judged.
   hovered(at) {
     const { trace, cursor, refs } = this;
-    const isDrafting = cursor.moment?.phase === "draft";
-    const own = cursor.node === null || isDrafting || !trace ? -1 : trace.tokenOf(cursor.round, cursor.node ?? EXTRA);
-    const token = trace?.tokens.speculative[at >= 0 ? at : own];
-    const ask = isDrafting ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
+    const token = trace?.tokens.speculative[at >= 0 ? at : this.judgedToken];
+    const ask = cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
     setText(refs.stepOrigin, token ? originSentence(trace, token) : ask);
   }
 }

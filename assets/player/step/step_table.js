@@ -25,7 +25,7 @@ export class StepTable {
   draw(trace, round, moments, at) {
     const [top, body] = [element("thead"), element("tbody")];
     const isDrafting = moments[at].phase === "draft" || moments[at].phase === "verify";
-    const head = verdictHead(trace.isGreedy, ruleOf(trace, round), isDrafting ? "drafted" : "examined");
+    const head = verdictHead(round.isGreedy, ruleOf(round), isDrafting ? "drafted" : "examined");
     const { before, stops, after, isEnding } = walkRows(round, moments, at);
     top.append(head);
     const say = (words) => wordsRow(words, head.children.length);
@@ -38,9 +38,9 @@ export class StepTable {
   }
 }
 
-function ruleOf(trace, round) {
+function ruleOf(round) {
   if (round.isTypical) return "p enough?";
-  if (trace.isGreedy) return GREEDY_RULE;
+  if (round.isGreedy) return GREEDY_RULE;
   return round.isPointMass ? "p/1" : "p/q"; // a certain guess has q = 1
 }
 
@@ -56,7 +56,7 @@ function wordsRow(words, columns) {
 function row(trace, round, stop, stage) {
   const isKnown = stage === "judged";
   const text = round.tokenId(stop) === null ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
-  const values = stop === EXTRA ? extraNumbers(round, trace.isGreedy) : numbers(trace, round, stop, stage);
+  const values = stop === EXTRA ? extraNumbers(round) : numbers(trace, round, stop, stage);
   const made = verdictRow(stop, text, values, isKnown ? outcomeOf(round, stop) : "");
   made.classList.toggle("is-later", !isKnown);
   return made;
@@ -65,12 +65,12 @@ function row(trace, round, stop, stage) {
 // p, q, what the rule compares with u, and u.
 function numbers(trace, round, stop, stage) {
   const { residual, p, q, accept, u, raw_p } = round.verdict(stop);
-  const drafted = probability(round.shownQ(stop, trace.isGreedy));
+  const drafted = probability(round.shownQ(stop));
   if (stage === "drafted") return ["", drafted, "", ""];
   const isJudged = stage === "judged";
   const passes = isJudged ? (accept > 0 ? "yes" : "no") : "";
   if (round.isTypical) return [probability(p), drafted, passes, "–"];
-  if (trace.isGreedy) return [probability(raw_p), drafted, passes, "–"];
+  if (round.isGreedy) return [probability(raw_p), drafted, passes, "–"];
   if (!isJudged) return [probability(p), drafted, "", ""];
   const compared = residual ?? p;
   const star = round.followsRejection(stop) ? "*" : "";

@@ -5,9 +5,9 @@ import { EXTRA } from "../cursor.js";
 import { probability } from "../probability.js";
 import { GREEDY_NOTE, pointMassNote } from "../verdict_row.js";
 
-export function walkNote(trace, round, judged, node) {
+export function walkNote(round, judged, node) {
   if (!round.outcomes.length) return "";
-  if (trace.isGreedy) return GREEDY_NOTE;
+  if (round.isGreedy) return GREEDY_NOTE;
   return [pointMassNote(round), residualNote(round, judged, node), extraNote(round, judged)].filter(Boolean).join(" ");
 }
 

@@ -28,7 +28,7 @@ export class WhatIf {
   draw(trace, cursor) {
     const { refs } = this;
     const { node, current: round } = cursor;
-    const isDrawn = node !== null && node !== EXTRA && cursor.moment.phase === "judge" && !trace.isGreedy && !round.isTypical;
+    const isDrawn = node !== null && node !== EXTRA && cursor.moment.phase === "judge" && !round.isGreedy && !round.isTypical;
     const u = isDrawn ? round.verdict(node).u : null;
     refs.whatIf.hidden = u === null;
     if (u === null) return this.clear();
