@@ -27,16 +27,23 @@ def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
         return _result(chosen, {}, None, None, True)
     measuring = ClaimMeasuring(BUDGETS[budget], options.device, options.dtype, progress)
     place = measuring.place
+    measured, complete = judge_claims(chosen, measuring, progress)
+    return _result(chosen, measured, budget, place, complete)
+
+
+def judge_claims(
+    chosen: Sequence[Claim], measuring: ClaimMeasuring, progress: Progress
+) -> tuple[dict[int, Judgement], bool]:
+    """Judgements by number, and whether all are there: Ctrl-C ends it early."""
     measured: dict[int, Judgement] = {}
-    complete = True
     try:
         for claim in chosen:
             if claim.judge is not None:
                 progress(f"claim {claim.number}: {claim.title}")
                 measured[claim.number] = claim.judge(measuring.results(claim.settings))
     except KeyboardInterrupt:
-        complete = False
-    return _result(chosen, measured, budget, place, complete)
+        return measured, False
+    return measured, True
 
 
 def _result(

@@ -105,10 +105,6 @@ def short_theory(
     gained = short_output_speedup(few_tokens - 1, a, K, c)
     paying = (n for n in range(2, few_tokens) if short_output_speedup(n, a, K, c) > 1)
     first = next(paying, None)
-    if first is None:
-        verdict = Verdict.HOLDS
-    else:
-        verdict = Verdict.WRONG if gained > 1 else Verdict.CONDITIONAL
     starts = "" if first is None else f" and pays from {first} tokens on"
     return Finding(
         f"At most {K} drafted tokens are wasted at the end, once per answer. At a = {a:g} and "
@@ -120,7 +116,7 @@ def short_theory(
             Number("speedup of an endless answer", theory.speedup(a, K, c), "x"),
             Number("tokens of the text's own run", rate * seconds, "tokens"),
         ),
-        verdict,
+        Verdict.HOLDS if first is None else Verdict.WRONG,
     )
 
 

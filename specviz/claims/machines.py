@@ -72,10 +72,6 @@ def bound_theory(
     target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
     by_memory = roofline.batch_speedup(a, K, 1, target, draft)
     by_arithmetic = roofline.batch_speedup(a, K, round(ridge), target, draft)
-    if by_arithmetic > by_memory:
-        verdict = Verdict.HOLDS if by_memory <= 1 else Verdict.CONDITIONAL
-    else:
-        verdict = Verdict.WRONG if by_arithmetic < by_memory else Verdict.CONDITIONAL
     return Finding(
         f"Checking {K + 1} tokens costs as much as one only while reading the weights takes longer "
         f"than the arithmetic. There a = {a:g}, c = {c:g} gives {by_memory:.2f}x. Where arithmetic "
@@ -85,7 +81,7 @@ def bound_theory(
             Number("speedup bound by arithmetic", by_arithmetic, "x"),
             Number("tokens a forward at the border", ridge, "tokens"),
         ),
-        verdict,
+        Verdict.HOLDS if by_arithmetic > by_memory else Verdict.WRONG,
     )
 
 
