@@ -24,11 +24,11 @@ def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
     budget = _budget(options)
     chosen = tuple(CLAIMS.values()) if options.number is None else (claim_numbered(options.number),)
     if budget is None:
-        return _result(chosen, {}, None, None, True)
+        return claims_result(chosen, {}, None, None, True)
     measuring = ClaimMeasuring(BUDGETS[budget], options.device, options.dtype, progress)
     place = measuring.place
     measured, complete = judge_claims(chosen, measuring, progress)
-    return _result(chosen, measured, budget, place, complete)
+    return claims_result(chosen, measured, budget, place, complete)
 
 
 def judge_claims(
@@ -46,7 +46,7 @@ def judge_claims(
     return measured, True
 
 
-def _result(
+def claims_result(
     chosen: Sequence[Claim],
     measured: dict[int, Judgement],
     budget: str | None,
