@@ -47,8 +47,9 @@ def judge_matching(results: Sequence[Result]) -> Judgement:
     rule, equal = found["overlap"], found["equal_mass"]
     return Judgement(
         Verdict.HOLDS if max(rule) - min(equal) < EXACT else Verdict.WRONG,
-        f"Behind {len(rule)} beginnings of prompts the two models agree on no more than "
-        f"{max(equal):.2g} of the drafts' mass exactly; min(1, p/q) accepts far more.",
+        f"Behind {len(rule)} beginnings of prompts the drafts to which both models give the very "
+        f"same probability make up {percent(max(equal), 1)} at the most; min(1, p/q) accepts far "
+        "more.",
         (
             judging.over("accepted by min(1, p/q)", rule),
             judging.over("drafts with p = q", equal),
