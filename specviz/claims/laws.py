@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 Law = Sequence[float]
+_ROUNDING = 1e-12  # total variation that sums in double precision leave
 
 
 def softened(logits: Sequence[float], temperature: float) -> tuple[float, ...]:
@@ -46,8 +47,9 @@ def residual(p: Law, q: Law) -> tuple[float, ...]:
 
 
 def total_variation(one: Law, other: Law) -> float:
-    """0: the same law; 1: no token in common."""
-    return math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
+    """0: the same law, but for rounding; 1: no token in common."""
+    distance = math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
+    return distance if distance > _ROUNDING else 0.0
 
 
 def emitted(p: Law, q: Law, recovered: Law) -> tuple[float, ...]:
