@@ -94,9 +94,9 @@ def judge_mistakes(results: Sequence[Result]) -> Judgement:
     ]
     return Judgement(
         judging.combined(parts),
-        f"{sum(part is True for part in parts)} of 3 seen here: a draft of another tokenizer gains "
-        "less, a long prompt leaves less to gain, and the output was found "
-        f"{exact['verdict']}.",
+        f"{sum(part is True for part in parts)} of 3 seen here: that a draft of another "
+        "tokenizer gains less, that a long prompt leaves less to gain, that the output keeps its "
+        f"law (found {exact['verdict']}).",
         (
             judging.speedup("same tokenizer", same),
             judging.speedup("other tokenizer", other),
