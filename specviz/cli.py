@@ -14,8 +14,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from specviz import commands, console, profile_commands, sweep_commands, trace_commands
+from specviz import (
+    claim_commands,
+    claim_text,
+    commands,
+    console,
+    profile_commands,
+    sweep_commands,
+    trace_commands,
+)
 from specviz.errors import InputError
+from specviz.experiments.claim_measuring import BUDGETS
 from specviz.experiments.sweep_axis import AXES
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
@@ -162,6 +171,18 @@ def _parser() -> argparse.ArgumentParser:
         "--output", metavar="FILE", help="points as they come; goes on if it is there"
     )
     sweep.add_argument("--csv", metavar="FILE", help="a table for spreadsheets")
+    claims = add(
+        "claims",
+        claim_commands.claims,
+        claim_text.claims_text,
+        "Popular claims beside theory and measurement.",
+        claim_commands.shortfall,
+    )
+    claims.add_argument("--number", type=int, help="one claim, in full")
+    claims.add_argument("--measure", action="store_true", help="run what decides it here")
+    budgets = ", ".join(BUDGETS)
+    claims.add_argument("--budget", help=f"{budgets} (default {claim_commands.DEFAULT_BUDGET})")
+    _add_machine(claims)
     return parser
 
 

@@ -25,7 +25,7 @@ ALLOWED = {
     "urllib.request": ("serving",),
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
-PURE |= {"trace_diff", "what_if"}
+PURE |= {"trace_diff", "what_if", "claims"}
 # part -> parts of specviz that it may import ("*": all but ui, cli, app)
 MAY_IMPORT = {
     "errors": set[str](),
@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "theory": {"errors", "records"},
     "glossary": {"errors"},
     "metrics": {"errors", "records", "theory"},
+    "claims": {"errors", "records", "theory", "metrics", "serving_cost"},
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},
     "what_if": {"errors", "records", "decoding"},

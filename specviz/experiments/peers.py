@@ -52,6 +52,17 @@ class LibraryPeer:
         _draft_always(self._draft, draft_length)
         return self._run(prompt_ids, max_new_tokens, assistant_model=self._draft)
 
+    def assisted_by_argument(
+        self, prompt_ids: Sequence[int], max_new_tokens: int, draft_length: int
+    ) -> list[int]:
+        """The same with the length as an argument of `generate`, the assistant left as loaded."""
+        return self._run(
+            prompt_ids,
+            max_new_tokens,
+            assistant_model=self._draft,
+            num_assistant_tokens=draft_length,
+        )
+
     def prompt_lookup(
         self, prompt_ids: Sequence[int], max_new_tokens: int, draft_length: int
     ) -> list[int]:

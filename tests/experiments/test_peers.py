@@ -52,6 +52,15 @@ def test_speculation_writes_the_same_text_in_fewer_target_forwards(
     assert LENGTH / (draft_length + 1) <= peer().target_forwards < LENGTH
 
 
+def test_the_draft_length_as_an_argument_of_generate_is_ignored() -> None:
+    """On a peer of its own: another way of asking leaves its length in the assistant."""
+    fresh, forwards = LibraryPeer(pair_named("bundled"), "cpu"), []
+    for draft_length in (1, 5):
+        assert fresh.assisted_by_argument(prompt_ids(), LENGTH, draft_length) == plain()
+        forwards.append(fresh.target_forwards)
+    assert forwards[0] == forwards[1]
+
+
 @pytest.mark.parametrize(("name", "method"), OURS.items())
 @pytest.mark.parametrize("draft_length", [2, 5])
 def test_it_drafts_as_many_tokens_as_it_is_told(name: str, method: str, draft_length: int) -> None:

@@ -1,0 +1,78 @@
+"""Which law the output has under a rule of acceptance, by exact sums over a vocabulary.
+
+A law is a sequence of probabilities, one per token, that sum to 1: p the target's, q the draft's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+Law = Sequence[float]
+_ROUNDING = 1e-12  # total variation that sums in double precision leave
+
+
+def softened(logits: Sequence[float], temperature: float) -> tuple[float, ...]:
+    """softmax(logits / temperature)."""
+    top = max(logits)
+    weights = [math.exp((logit - top) / temperature) for logit in logits]
+    total = math.fsum(weights)
+    return tuple(weight / total for weight in weights)
+
+
+def accepted(p: Law, q: Law) -> tuple[float, ...]:
+    """Probability that this token is drafted and accepted with min(1, p/q): min(p, q)."""
+    return tuple(map(min, p, q))
+
+
+def overlap(p: Law, q: Law) -> float:
+    """Expected acceptance of one drafted token.
+
+    >>> round(overlap((0.6, 0.3, 0.1), (0.3, 0.6, 0.1)), 9)
+    0.7
+    """
+    return math.fsum(accepted(p, q))
+
+
+def equal_mass(p: Law, q: Law) -> float:
+    """Acceptance if only tokens to which both laws give the same probability could pass."""
+    return math.fsum(mine for mine, theirs in zip(p, q, strict=True) if mine == theirs)
+
+
+def residual(p: Law, q: Law) -> tuple[float, ...]:
+    """normalize(max(0, p - q)); p itself where nothing is left."""
+    rest = [max(0.0, mine - theirs) for mine, theirs in zip(p, q, strict=True)]
+    total = math.fsum(rest)
+    return tuple(each / total for each in rest) if total else tuple(p)
+
+
+def total_variation(one: Law, other: Law) -> float:
+    """0: the same law, but for rounding; 1: no token in common."""
+    distance = math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
+    return distance if distance > _ROUNDING else 0.0
+
+
+def emitted(p: Law, q: Law, recovered: Law) -> tuple[float, ...]:
+    """The output's law where a rejected token is replaced by one of the law `recovered`.
+
+    >>> p, q = (0.6, 0.4), (0.1, 0.9)
+    >>> emitted(p, q, residual(p, q))
+    (0.6, 0.4)
+    """
+    kept = accepted(p, q)
+    rejected = 1 - math.fsum(kept)
+    return tuple(keep + rejected * other for keep, other in zip(kept, recovered, strict=True))
+
+
+def emitted_of_two(p: Law, q: Law) -> tuple[float, ...]:
+    """The output's law of two siblings drawn from q, each examined against p as if it were alone.
+
+    The first that passes is taken; if none does, a token of the first residual. A correct walk
+    examines the second one against what the first rejection left of p.
+    """
+    kept = accepted(p, q)
+    rejected = 1 - math.fsum(kept)
+    rest = residual(p, q)
+    return tuple(
+        keep * (1 + rejected) + rejected**2 * other for keep, other in zip(kept, rest, strict=True)
+    )

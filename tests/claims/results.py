@@ -1,0 +1,65 @@
+"""Results of measurements as the experiments give them, with numbers of the test's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def point(
+    axis: str,
+    value: Any,
+    speedup: float,
+    acceptance: float = 0.8,
+    spread: float = 0.02,
+    **others: Any,
+) -> dict[str, Any]:
+    """Of a sweep: 100 levels, 50 rounds, and the keys that judges read."""
+    passed = round(100 * acceptance)
+    return {
+        "setting": {axis: value},
+        "speedup": speedup,
+        "speedup_spread": [speedup - spread, speedup + spread],
+        "acceptance_rate": acceptance,
+        "acceptance_by_depth": [{"depth": 1, "reached": 100, "passed": passed}],
+        "rounds": 50,
+        "block_efficiency": 1 + passed / 50,
+        "draft_utilization": 0.5,
+        "cost_ratio": 0.1,
+        "draft_seconds": 1.0,
+        "drafter_bytes": 4_000_000,
+        "prompt_tokens": 30.0,
+        "baseline_ttft_seconds": 0.01,
+        **others,
+    }
+
+
+def grid(*points: dict[str, Any]) -> dict[str, Any]:
+    return {"points": list(points)}
+
+
+def grid_of(axis: str, speedups: dict[Any, float], **others: Any) -> dict[str, Any]:
+    return grid(*(point(axis, value, gain, **others) for value, gain in speedups.items()))
+
+
+def batches(*speedups: float) -> dict[str, Any]:
+    """Of the sizes 1, 4, 16."""
+    sizes = (1, 4, 16)
+    return {
+        "rows": [
+            {"batch_size": size, "speedup": gain, "speedup_spread": [gain - 0.02, gain + 0.02]}
+            for size, gain in zip(sizes, speedups, strict=True)
+        ]
+    }
+
+
+def exactness(verdict: str = "lossless") -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "total_variation": 0.1,
+        "noise_floor": 0.1,
+        "noise_ceiling": 0.12,
+    }
+
+
+def laws(temperature: float, **values: list[float]) -> dict[str, Any]:
+    return {"temperature": temperature, **values}

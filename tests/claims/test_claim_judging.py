@@ -1,0 +1,175 @@
+"""What measurements say of claims, on results with numbers of the test's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specviz.claims.catalog import CLAIMS
+from specviz.claims.claim import Verdict
+from specviz.claims.judging import combined, combined_sizes, inside, pays
+from tests.claims.results import batches, exactness, grid, grid_of, laws, point
+
+CONDITIONAL, HOLDS, WRONG = Verdict.CONDITIONAL, Verdict.HOLDS, Verdict.WRONG
+UNDECIDED = Verdict.UNDECIDED
+
+
+def lengths(is_sequential: bool = True, five: float = 2.0, **others: Any) -> dict[str, Any]:
+    gains = {1: 1.2, 4: 1.5, 5: five, 8: 1.8}
+    return grid(
+        *(
+            point("draft-length", K, gain, draft_seconds=K if is_sequential else 1.0, **others)
+            for K, gain in gains.items()
+        )
+    )
+
+
+def outputs(gain: float) -> dict[str, Any]:
+    return grid_of("output-length", {10: gain, 25: gain, 49: gain})
+
+
+def temperatures(gain: float, **others: Any) -> dict[str, Any]:
+    return grid_of("temperature", {0.7: gain, 1.0: gain, 1.5: gain}, **others)
+
+
+def vocabularies(same: float, other: float) -> dict[str, Any]:
+    return grid_of("method", {"draft-model": same, "cross-vocabulary": other})
+
+
+def tasks(*rates: float) -> dict[str, Any]:
+    names = ("code", "translate", "summarise", "maths", "story")
+    pairs = zip(names, rates, strict=True)
+    return grid(*(point("task", name, 2.2, acceptance=rate) for name, rate in pairs))
+
+
+def methods(**gains: float) -> dict[str, Any]:
+    return grid_of("method", {name.replace("_", "-"): gain for name, gain in gains.items()})
+
+
+def forwards(argument: list[int], config: list[int]) -> dict[str, Any]:
+    return {"lengths": [1, 5], "target_forwards": {"argument": argument, "config": config}}
+
+
+def clocks(chain: list[float], tree: list[float]) -> dict[str, Any]:
+    plain = [0.01] * len(chain)
+    return {
+        "clocks": [
+            {"ttft_seconds": [0.01 * each for each in shares], "baseline_ttft_seconds": plain}
+            for shares in (chain, tree)
+        ]
+    }
+
+
+def steps(short: list[float], long: list[float]) -> dict[str, Any]:
+    return {
+        "clocks": [
+            {"prompt_tokens": 16.0, "step_seconds": short},
+            {"prompt_tokens": 400.0, "step_seconds": long},
+        ]
+    }
+
+
+def both_laws(greedy: float, sampled: float) -> dict[str, Any]:
+    values = {"overlap": [0.7, 0.8], "equal_mass": [0.0, 0.0], "resampled_from_p": [sampled] * 2}
+    return {
+        "laws": [
+            laws(0.0, two_siblings=[greedy] * 2, **values),
+            laws(1.0, two_siblings=[sampled] * 2, **values),
+        ]
+    }
+
+
+OVERLAPS = {"laws": [laws(each, overlap=[0.5, 0.7]) for each in (0.5, 1.0, 1.5, 2.0)]}
+PROMPTS = grid_of("prompt-length", {16: 1.5, 400: 1.1})
+JUDGED = [
+    (1, [lengths()], WRONG),  # 4.0 by the product, 1.6 accepted; 2.0x
+    (1, [lengths(five=1.6)], CONDITIONAL),
+    (2, [both_laws(0.0, 0.1)], WRONG),
+    (3, [both_laws(0.0, 0.1)], WRONG),
+    (3, [both_laws(0.0, 0.0)], HOLDS),
+    (4, [both_laws(0.0, 0.1)], CONDITIONAL),
+    (4, [both_laws(0.1, 0.1)], WRONG),
+    (5, [methods(early_exit=1.3, pre_speculation=0.9)], HOLDS),
+    (7, [clocks([1.0, 1.01], [1.1, 1.12])], HOLDS),
+    (7, [clocks([1.0, 1.1], [1.02, 1.05])], WRONG),
+    (7, [clocks([1.0, 1.01], [0.9, 1.3])], UNDECIDED),
+    (9, [tasks(0.9, 0.8, 0.7, 0.6, 0.5)], HOLDS),
+    (9, [tasks(0.5, 0.8, 0.7, 0.6, 0.9)], CONDITIONAL),
+    (9, [tasks(0.7, 0.71, 0.7, 0.72, 0.7)], UNDECIDED),
+    (10, [temperatures(1.5), outputs(1.5), vocabularies(1.5, 1.2)], WRONG),
+    (10, [temperatures(0.8), outputs(0.8), vocabularies(0.8, 0.7)], HOLDS),
+    (10, [temperatures(1.5), outputs(0.8), vocabularies(1.5, 0.7)], CONDITIONAL),
+    (12, [lengths()], CONDITIONAL),
+    (13, [lengths()], WRONG),
+    (13, [lengths(is_sequential=False)], CONDITIONAL),
+    (14, [vocabularies(1.5, 1.2), PROMPTS, exactness()], HOLDS),
+    (14, [vocabularies(1.2, 1.5), PROMPTS, exactness()], CONDITIONAL),
+    (15, [tasks(0.62, 0.62, 0.62, 0.62, 0.62)], HOLDS),
+    (15, [tasks(0.9, 0.9, 0.9, 0.9, 0.9)], CONDITIONAL),
+    (17, [methods(medusa=2.5, early_exit=1.7, lookahead=1.5, eagle=3.5)], HOLDS),
+    (17, [methods(medusa=1.1, early_exit=1.1, lookahead=0.5, eagle=1.5)], CONDITIONAL),
+    (18, [forwards([5, 5], [17, 6])], WRONG),
+    (18, [forwards([17, 6], [17, 6])], HOLDS),
+    (18, [forwards([6, 6], [6, 6])], UNDECIDED),
+    (19, [{"noise": [1.15, 1.2]}], WRONG),
+    (19, [{"noise": [1.05, 1.1]}], UNDECIDED),
+    (19, [{"noise": [0.95, 1.1]}], CONDITIONAL),
+    (20, [exactness(), vocabularies(1.5, 1.2)], WRONG),
+    (20, [exactness("biased"), vocabularies(1.5, 1.2)], UNDECIDED),
+    (21, [batches(2.0, 2.0, 2.0)], HOLDS),
+    (21, [batches(2.0, 1.5, 1.2)], CONDITIONAL),
+    (21, [batches(2.0, 1.0, 0.7)], WRONG),
+    (22, [methods(draft_model=1.2, medusa=0.8, eagle=1.0)], HOLDS),
+    (22, [methods(draft_model=0.9, medusa=0.8, eagle=0.9)], WRONG),
+    (23, [lengths()], CONDITIONAL),
+    (25, [batches(1.5, 1.2, 0.8)], WRONG),
+    (25, [batches(1.0, 1.2, 1.5)], HOLDS),
+    (26, [outputs(1.3)], WRONG),
+    (26, [outputs(0.9)], HOLDS),
+    (26, [outputs(1.01)], UNDECIDED),
+    (27, [OVERLAPS, exactness(), temperatures(1.4)], WRONG),
+    (27, [OVERLAPS, exactness(), temperatures(0.8)], CONDITIONAL),
+    (28, [batches(1.5, 1.2, 0.8), lengths()], HOLDS),
+    (28, [batches(1.5, 1.2, 1.1), lengths()], CONDITIONAL),
+    (29, [lengths(draft_utilization=0.4)], CONDITIONAL),
+    (30, [steps([0.01, 0.011], [0.02, 0.021])], CONDITIONAL),
+    (30, [steps([0.01, 0.0101], [0.01, 0.0102])], HOLDS),
+    (31, [tasks(0.8, 0.8, 0.8, 0.8, 0.8), grid_of("task", {"summarise": 2.0}),
+          batches(1.5, 1.2, 0.8)], HOLDS),
+    (31, [tasks(0.8, 0.8, 0.8, 0.8, 0.8), grid_of("task", {"summarise": 1.1}),
+          batches(1.5, 1.2, 1.1)], CONDITIONAL),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "results", "verdict"), JUDGED)
+def test_a_judge_follows_the_numbers(
+    number: int, results: list[dict[str, Any]], verdict: Verdict
+) -> None:
+    claim = CLAIMS[number]
+    assert claim.judge is not None and len(results) == len(claim.settings)
+    judged = claim.judge(results)
+    assert judged.verdict is verdict
+    assert judged.sentence and judged.figures
+    decided = claim.theory().verdict
+    assert claim.verdict(judged) is (decided or verdict)
+
+
+def test_every_judge_is_tried() -> None:
+    judged = {number for number, _, _ in JUDGED}
+    assert judged == {claim.number for claim in CLAIMS.values() if claim.judge}
+
+
+def test_parts_that_could_still_turn_a_verdict_keep_it_open() -> None:
+    assert combined([True, True]) is HOLDS and combined([False]) is WRONG
+    assert combined([True, False, None]) is CONDITIONAL
+    assert combined([True, None]) is combined([False, None]) is combined([]) is UNDECIDED
+
+
+def test_a_size_that_differs_here_is_not_called_wrong() -> None:
+    assert combined_sizes([False, False]) is CONDITIONAL
+
+
+def test_a_spread_over_the_line_decides_nothing() -> None:
+    assert [pays(point("a", 1, gain)) for gain in (1.1, 1.01, 0.9)] == [True, None, False]
+    assert [inside(2, 3, point("a", 1, gain)) for gain in (1.85, 1.8, 1.7)] == [True, None, False]
