@@ -70,6 +70,8 @@ def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
     assert report.rounds() == [encode_round(each) for each in TRACE.rounds]
     report.press("ArrowDown", "ArrowDown")
     assert report.phase == "accept/reject"
+    report.press("ArrowDown", "ArrowDown")
+    assert report.phase == "commit"
     rows = report.page.locator("[data-ref=stepTable] tbody tr")
     examined = sum(v.outcome.value != "unreached" for v in TRACE.rounds[0].verdicts)
     assert rows.count() == examined + (TRACE.rounds[0].extra is not None)

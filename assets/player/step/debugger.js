@@ -13,7 +13,7 @@ import { base64, blobOfBase64, download, nameOf, traceBlob } from "./trace_file.
 export class Debugger {
   // `race` is the run of the race page, `form()` its models and device, `raceTransport` what runs it.
   constructor(refs, theme, setup, gradio, { race, form, raceTransport }) {
-    Object.assign(this, { refs, race, form, raceTransport, setup });
+    Object.assign(this, { refs, race, form, raceTransport, setup, opened: new Trace(), source: RACE });
     this.transport = new Transport(gradio, {
       accepted: () => {},
       message: (message) => this.take(message),
@@ -27,8 +27,6 @@ export class Debugger {
       onHold: (what) => this.hold(what),
       setup,
     });
-    this.opened = new Trace();
-    this.source = RACE;
     this.keptRaces = new KeptRaces();
     this.place = new RunPlace(this.page, () => (this.source === RACE ? this.keptRaces.nameOf(race) : this.source));
     this.menu = new RunMenu(refs, setup.traces, {
@@ -91,6 +89,7 @@ export class Debugger {
   }
 
   showRace() {
+    this.menu.forgive();
     this.transport.leave();
     this.setForking(false);
     this.menu.tellRun(this.race);
@@ -125,6 +124,7 @@ export class Debugger {
 
   // A run is to come; until it does, the one before it stays.
   begin(name, title) {
+    this.menu.forgive();
     this.transport.leave();
     this.setForking(false);
     this.page.server.fork.refusal.clear();

@@ -59,8 +59,12 @@ export class RunMenu {
   }
 
   tell(text) {
-    this.error.hidden = true;
     setText(this.note, text);
+  }
+
+  // Another run is asked for: what went wrong before is past.
+  forgive() {
+    this.error.hidden = true;
   }
 
   // What the run that is shown is; a live one grows too fast to be told.
