@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,15 @@ def test_at_temperature_0_the_table_asks_for_the_favourite_and_shows_raw_numbers
     known = raw.get(each.extra.token_id)
     assert lines[-1][1].strip() == ("" if known is None else f"{known:.3f}")
     assert "favourite" in opened.driver.text("stepResidualNote")
+
+
+def test_the_divergence_s_lower_bound_is_never_rounded_up(opened: StepDriver) -> None:
+    for round_, each in enumerate(TRACE.rounds[:6]):
+        root = next(position for position in each.positions if position.parent == -1)
+        p, q = ([*law, max(0.0, 1 - sum(law))] for law in (root.target_probs, root.draft_probs))
+        exact = sum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0 and b > 0)
+        opened.driver.evaluate(f"{CURSOR}.toNode({round_}, 0)")
+        opened.settle()
+        told = numbers(opened)["KL(p ‖ q) at T = 0.7"]
+        bound = float(told.removeprefix("≥ ").removesuffix(" nats"))
+        assert exact - 0.001 < bound <= exact + 1e-6

@@ -16,7 +16,7 @@ export function lawNumbers(position, rule) {
   if (!known) return pairs.map(pair);
   const { p, q, overlap, law } = known;
   pairs.splice(1, 0, [`overlap with q at ${law}`, share(overlap), `Sum of min(p, q) at ${law}: how often a token sampled from q would pass`]);
-  pairs.push([`KL(p ‖ q) at ${law}`, `≥ ${decimals(divergence(p, q), 3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
+  pairs.push([`KL(p ‖ q) at ${law}`, `≥ ${decimals(floored(divergence(p, q)), 3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
   return pairs.map(pair);
 }
 
@@ -45,14 +45,20 @@ function decimals(value, count) {
   return value > 0 && Number(text) === 0 ? probability(value) : text;
 }
 
+// A lower bound must not be rounded up.
+function floored(value) {
+  return Math.floor(value * 1000) / 1000 || value;
+}
+
 function share(value) {
   const text = decimals(value, 3);
   return value < 1 && Number(text) === 1 ? "> 0.999" : text;
 }
 
-function pair([term, value, title]) {
-  const made = element("div");
-  made.title = title;
-  made.append(element("dt", "", term), element("dd", "", value));
+// What the value is of stands behind it; the term has a card of its own.
+function pair([term, text, title]) {
+  const [made, value] = [element("div"), element("dd", "", text)];
+  value.title = title;
+  made.append(element("dt", "", term), value);
   return made;
 }
