@@ -4,7 +4,8 @@ Pure: traces to frozen counts. Keeps sums and a few examples, never a trace; kno
 page. `level_visits` says what a lost token and a lost second are.
 
 Time is lost at the median cost of a round: a rejection in a round that drafted D levels and passed
-a of them loses (D - a) / (D + 1) of the median time of all rounds that drafted D levels. So what is
+a of them loses (D - a) / (D + 1) of the median time of the rounds that drafted D levels, or of all
+rounds where there are too few of those (`round_costs.FEWEST`). So what is
 ranked is how often and how early a rejection happens, and one slow round cannot lead. What the very
 rounds took, slow ones and all, stands beside it as `milliseconds_lost_as_measured`.
 """

@@ -19,6 +19,7 @@ from specviz.experiments.profiling import MAX_PROMPTS, ProfileRequest, ProfileSt
 from specviz.prompt_file import read_prompts
 from specviz.prompts import TASKS, held_out_prompts
 from specviz.records import MAX_DRAFT_LENGTH
+from specviz.round_costs import FEWEST
 
 Progress = Callable[[str], None]
 DEFAULT_COUNT = 10  # of held-out prompts
@@ -26,7 +27,8 @@ MOST_ROWS = 8  # of a table
 _TEXT_LENGTH = 16  # of a token in a table
 _HOW = (
     "ms lost: a rejection loses (levels drafted - levels passed) / (levels drafted + 1) of the "
-    "median time\nof the rounds that drafted as many levels, so that one slow round cannot lead."
+    "median time\nof the rounds that drafted as many levels, or of all rounds where fewer than "
+    f"{FEWEST} did: one slow round\ncannot lead."
 )
 
 

@@ -129,7 +129,9 @@ def _upgraded(value: object) -> object:
     version = integer(value.get("version"), "trace.version", 1, FORMAT_VERSION)
     if version < 2:
         value = value | {"rounds": _with_extras(value.get("rounds"))}
-    return value | {"forks": []} if version < 3 else value
+    if version < 3 and "forks" not in value:
+        value = value | {"forks": []}
+    return value
 
 
 def _with_extras(rounds: object) -> object:

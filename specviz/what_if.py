@@ -71,12 +71,12 @@ def check_draws(round_: Round, forced: Mapping[int, float]) -> None:
     count = len(round_.tree.nodes)
     if any(verdict.uniform_draw is None for verdict in round_.verdicts):
         raise InputError(
-            f"round {round_.index} must have known uniform draws, got a recording without them"
+            f"round {round_.index + 1} must have known uniform draws, got a recording without them"
         )
     for node, draw in forced.items():
         if not 0 <= node < count:
             rule = f"from 0 to {count - 1}" if count else "left out: nothing was drafted"
-            raise InputError(f"node must be {rule} in round {round_.index}, got {node}")
+            raise InputError(f"node must be {rule} in round {round_.index + 1}, got {node}")
         if not 0 <= draw < 1:
             raise InputError(
                 f"forced draw of node {node} must be from 0 to below 1, got {draw:.12g}"

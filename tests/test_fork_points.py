@@ -40,6 +40,9 @@ def test_a_fork_of_a_fork_keeps_the_points_before_it_and_drops_those_behind() ->
     later = fork_of(fork_of(RUN, 3), 5)
     assert [each.round_index for each in later.forks] == [3, 5]
     assert seeds(later) == [1] * 3 + [2] * 2 + [3] * 3
+    same = fork_of(fork_of(RUN, 3), 3)
+    assert [each.round_index for each in same.forks] == [3]
+    assert seeds(same) == [1] * 3 + [3] * 5
     earlier = fork_of(fork_of(RUN, 5), 3)
     assert [each.round_index for each in earlier.forks] == [3]
     assert seeds(earlier) == [1] * 3 + [3] * 5

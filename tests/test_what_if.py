@@ -176,8 +176,8 @@ def test_behind_a_node_that_was_never_examined_the_probability_is_unknown():
         ({1: 1.0}, "forced draw of node 1 must be from 0 to below 1, got 1"),
         ({1: -0.1}, "forced draw of node 1 must be from 0 to below 1, got -0.1"),
         ({1: float("nan")}, "forced draw of node 1 must be from 0 to below 1, got nan"),
-        ({3: 0.5}, "node must be from 0 to 2 in round 0, got 3"),
-        ({-1: 0.5}, "node must be from 0 to 2 in round 0, got -1"),
+        ({3: 0.5}, "node must be from 0 to 2 in round 1, got 3"),
+        ({-1: 0.5}, "node must be from 0 to 2 in round 1, got -1"),
     ],
 )
 def test_draws_that_cannot_be_forced_are_refused_by_name(forced, sentence):
@@ -187,14 +187,14 @@ def test_draws_that_cannot_be_forced_are_refused_by_name(forced, sentence):
 
 
 def test_a_round_without_a_tree_has_nothing_to_force():
-    with pytest.raises(InputError, match="must be left out: nothing was drafted in round 0, got 0"):
+    with pytest.raises(InputError, match="must be left out: nothing was drafted in round 1, got 0"):
         counterfactual(random_round(widths=()), {0: 0.5})
 
 
 def test_a_round_whose_draws_were_not_seen_is_refused():
     chain = fixed_round([0.5] * 3, [0.2] * 3)
     unseen = tuple(dataclasses.replace(verdict, uniform_draw=None) for verdict in chain.verdicts)
-    with pytest.raises(InputError, match="round 0 must have known uniform draws"):
+    with pytest.raises(InputError, match="round 1 must have known uniform draws"):
         counterfactual(dataclasses.replace(chain, verdicts=unseen), {0: 0.5})
 
 

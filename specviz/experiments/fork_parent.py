@@ -57,9 +57,10 @@ def with_measured_nodes(parent: Trace, config: DecodingConfig) -> DecodingConfig
     """
     is_measured = NODES in method_named(config.method).options
     is_measured = is_measured and not dict(config.options).get(NODES.name)
-    if not is_measured or not parent.rounds or _shape(config) != _shape(parent.config):
+    alike = [e for e in parent.rounds if _shape(parent.config_of(e.index)) == _shape(config)]
+    if not is_measured or not alike:
         return config
-    nodes = max(len(each.tree.nodes) for each in parent.rounds)
+    nodes = max(len(each.tree.nodes) for each in alike)
     others = (option for option in config.options if option[0] != NODES.name)
     return replace(config, options=(*others, (NODES.name, nodes))) if nodes else config
 

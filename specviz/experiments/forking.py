@@ -15,7 +15,7 @@ The text stays as exact as any: proposals may differ, the rule that judges them 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -31,7 +31,7 @@ from specviz.experiments.racing import load_request, own_models, trace_header, w
 from specviz.experiments.recorder import Recorder
 from specviz.models.catalog import Pair
 from specviz.models.pairs import LoadedPair
-from specviz.records import DecodingConfig, FinishReason, ForkPoint, Trace
+from specviz.records import DecodingConfig, FinishReason, ForkPoint, Round, Trace
 from specviz.what_if import check_draws
 
 
@@ -118,6 +118,7 @@ class Fork:
         )
         self._recorder = Recorder()
         header = trace_header(request, loaded, prompt_ids, self._drafter.memory_bytes)
+        header = replace(header, total_variation=_bias(header, self._rounds, parent))
         self._baseline = copied_baseline(parent, header)
         self.header = replace(header, token_texts=parent.token_texts, forks=request.forks)
 
@@ -172,6 +173,16 @@ def start_fork(request: ForkRequest) -> Fork:
     Raises InputError for anything that the user can mend.
     """
     return Fork(request, load_request(request))
+
+
+def _bias(header: Trace, kept: Sequence[Round], parent: Trace) -> float | None:
+    """Of the fork's own rule, or of the parent's where lossy rounds of it are kept."""
+    is_lossy = any(not each.tree.kind.is_lossless for each in kept)
+    return (
+        parent.total_variation
+        if header.total_variation is None and is_lossy
+        else header.total_variation
+    )
 
 
 def _check_goes_on(request: ForkRequest, end_ids: Collection[int]) -> None:

@@ -71,7 +71,7 @@ def alternating(repeat: int) -> tuple[Lane, ...]:
 
 def warm_up(request: RaceRequest) -> None:
     """A few tokens of both lanes that nobody counts: the first forwards are slow."""
-    tokens = min(WARM_UP_TOKENS, request.config.max_new_tokens)
+    tokens = min(WARM_UP_TOKENS + request.config.draft_length, request.config.max_new_tokens)
     short = replace(request, config=replace(request.config, max_new_tokens=tokens))
     run_lanes(short, alternating(0))
 

@@ -6,8 +6,10 @@ shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
 from typing import Protocol
 
 import torch
@@ -173,25 +175,29 @@ def own_models(loaded: LoadedPair) -> list[LanguageModel]:
 
 
 def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """The forwards that a run begins with, on each model, so that no lane's clock counts a cold
-    start: the first one of every size is slow."""
-    widths = (1, min(config.draft_length + 1, config.max_new_tokens))
-    warm_up(own_models(loaded), prompt_ids, widths)
+    """Forwards like those that a run begins with, so that no lane's clock counts a cold start.
+
+    The first forward of a size is slow. On the target: the prompt, one token, a whole tree; on the
+    draft: the prompt, one token, each level of a static tree. What a method runs beside these (the
+    windows of lookahead, trees that grow as they go) still pays for its first time.
+    """
+    levels = tuple(accumulate(config.widths, mul))[:-1]
+    drafting = [1, *(size for size in levels if 1 < size <= config.max_new_tokens)]
+    warm_up(loaded.target, prompt_ids, [1, min(1 + config.node_count, config.max_new_tokens)])
+    if loaded.parts.draft is not None:
+        warm_up(loaded.parts.draft, prompt_ids, drafting)
     if loaded.parts.foreign is not None:
-        warm_up([loaded.parts.foreign.model], [0], widths)  # the prompt's ids are not its own
+        warm_up(loaded.parts.foreign.model, [0], drafting)  # the prompt's ids are not its own
 
 
 @torch.inference_mode()
-def warm_up(
-    models: Iterable[LanguageModel], prompt_ids: Sequence[int], widths: Sequence[int]
-) -> None:
-    """The prompt once through each, then that many tokens behind it at once."""
-    for model in models:
-        cache = model.new_cache(len(prompt_ids) + max(widths))
-        _forward(model, cache, prompt_ids)
-        for width in widths:
-            _forward(model, cache, list(prompt_ids[:1]) * width)
-            cache.keep(len(prompt_ids), [])
+def warm_up(model: LanguageModel, prompt_ids: Sequence[int], sizes: Sequence[int]) -> None:
+    """The prompt once, then as many tokens behind it at once as each of `sizes` says."""
+    cache = model.new_cache(len(prompt_ids) + max(sizes))
+    _forward(model, cache, prompt_ids)
+    for size in sizes:
+        _forward(model, cache, list(prompt_ids[:1]) * size)
+        cache.keep(len(prompt_ids), [])
 
 
 def _forward(model: LanguageModel, cache: KeyValueCache, token_ids: Sequence[int]) -> None:

@@ -112,8 +112,24 @@ def _drafted_row(
 ) -> LawRow:
     verdict, node = round_.verdicts[index], round_.tree.nodes[index]
     p = verdict.raw_target_prob if is_raw else verdict.target_prob
-    q = verdict.raw_draft_prob if _has_raw_q(round_, is_raw) else node.draft_prob
+    q = verdict.raw_draft_prob if _has_raw_q(round_, is_raw) else _first_q(round_, index)
     return LawRow(node.token_id, p, q if has_law else None, index, is_examined, is_own=True)
+
+
+def _first_q(round_: Round, index: int) -> float:
+    """q of a node before any sibling was drawn.
+
+    Without replacement each sibling's own q is scaled to what the ones before it had left.
+    """
+    nodes, left = round_.tree.nodes, 1.0
+    if round_.tree.kind is not ProposalKind.WITHOUT_REPLACEMENT:
+        return nodes[index].draft_prob
+    for sibling in round_.tree.children(nodes[index].parent):
+        q = nodes[sibling].draft_prob * left
+        if sibling == index:
+            return q
+        left -= q
+    raise AssertionError(index)
 
 
 def _others(shown: Sequence[LawRow]) -> LawRow:

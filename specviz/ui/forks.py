@@ -24,13 +24,13 @@ CHANGES = ("method", "draft_length", "temperature")
 
 def fork_request(question: Mapping[str, Any]) -> ForkRequest:
     """{"data" or "golden": the run, "round", "forced", "changes", "form": models and device}."""
-    parent = asked_trace(dict(question))
+    parent, index = asked_trace(dict(question)), _round(question.get("round"))
     form = question.get("form") or {}
     return ForkRequest(
         parent=parent,
-        round_index=_round(question.get("round")),
+        round_index=index,
         pair=form_pair(form),
-        config=_changed(parent.config, question.get("changes") or {}),
+        config=_changed(parent.config_of(index), question.get("changes") or {}),
         forced=tuple(forced_draws(question.get("forced") or {}).items()),
         device=str(form.get("device", "auto")),
         dtype=str(form.get("dtype", "float32")),

@@ -11,6 +11,11 @@ from specviz.golden import golden_trace
 from specviz.records import Outcome, Round
 
 CURSOR = "specviz.debugger.page.cursor"
+# a run from a file or a fork, as a whole: until it shows, the one before it stands
+KEPT_RUN_SHOWN = (
+    f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending"
+    f" && {CURSOR}.trace === specviz.debugger.opened"
+)
 NAME = "draft-tree.story"
 TRACE = golden_trace(NAME)
 LAST = len(TRACE.rounds) - 1

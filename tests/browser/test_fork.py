@@ -52,7 +52,7 @@ def test_an_unforced_fork_writes_the_same_text(open_page: OpenPage, app_url: str
     forked(step)
     assert step.driver.evaluate(f"{CURSOR}.trace.{IDS}") == parent
     assert step.driver.text("difference") == "Both texts are the same."
-    assert "forked before round 9: nothing changed" in step.driver.text("stepNote")
+    assert "forked before round 9: the same setting" in step.driver.text("stepNote")
 
 
 def test_a_fork_says_what_it_changed_and_stands_beside_its_parent(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from axe_findings import findings
 from race_driver import RaceDriver
-from step_driver import CURSOR, StepDriver
+from step_driver import CURSOR, KEPT_RUN_SHOWN, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 SETTING = "Bundled pair · Draft model, chain · K 3 · temperature 0.8 · 24 tokens a prompt"
@@ -47,7 +47,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     example = driver.ref("profileTable").locator("button").first
     place = example.evaluate("(b) => [Number(b.dataset.round), Number(b.dataset.node)]")
     example.click()
-    driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    driver.until(KEPT_RUN_SHOWN)
     step.settle()
     assert [step.place[0], step.stop["node"]] == place
     assert step.stop["outcome"] == "rejected"
@@ -58,9 +58,9 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     assert driver.ref("profileTable").locator("button").count() > 0
     tab = driver.page.locator("[data-ref=profileDimensions] [aria-selected=true]")
     assert tab.inner_text() == "depth in the draft"
-    box = driver.ref("profileDimensions").bounding_box()
-    assert box and 0 <= box["y"] < 900
+    top = "specviz.page.refs.profileDimensions.getBoundingClientRect().top"
+    driver.until(f"0 <= {top} && {top} < innerHeight")  # where one had been reading
     driver.page.go_forward()
-    driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    driver.until(KEPT_RUN_SHOWN)
     step.settle()
     assert [step.place[0], step.stop["node"]] == place

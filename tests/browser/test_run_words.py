@@ -66,3 +66,40 @@ def test_no_token_of_a_round_counts_as_written_before_it_is_judged(opened: StepD
         assert opened.driver.evaluate(written) == before, phase
         assert opened.driver.evaluate(ring) == 0, phase
         opened.press("ArrowRight")
+
+
+def test_a_link_to_no_recording_shows_the_first_one_and_says_so(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?view=step&trace=nonsense")
+    step = StepDriver(driver)
+    driver.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert "got “nonsense”. Here is the first one." in driver.text("stepError")
+    assert driver.ref("stepTable").is_visible() and step.place == (0, 0)
+
+
+def test_go_to_a_token_leads_to_the_moment_that_it_came_from(opened: StepDriver) -> None:
+    opened.driver.ref("stepAxis").select_option("token")
+    for token in (2, 17, 40):
+        opened.driver.ref("stepGo").fill(str(token))
+        opened.driver.ref("stepGo").press("Enter")
+        opened.settle()
+        assert opened.driver.evaluate(f"{CURSOR}.token") == token - 1
+    opened.driver.ref("stepGo").fill("next")
+    opened.driver.ref("stepGo").press("Enter")
+    message = opened.driver.ref("stepGo").evaluate("(field) => field.validationMessage")
+    assert message == "go to must be a number on the axis, got “next”"
+
+
+def test_a_fork_that_waits_for_another_run_says_so(open_page: OpenPage, app_url: str) -> None:
+    first = open_page(app_url, "?tokens=60")
+    first.ref("raceHeld").click()
+    first.ref("advance").wait_for(state="visible")
+    second = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code&round=20&pos=1"))
+    second.driver.ref("forkGo").click()
+    waiting = second.page.get_by_role("button", name="Waiting for another run to end")
+    waiting.wait_for(state="visible")
+    first.page.keyboard.press("Escape")
+    second.driver.until("specviz.debugger.parent && specviz.debugger.opened.ending")
+    second.settle()
+    assert second.driver.text("forkStop") == "Stop the fork"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from race_driver import RaceDriver
-from step_driver import CURSOR, LAST, NAME, TRACE, StepDriver, moments
+from step_driver import CURSOR, KEPT_RUN_SHOWN, LAST, NAME, TRACE, StepDriver, moments
 
 from specviz.golden import golden_trace
 from specviz.trace_file import dumps, load
@@ -38,7 +38,7 @@ def test_a_saved_run_is_the_same_run_and_opens_again(opened: StepDriver, tmp_pat
     download.value.save_as(path)
     assert load(path) == golden_trace("dynamic-tree.maths")
     step.driver.ref("stepFile").set_input_files(path)
-    step.driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    step.driver.until(KEPT_RUN_SHOWN)
     step.press("Shift+ArrowRight")
     step.page.wait_for_timeout(500)
     step.driver.reload()
@@ -76,7 +76,7 @@ def test_markup_in_a_token_stays_text(opened: StepDriver, tmp_path: Path) -> Non
     hostile["prompt"] = "<script>window.pwned=1</script>${window.pwned=1}"
     (tmp_path / "run.json").write_text(json.dumps(hostile))
     opened.driver.ref("stepFile").set_input_files(tmp_path / "run.json")
-    opened.driver.until(f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending")
+    opened.driver.until(KEPT_RUN_SHOWN)
     opened.press("n", "ArrowRight", "ArrowRight")
     assert opened.driver.evaluate("window.pwned ?? null") is None
     assert opened.page.locator("[data-specviz] img").count() == 0

@@ -9,6 +9,7 @@ import pytest
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.decoding.drafters.tree_budget import NODES
 from specviz.experiments.fork_parent import with_measured_nodes
+from specviz.records import ForkPoint
 from tests.experiments.test_forking import decisions, forked, parent_of
 
 MEASURED = [name for name, method in DRAFTERS.items() if NODES in method.options]
@@ -36,3 +37,14 @@ def test_what_was_asked_for_or_is_another_setting_is_left_alone(method):
 def test_a_method_that_measures_nothing_gets_no_option():
     parent = parent_of("draft-model")
     assert with_measured_nodes(parent, parent.config) == parent.config
+
+
+def test_a_fork_of_a_fork_takes_the_size_of_the_rounds_of_its_own_setting():
+    wide = parent_of("eagle", options=((NODES.name, 9),))
+    small = replace(wide.config, options=(), temperature=0.4)
+    fork = replace(wide, config=small, forks=(ForkPoint(2, wide.config),))
+    rounds = [each for each in wide.rounds if each.index >= 2]
+    nodes = max(len(each.tree.nodes) for each in rounds)
+    assert dict(with_measured_nodes(fork, small).options)[NODES.name] == nodes
+    elsewhere = replace(small, temperature=1.1)
+    assert with_measured_nodes(fork, elsewhere) == elsewhere

@@ -212,7 +212,7 @@ def test_the_limit_counts_the_whole_text_and_an_ended_one_can_be_made_longer():
         ({"round_index": -1}, "round must be from 1 to 5, got 0"),
         ({"round_index": 5}, "round must be from 1 to 5, got 6"),
         ({"round_index": 4, "forced": ((0, 0.5),)}, "forced draws must be of one of the trace's 4"),
-        ({"round_index": 0, "forced": ((99, 0.5),)}, "node must be from 0 to 4 in round 0, got 99"),
+        ({"round_index": 0, "forced": ((99, 0.5),)}, "node must be from 0 to 4 in round 1, got 99"),
         ({"round_index": 0, "forced": ((0, 1.0),)}, "forced draw of node 0 must be from 0"),
     ],
 )

@@ -17,7 +17,7 @@ export class Debugger {
     this.transport = new Transport(gradio, {
       accepted: () => {},
       message: (message) => this.take(message),
-      queued: () => {},
+      queued: (ahead) => this.page.isForking && this.page.server.fork.wait(ahead),
       failed: (text) => this.failed(text),
     });
     this.page = new StepPage(refs, theme, {
@@ -48,7 +48,7 @@ export class Debugger {
     this.page.setShown(isShown);
     if (!isShown) return this.place.forget();
     if (this.page.trace) this.place.write();
-    else this.restore();
+    else this.isBack = true, this.restore();
   }
 
   // By Back or Forward, to another entry of the history.
@@ -57,7 +57,7 @@ export class Debugger {
     if (!this.page.trace) return; // being shown restores it
     const { round, at } = this.place.read();
     if (this.place.isNamed) this.page.cursor.go(round ?? 0, at ?? 0);
-    else this.restore();
+    else this.isBack = true, this.restore();
   }
 
   // The moment that the address names; without one, the race of this page or else the first recording.
@@ -84,14 +84,21 @@ export class Debugger {
     if (name === RACE || name === this.keptRaces.nameOf(this.race)) return this.showRace();
     if (name.startsWith(KEPT)) return this.openKept(name);
     const known = this.setup.traces.find((trace) => trace.name === name);
-    if (!known) return this.failed(`trace must be one of ${this.setup.traces.map((each) => each.name).join(", ")}, got “${String(name).slice(0, 40)}”`);
+    if (!known) return this.chooseUnknown(name);
     return this.open(name, { golden: name }, known.title);
+  }
+
+  // There is always one to look at.
+  async chooseUnknown(name) {
+    const names = this.setup.traces.map((trace) => trace.name);
+    await this.choose(names[0] ?? RACE);
+    this.menu.fail(`trace must be one of ${names.join(", ")}, got “${String(name).slice(0, 40)}”. Here is the first one.`);
   }
 
   showRace() {
     this.menu.forgive();
     this.transport.leave();
-    this.setForking(false);
+    this.page.expect(null);
     this.menu.tellRun(this.race);
     this.source = RACE;
     this.page.isOurs = true;
@@ -122,17 +129,15 @@ export class Debugger {
     await this.transport.open(recording);
   }
 
-  // A run is to come; until it does, the one before it stays.
-  begin(name, title) {
+  // A run is to come, or a fork; until it does, the one before it stays.
+  begin(name, title, coming = "run") {
     this.menu.forgive();
     this.transport.leave();
-    this.setForking(false);
+    this.page.expect(coming);
     this.page.server.fork.refusal.clear();
     this.before = { source: this.source, isOurs: this.page.isOurs, trace: this.page.trace };
-    this.opened = new Trace();
-    this.parent = null;
     this.compare.clear();
-    Object.assign(this, { source: name, chosen: name, title });
+    Object.assign(this, { source: name, chosen: name, title, opened: new Trace(), parent: null });
   }
 
   // The real decoder goes on from a round of the run that is shown, which then stands beside it.
@@ -142,16 +147,9 @@ export class Debugger {
     const title = `${this.menu.title}, forked before round ${order.round + 1}`;
     this.menu.tell(`${title}: starting …`);
     const data = await base64(await traceBlob(parent));
-    this.begin(newRunName(), title);
-    this.parent = parent;
-    this.wanted = { round: order.round, at: 0 };
-    this.setForking(true);
+    this.begin(newRunName(), title, "fork");
+    Object.assign(this, { parent, wanted: { round: order.round, at: 0 } });
     await this.transport.start("fork", { ...order, data, form: this.form() });
-  }
-
-  setForking(isForking) {
-    this.page.isForking = isForking;
-    this.page.frame.ask();
   }
 
   hold(what) {
@@ -175,13 +173,15 @@ export class Debugger {
     if (!this.opened.header) return this.failed("The run was stopped before it began.");
     if (this.wanted) this.land(); // a round that it does not have: the nearest
     this.menu.tellRun(this.opened);
+    this.page.expect(null);
+    if (this.isBack) this.isBack = false, this.place.scrollBack();
     if (!this.parent) return;
-    this.setForking(false);
     this.compareWithParent();
     traceBlob(this.opened).then((blob) => keepRun(this.source, blob));
   }
 
   begun() {
+    this.page.server.fork.wait(0);
     this.menu.add(this.source, this.title);
     this.menu.select(this.source);
     this.page.isOurs = this.parent !== null;
@@ -207,7 +207,7 @@ export class Debugger {
     if (this.page.isForking) this.menu.tellAgain(), this.page.server.fork.refusal.show(text);
     else this.menu.fail(text);
     if (this.before) this.goBack(this.before);
-    this.setForking(false);
+    this.page.expect(null);
     this.menu.select(this.source);
     if (!this.page.trace) this.page.show(this.race);
   }

@@ -56,10 +56,13 @@ export class DrawField {
     setText(beyond, u < this.threshold ? "Just past the threshold" : "Just below the threshold");
   }
 
-  // The nearest draw on the other side: the threshold itself rejects.
+  // A draw on the other side, by one in the last digit that a record keeps: nearer ones may round to
+  // the threshold itself.
   get other() {
     const { u, threshold } = this;
-    return u < threshold ? threshold : Number((threshold * (1 - 10 ** -DIGITS)).toPrecision(DIGITS + 1));
+    const unit = 10 ** (Math.floor(Math.log10(threshold)) + 1 - DIGITS);
+    const beyond = Number((u < threshold ? threshold + unit : threshold - unit).toPrecision(DIGITS));
+    return beyond < 1 ? beyond : threshold;
   }
 
   typed() {

@@ -27,13 +27,19 @@ export class ForkForm {
     return { round: this.round, forced: this.whatIf.forced, changes: given };
   }
 
+  // `ahead`: how many other runs go first.
+  wait(ahead) {
+    setText(this.refs.forkStop, ahead ? "Waiting for another run to end · stop" : "Stop the fork");
+  }
+
   draw(trace, cursor, isForking) {
     const { refs, whatIf } = this;
     this.round = cursor.round;
     refs.fork.hidden = trace.isLive && !isForking;
     refs.forkGo.hidden = isForking;
+    if (!isForking) this.wait(0);
     refs.forkStop.hidden = !isForking;
-    const { draft_length: length, temperature } = trace.header.config;
+    const { draft_length: length, temperature } = trace.configOf(cursor.round);
     refs.forkLength.placeholder = String(length);
     refs.forkTemperature.placeholder = String(temperature);
     setText(refs.forkPlace, `before round ${cursor.round + 1}`);

@@ -3,18 +3,25 @@
 import { probability } from "../probability.js";
 import { tokenLabel } from "../tooltip.js";
 
-const NAMES = { method: "method", draft_length: "K", temperature: "temperature", seed: "seed", max_new_tokens: "tokens" };
+const NAMES = {
+  method: "method", draft_length: "K", branching: "branching", tree_kind: "rule", temperature: "temperature",
+  top_k: "top-k", top_p: "top-p", seed: "seed", max_new_tokens: "tokens", options: "options",
+};
 
 export function forkWords(trace) {
   const { forks, config } = trace.header;
   return forks.map((fork, index) => {
     const after = forks[index + 1]?.config ?? config;
     const changes = [...changed(fork.config, after), ...fork.forced.map(([id, u]) => `u of ${tokenLabel(trace.text(id))} forced to ${probability(u)}`)];
-    return `forked before round ${fork.round + 1}: ${changes.join(", ") || "nothing changed"}`;
+    return `forked before round ${fork.round + 1}: ${changes.join(", ") || "the same setting"}`;
   });
 }
 
 function changed(before, after) {
-  const names = Object.keys(NAMES).filter((name) => before[name] !== after[name]);
-  return names.map((name) => `${NAMES[name]} ${before[name]} → ${after[name]}`);
+  const names = Object.keys(NAMES).filter((name) => told(before[name]) !== told(after[name]));
+  return names.map((name) => `${NAMES[name]} ${told(before[name])} → ${told(after[name])}`);
+}
+
+function told(value) {
+  return Array.isArray(value) ? value.join(" ") || "usual" : String(value);
 }

@@ -96,6 +96,10 @@ export function runWords(trace) {
   const { header, rounds, tokens } = trace;
   const { draft_length: length, temperature, seed } = header.config;
   const models = header.draft ? `${header.target.name}, drafted by ${header.draft.name}` : header.target.name;
-  const size = `${rounds.length} rounds, ${tokens.speculative.length} tokens`;
+  const size = `${counted(rounds.length, "round")}, ${counted(tokens.speculative.length, "token")}`;
   return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, size, ...forkWords(trace)].join(" · ");
+}
+
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

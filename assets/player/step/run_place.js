@@ -5,6 +5,8 @@ import { KEPT, LIVE } from "./kept_runs.js";
 import { RACE } from "./run_menu.js";
 import { StepAddress } from "./step_address.js";
 
+const DRAWN_MILLISECONDS = 150;
+
 export class RunPlace {
   // `name()`: the address's name of the run at hand, undefined where it has none.
   constructor(page, name) {
@@ -46,6 +48,12 @@ export class RunPlace {
   // Whether the address is of the run at hand.
   get isNamed() {
     return (this.read().trace ?? "") === (this.name() ?? "");
+  }
+
+  // By Back: how far down the page stood is only right again once its run is drawn.
+  scrollBack() {
+    const top = window.history.state?.scroll;
+    if (top !== undefined) window.setTimeout(() => window.scrollTo(0, top), DRAWN_MILLISECONDS);
   }
 
   write() {

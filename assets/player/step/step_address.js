@@ -50,9 +50,10 @@ export class StepAddress {
     this.forget();
   }
 
-  // A new entry of the history.
+  // A new entry of the history; the one before it remembers how far down the page stood.
   push(moment) {
     this.flush();
+    window.history.replaceState({ ...window.history.state, scroll: window.scrollY }, "");
     window.history.pushState(null, "", this.link(moment));
   }
 

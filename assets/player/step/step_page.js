@@ -26,7 +26,7 @@ export class StepPage {
     this.trace = null;
     this.isShown = false;
     this.isOurs = false; // a run of this page's own, which it may hold
-    this.isForking = false;
+    this.coming = null;
     this.frame = new Frame(() => this.draw());
     this.cursor = new StepCursor(() => this.moved());
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
@@ -92,7 +92,10 @@ export class StepPage {
     const place = Number(field.value);
     const holds = field.value.trim() !== "" && Number.isFinite(place) && this.trace?.rounds.length > 0;
     field.setAttribute("aria-invalid", String(!holds));
-    if (holds) this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
+    field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
+    if (!holds) return field.reportValidity();
+    this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
+    if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.tokens.speculative.length) - 1);
   }
 
   // ---- the run
@@ -115,6 +118,16 @@ export class StepPage {
     this.cursor.follow();
     if (this.trace?.isLive) this.frame.askAtLeisure();
     else this.frame.ask();
+  }
+
+  // What is to come: a "run", a "fork", or nothing more.
+  expect(coming) {
+    this.coming = coming;
+    this.frame.ask();
+  }
+
+  get isForking() {
+    return this.coming === "fork";
   }
 
   setShown(isShown) {
@@ -142,7 +155,7 @@ export class StepPage {
     refs.stepEmpty.hidden = Boolean(round);
     refs.step.classList.toggle("is-empty", !round);
     const isHeld = this.drawLive();
-    if (!round) return setText(refs.stepEmpty, emptyWords(trace, isHeld));
+    if (!round) return setText(refs.stepEmpty, this.coming ? "The run is being opened …" : emptyWords(trace, isHeld));
     this.drawTransport(round);
     this.drawText(round);
     this.stops.draw(trace);

@@ -1,0 +1,35 @@
+"""The rows of a law: which tokens, and which q each one shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.experiments.racing import RaceRequest, start_race
+from specviz.figures.law_rows import law_rows
+from specviz.models.catalog import BUNDLED, pair_named
+from specviz.records import DecodingConfig, ProposalKind
+
+
+def test_a_later_sibling_shows_the_q_of_the_first_draw_like_every_other_row() -> None:
+    """Without replacement the rule scales it to what the siblings before it left: another law."""
+    config = DecodingConfig(
+        method="draft-tree",
+        branching=(4,),
+        draft_length=1,
+        tree_kind=ProposalKind.WITHOUT_REPLACEMENT,
+        temperature=1.0,
+        max_new_tokens=16,
+    )
+    race = start_race(RaceRequest(pair_named(BUNDLED), "def f(x):\n", config, device="cpu"))
+    for _ in race:
+        pass
+    race.close()
+    compared = 0
+    for each in race.trace().rounds:
+        for position in (p for p in each.positions if p.parent == -1 and p.draft_probs):
+            known = dict(zip(position.token_ids, position.draft_probs, strict=True))
+            for row in law_rows(None, each, 0, is_raw=False):  # as for tokens beyond the kept ones
+                if row.token_id in known and row.node:
+                    assert row.draft == pytest.approx(known[row.token_id], rel=1e-3)
+                    compared += 1
+    assert compared > 5

@@ -1,0 +1,39 @@
+"""A fork as the page asks for it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+from specviz.models.catalog import BUNDLED
+from specviz.records import ForkPoint, Trace
+from specviz.trace_file import dumps
+from specviz.ui.forks import fork_request
+from tests.random_traces import random_trace
+
+RUN = random_trace(1, rounds=8)
+
+
+def asked(parent: Trace, index: int, **changes: str) -> Trace:
+    """The parent's record under the setting of the fork that is asked for."""
+    data = base64.b64encode(dumps(parent)).decode()
+    form = {"pair": BUNDLED, "device": "cpu", "dtype": "float32"}
+    request = fork_request({"data": data, "round": index, "changes": changes, "form": form})
+    return replace(parent, config=request.config, forks=request.forks)
+
+
+def lengths(trace: Trace) -> list[int]:
+    return [trace.config_of(index).draft_length for index in range(len(trace.rounds))]
+
+
+def test_what_is_left_as_it_is_is_the_setting_of_that_very_round() -> None:
+    later = asked(RUN, 5, draft_length="2")
+    assert lengths(later) == [5] * 5 + [2] * 3
+    assert lengths(asked(later, 3)) == [5] * 8
+    assert lengths(asked(later, 6)) == [5] * 5 + [2] * 3
+
+
+def test_a_fork_at_the_end_goes_on_with_the_last_setting() -> None:
+    later = asked(RUN, 5, draft_length="2")
+    assert asked(later, len(RUN.rounds)).config == later.config
+    assert asked(later, 8).forks[-1] == ForkPoint(8, later.config)
