@@ -48,8 +48,8 @@ def judge_matching(results: Sequence[Result]) -> Judgement:
     return Judgement(
         Verdict.HOLDS if max(rule) - min(equal) < EXACT else Verdict.WRONG,
         f"Behind {len(rule)} beginnings of prompts the drafts to which both models give the very "
-        f"same probability make up {percent(max(equal), 1)} at the most; min(1, p/q) accepts far "
-        "more.",
+        f"same probability make up {percent(max(equal), 1)} at the most; min(1, p/q) accepts "
+        f"{percent(min(rule), 1)} at the least.",
         (
             judging.over("accepted by min(1, p/q)", rule),
             judging.over("drafts with p = q", equal),
@@ -142,11 +142,12 @@ def tokenizer_theory(p: Law = (0.5, 0.2, 0.2, 0.1), q: Law = (0.7, 0.3, 0.0, 0.0
 def judge_tokenizer(results: Sequence[Result]) -> Judgement:
     exact, grid = results
     measured = judging.point(grid, "method", "cross-vocabulary")
-    refuted = exact["verdict"] == "lossless" and (measured["acceptance_rate"] or 0.0) > 0
+    rate = measured["acceptance_rate"] or 0.0
+    refuted = exact["verdict"] == "lossless" and rate > 0
     return Judgement(
         Verdict.WRONG if refuted else Verdict.UNDECIDED,
-        "With a draft of another tokenizer the output was found "
-        f"{exact['verdict']}, and drafts were accepted.",
+        f"With a draft of another tokenizer the output was found {exact['verdict']}, and "
+        f"{percent(rate)} of the examined drafts were accepted.",
         (
             *exactness_figures(exact),
             judging.acceptance("other tokenizer", measured),
