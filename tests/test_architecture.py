@@ -25,21 +25,22 @@ ALLOWED = {
     "urllib.request": ("serving",),
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
-PURE |= {"trace_diff", "what_if", "claims"}
+PURE |= {"trace_diff", "what_if", "claims", "forward_curve"}
 # part -> parts of specviz that it may import ("*": all but ui, cli, app)
 MAY_IMPORT = {
     "errors": set[str](),
     "records": {"errors"},
-    "theory": {"errors", "records"},
+    "forward_curve": {"errors"},
+    "theory": {"errors", "records", "forward_curve"},
     "glossary": {"errors"},
     "metrics": {"errors", "records", "theory"},
-    "claims": {"errors", "records", "theory", "metrics", "serving_cost"},
+    "claims": {"errors", "records", "theory", "metrics", "serving_cost", "forward_curve"},
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},
     "what_if": {"errors", "records", "decoding"},
     "figures": {"errors", "records", "metrics", "theory", "glossary"},
     "models": {"errors", "records", "settings"},
-    "decoding": {"errors", "records", "settings", "models"},
+    "decoding": {"errors", "records", "settings", "models", "forward_curve"},
 }
 # files that are parts of another noun
 PART_OF = {"round_totals": "metrics", "run_meter": "metrics", "run_summary": "metrics"}

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from specviz import roofline
 from specviz.errors import InputError
+from specviz.forward_curve import ForwardCurve
 from specviz.roofline import (
     MAX_BATCH,
-    ForwardCurve,
     bandwidth_limit,
     batch_speedup,
     compute_bound_batch,
@@ -37,7 +37,7 @@ def roof(memory: float, token: float) -> ForwardCurve:
 
 def test_the_worked_examples_in_the_docstrings_hold() -> None:
     results = doctest.testmod(roofline)
-    assert results.failed == 0 and results.attempted >= 8
+    assert results.failed == 0 and results.attempted >= 7
 
 
 def test_the_corner_of_a_roof_is_found() -> None:
@@ -92,26 +92,6 @@ def test_a_larger_batch_gains_no_more_than_a_smaller_one_on_a_roof() -> None:
 def test_decoding_one_row_uses_a_hundredth_of_a_percent_to_a_percent_of_the_peak() -> None:
     assert peak_share(1, 2, 989e12, 3.35e12) == pytest.approx(0.0034, abs=1e-4)
     assert peak_share(10_000, 2, 989e12, 3.35e12) == 1
-
-
-@pytest.mark.parametrize(
-    ("counts", "seconds", "message"),
-    [
-        ((1,), (1.0,), "token_counts and seconds must be two or more"),
-        ((1, 2), (1.0,), "token_counts and seconds must be two or more"),
-        ((2, 4), (1.0, 1.0), "token_counts must rise from 1, got (2, 4)"),
-        ((1, 1), (1.0, 1.0), "token_counts must rise from 1, got (1, 1)"),
-        ((1, 2), (1.0, 0.5), "seconds must be positive and must not fall"),
-        ((1, 2), (0.0, 1.0), "seconds must be positive"),
-        ((1, 2), (1.0, math.nan), "seconds must be positive"),
-    ],
-)
-def test_a_curve_that_is_none_is_refused(
-    counts: tuple[int, ...], seconds: tuple[float, ...], message: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        ForwardCurve(counts, seconds)
-    assert str(error.value).startswith(message)
 
 
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])

@@ -6,7 +6,7 @@ Pure arithmetic on top of `theory`; i.i.d. acceptance assumed throughout.
 from __future__ import annotations
 
 from specviz import theory
-from specviz.roofline import ForwardCurve
+from specviz.forward_curve import ForwardCurve
 
 TOLERANCE = 0.1  # of the claimed number: nearer is agreement
 USUAL_COST_RATIO = 0.1  # c where a claim names none: a draft of a tenth of the target's time

@@ -12,7 +12,7 @@ from functools import partial
 from specviz.decoding.batch_options import BatchOptions, shares
 from specviz.decoding.batch_step import BatchStep, batch_step
 from specviz.decoding.drafters.row_drafters import BatchDrafter
-from specviz.decoding.drafters.tree_budget import TOKEN_COUNTS, forward_times, time_of
+from specviz.decoding.drafters.tree_budget import forward_curve
 from specviz.decoding.lockstep import Lockstep
 from specviz.decoding.ragged_target import RaggedTarget
 from specviz.decoding.row import Row
@@ -125,4 +125,4 @@ def _rows_time(target: TargetRows) -> RowsTime:
     model = target.model
     if isinstance(target, RaggedTarget):
         return partial(rows_time, target.model)
-    return lambda rows, count: rows * time_of(min(count, TOKEN_COUNTS[-1]), forward_times(model))
+    return lambda rows, count: rows * forward_curve(model).at(count)

@@ -12,6 +12,7 @@ from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.drafters.source import ModelSource
 from specviz.decoding.drafters.tree_budget import TOKEN_COUNTS, best_node_count
 from specviz.decoding.topology import device_topology, topology
+from specviz.forward_curve import ForwardCurve
 from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, ProposalKind
 from tests.decoding.table_model import TableModel
@@ -122,8 +123,8 @@ def test_a_cold_run_scores_at_the_sharpest_temperature_that_was_measured_a_warm_
 
 def test_dear_drafting_asks_for_more_nodes_and_slack_for_the_most_that_are_as_good(monkeypatch):
     gains = [node.gain for node in ranked_nodes(((0.6, 0.2, 0.1),) * 4, 64)]
-    times = tuple(1 + 0.1 * count for count in TOKEN_COUNTS)
-    monkeypatch.setattr("specviz.decoding.drafters.tree_budget.forward_times", lambda model: times)
+    curve = ForwardCurve(TOKEN_COUNTS, tuple(1 + 0.1 * count for count in TOKEN_COUNTS))
+    monkeypatch.setattr("specviz.decoding.drafters.tree_budget.forward_curve", lambda model: curve)
     counts = [best_node_count(None, gains, drafting) for drafting in (0.0, 2.0, 8.0)]
     assert counts == sorted(set(counts))
     assert best_node_count(None, gains, slack=0.05) > counts[0]

@@ -13,6 +13,7 @@ from specviz.decoding.drafters.ranked_tree import by_depth, ranked_nodes
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.drafters.tree_budget import TOKEN_COUNTS, best_node_count
 from specviz.decoding.speculative import SpeculativeRun
+from specviz.forward_curve import ForwardCurve
 from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, Outcome, Prefill, ProposalKind, Round
 from tests.decoding.conftest import tiny_model
@@ -132,7 +133,8 @@ def test_a_budget_of_none_is_chosen_by_expected_tokens_over_measured_time(setup,
     gains = [node.gain for node in ranked_nodes(tuple(map(tuple, SHARES)), 64)]
     for times, count in (((1.0,) * len(TOKEN_COUNTS), len(gains)), (TOKEN_COUNTS, 1)):
         monkeypatch.setattr(
-            "specviz.decoding.drafters.tree_budget.forward_times", lambda model, t=times: t
+            "specviz.decoding.drafters.tree_budget.forward_curve",
+            lambda model, t=times: ForwardCurve(TOKEN_COUNTS, t),
         )
         assert best_node_count(setup.target, gains) == count
         drafter = make_drafter(replace(setup, config=replace(CONFIG, options=())))

@@ -23,7 +23,7 @@ from specviz.decoding.drafters.ranked_tree import Rates, ranked_nodes
 from specviz.decoding.drafters.source import Level, Source
 from specviz.decoding.drafters.source_drafter import Shape, SourceDrafter
 from specviz.decoding.drafters.static_tree import static_tree
-from specviz.decoding.drafters.tree_budget import NODES, best_node_count, forward_times, time_of
+from specviz.decoding.drafters.tree_budget import NODES, best_node_count, forward_curve
 from specviz.decoding.topology import device_topology
 from specviz.models.language_model import LanguageModel
 from specviz.models.parts import Need
@@ -66,7 +66,7 @@ class LevelCost:
 
     def seconds(self, width: int) -> float:
         """Measured when first asked for."""
-        return self.share * time_of(width, forward_times(self.model))
+        return self.share * forward_curve(self.model).at(width)
 
 
 # The bundled draft, mean over the five tasks.

@@ -8,13 +8,13 @@ drafters.
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import torch
 
 from specviz.decoding.drafters.method import Option
+from specviz.forward_curve import ForwardCurve
 from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.records import MAX_TREE_NODES
 
@@ -25,7 +25,7 @@ TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)
 CONTEXT = 128
 REPEATS = 8
 
-_curves: WeakKeyDictionary[LanguageModel, tuple[float, ...]] = WeakKeyDictionary()
+_curves: WeakKeyDictionary[LanguageModel, ForwardCurve] = WeakKeyDictionary()
 
 
 def best_node_count(
@@ -36,17 +36,17 @@ def best_node_count(
     `gains` are the chances of acceptance of the nodes, best first; at least one, at most 64.
     Drafting is in seconds. The most nodes whose rate is within the share `slack` of the best.
     """
-    times = forward_times(model)
+    curve = forward_curve(model)
     rates = [
-        (1 + sum(gains[:count])) / (drafting + time_of(count + 1, times))
+        (1 + sum(gains[:count])) / (drafting + curve.at(count + 1))
         for count in range(1, len(gains) + 1)
     ]
     good = (1 - slack) * max(rates)
     return max(count for count, rate in enumerate(rates, start=1) if rate >= good)
 
 
-def forward_times(model: LanguageModel) -> tuple[float, ...]:
-    """Seconds of a forward over each of TOKEN_COUNTS tokens, measured once per model.
+def forward_curve(model: LanguageModel) -> ForwardCurve:
+    """A forward of one row behind CONTEXT tokens, measured once per model at TOKEN_COUNTS.
 
     What else runs on the machine only adds, so it is the least of REPEATS passes over all counts,
     and no more than what a larger count took.
@@ -54,22 +54,9 @@ def forward_times(model: LanguageModel) -> tuple[float, ...]:
     if model not in _curves:
         passes = zip(*_passes(model), strict=True)
         least = [min(seconds) for seconds in passes]
-        _curves[model] = tuple(min(least[index:]) for index in range(len(least)))
+        seconds = tuple(min(least[index:]) for index in range(len(least)))
+        _curves[model] = ForwardCurve(TOKEN_COUNTS, seconds)
     return _curves[model]
-
-
-def time_of(count: int, times: Sequence[float]) -> float:
-    """Seconds for `count` tokens (1 to 65), linear between the measured counts.
-
-    >>> time_of(6, (1, 1, 2, 4, 0, 0, 0, 0, 0, 0))
-    3.0
-    """
-    right = bisect_left(TOKEN_COUNTS, count)
-    if TOKEN_COUNTS[right] == count:
-        return times[right]
-    low, high = TOKEN_COUNTS[right - 1], TOKEN_COUNTS[right]
-    share = (count - low) / (high - low)
-    return times[right - 1] * (1 - share) + times[right] * share
 
 
 @torch.inference_mode()
