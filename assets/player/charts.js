@@ -79,7 +79,8 @@ export class Chart {
 
   // The figure in the colours and the sizes of the page.
   get shown() {
-    const { data, layout } = recolour(this.figure, this.theme.swap);
+    const { data: traces, layout } = recolour(this.figure, this.theme.swap);
+    const data = traces.filter((trace) => trace.x?.length !== 0); // an empty one costs as much as a short one
     layout.width = this.drawnWidth;
     if (this.theme.isLarge) enlarge(layout, data);
     for (const trace of data) if (trace.meta?.room) fitLabels(trace, layout);

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.acceptance_profile import EXAMPLES, AcceptanceProfiler, acceptance_profile
+from specviz.acceptance_profile import OPEN_PROMPTS, AcceptanceProfiler, acceptance_profile
 from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.experiments.racing import start_race
-from specviz.metrics import block_efficiency
+from specviz.metrics import block_efficiency, levels
 from specviz.models.catalog import pair_named
 from specviz.prompts import held_out_prompts
-from specviz.records import DecodingConfig
+from specviz.records import DecodingConfig, Trace
+from specviz.round_costs import lost_share
 from tests.random_traces import random_trace
 
 CONFIG = DecodingConfig(temperature=0.8, draft_length=4, max_new_tokens=16)
@@ -57,22 +58,22 @@ def test_a_run_can_be_left_in_the_middle_and_keeps_what_was_done() -> None:
     assert set(profiling.traces) <= {0}
 
 
-def test_only_traces_that_examples_name_are_kept() -> None:
+def rounds_lost(trace: Trace) -> float:
+    counts = [levels(each) for each in trace.rounds]
+    rejected = [each for each in counts if each.passed < each.reached]
+    return sum(lost_share(each.drafted, each.passed) for each in rejected)
+
+
+def test_kept_are_the_traces_of_examples_and_of_the_prompts_that_lost_most_rounds() -> None:
     profiler = AcceptanceProfiler()
     traces = [random_trace(seed, rounds=4) for seed in range(60)]
     for trace in traces:
         profiler.add(trace)
+    groups = [each for each in profiler.profile().rankings if each.dimension != "prompt"]
+    named = {ex.trace for each in groups for group in each.groups for ex in group.examples}
+    worst = sorted(range(60), key=lambda index: (rounds_lost(traces[index]), index))[-OPEN_PROMPTS:]
     kept = profiler.example_traces()
-    profile = profiler.profile()
-    named = {
-        example.trace
-        for ranking in profile.rankings
-        for group in (ranking.groups[:20] if ranking.dimension == "prompt" else ranking.groups)
-        for example in group.examples
-    }
-    groups = sum(len(each.groups) for each in profile.rankings if each.dimension != "prompt")
-    assert kept == named
-    assert len(kept) <= 20 + EXAMPLES * groups and len(kept) < len(traces)
+    assert kept == named | set(worst) and len(kept) < len(traces)
 
 
 def test_a_trace_once_let_go_is_never_named_by_a_group_again() -> None:
