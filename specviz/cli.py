@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from specviz import (
+    advise_commands,
     claim_commands,
     claim_text,
     commands,
@@ -24,6 +25,7 @@ from specviz import (
     trace_commands,
 )
 from specviz.errors import InputError
+from specviz.experiments.advising import DEFAULT_SECONDS
 from specviz.experiments.claim_measuring import BUDGETS
 from specviz.experiments.sweep_axis import AXES
 from specviz.prompts import TASKS
@@ -171,6 +173,23 @@ def _parser() -> argparse.ArgumentParser:
         "--output", metavar="FILE", help="points as they come; goes on if it is there"
     )
     sweep.add_argument("--csv", metavar="FILE", help="a table for spreadsheets")
+    advise = add(
+        "advise",
+        advise_commands.advise,
+        advise_commands.advise_text,
+        "Whether to speculate, with what, and what to expect: measured.",
+    )
+    _add_pair(advise)
+    _add_many_prompts(advise)
+    _add_sampling(advise.add_argument_group("decoding"), 0.0)
+    advise.add_argument("--batch-size", type=int, default=1, help="so many prompts at once")
+    advise.add_argument("--methods", help="with commas (default all)")
+    advise.add_argument(
+        "--seconds", type=float, default=DEFAULT_SECONDS, help="to measure (default %(default)s)"
+    )
+    advise.add_argument(
+        "--check", action="store_true", help="then measure every setting and compare (minutes)"
+    )
     claims = add(
         "claims",
         claim_commands.claims,
@@ -243,6 +262,11 @@ def _add_config(parser: argparse.ArgumentParser, temperature: float = 0.0) -> No
         help="an option of the method, see the command `methods`; may be given several times",
     )
     group.add_argument("--rule", help=f"how siblings are drawn and verified: {rules}")
+    _add_sampling(group, temperature)
+
+
+def _add_sampling(group: argparse._ActionsContainer, temperature: float) -> None:
+    default = DecodingConfig()
     group.add_argument("--temperature", type=float, default=temperature)
     group.add_argument("--top-k", type=int, default=default.top_k, help="0 is off")
     group.add_argument("--top-p", type=float, default=default.top_p, help="1 is off")

@@ -25,13 +25,14 @@ ALLOWED = {
     "urllib.request": ("serving",),
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
-PURE |= {"trace_diff", "what_if", "claims", "forward_curve"}
+PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advice"}
 # part -> parts of specviz that it may import ("*": all but ui, cli, app)
 MAY_IMPORT = {
     "errors": set[str](),
     "records": {"errors"},
     "forward_curve": {"errors"},
     "theory": {"errors", "records", "forward_curve"},
+    "advice": {"errors", "records", "theory", "forward_curve"},
     "glossary": {"errors"},
     "metrics": {"errors", "records", "theory"},
     "claims": {"errors", "records", "theory", "metrics", "serving_cost", "forward_curve"},
@@ -48,6 +49,7 @@ PART_OF |= {"speedup_curve": "metrics", "measured_costs": "metrics", "roofline":
 PART_OF |= {f"trace_{part}": "trace_file" for part in ("fields", "encoding", "decoding", "notes")}
 PART_OF |= {"trace_json": "trace_file", "decoding_config": "records", "notes": "records"}
 PART_OF |= {"fork_point": "records", "model_info": "records"}
+PART_OF |= {"expected_time": "theory"} | dict.fromkeys(("probe", "estimate", "reasons"), "advice")
 PART_OF |= dict.fromkeys(("trace_arrival", "diff_cause", "diff_sentence"), "trace_diff")
 PART_OF |= dict.fromkeys(("term", "method_terms"), "glossary")
 FRONT = {"ui", "cli", "__main__", "app"}

@@ -1,0 +1,126 @@
+"""What `advise` does: from parsed options to one JSON-able result, and its text.
+
+Knows nothing of parsing or printing.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+from specviz.advice import LENGTHS, Advice
+from specviz.commands import chosen_pair
+from specviz.console import table
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.experiments.advice_check import AdviceCheck
+from specviz.experiments.advising import Advising
+from specviz.experiments.probing import AdviceRequest
+from specviz.probe import Candidate
+from specviz.profile_commands import chosen_prompts
+from specviz.records import DecodingConfig
+
+Progress = Callable[[str], None]
+_MOST_ROWS = 8
+_HOW = (
+    "Interval, 95 %: the spread of the tokens per round over the rounds, and of the baseline's "
+    "step over its runs."
+)
+
+
+def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Probe, race, advise; with --check also measure every setting, on the second half of the
+    prompts, which the advice then does not see.
+    """
+    asked = _request(options)
+    request, held_out = _halves(asked) if options.check else (asked, asked)
+    advising = Advising(request, options.seconds)
+    for step in advising:
+        left = "" if step.seconds_left is None else f", at most {step.seconds_left:.0f} s left"
+        progress(f"{step.stage}: {step.doing}{left}")
+    advice = advising.advice()
+    assert advice is not None  # prompt lookup needs nothing, and every other one says why not
+    result = {"pair": request.pair.name, **asdict(advising.probe.place), **advice.to_dict()}
+    if options.check:
+        result["check"] = _check(held_out, advice, progress)
+    return result
+
+
+def _request(options: Namespace) -> AdviceRequest:
+    task, prompts = chosen_prompts(options)
+    config = DecodingConfig(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        seed=options.seed,
+        max_new_tokens=options.max_new_tokens,
+    )
+    words = (options.methods or ",".join(DRAFTERS)).split(",")
+    methods = tuple(word.strip() for word in words if word.strip())
+    return AdviceRequest(
+        chosen_pair(options),
+        prompts,
+        config,
+        task,
+        options.batch_size,
+        methods,
+        options.device,
+        options.dtype,
+    )
+
+
+def _halves(request: AdviceRequest) -> tuple[AdviceRequest, AdviceRequest]:
+    middle, texts = len(request.prompts) // 2, request.prompts
+    if not middle:
+        raise InputError(f"prompts must be two or more with check, got {len(texts)}")
+    return replace(request, prompts=texts[:middle]), replace(request, prompts=texts[middle:])
+
+
+def _check(request: AdviceRequest, advice: Advice, progress: Progress) -> dict[str, Any]:
+    check = AdviceCheck(request, advice.best.candidate if advice.speculate else None, LENGTHS)
+    for step in check:
+        progress(f"check: {step}")
+    return check.result().to_dict()
+
+
+def advise_text(result: dict[str, Any]) -> str:
+    """The verdict, the reasons, what else there is."""
+    reasons = [f"- {each['sentence']}" for each in result["reasons"]]
+    rows = [_row(each) for each in result["ranking"][:_MOST_ROWS]]
+    parts = [result["verdict"], "\n".join(reasons), table(rows), _HOW]
+    if result["refusals"]:
+        parts.append("\n".join(f"{each['method']}: {each['why']}" for each in result["refusals"]))
+    if "check" in result:
+        parts.append(_check_text(result["check"]))
+    return "\n\n".join(parts)
+
+
+def _row(each: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "candidate": Candidate(**each["candidate"]).title,
+        "speedup": each["speedup"],
+        "interval": [each["low"], each["high"]],
+        "from": f"{each['races']} passes" if each["races"] else "theory",
+        "tokens/round": each["tokens_per_round"],
+        "round (steps)": each["draft_cost"] + each["verify_cost"] + each["host_cost"],
+    }
+
+
+def _check_text(check: dict[str, Any]) -> str:
+    """What every setting really gave, the fastest first."""
+    rows = [
+        {
+            "setting": Candidate(**each["candidate"]).title,
+            "speedup": each["speedup"],
+            "spread": each["spread"],
+        }
+        for each in check["settings"][:_MOST_ROWS]
+    ]
+    said = (
+        f"Measured beside {len(check['settings'])} settings: the advice gives "
+        f"{check['advised_speedup']:.2f}x, the best {check['best_speedup']:.2f}x; it reaches "
+        f"{100 * check['reached']:.0f} %."
+    )
+    return f"{table(rows)}\n\n{said}"

@@ -1,0 +1,190 @@
+"""What a candidate is likely to give, from the probe's acceptance and costs, with an interval.
+
+Pure: probe -> estimate. Rounds count as alike and independent. The speedup of a candidate that
+raced is its measured one; of others it follows from `expected_seconds` with
+
+- acceptance: how many rounds of the method passed d levels, at any probed length of d or more;
+- the cost of a round, the median in baseline steps of the same block, a straight line over K.
+
+The interval has two independent parts, added as relative variances: the spread of the tokens per
+round over the rounds, and the noise of costs, told by how the baseline's step differs from block to
+block. 95 % of a normal distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median, variance
+
+from specviz.expected_time import expected_seconds
+from specviz.probe import Candidate, Probe, SpeculativeRun
+
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Speedup over plain decoding with its interval, and what it rests on.
+
+    `acceptance_rate` is levels passed / levels reached; draft, verify and host are the parts of a
+    round in baseline steps; `races` counts the passes in which it raced: 0 is theory alone.
+    """
+
+    candidate: Candidate
+    speedup: float
+    low: float
+    high: float
+    races: int
+    acceptance_rate: float
+    tokens_per_round: float
+    draft_cost: float
+    verify_cost: float
+    host_cost: float
+    drafter_bytes: int
+
+    @property
+    def round_cost(self) -> float:
+        return self.draft_cost + self.verify_cost + self.host_cost
+
+
+def estimate(probe: Probe, candidate: Candidate) -> Estimate:
+    """Of a candidate whose method was probed."""
+    runs = probe.of_method(candidate.method)
+    survival = survival_of(runs, candidate.draft_length)
+    draft, verify, host = (_cost_at(probe, runs, candidate.draft_length, part) for part in range(3))
+    measured = measured_speedup(probe, candidate)
+    speedup = measured or predicted_speedup(probe, candidate, probe.place.max_new_tokens)
+    factor = math.exp(NORMAL_95 * _relative_error(probe, candidate, runs))
+    reached = 1 + math.fsum(survival[:-1])
+    return Estimate(
+        candidate,
+        speedup,
+        speedup / factor,
+        speedup * factor,
+        len(_races(probe, candidate)),
+        math.fsum(survival) / reached,
+        1 + math.fsum(survival),
+        draft,
+        verify,
+        host,
+        max(run.drafter_bytes for run in runs),
+    )
+
+
+def measured_speedup(probe: Probe, candidate: Candidate) -> float | None:
+    """Tokens per second over the baseline's of the same block, median over blocks; None unraced."""
+    ratios = [
+        run.tokens / run.total_seconds * plain.total_seconds / plain.tokens
+        for run in _races(probe, candidate)
+        for plain in (probe.baseline_of(run.block),)
+    ]
+    return median(ratios) if ratios else None
+
+
+def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
+    """From acceptance and costs, for requests of `tokens` new ones."""
+    runs = probe.of_method(candidate.method)
+    lengths = range(candidate.draft_length + 1)
+    costs = [sum(_cost_at(probe, runs, length, part) for part in range(3)) for length in lengths]
+    survival = survival_of(runs, candidate.draft_length)
+    later = expected_seconds(tokens - 1, survival, [min(1.0, costs[0]), *costs[1:]])
+    first = median(run.first_seconds / _step(probe, run) for run in runs)
+    return (prefill_steps(probe) + tokens - 1) / (first + later)
+
+
+def prefill_steps(probe: Probe) -> float:
+    """The plain lane's time to the first token, in its steps."""
+    return median(each.first_seconds / each.step_seconds for each in probe.baselines)
+
+
+def survival_of(runs: Sequence[SpeculativeRun], draft_length: int) -> list[float]:
+    """The chance that at least d levels of a round pass, d = 1 … K.
+
+    Depths that no run drafted go on with the conditional rate of the deeper half of those it did.
+    """
+    survival: list[float] = []
+    probed = max(run.candidate.draft_length for run in runs)
+    for depth in range(1, draft_length + 1):
+        if depth > probed:
+            survival.append(survival[-1] * _tail_rate(survival[:probed]))
+            continue
+        seen = [
+            passed >= depth
+            for run in runs
+            if run.candidate.draft_length >= depth
+            for each in run.rounds
+            for passed in each.accepted
+        ]
+        above = survival[-1] if survival else 1.0
+        survival.append(min(above, fmean(seen)) if seen else 0.0)
+    return survival
+
+
+def _tail_rate(survival: Sequence[float]) -> float:
+    """Levels passed / levels reached in the deeper half."""
+    reached = (1.0, *survival)[len(survival) // 2 : -1]
+    return math.fsum(survival[len(survival) // 2 :]) / total if (total := sum(reached)) else 0.0
+
+
+def _cost_at(probe: Probe, runs: Sequence[SpeculativeRun], draft_length: int, part: int) -> float:
+    """Draft (0), verify (1) or host (2) time of a round in steps, straight over the lengths.
+
+    Through the shortest and the longest that ran, never falling; where only one did, drafting goes
+    through 0 at length 0 and the rest is constant.
+    """
+    lengths = sorted({run.candidate.draft_length for run in runs})
+    if draft_length in lengths:
+        return _typical_cost(probe, runs, draft_length, part)
+    short, long = lengths[0], lengths[-1]
+    low, high = (_typical_cost(probe, runs, length, part) for length in (short, long))
+    if short == long:
+        short, low = 0, 0.0 if part == 0 else high
+    slope = max(0.0, high - low) / (long - short)
+    return max(0.0, high + slope * (draft_length - long))
+
+
+def _typical_cost(
+    probe: Probe, runs: Sequence[SpeculativeRun], draft_length: int, part: int
+) -> float:
+    """Of the runs at this length."""
+    return median(
+        median(each.parts[part] for each in run.rounds) / _step(probe, run)
+        for run in runs
+        if run.candidate.draft_length == draft_length and run.rounds
+    )
+
+
+def _step(probe: Probe, run: SpeculativeRun) -> float:
+    return probe.baseline_of(run.block).step_seconds
+
+
+def _races(probe: Probe, candidate: Candidate) -> list[SpeculativeRun]:
+    return [run for run in probe.runs if run.is_race and run.candidate == candidate]
+
+
+def _relative_error(probe: Probe, candidate: Candidate, runs: Sequence[SpeculativeRun]) -> float:
+    """Standard error of the speedup over the speedup."""
+    longest = max(run.candidate.draft_length for run in runs)
+    emitted = [
+        1 + min(passed, candidate.draft_length)
+        for run in runs
+        if run.candidate.draft_length >= min(candidate.draft_length, longest)
+        for each in run.rounds
+        for passed in each.accepted
+    ]
+    blocks = {run.block for run in _races(probe, candidate) or runs}
+    rounds = variance(emitted) / len(emitted) / fmean(emitted) ** 2 if len(emitted) > 1 else 1.0
+    return math.sqrt(rounds + 2 * step_noise(probe) ** 2 / len(blocks))
+
+
+def step_noise(probe: Probe) -> float:
+    """Relative spread of the baseline's step from one block to the next; 0 of a single block.
+
+    Of neighbours, since a block's costs are told in steps of its own: a slow drift cancels.
+    """
+    steps = [each.step_seconds for each in probe.baselines]
+    jumps = [math.log(later / sooner) ** 2 / 2 for sooner, later in pairwise(steps)]
+    return math.sqrt(fmean(jumps)) if jumps else 0.0

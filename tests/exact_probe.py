@@ -1,0 +1,55 @@
+"""Probes whose numbers follow exactly from theory's letters, so that the best choice is known."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from specviz.forward_curve import ForwardCurve
+from specviz.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
+
+STEP = 0.01  # seconds of a plain step
+FLAT = ForwardCurve((1, 64), (STEP, STEP))
+
+
+def place(**changes: object) -> Place:
+    usual = {
+        "batch_size": 1,
+        "max_new_tokens": 4096,
+        "temperature": 0.0,
+        "prompt_tokens": 20.0,
+        "target_bytes": 100,
+        "free_bytes": 10_000,
+    }
+    return Place(**{**usual, **changes})  # type: ignore[arg-type]
+
+
+def baseline(block: int = 0, first: float = STEP, step: float = STEP) -> BaselineRun:
+    return BaselineRun(block, 101, first, first + 100 * step, 100, step)
+
+
+def geometric(a: Fraction, K: int) -> tuple[int, ...]:
+    """Levels passed in b^K rounds of which exactly the share a^d passes d levels (a = p/b)."""
+    p, b = a.numerator, a.denominator
+    at_least = [p**depth * b ** (K - depth) for depth in range(K + 1)] + [0]
+    return tuple(
+        depth for depth in range(K + 1) for _ in range(at_least[depth] - at_least[depth + 1])
+    )
+
+
+def run(
+    method: str,
+    a: Fraction,
+    K: int,
+    c: float,
+    v: float,
+    host: float = 0.0,
+    drafter_bytes: int = 0,
+    block: int = 0,
+) -> SpeculativeRun:
+    """Rounds of cost 1 + K c + v + host, in steps."""
+    seen = RoundSeen(geometric(a, K), K, K, K * c * STEP, (1 + v) * STEP, host * STEP)
+    return SpeculativeRun(Candidate(method, K), block, 1, STEP, 1.0, (seen,), drafter_bytes)
+
+
+def probe(*runs: SpeculativeRun, at: Place | None = None) -> Probe:
+    return Probe(at or place(), FLAT, FLAT, (baseline(),), runs)

@@ -1,0 +1,64 @@
+"""`advise` on the command line: one JSON object, a text that tells why, errors in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+
+SHORT = ["advise", "--device", "cpu", "--max-new-tokens", "8", "--seconds", "3"]
+SHORT += ["--methods", "draft-model,prompt-lookup"]
+
+
+def test_advice_is_one_object_that_names_its_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SHORT, "--count", "2", "--json"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert result["pair"] == "bundled" and result["batch_size"] == 1
+    assert result["speculate"] is (result["method"] is not None)
+    low, high = result["interval"]
+    assert low <= result["speedup"] <= high
+    assert "probe: draft-model, K = 6" in err
+
+
+def test_its_text_tells_the_verdict_the_reasons_and_how(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = tmp_path / "mine.txt"
+    prompts.write_text("def add(a, b):\n\nclass Tree:\n")
+    assert main([*SHORT, "--prompts", str(prompts)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(("Speculate with ", "Do not speculate: "))
+    assert "of the examined guesses pass" in out and "Interval, 95 %" in out
+
+
+def test_a_check_tells_how_much_of_the_best_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--methods", "prompt-lookup", "--max-new-tokens", "3", "--seconds", "1"]
+    assert main([*SHORT, *short, "--count", "2", "--check"]) == 0
+    out = capsys.readouterr().out
+    assert "Measured beside 6 settings: the advice gives " in out and " it reaches " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch-size", "0"], "batch-size must be an integer from 1 to 64"),
+        (["--methods", "magic"], "method must be one of"),
+        (["--methods", ","], "methods must name at least one"),
+        (["--task", "poems"], "task must be one of"),
+        (["--seconds", "0"], "seconds must be a positive number, got 0"),
+        (["--temperature", "-1"], "temperature must be 0 or from"),
+        (["--count", "1", "--check"], "prompts must be two or more with check, got 1"),
+        (["--prompts", "/no/such/file"], "prompts"),
+        (["--target", "x"], "target and draft must be given together"),
+    ],
+)
+def test_what_cannot_be_advised_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", "--device", "cpu", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"specviz: {message}")
