@@ -5,7 +5,9 @@ import { Address } from "./address.js";
 import { references, setText } from "./dom.js";
 import { Fold } from "./fold.js";
 import { Form } from "./form.js";
+import { jump } from "./jump.js";
 import { Keyboard, keyRows } from "./keyboard.js";
+import { LabPage } from "./lab/lab_page.js";
 import { LinkButton } from "./link_button.js";
 import { writeProof } from "./proof.js";
 import { Pages } from "./pages.js";
@@ -24,7 +26,7 @@ export class App {
   constructor(root, setup, prompts, gradio) {
     const refs = references(root);
     Object.assign(this, { root, refs });
-    this.theme = new Theme(root, setup.palettes, () => (this.page?.repaint(), this.debugger?.page.repaint()));
+    this.theme = new Theme(root, setup.palettes, () => [this.page, this.debugger?.page, this.lab].forEach((each) => each?.repaint()));
     this.page = new RacePage(root, refs, this.theme, setup);
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
@@ -42,8 +44,9 @@ export class App {
       form: () => this.form.order,
       onExample: (...example) => this.debugger.openExample(...example),
     });
+    this.lab = new LabPage(refs, this.theme, setup, gradio);
     new Terms(root, setup.glossary);
-    new LinkButton(refs.copyLink, refs.copyWord, () => (this.pages.current === "step" ? this.debugger.place : this.address));
+    new LinkButton(refs.copyLink, refs.copyWord, () => ({ step: this.debugger.place, lab: this.lab.place })[this.pages.current] ?? this.address);
     this.transport = new Transport(gradio, {
       accepted: () => this.showResults(),
       message: (message) => this.take(message),
@@ -62,6 +65,7 @@ export class App {
         onShow: (isShown) => (this.profile.tellSetting(), this.debugger.onShow(isShown)),
         onReturn: () => this.debugger.returned(),
       },
+      lab: { section: refs.lab, onShow: (isShown) => this.lab.onShow(isShown) },
     });
   }
 
@@ -80,7 +84,7 @@ export class App {
     refs.theme.addEventListener("click", () => this.theme.toggle());
     refs.large.addEventListener("click", () => this.toggleLarge());
     refs.openKeys.addEventListener("click", () => refs.keys.showModal());
-    this.root.addEventListener("click", (event) => this.jump(event));
+    this.root.addEventListener("click", (event) => jump(this.root, event));
     refs.keyList.append(...keyRows());
     refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
     const actions = {
@@ -95,8 +99,8 @@ export class App {
       list: () => refs.keys.showModal(),
     };
     const shared = { list: actions.list, halt: actions.halt };
-    const ofPage = () => (this.pages.current === "step" ? { ...shared, ...stepActions(this.debugger.page) } : actions);
-    new Keyboard(ofPage, () => this.root.isConnected);
+    const ofPage = { race: () => actions, step: () => stepActions(this.debugger.page), lab: () => this.lab.actions };
+    new Keyboard(() => ({ ...shared, ...ofPage[this.pages.current]() }), () => this.root.isConnected);
   }
 
   // ---- the race
@@ -136,9 +140,11 @@ export class App {
     await this.transport.stop();
   }
 
-  // What the debugger shows: a fork, or the race of this page.
+  // What the debugger shows: a fork, or the race of this page; in the lab what it measures.
   halt() {
-    if (this.pages.current === "step" && this.debugger.page.isForking) return this.debugger.transport.stop();
+    const { current } = this.pages;
+    if (current === "lab") return this.lab.halt();
+    if (current === "step" && this.debugger.page.isForking) return this.debugger.transport.stop();
     return this.stop();
   }
 
@@ -227,17 +233,6 @@ export class App {
     linkNotice.hidden = problems.length === 0;
     const rest = "The defaults stand in for it.";
     setText(linkNotice, problems.length ? `The link could not be read in full: ${problems.join("; ")}. ${rest}` : "");
-  }
-
-  // A link inside the page: Gradio's <base> would turn it into a journey to another address.
-  jump(event) {
-    const link = event.target.closest("a[href^='#']");
-    if (!link) return;
-    event.preventDefault();
-    const goal = this.root.querySelector(link.getAttribute("href"));
-    const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    goal.scrollIntoView({ behavior: isStill ? "auto" : "smooth" });
-    goal.focus({ preventScroll: true });
   }
 
   toggleLarge() {

@@ -14,8 +14,9 @@ export const KEYS = [
   ["Home End", "first, last round"],
   ["Space", "play, pause"],
   ["F", "follow the newest round"],
-  ["Enter", "race (Ctrl Enter inside the prompt)", RACE_ONLY],
-  ["Esc", "stop the race", RACE_ONLY],
+  ["← →", "previous, next point of the sweep (Lab)", RACE_ONLY],
+  ["Enter", "race, or in the Lab sweep (Ctrl Enter inside the prompt)", RACE_ONLY],
+  ["Esc", "stop the race, or what the Lab measures", RACE_ONLY],
   ["?", "this list"],
 ];
 

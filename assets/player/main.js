@@ -14,14 +14,15 @@ async function fetched(path, read) {
 
 export async function mount(host, gradio) {
   const root = host.querySelector("[data-specviz]");
-  const [markup, step, setup, prompts] = await Promise.all([
+  const [markup, step, lab, setup, prompts] = await Promise.all([
     fetched("player/page.html", "text"),
     fetched("player/step/step.html", "text"),
+    fetched("player/lab/lab.html", "text"),
     fetched("setup.json", "json"),
     fetched("prompts.json", "json"),
     loadPlotly(new URL("plotly.min.js", HOME)),
   ]);
-  root.innerHTML = markup + step; // our own files; no text of a model or a person is in them
+  root.innerHTML = markup + step + lab; // our own files; no text of a model or a person is in them
   window.specviz = new App(root, setup, prompts, gradio);
   root.dataset.ready = "yes";
 }

@@ -10,8 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from functools import wraps
-from typing import Any
 
 import gradio as gr
 
@@ -24,10 +22,13 @@ from specviz.models.pair import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
 from specviz.pause import Gate
+from specviz.ui.answers import UNEXPECTED, Question, answers
 from specviz.ui.batches import Message, batches
 from specviz.ui.counterfactuals import told_counterfactual
 from specviz.ui.differences import told_difference
 from specviz.ui.forks import fork_request
+from specviz.ui.lab import Lab
+from specviz.ui.lab_order import LabOrder
 from specviz.ui.method_offer import refusals
 from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines
@@ -37,28 +38,10 @@ from specviz.ui.runs import Run, Runs
 from specviz.ui.settings_form import form_method, form_pair, race_request
 
 log = logging.getLogger("specviz")
-Question = dict[str, Any]
 StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
 CheckPair = Callable[[Pair, str, str, frozenset[Need]], PairReport]
 MAX_CHECKS = 4  # at once: each may wait for the Hub
 MAX_OPENINGS = 3  # recordings whose figures are made at once
-UNEXPECTED = "Something went wrong on the server; its log says what."
-
-
-def answers(method: Callable[[Handlers, Question], Question]) -> Callable[..., Question]:
-    """An error becomes {"error": one sentence}; an answer without one gets "error": None."""
-
-    @wraps(method)
-    def answer(handlers: Handlers, question: Question) -> Question:
-        try:
-            return {"error": None} | method(handlers, question)
-        except InputError as error:
-            return {"error": str(error)}
-        except Exception:
-            log.exception("the answer to %s failed", method.__name__)
-            return {"error": UNEXPECTED}
-
-    return answer
 
 
 def start_run(request: RaceRequest | ForkRequest) -> Race | Fork:
@@ -74,6 +57,7 @@ class Handlers:
 
     def __init__(self, start: StartRun = start_run, check: CheckPair = check_pair_sources) -> None:
         self._runs = Runs()
+        self.lab = Lab(self._runs)
         self._start = start
         self._check = check
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
@@ -199,7 +183,9 @@ def race_messages(run: Run, start: StartRun) -> Generator[Message]:
     try:
         assert run.request is not None, "a recording is not raced"
         yield {"kind": "loading", "pair": run.request.pair.title}
-        if isinstance(run.request, ProfileRequest):
+        if isinstance(run.request, LabOrder):
+            yield from run.request.messages(run.stop)
+        elif isinstance(run.request, ProfileRequest):
             yield from profile_messages(run.request, run.stop)
         else:
             yield from _followed(start(run.request), run)

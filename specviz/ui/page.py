@@ -21,16 +21,19 @@ from specviz.settings import Settings
 from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
 from specviz.ui.inlined_modules import module_sources
+from specviz.ui.lab import lab_offer
 from specviz.ui.page_files import ASSETS, PLAYER, STYLES
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
+LAB_ASKED = ("measure", "draw", "table", "costs", "claims")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
 THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
-_LINKS = [("stylesheet", f"{name}.css") for name in STYLES]
+LAB_STYLE = "lab/lab"  # not of a report
+_LINKS = [("stylesheet", f"{name}.css") for name in (*STYLES, LAB_STYLE)]
 _LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]  # all at once
 HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
     f'<link rel="{relation}" href="specviz/player/{file}">' for relation, file in _LINKS
@@ -41,7 +44,8 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
-        race = player([getattr(handlers, name) for name in ASKED])
+        asked = [getattr(handlers, name) for name in ASKED]
+        race = player(asked + [getattr(handlers.lab, name) for name in LAB_ASKED])
         race.race(
             handlers.race,
             inputs=None,
@@ -78,7 +82,7 @@ def launch_options(settings: Settings) -> dict[str, Any]:
 
 def routes() -> list[BaseRoute]:
     """The page's own files, under /specviz; relative addresses reach them behind any proxy."""
-    setup = json.dumps(page_setup())
+    setup = json.dumps(page_setup() | {"lab": lab_offer()})
     return [
         Mount("/specviz/player", _FreshFiles(directory=PLAYER)),
         Route("/specviz/prompts.json", _file(ASSETS / "prompts.json")),

@@ -17,8 +17,9 @@ from specviz.experiments.forking import ForkRequest
 from specviz.experiments.profiling import ProfileRequest
 from specviz.experiments.racing import RaceRequest
 from specviz.pause import Gate
+from specviz.ui.lab_order import LabOrder
 
-Request = RaceRequest | ForkRequest | ProfileRequest
+Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
 MAX_WAITING = 24
 AWAY_SECONDS = 5.0  # a waiting browser that has not asked for so long no longer counts
 KEEP_SECONDS = 120.0  # how long a finished run can still be refilled from

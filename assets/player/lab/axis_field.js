@@ -1,0 +1,70 @@
+// One axis of a sweep: what is varied, and its values, typed as numbers or chosen as names.
+// Knows the axes as the server lists them; no rule of a value.
+
+import { element, option } from "../dom.js";
+
+const FIRST_CHOSEN = 3; // names that are on where an axis of names is first taken
+
+export class AxisField {
+  // `axes`: {name, title, usual, settings}; `names`: axis -> [{name, title}] of those that take names.
+  constructor({ select, input, choices }, axes, { names, none = "", onChange }) {
+    Object.assign(this, { select, input, choices, axes, names, onChange });
+    if (none) select.append(option("", none));
+    select.append(...axes.map(({ name, title }) => option(name, title)));
+    select.addEventListener("change", () => (this.take(), onChange()));
+    choices.addEventListener("click", (event) => this.turn(event));
+  }
+
+  get axis() {
+    return this.axes.find(({ name }) => name === this.select.value) ?? null;
+  }
+
+  // What is sent: its name, and its values as they are typed.
+  get order() {
+    return this.axis && { name: this.axis.name, values: this.input.value };
+  }
+
+  // How many values there will be, null where the text does not say.
+  get count() {
+    if (!this.axis) return 1;
+    const words = this.input.value.split(",").map((word) => word.trim()).filter(Boolean);
+    const counts = words.map((word) => {
+      const [, low, high] = /^(\d+)-(\d+)$/.exec(word) ?? [null, 0, 0];
+      return Number(high) - Number(low) + 1;
+    });
+    const sum = counts.reduce((total, each) => total + each, 0);
+    return sum > 0 && counts.every((each) => each > 0) ? sum : null;
+  }
+
+  // Another axis was chosen: its usual values.
+  take(values = null) {
+    const { axis } = this;
+    const listed = axis && this.names[axis.name];
+    this.input.hidden = !axis || Boolean(listed);
+    this.choices.hidden = !listed;
+    if (!axis) return;
+    this.input.value = values ?? (listed ? firstOf(listed) : axis.usual);
+    if (listed) this.choices.replaceChildren(...listed.map((each) => this.choice(each)));
+  }
+
+  choice({ name, title }) {
+    const made = element("button", "chip", title);
+    made.type = "button";
+    made.dataset.name = name;
+    made.setAttribute("aria-pressed", String(this.input.value.split(",").includes(name)));
+    return made;
+  }
+
+  turn(event) {
+    const button = event.target.closest("[data-name]");
+    if (!button) return;
+    button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+    const chosen = this.choices.querySelectorAll("[aria-pressed=true]");
+    this.input.value = [...chosen].map(({ dataset }) => dataset.name).join(",");
+    this.onChange();
+  }
+}
+
+function firstOf(listed) {
+  return listed.slice(0, FIRST_CHOSEN).map(({ name }) => name).join(",");
+}

@@ -1,0 +1,81 @@
+// The sweep at hand, as the lines of its file, and the noise beside them; kept in this tab, so that a
+// reload loses nothing that was measured. Knows the file's form; draws nothing.
+
+const KEY = "specviz-sweep";
+
+export class KeptSweep {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.lines = [];
+    this.noise = [];
+  }
+
+  begin(line) {
+    if (line !== this.lines[0]) this.clear(), (this.lines = [line]);
+    this.keep();
+  }
+
+  add(line) {
+    this.lines.push(line);
+    this.keep();
+  }
+
+  setNoise(noise) {
+    this.noise = noise;
+    this.keep();
+  }
+
+  setFile(text) {
+    this.lines = text.split("\n").slice(0, -1);
+    if (this.lines.length === 0) this.lines = [text];
+    this.noise = [];
+    this.keep();
+  }
+
+  get isEmpty() {
+    return this.lines.length === 0;
+  }
+
+  get file() {
+    return `${this.lines.join("\n")}\n`;
+  }
+
+  get plan() {
+    return JSON.parse(this.lines[0]);
+  }
+
+  // As they were measured: not in the plan's order where a sweep went on.
+  get points() {
+    return this.lines.slice(1).map((line) => JSON.parse(line));
+  }
+
+  // How many points there will be.
+  get size() {
+    return this.plan.axes.reduce((product, [, values]) => product * values.length, 1);
+  }
+
+  get isComplete() {
+    return this.lines.length - 1 >= this.size;
+  }
+
+  keep() {
+    try {
+      sessionStorage.setItem(KEY, JSON.stringify({ lines: this.lines, noise: this.noise }));
+    } catch {
+      // A reload then forgets it.
+    }
+  }
+
+  // Whether this tab had one.
+  recall() {
+    try {
+      Object.assign(this, JSON.parse(sessionStorage.getItem(KEY) ?? "{}"));
+    } catch {
+      this.clear();
+    }
+    return !this.isEmpty;
+  }
+}

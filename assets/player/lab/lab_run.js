@@ -1,0 +1,66 @@
+// A measurement of one card: its button, its stop, its place in the queue, its messages.
+// Knows the transport and two buttons; what is measured, the card knows.
+
+import { setText } from "../dom.js";
+import { Transport } from "../transport.js";
+
+export class LabRun {
+  // `on`: { begun(), message(message), failed(text), ended() }; `state` tells how the run stands.
+  constructor({ go, stop, state }, gradio, on) {
+    Object.assign(this, { go, stopButton: stop, state, on });
+    this.transport = new Transport(gradio, {
+      accepted: () => (this.setBusy(true), this.tell("starting …"), on.begun?.()),
+      message: (message) => this.take(message),
+      queued: (ahead) => this.tell(ahead ? `waiting: ${ahead === 1 ? "1 run is" : `${ahead} runs are`} ahead of yours` : "starting …"),
+      failed: (text) => this.failed(text),
+    });
+    stop.addEventListener("click", () => this.stop());
+    stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault()); // the Enter that started it
+  }
+
+  get isBusy() {
+    return this.transport.isBusy;
+  }
+
+  // `what`: a name of the server's orders.
+  async start(what, question) {
+    if (!this.isBusy) await this.transport.start("measure", { what, ...question });
+  }
+
+  async stop() {
+    if (!this.isBusy) return;
+    this.tell("stopping after the run under way …");
+    await this.transport.stop();
+  }
+
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
+    this.on.message(message);
+    if (message.kind === "end") this.end();
+  }
+
+  failed(text) {
+    this.tell("");
+    this.end();
+    this.on.failed(text);
+  }
+
+  end() {
+    this.setBusy(false);
+    this.on.ended?.();
+  }
+
+  setBusy(isBusy) {
+    const { go, stopButton } = this;
+    const [next, last] = isBusy ? [stopButton, go] : [go, stopButton];
+    next.disabled = false;
+    // A disabled button loses the focus: whoever works by keys goes on at the other one.
+    if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
+    last.disabled = true;
+  }
+
+  tell(text) {
+    setText(this.state, text);
+  }
+}

@@ -1,0 +1,152 @@
+// A sweep from its order to its charts: runs it, keeps it, shows it, opens and saves it.
+// Knows the server's messages of a sweep (specviz/ui/lab_sweeps.py); the form and the views are parts.
+
+import { setText } from "../dom.js";
+import { download } from "../step/trace_file.js";
+import { KeptSweep } from "./kept_sweep.js";
+import { LabRun } from "./lab_run.js";
+import { SweepForm } from "./sweep_form.js";
+import { SweepViews } from "./sweep_views.js";
+
+const NAME = "specviz-sweep";
+
+export class SweepCard {
+  // `onPoint(point)` hears of the point that is looked at.
+  constructor(refs, theme, setup, gradio, { onPoint }) {
+    Object.assign(this, { refs, onPoint, sweep: new KeptSweep(), picked: null });
+    this.form = new SweepForm(refs, setup);
+    this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
+    this.run = new LabRun({ go: refs.sweepGo, stop: refs.sweepStop, state: refs.sweepState }, gradio, {
+      begun: () => this.begun(),
+      message: (message) => this.take(message),
+      failed: (text) => this.failed(text),
+      ended: () => this.drawState(),
+    });
+    refs.sweepForm.addEventListener("submit", (event) => (event.preventDefault(), this.start()));
+    refs.sweepRest.addEventListener("click", () => this.goOn());
+    refs.sweepOpen.addEventListener("click", () => refs.sweepFile.click());
+    refs.sweepFile.addEventListener("change", () => this.openFile());
+    refs.sweepSave.addEventListener("click", () => download(new Blob([this.sweep.file]), `${NAME}.jsonl`));
+    refs.sweepCsv.addEventListener("click", () => this.saveTable());
+  }
+
+  // What this tab had before a reload; whatever ran then went with its page.
+  recall() {
+    if (!this.sweep.recall()) return;
+    const { length } = this.sweep.points;
+    this.run.tell(this.sweep.isComplete ? "" : `The page was left while this sweep ran, which ended it: ${length} of ${this.sweep.size} points are kept.`);
+    this.draw();
+  }
+
+  start() {
+    if (this.run.isBusy) return;
+    this.form.clearErrors();
+    this.refs.sweepError.hidden = true;
+    if (!this.form.refuses()) this.run.start("sweep", this.form.order);
+  }
+
+  goOn() {
+    const { file, noise } = this.sweep;
+    this.refs.sweepError.hidden = true;
+    this.run.start("sweep", { file, noise });
+  }
+
+  begun() {
+    const { refs } = this;
+    refs.sweepRest.hidden = true;
+    refs.sweepBar.hidden = false;
+    refs.sweepBar.removeAttribute("value"); // of unknown length before the first run
+    if (refs.sweepState.getBoundingClientRect().top > window.innerHeight) refs.sweepSentence.closest("section").scrollIntoView();
+  }
+
+  take(message) {
+    if (message.kind === "plan") this.planned(message.line);
+    if (message.kind === "noise") this.sweep.setNoise(message.noise);
+    if (message.kind === "point") this.sweep.add(message.line);
+    if (message.kind === "point" || message.kind === "noise") this.draw();
+    if (message.kind === "progress") this.tellProgress(message);
+    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : `stopped: ${this.sweep.points.length} of ${this.sweep.size} points`);
+  }
+
+  // Only now does the sweep before it go: one that is refused costs nothing.
+  planned(line) {
+    if (line !== this.sweep.lines[0] || this.sweep.isComplete) {
+      this.sweep.clear();
+      this.picked = null;
+    }
+    this.sweep.begin(line);
+    this.draw();
+  }
+
+  tellProgress({ noise, repeats, done, points, seconds_left: left }) {
+    if (noise !== undefined) return this.run.tell(`measuring the noise of this machine: ${noise + 1} of ${repeats} …`);
+    this.refs.sweepBar.value = done / points;
+    this.run.tell(`${done} of ${points} points${left === null ? "" : ` · ${timeWords(left)} left`}`);
+  }
+
+  // ---- what is shown
+
+  // One drawing at a time is asked for; what changed meanwhile is drawn after it.
+  async draw() {
+    if (this.sweep.isEmpty) return;
+    if (this.isDrawing) return void (this.isStale = true);
+    this.isDrawing = true;
+    const { file, noise } = this.sweep;
+    const told = await this.run.transport.ask("draw", { file, noise, picked: this.picked });
+    this.isDrawing = false;
+    if (this.isStale) return (this.isStale = false), this.draw();
+    if (told === null || told.error) return this.tellError(told?.error ?? "The server cannot be reached.");
+    setText(this.refs.sweepSentence, told.sentence);
+    setText(this.refs.sweepSetting, told.setting);
+    this.views.draw(told, this.sweep);
+    this.drawState();
+    this.onPoint(this.views.picked, told.picked_words);
+  }
+
+  drawState() {
+    const { refs, run, sweep } = this;
+    const has = !sweep.isEmpty && sweep.points.length > 0;
+    refs.sweepBar.hidden = !run.isBusy;
+    refs.sweepLesson.hidden = has || run.isBusy;
+    refs.sweepSave.hidden = refs.sweepCsv.hidden = !has;
+    refs.sweepRest.hidden = run.isBusy || sweep.isEmpty || sweep.isComplete;
+  }
+
+  failed(text) {
+    if (this.sweep.isEmpty || !this.run.isBusy) this.form.showError(text);
+    this.drawState();
+  }
+
+  tellError(text) {
+    setText(this.refs.sweepError, text);
+    this.refs.sweepError.hidden = false;
+  }
+
+  // ---- files
+
+  async openFile() {
+    const { sweepFile } = this.refs;
+    const [file] = sweepFile.files;
+    sweepFile.value = "";
+    if (!file || this.run.isBusy) return;
+    const text = await file.text();
+    const reply = await this.run.transport.ask("draw", { file: text, noise: [] });
+    this.refs.sweepError.hidden = true;
+    if (reply === null || reply.error) return this.tellError(`${file.name}: ${reply?.error ?? "the server cannot be reached"}`);
+    this.sweep.setFile(text);
+    this.picked = null;
+    this.run.tell(`${file.name} · the noise of its machine is not in the file`);
+    this.draw();
+  }
+
+  async saveTable() {
+    const reply = await this.run.transport.ask("table", { file: this.sweep.file });
+    if (reply?.csv) download(new Blob([reply.csv], { type: "text/csv" }), `${NAME}.csv`);
+    else this.tellError(reply?.error ?? "The server cannot be reached.");
+  }
+}
+
+function timeWords(seconds) {
+  if (seconds < 1) return "less than a second";
+  return seconds < 90 ? `about ${Math.round(seconds)} s` : `about ${Math.round(seconds / 60)} min`;
+}

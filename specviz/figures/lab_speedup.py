@@ -1,0 +1,156 @@
+"""Speedup along one axis of a sweep: measured with its spread, beside theory and the noise.
+
+Pure: the points of a sweep to a Plotly dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specviz.figures.lab_axis import Value, value_axis
+from specviz.figures.theme import LIGHT, Figure, base_layout, note
+
+Points = Sequence[Mapping[str, Any]]  # as a sweep gives them
+
+
+def lab_speedup_figure(
+    title: str,
+    values: Sequence[Value],
+    points: Mapping[int, Mapping[str, Any]],
+    noise: Sequence[float] = (),
+    picked: int | None = None,
+) -> Figure:
+    """`points` by their place among `values`; what is not measured yet keeps its room.
+
+    `noise`: the baseline over itself. `customdata` of the measured points is their place.
+    """
+    places = sorted(points)
+    theory = [place for place in places if points[place]["theory_band"]]
+    bands = [points[place]["theory_band"] for place in theory]
+    return {
+        "data": [
+            _line("grid", theory, [low for low, _ in bands], 0),
+            _line("grid", theory, [high for _, high in bands], 0)
+            | {"fill": "tonexty", "fillcolor": LIGHT["grid"]},
+            _line(
+                "theory", theory, [points[each]["theory_speedup"] for each in theory], 1.4, "dash"
+            ),
+            _ring([each for each in places if each == picked], points),
+            _measured(places, points),
+        ],
+        "layout": _layout(title, values, points, noise),
+    }
+
+
+def _line(
+    role: str, x: Sequence[int], y: Sequence[float], width: float, dash: str = "solid"
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": LIGHT[role], "width": width, "dash": dash},
+        "hoverinfo": "skip",
+        "meta": {"role": role},
+    }
+
+
+def _measured(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    found = [points[place] for place in places]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": list(places),
+        "y": [each["speedup"] for each in found],
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [each["speedup_spread"][1] - each["speedup"] for each in found],
+            "arrayminus": [each["speedup"] - each["speedup_spread"][0] for each in found],
+            "color": LIGHT["accepted"],
+            "thickness": 1.4,
+            "width": 4,
+        },
+        "line": {"color": LIGHT["accepted"], "width": 2.2},
+        "marker": {"color": LIGHT["accepted"], "size": 9, "opacity": 1},
+        "customdata": list(places),
+        "hovertext": [hover(each) for each in found],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+        "meta": {"role": "accepted"},
+    }
+
+
+def _ring(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Round the point that the other charts show."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": list(places),
+        "y": [points[place]["speedup"] for place in places],
+        "marker": {
+            "color": LIGHT["card"],
+            "size": 19,
+            "opacity": 1,
+            "line": {"color": LIGHT["ink"], "width": 1.6},
+        },
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "meta": {"role": "card"},
+    }
+
+
+def hover(point: Mapping[str, Any]) -> str:
+    """The numbers of a point, a line each."""
+    low, high = point["speedup_spread"]
+    lines = [f"{point['speedup']:.2f}× measured ({low:.2f} to {high:.2f})"]
+    if point["theory_band"]:
+        low, high = point["theory_band"]
+        lines.append(f"{point['theory_speedup']:.2f}× by theory ({low:.2f} to {high:.2f})")
+    if point["acceptance_rate"] is not None:
+        lines.append(f"acceptance {point['acceptance_rate']:.2f}")
+    return "<br>".join(lines)
+
+
+def _layout(
+    title: str,
+    values: Sequence[Value],
+    points: Mapping[int, Mapping[str, Any]],
+    noise: Sequence[float],
+) -> dict[str, Any]:
+    layout = base_layout(280)
+    layout["margin"] = {"l": 44, "r": 16, "t": 14, "b": 42}
+    ends = [end for each in points.values() for end in each["speedup_spread"]]
+    ends += [end for each in points.values() for end in each["theory_band"] or ()]
+    low, high = min([0.85, *noise, *ends]), max([1.4, *noise, *ends])
+    room = 0.06 * (high - low)
+    layout["xaxis"] = value_axis(title, values)
+    layout["yaxis"] |= {"range": [low - room, high + room], "ticksuffix": "×", "nticks": 6}
+    layout["shapes"] = [*_noise_band(noise), _baseline()]
+    word = f"baseline beside itself: {_span(noise)}" if noise else "baseline"
+    layout["annotations"] = [
+        note(word, xref="paper", x=1, y=min([1, *noise]), xanchor="right", yanchor="top", yshift=-3)
+    ]
+    return layout
+
+
+def _span(noise: Sequence[float]) -> str:
+    return f"{min(noise):.2f} to {max(noise):.2f}"
+
+
+def _noise_band(noise: Sequence[float]) -> list[dict[str, Any]]:
+    """How far two runs of the same thing lie apart here."""
+    if not noise:
+        return []
+    ends = {"y0": min([1, *noise]), "y1": max([1, *noise])}
+    line = {"width": 0, "color": LIGHT["muted"]}
+    fill = {"fillcolor": LIGHT["muted"], "opacity": 0.2, "layer": "below", "line": line}
+    return [{"type": "rect", "xref": "paper", "x0": 0, "x1": 1, **ends, **fill}]
+
+
+def _baseline() -> dict[str, Any]:
+    line = {"color": LIGHT["baseline"], "width": 1.2, "dash": "dash"}
+    ends = {"x0": 0, "x1": 1, "y0": 1, "y1": 1}
+    return {"type": "line", "xref": "paper", **ends, "line": line, "layer": "below"}

@@ -1,0 +1,111 @@
+"""What a token costs along one axis of a sweep, and in which part of the work.
+
+Pure: the points of a sweep to a Plotly dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specviz.figures.lab_axis import Value, value_axis
+from specviz.figures.theme import LIGHT, Figure, base_layout
+
+# part -> key of a point, role of its colour
+_PARTS = {
+    "prefill": ("prefill_seconds", "card"),
+    "draft": ("draft_seconds", "draft_time"),
+    "verify": ("verify_seconds", "verify_time"),
+    "host": ("host_seconds", "host_time"),
+}
+_HATCHING = {"shape": "/", "fgcolor": LIGHT["muted"], "bgcolor": LIGHT["card"], "size": 5}
+
+
+def lab_times_figure(
+    title: str,
+    values: Sequence[Value],
+    points: Mapping[int, Mapping[str, Any]],
+    runs: int,
+    picked: int | None = None,
+) -> Figure:
+    """Stacked milliseconds per emitted token, and a mark at what the baseline takes.
+
+    `points` by their place among `values`; each is the sum of `runs` runs, whose first token comes
+    with the prefill. `customdata` is the place.
+    """
+    places = sorted(points)
+    data = [_bar(part, places, points, runs) for part in _PARTS]
+    return {"data": [*data, _baseline(places, points)], "layout": _layout(title, values, picked)}
+
+
+def tokens(point: Mapping[str, Any], runs: int) -> float:
+    """All that the runs of a point emitted.
+
+    >>> tokens({"rounds": 10, "block_efficiency": 3.1}, runs=2)
+    33.0
+    """
+    return float(runs + point["rounds"] * (point["block_efficiency"] or 0.0))
+
+
+def _bar(
+    part: str, places: Sequence[int], points: Mapping[int, Mapping[str, Any]], runs: int
+) -> dict[str, Any]:
+    key, role = _PARTS[part]
+    costs = [1000 * points[each][key] / tokens(points[each], runs) for each in places]
+    return {
+        "type": "bar",
+        "name": part,
+        "x": list(places),
+        "y": costs,
+        "width": [0.62 for _ in places],
+        "customdata": list(places),
+        "hovertemplate": f"{part} %{{y:.2f}} ms a token<extra></extra>",
+        "marker": {"color": LIGHT[role], "line": {"color": LIGHT["card"], "width": 1}}
+        | ({"pattern": _HATCHING} if part == "prefill" else {}),
+        "meta": {"role": role},
+    }
+
+
+def _baseline(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "baseline",
+        "x": list(places),
+        "y": [1000 / points[each]["baseline_tokens_per_second"] for each in places],
+        "marker": {
+            "symbol": "line-ew",
+            "size": 22,
+            "color": LIGHT["ink"],
+            "opacity": 1,
+            "line": {"color": LIGHT["ink"], "width": 2.4},
+        },
+        "customdata": list(places),
+        "hovertemplate": "baseline %{y:.2f} ms a token<extra></extra>",
+        "meta": {"role": "ink"},
+    }
+
+
+def _layout(title: str, values: Sequence[Value], picked: int | None) -> dict[str, Any]:
+    layout = base_layout(220)
+    layout["margin"] = {"l": 44, "r": 12, "t": 10, "b": 42}
+    layout["barmode"] = "stack"
+    layout["xaxis"] = value_axis(title, values)
+    layout["yaxis"] |= {"rangemode": "tozero", "ticksuffix": " ms", "nticks": 5}
+    layout["shapes"] = [] if picked is None else [_ground(picked)]
+    return layout
+
+
+def _ground(place: int) -> dict[str, Any]:
+    """Behind the bar of the point that the other charts show."""
+    ends = {"x0": place - 0.46, "x1": place + 0.46, "y0": 0, "y1": 1}
+    line = {"width": 0, "color": LIGHT["grid"]}
+    return {
+        "type": "rect",
+        "yref": "paper",
+        **ends,
+        "line": line,
+        "fillcolor": LIGHT["muted"],
+        "opacity": 0.14,
+        "layer": "below",
+    }

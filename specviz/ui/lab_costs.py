@@ -1,0 +1,44 @@
+"""What a load costs a day, for the page: the numbers of a form through `serving_cost`.
+
+Trusts nothing of a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from specviz.errors import InputError
+from specviz.serving_cost import Load, Machine, daily_cost
+from specviz.trace_fields import short
+
+RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
+MAX_NUMBER = 1e15
+
+
+def told_costs(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The form's load, price and RATES -> the day's cost at each rate; none at an empty one."""
+    load = Load(_number(form, "tokens_per_day"), _number(form, "peak_factor"))
+    price = _number(form, "price_per_hour")
+    return {"costs": {name: _cost(load, form, name, price) for name in RATES}}
+
+
+def _cost(load: Load, form: Mapping[str, Any], name: str, price: float) -> dict[str, Any] | None:
+    if str(form.get(name, "")).strip() == "":
+        return None
+    rate = _number(form, name)
+    if rate <= 0:
+        raise InputError(f"{name} must be a positive number, got {rate}")
+    return asdict(daily_cost(load, Machine(rate, price)))
+
+
+def _number(form: Mapping[str, Any], name: str) -> float:
+    value = form.get(name, "")
+    try:
+        number = float(str(value).replace(",", "").replace(" ", ""))
+    except ValueError:
+        raise InputError(f"{name} must be a number, got {short(value)}") from None
+    if not abs(number) <= MAX_NUMBER:
+        raise InputError(f"{name} must be a number of at most {MAX_NUMBER:.0e}, got {number}")
+    return number

@@ -1,0 +1,146 @@
+"""A sweep as the page asks for it and hears of it: its noise, then point by point.
+
+Trusts nothing of a question. Kinds of message: `plan` and `point` (each a line of the file that
+the command line writes), `progress`, `noise`, `end`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.errors import InputError
+from specviz.experiments.sweep import Place, Sweep, SweepPlan, measure_noise
+from specviz.experiments.sweep_axis import AXES, Value, axis_named
+from specviz.experiments.sweep_setting import SweepSetting
+from specviz.models.pair import Pair
+from specviz.trace_fields import short
+from specviz.ui.batches import Message
+from specviz.ui.lab_order import LabOrder
+from specviz.ui.lab_sweep_file import Point, header_line, read_sweep
+from specviz.ui.method_offer import refusal
+from specviz.ui.settings_form import CUSTOM, form_method, race_request
+
+# axis -> other settings that its values are told under when they break a rule
+SETTINGS = {
+    "draft-length": ("draft_length",),
+    "top-p": ("top_p",),
+    "output-length": ("max_new_tokens",),
+    "width": ("branching",),
+    "nodes": ("options",),
+    "method": ("rule",),
+}
+DEFAULTS = {"axis": "draft-length", "values": "1-8", "prompts": 2, "repeats": 2, "tokens": 64}
+
+
+def sweep_offer() -> dict[str, Any]:
+    """The axes as the page lists them, and what it begins with."""
+    listed = [
+        {
+            "name": axis.name,
+            "title": axis.title,
+            "usual": axis.usual,
+            "settings": [axis.name, *SETTINGS.get(axis.name, ())],
+        }
+        for axis in AXES.values()
+    ]
+    return {"axes": listed, "defaults": DEFAULTS}
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOrder(LabOrder):
+    """`known` points and `noise`, of a sweep that was cut off, are not measured again."""
+
+    plan: SweepPlan
+    known: Mapping[Place, Point] = field(default_factory=dict)
+    noise: tuple[float, ...] = ()
+
+    @property
+    def pair(self) -> Pair:
+        return self.plan.setting.pair
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        yield {"kind": "plan", "line": header_line(self.plan)}
+        yield from self._noise(stop)
+        for step in () if stop.is_set() else Sweep(self.plan, self.known):
+            if step.point is not None:
+                yield {"kind": "point", "line": json.dumps(step.point)}
+            yield {
+                "kind": "progress",
+                "done": step.done,
+                "points": step.points,
+                "seconds_left": step.seconds_left,
+            }
+            if stop.is_set():
+                break
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+    def _noise(self, stop: threading.Event) -> Iterator[Message]:
+        """The baseline beside itself, a pair of blocks at a time, so that a stop is heard."""
+        ratios = list(self.noise)
+        while len(ratios) < self.plan.repeats and not stop.is_set():
+            yield {"kind": "progress", "noise": len(ratios), "repeats": self.plan.repeats}
+            ratios += measure_noise(self.plan.setting, 1)
+        if ratios:
+            yield {"kind": "noise", "noise": ratios}
+
+
+def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
+    """{"form", "axes", "prompts", "repeats"}, or {"file", "noise"} of a sweep to be finished."""
+    if "file" in question:
+        sweep = read_sweep(question["file"])
+        _check_methods(sweep.plan)
+        return SweepOrder(sweep.plan, sweep.known, noise_of(question.get("noise")))
+    prompts, repeats = (_count(question, name) for name in ("prompts", "repeats"))
+    form = question["form"]
+    setting = _setting(form, prompts)
+    axes = tuple(map(_axis, question["axes"]))
+    plan = SweepPlan(setting, axes, repeats)
+    _check_methods(plan)
+    return SweepOrder(plan)
+
+
+def noise_of(given: object) -> tuple[float, ...]:
+    """Ratios near 1, as this page kept them; none where they are not."""
+    ratios = given if isinstance(given, list) and len(given) <= 100 else []
+    are_ratios = all(isinstance(each, float | int) and 0 < each < 100 for each in ratios)
+    return tuple(map(float, ratios)) if are_ratios else ()
+
+
+def _setting(form: Mapping[str, Any], prompts: int) -> SweepSetting:
+    """With the shape and the rule that the method has by itself."""
+    if form.get("pair") == CUSTOM:
+        raise InputError("pair must be one of the list, got other models")
+    request = race_request({**form, "prompt": "held out"})
+    method = form_method(form)
+    branching = method.default_branching[: request.config.draft_length]
+    config = replace(request.config, branching=branching, tree_kind=method.kinds[0])
+    task = request.task or ""
+    return SweepSetting(request.pair, config, task, prompts, None, request.device, request.dtype)
+
+
+def _axis(given: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]]:
+    name = str(given.get("name"))
+    return name, axis_named(name).values(str(given.get("values")))
+
+
+def _count(question: Mapping[str, Any], name: str) -> int:
+    value = question.get(name)
+    try:
+        return int(str(value))
+    except ValueError:
+        raise InputError(f"{name} must be a whole number, got {short(value)}") from None
+
+
+def _check_methods(plan: SweepPlan) -> None:
+    """InputError where a point's method does not take its settings, or its pair cannot do it."""
+    for place in plan.places:
+        setting = plan.setting_at(place)
+        method = method_named(setting.config.method)
+        method.check(setting.config)
+        if sentence := refusal(setting.pair, method):
+            raise InputError(f"method {method.name} {sentence}")

@@ -1,0 +1,60 @@
+"""The lab as a person uses it: a small sweep, its points, its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from race_driver import RaceDriver
+
+SWEEP = "specviz.lab.sweep"
+
+
+class LabDriver:
+    def __init__(self, driver: RaceDriver) -> None:
+        self.driver, self.page = driver, driver.page
+
+    def order(self, values: str = "1-2", tokens: int = 6) -> None:
+        """The smallest sweep that there is: one prompt, one repeat."""
+        for ref, text in (("values1", values), ("labTokens", str(tokens))):
+            self.driver.fill(ref, text)
+        for ref in ("labPrompts", "labRepeats"):
+            self.driver.fill(ref, "1")
+
+    def run(self, **order: Any) -> None:
+        self.start(**order)
+        self.wait_for_end()
+
+    def start(self, **order: Any) -> None:
+        """Until the first point of this sweep, and not of the one before it, is there."""
+        self.order(**order)
+        self.driver.evaluate(f"{SWEEP}.refs.sweepBar.removeAttribute('value')")
+        self.driver.ref("sweepGo").click()
+        self.driver.until(f"{SWEEP}.refs.sweepBar.hasAttribute('value')")
+        self.wait_for_points(1)
+
+    def wait_for_points(self, count: int) -> None:
+        self.driver.until(f"{SWEEP}.views.places.length >= {count}")
+
+    def wait_for_end(self) -> None:
+        self.driver.until(f"!{SWEEP}.run.isBusy && !{SWEEP}.isDrawing")
+
+    @property
+    def points(self) -> int:
+        return self.driver.ref("sweepTable").locator("tbody tr").count()
+
+    @property
+    def picked(self) -> str:
+        return self.driver.ref("sweepTable").locator("tr.is-selected .pick").inner_text()
+
+    def saved(self, ref: str) -> tuple[str, str]:
+        """The name and the text of the file that a button makes."""
+        with self.page.expect_download() as waiting:
+            self.driver.ref(ref).click()
+        return waiting.value.suggested_filename, Path(waiting.value.path()).read_text("utf-8")
+
+    def chart(self, name: str) -> Any:
+        """The traces of a chart as Plotly drew them."""
+        data = f"{SWEEP}.views.charts.{name}.box.data"
+        return json.loads(self.driver.evaluate(f"JSON.stringify({data} ?? null)"))

@@ -1,0 +1,141 @@
+"""The lab's sweep: points as they come, charts round one of them, a file, a stop, a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from axe_findings import findings
+from lab_driver import SWEEP, LabDriver
+from race_driver import RaceDriver
+
+OpenPage = Callable[..., RaceDriver]
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture
+def lab(turn_page: Callable[..., RaceDriver], random_url: str) -> LabDriver:
+    driver = turn_page(random_url)
+    driver.page.locator("[data-page=lab]").click()
+    return LabDriver(driver)
+
+
+def test_before_a_sweep_the_page_says_what_will_appear(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?view=lab")
+    assert driver.ref("sweepLesson").is_visible() and driver.ref("sweepViews").is_hidden()
+    assert driver.text("sweepSize") == "8 points, 64 runs"
+    assert findings(driver.page) == []
+
+
+def test_a_sweep_ends_with_charts_a_table_and_files_that_open_again(lab: LabDriver) -> None:
+    driver = lab.driver
+    lab.run(values="1-2")
+    assert "×" in driver.text("sweepSentence") and "draft length K" in driver.text("sweepSentence")
+    assert driver.text("sweepSetting").endswith("6 new tokens · 1 prompt · 1 repeat")
+    assert lab.points == 2 and len(lab.chart("speedup")[-1]["x"]) == 2
+    assert [trace["name"] for trace in lab.chart("times")][:4] == [
+        *("prefill", "draft", "verify", "host"),
+    ]
+    assert lab.chart("heatmap") is None
+    name, text = lab.saved("sweepSave")
+    assert name.endswith(".jsonl") and text.count("\n") == 3
+    assert lab.saved("sweepCsv")[1].startswith("draft-length,speedup,")
+    file = {"name": "mine.jsonl", "mimeType": "text/plain", "buffer": text.encode()}
+    driver.ref("sweepFile").set_input_files(file)  # type: ignore[arg-type]
+    driver.until(f"{SWEEP}.sweep.noise.length === 0")
+    assert lab.points == 2 and driver.text("sweepState").startswith("mine.jsonl")
+    file["buffer"] = b"{}\n"  # type: ignore[assignment]
+    driver.ref("sweepFile").set_input_files(file)  # type: ignore[arg-type]
+    driver.page.wait_for_selector("[data-ref=sweepError]:visible")
+    assert driver.text("sweepError").startswith("mine.jsonl: file must be that of a sweep")
+    assert lab.points == 2
+
+
+def test_keys_and_rows_walk_through_the_points_and_the_charts_follow(lab: LabDriver) -> None:
+    lab.run(values="1-3")
+    for key, value in (("Home", "1"), ("ArrowRight", "2"), ("End", "3"), ("ArrowLeft", "2")):
+        lab.page.keyboard.press(key)
+        lab.driver.until(f"!{SWEEP}.isDrawing && document.querySelector('.is-selected')")
+        lab.driver.settle(0.2)
+        assert lab.picked == value
+        assert lab.driver.text("pickedWords") == f"at draft length K {value}"
+        assert len(lab.chart("depth")[1]["x"]) <= int(value)
+    lab.page.get_by_role("button", name="Show the point 1", exact=True).click()
+    lab.driver.until("document.querySelector('.is-selected .pick').textContent === '1'")
+    assert lab.page.evaluate("document.activeElement.textContent") == "1"
+
+
+def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
+    driver = lab.driver
+    driver.ref("axis2").select_option("temperature")
+    driver.fill("values2", "0,1")
+    lab.run(values="1-2")
+    assert lab.points == 4 and len(lab.chart("heatmap")[0]["z"]) == 2
+    for width in (390, 1280):
+        lab.page.set_viewport_size({"width": width, "height": 900})
+        for _ in range(2):
+            driver.ref("large").click()
+            driver.settle(0.2)
+            assert driver.evaluate(OVERFLOW) <= 0
+    driver.ref("theme").click()
+    driver.settle(0.5)
+    assert findings(lab.page) == []
+    driver.ref("theme").click()
+    driver.ref("axis2").select_option("")
+
+
+@pytest.mark.parametrize(
+    ("ref", "text", "sentence"),
+    [
+        ("values1", "0-2", "Draft length K must be"),
+        ("values1", "", "Draft length K must be from 1 to 64 values"),
+        ("labTemperature", "hot", "Temperature must be a number"),
+        ("labPrompts", "99", "prompts must be an integer from 1 to 40"),
+        ("labRepeats", "0", "repeats must be an integer from 1 to 100"),
+    ],
+)
+def test_what_is_wrong_is_one_line_at_its_field(
+    lab: LabDriver, ref: str, text: str, sentence: str
+) -> None:
+    lab.order()
+    before = lab.driver.ref(ref).input_value()
+    lab.driver.fill(ref, text)
+    lab.driver.ref("sweepGo").click()
+    error = lab.driver.ref(ref).locator("xpath=..").locator(".error:visible")
+    error.wait_for()
+    assert error.inner_text().startswith(sentence)
+    assert lab.driver.ref(ref).get_attribute("aria-invalid") == "true"
+    lab.driver.fill(ref, before)
+    assert lab.driver.errors == []
+
+
+def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used(
+    lab: LabDriver,
+) -> None:
+    driver = lab.driver
+    lab.start(values="1-6", tokens=24)
+    driver.page.locator("[data-page=race]").click()
+    driver.fill("prompt", "while it runs")
+    assert driver.ref("prompt").input_value() == "while it runs"
+    driver.page.locator("[data-page=lab]").click()
+    driver.page.keyboard.press("Escape")
+    lab.wait_for_end()
+    kept = lab.points
+    assert 1 <= kept < 6 and driver.text("sweepState") == f"stopped: {kept} of 6 points"
+    driver.ref("sweepRest").click()
+    driver.until(f"{SWEEP}.views.places.length === 6 && !{SWEEP}.run.isBusy")
+    assert driver.ref("sweepRest").is_hidden()
+
+
+def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
+    open_page: OpenPage, random_url: str
+) -> None:
+    lab = LabDriver(open_page(random_url, "?view=lab"))
+    lab.start(values="1-6", tokens=24)
+    lab.driver.reload()
+    lab.wait_for_points(1)
+    said = lab.driver.text("sweepState")
+    assert said.startswith("The page was left while this sweep ran, which ended it:")
+    assert lab.driver.ref("sweepRest").is_visible()

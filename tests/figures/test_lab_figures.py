@@ -1,0 +1,102 @@
+"""The lab's figures: valid, plain, on palette; what is not measured yet keeps its room."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+
+from specviz.figures.lab_heatmap import lab_heatmap_figure
+from specviz.figures.lab_speedup import lab_speedup_figure
+from specviz.figures.lab_times import lab_times_figure
+from specviz.figures.theme import LIGHT, Figure, recolour
+
+
+def point(speedup: float, *, drafted: bool = True) -> dict[str, Any]:
+    return {
+        "speedup": speedup,
+        "speedup_spread": [speedup - 0.1, speedup + 0.1],
+        "theory_speedup": speedup + 0.05 if drafted else None,
+        "theory_band": [speedup, speedup + 0.1] if drafted else None,
+        "acceptance_rate": 0.8 if drafted else None,
+        "block_efficiency": 3.0 if drafted else None,
+        "baseline_tokens_per_second": 50.0,
+        "rounds": 10 if drafted else 0,
+        "prefill_seconds": 0.1,
+        "draft_seconds": 0.2,
+        "verify_seconds": 0.6,
+        "host_seconds": 0.1,
+    }
+
+
+POINTS = {0: point(0.8), 2: point(1.6), 3: point(1.2, drafted=False)}
+VALUES = (1, 2, 4, 8)
+FIGURES = {
+    "speedup": lab_speedup_figure("K", VALUES, POINTS, [0.97, 1.02], picked=2),
+    "speedup without noise": lab_speedup_figure("K", VALUES, POINTS),
+    "no speedup yet": lab_speedup_figure("Method", ("draft-model", "cross-vocabulary"), {}),
+    "times": lab_times_figure("K", VALUES, POINTS, runs=3, picked=0),
+    "no times yet": lab_times_figure("K", VALUES, {}, runs=3),
+    "heatmap": lab_heatmap_figure(
+        ("K", "Temperature"), (VALUES, (0.0, 1.0)), {(0, 0): POINTS[0], (3, 1): POINTS[2]}, (3, 1)
+    ),
+    "no heatmap yet": lab_heatmap_figure(("K", "Task"), (VALUES, ("code", "story")), {}),
+}
+every_figure = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
+
+
+@every_figure
+def test_plotly_accepts_it_and_it_is_plain_finite_json(figure: Figure) -> None:
+    go.Figure(figure)
+    json.dumps(figure, allow_nan=False)
+
+
+@every_figure
+def test_every_colour_and_every_role_is_of_the_palette(figure: Figure) -> None:
+    assert set(colours(figure)) <= {*LIGHT.values(), "rgba(0,0,0,0)"}
+    assert {trace["meta"]["role"] for trace in figure["data"]} <= LIGHT.keys()
+    assert not set(colours(recolour(figure, "dark"))) & {LIGHT["card"], LIGHT["ink"]}
+
+
+def colours(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if "color" in key and isinstance(each, str):
+                yield each
+            yield from colours(each)
+    elif isinstance(value, list):
+        yield from (each for pair in value for each in colours(pair))
+
+
+@every_figure
+def test_the_columns_of_a_trace_have_one_length(figure: Figure) -> None:
+    for trace in figure["data"]:
+        if trace["type"] != "heatmap":
+            columns = [trace[key] for key in ("x", "y", "text", "customdata") if trace.get(key)]
+            assert len({len(column) for column in columns}) <= 1
+
+
+@pytest.mark.parametrize("name", ["speedup", "no speedup yet"])
+def test_every_value_has_its_room_from_the_first_moment_on(name: str) -> None:
+    axis = FIGURES[name]["layout"]["xaxis"]
+    assert axis["range"] == [-0.5, len(axis["tickvals"]) - 0.5]
+
+
+def test_the_noise_is_a_band_round_one() -> None:
+    (band, line) = FIGURES["speedup"]["layout"]["shapes"]
+    assert (band["y0"], band["y1"]) == (0.97, 1.02) and line["y0"] == 1
+    assert len(FIGURES["speedup without noise"]["layout"]["shapes"]) == 1
+
+
+def test_the_parts_of_a_token_add_up_to_its_whole_time() -> None:
+    bars = [trace for trace in FIGURES["times"]["data"] if trace["type"] == "bar"]
+    assert sum(bar["y"][0] for bar in bars) == pytest.approx(1000 * 1.0 / (10 * 3.0 + 3))
+
+
+def test_one_is_the_middle_of_the_heatmap_whatever_was_measured() -> None:
+    for name in ("heatmap", "no heatmap yet"):
+        heat = FIGURES[name]["data"][0]
+        assert heat["zmin"] + heat["zmax"] == 2

@@ -1,0 +1,204 @@
+"""A sweep over the page: asked, streamed as lines of its file, stopped, gone on, drawn, refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly.graph_objects as go
+import pytest
+
+from specviz.cli import main
+from specviz.errors import InputError
+from specviz.ui.handlers import Handlers
+from specviz.ui.lab_sweep_file import csv_text, read_sweep
+from specviz.ui.lab_sweeps import SweepOrder, sweep_offer, sweep_order
+from specviz.ui.lab_views import SweepViews
+
+TICKET = "a-ticket-of-the-lab"
+FORM = {"pair": "bundled", "task": "code", "method": "draft-model", "max_new_tokens": "6"}
+LENGTHS = {"name": "draft-length", "values": "1-3"}
+
+
+def asked(*axes: dict[str, str], **question: Any) -> dict[str, Any]:
+    usual = {"form": FORM, "axes": list(axes) or [LENGTHS], "prompts": "1", "repeats": "1"}
+    return usual | question
+
+
+def lines(messages: list[dict[str, Any]]) -> str:
+    found = [each["line"] for each in messages if each["kind"] in ("plan", "point")]
+    return "".join(f"{line}\n" for line in found)
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[dict[str, Any]]:
+    """All messages of a sweep over two axes."""
+    order = sweep_order(asked(LENGTHS, {"name": "temperature", "values": "0,1"}))
+    return list(order.messages(threading.Event()))
+
+
+def test_a_sweep_tells_its_plan_its_noise_and_each_point(measured: list[dict[str, Any]]) -> None:
+    kinds = [each["kind"] for each in measured]
+    assert kinds[0] == "plan" and kinds[-1] == "end" and kinds.count("point") == 6
+    assert kinds.index("noise") < kinds.index("point")
+    last = [each for each in measured if each["kind"] == "progress"][-1]
+    assert (last["done"], last["points"], last["seconds_left"]) == (6, 6, 0)
+
+
+def test_the_lines_are_the_file_that_the_command_line_goes_on_with(
+    measured: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sweep.jsonl"
+    file.write_text(lines(measured))
+    axes = ["--axis", "draft-length=1-3", "--axis", "temperature=0,1"]
+    sizes = ["--max-new-tokens", "6", "--prompts", "1", "--repeat", "1"]
+    assert main(["sweep", *axes, *sizes, "--output", str(file), "--json"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert points == read_sweep(lines(measured)).points  # nothing was measured again
+
+
+def test_a_stop_keeps_what_was_measured_and_the_rest_can_be_measured_later() -> None:
+    stop = threading.Event()
+    messages = []
+    for message in sweep_order(asked()).messages(stop):
+        messages.append(message)
+        if message["kind"] == "point":
+            stop.set()
+    assert messages[-1] == {"kind": "end", "reason": "stopped"}
+    kept = read_sweep(lines(messages))
+    assert len(kept.points) == 1 and not kept.is_complete
+    noise = next(each["noise"] for each in messages if each["kind"] == "noise")
+    rest = sweep_order({"file": lines(messages), "noise": noise})
+    later = list(rest.messages(threading.Event()))
+    assert [each["noise"] for each in later if each["kind"] == "noise"] == [noise]
+    assert [json.loads(each["line"])["setting"] for each in later if each["kind"] == "point"] == [
+        {"draft-length": 2},
+        {"draft-length": 3},
+    ]
+
+
+def test_a_stop_before_the_first_point_measures_none() -> None:
+    stop = threading.Event()
+    stop.set()
+    kinds = [each["kind"] for each in sweep_order(asked()).messages(stop)]
+    assert kinds == ["plan", "end"]
+
+
+def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
+    handlers = Handlers()
+    assert handlers.lab.measure({"ticket": TICKET, "what": "sweep", **asked()}) == {"error": None}
+    assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "waiting"
+    events = handlers.race(gr.EventData(None, {"ticket": TICKET}))
+    messages = [each for text in events for each in json.loads(text)["messages"]]
+    assert [messages[0]["kind"], messages[-1]["kind"]] == ["loading", "end"]
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        (asked({"name": "draft-length", "values": "0-3"}), "draft_length must be"),
+        (asked({"name": "draft-length", "values": "many"}), "draft-length must be whole numbers"),
+        (asked({"name": "method", "values": "draft-model,magic"}), "method must be one of"),
+        (asked({"name": "speed", "values": "1"}), "axis must be one of"),
+        (asked(LENGTHS, LENGTHS), "axis must be one or two different ones"),
+        (asked(prompts="0"), "prompts must be an integer from 1"),
+        (asked(repeats="x"), "repeats must be a whole number"),
+        (asked(repeats="0"), "repeat must be an integer from 1"),
+        (asked(form=FORM | {"temperature": "hot"}), "temperature must be a number"),
+        (asked(form=FORM | {"task": "poetry"}), "task must be one of"),
+        (asked({"name": "nodes", "values": "4"}), "options of method draft-model"),
+        (asked(form=FORM | {"pair": "custom"}), "pair must be one of the list"),
+    ],
+)
+def test_nonsense_is_refused_before_the_queue(question: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        sweep_order(question)
+    assert str(error.value).startswith(sentence)
+
+
+def test_every_axis_says_under_which_names_its_values_are_refused() -> None:
+    axes = {each["name"]: each["settings"] for each in sweep_offer()["axes"]}
+    assert "draft_length" in axes["draft-length"] and "options" in axes["nodes"]
+
+
+def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]]) -> None:
+    sweep = read_sweep(lines(measured))
+    told = SweepViews(sweep, [0.98, 1.02], picked=3).told()
+    assert told["picked_words"] == "draft length K 2, temperature 1"
+    assert told["line_words"] == "at temperature 1" and told["line"] == {"0": 1, "1": 3, "2": 5}
+    assert told["cells"]["1,1"] == 3
+    assert set(told["figures"]) == {"speedup", "times", "depth", "heatmap"}
+    for figure in told["figures"].values():
+        go.Figure(figure)
+    speedups = [point["speedup"] for point in sweep.points]
+    assert told["best"] == speedups.index(max(speedups))
+    assert told["setting"].startswith("Bundled pair · code · Draft model, chain · 6 new tokens")
+
+
+@pytest.mark.parametrize(
+    ("spread", "noise", "beginning"),
+    [
+        ([1.5, 1.7], [0.9, 1.1], "Fastest: 1.60× (1.50 to 1.70) at draft length K 1."),
+        ([1.05, 1.7], [0.9, 1.1], "No clear gain"),
+        ([0.5, 0.8], [0.9, 1.1], "Speculation loses at every point"),
+        ([0.9, 1.2], [], "No clear gain"),
+    ],
+)
+def test_the_sentence_is_judged_by_the_spread_and_by_the_noise(
+    measured: list[dict[str, Any]], spread: list[float], noise: list[float], beginning: str
+) -> None:
+    order = sweep_order(asked({"name": "draft-length", "values": "1"}))
+    point = json.loads(lines(measured).splitlines()[1])
+    point |= {"setting": {"draft-length": 1}, "speedup": sum(spread) / 2, "speedup_spread": spread}
+    plan = next(iter(order.messages(threading.Event())))["line"]
+    sweep = read_sweep(f"{plan}\n{json.dumps(point)}\n")
+    assert SweepViews(sweep, noise, None).sentence().startswith(beginning)
+
+
+def test_the_table_has_a_row_for_each_point(measured: list[dict[str, Any]]) -> None:
+    table = csv_text(read_sweep(lines(measured)))
+    assert table.startswith("draft-length,temperature,speedup,") and table.count("\n") == 7
+
+
+def broken(measured: list[dict[str, Any]], name: str) -> str:
+    header, first, *rest = lines(measured).split("\n")
+    plan, point = json.loads(header), json.loads(first)
+    changed = {
+        "no json": "hello\n",
+        "another format": json.dumps(plan | {"format": 9}) + "\n",
+        "an unknown pair": json.dumps(plan | {"pair": "nobody"}) + "\n",
+        "too many repeats": json.dumps(plan | {"repeats": 10**6}) + "\n",
+        "a point of elsewhere": f"{header}\n{json.dumps(point | {'setting': {'seed': 1}})}\n",
+        "a word for a number": f"{header}\n{json.dumps(point | {'speedup': 'fast'})}\n",
+        "a number beyond all": f"{header}\n{json.dumps(point | {'rounds': 1e300})}\n",
+        "no number at all": f"{header}\n{first.replace(str(point['speedup']), 'NaN')}\n",
+        "a broken depth": f"{header}\n{json.dumps(point | {'acceptance_by_depth': [1]})}\n",
+    }
+    return changed[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("no json", "another format", "an unknown pair", "too many repeats", "a broken depth"),
+        *("a point of elsewhere", "a word for a number", "a number beyond all", "no number at all"),
+    ],
+)
+def test_a_file_that_is_no_sweep_is_refused_in_one_sentence(
+    measured: list[dict[str, Any]], name: str
+) -> None:
+    reply = Handlers().lab.draw({"file": broken(measured, name)})
+    assert reply["error"].startswith("file ") and "\n" not in reply["error"]
+
+
+def test_a_line_that_was_cut_off_does_not_count(measured: list[dict[str, Any]]) -> None:
+    whole = lines(measured)
+    assert len(read_sweep(whole[:-40]).points) == 5
+
+
+def test_an_order_is_of_the_pair_that_it_loads() -> None:
+    assert isinstance(sweep_order(asked()), SweepOrder)
+    assert sweep_order(asked()).pair.name == "bundled"
