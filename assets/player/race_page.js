@@ -20,7 +20,7 @@ export class RacePage {
   constructor(root, refs, theme, setup) {
     Object.assign(this, { root, refs, theme });
     this.trace = new Trace();
-    this.frame = new Frame(() => this.draw());
+    this.frame = new Frame(() => refs.racePage.hidden || this.draw());
     const ask = () => this.frame.ask();
     this.cursor = new Cursor(this.trace, ask);
     this.playback = new Playback(this.trace, this.cursor, ask);

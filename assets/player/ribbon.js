@@ -1,7 +1,11 @@
 // One lane's text as a row of tokens; each carries where it came from as colour and line.
 // Knows tokens {text, origin, round, node, clock}, nothing of rounds. Only grows while a race runs.
+// The text stands in blocks, parted where a line ends anyway: the browser lays out a growing text's
+// last block alone.
 
 import { element } from "./dom.js";
+
+const BLOCK = 200; // tokens, and then those up to the end of the line
 
 export class Ribbon {
   constructor(box, { onSelect, onHover }) {
@@ -36,7 +40,9 @@ export class Ribbon {
     this.clear();
     const span = element("span", "prompt");
     span.append(...visible(prompt));
-    this.box.replaceChildren(span);
+    this.startBlock();
+    this.block.append(span);
+    this.box.replaceChildren(this.block);
     this.box.scrollTop = this.box.scrollHeight; // the new tokens come at the end
   }
 
@@ -47,9 +53,19 @@ export class Ribbon {
     const fresh = tokens.slice(this.spans.length).map((token) => tokenSpan(token));
     if (this.later === this.spans.length) this.later += fresh.length;
     else for (const span of fresh) span.classList.add("is-later");
-    this.spans.push(...fresh);
-    this.box.append(...fresh);
+    for (const span of fresh) this.append(span);
     if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
+  }
+
+  append(span) {
+    const isOver = this.block.childElementCount > BLOCK && this.spans.at(-1)?.textContent.endsWith("\n");
+    if (isOver) this.box.append(this.startBlock());
+    this.block.append(span);
+    this.spans.push(span);
+  }
+
+  startBlock() {
+    return (this.block = element("div"));
   }
 
   // Highlight a token and its round [from, to); fade what lies behind the moment shown.

@@ -67,6 +67,7 @@ export class Strip {
 
   drawColumns(rounds, axis, scale, forks) {
     this.layOut(axis);
+    this.colours = this.theme.palette;
     const pen = this.picture.getContext("2d");
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
@@ -77,7 +78,7 @@ export class Strip {
 
   // A dashed line: what lies left of it is another run's.
   fork(pen, x) {
-    pen.strokeStyle = this.theme.palette.ink;
+    pen.strokeStyle = this.colours.ink;
     pen.lineWidth = 1.5;
     pen.setLineDash([4, 3]);
     pen.beginPath();
@@ -102,10 +103,10 @@ export class Strip {
   }
 
   cell(pen, outcome, x, y, width, height) {
-    const radius = Math.min(3, width / 3, height / 3);
     pen.beginPath();
-    pen.roundRect(x, y, width, height, radius);
-    pen.fillStyle = pen.strokeStyle = this.theme.palette[outcome];
+    if (width < 4) pen.rect(x, y, width, height); // round corners are not to be seen, and slow
+    else pen.roundRect(x, y, width, height, Math.min(3, width / 3, height / 3));
+    pen.fillStyle = this.colours[outcome];
     if (outcome === "unreached") {
       pen.globalAlpha = 0.28;
       pen.fill();
@@ -117,7 +118,7 @@ export class Strip {
   }
 
   cross(pen, x, y) {
-    pen.strokeStyle = this.theme.palette.card;
+    pen.strokeStyle = this.colours.card;
     pen.lineWidth = 1.5;
     pen.beginPath();
     for (const side of [-1, 1]) {
@@ -129,7 +130,7 @@ export class Strip {
 
   mark(pen, kind, x, y) {
     if (!kind) return;
-    pen.fillStyle = this.theme.palette[kind];
+    pen.fillStyle = this.colours[kind];
     pen.font = "700 10px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.textBaseline = "middle";

@@ -13,12 +13,13 @@ OpenPage = Callable[..., RaceDriver]
 def test_the_race_of_the_page_is_followed_live_and_stays(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=120")
+    driver = open_page(random_url, "?tokens=4000")  # long enough to be followed on any machine
     driver.press_race()
     driver.page.locator("[data-page=step]").click()
     driver.until(f"{CURSOR}.trace === specviz.page.trace && {CURSOR}.trace.rounds.length > 2")
     driver.ref("stepFollow").click()
     driver.until(f"{CURSOR}.round > 5")
+    driver.ref("halt").click()
     driver.wait_for_end()
     step = StepDriver(driver)
     assert step.place[0] == driver.rounds - 1

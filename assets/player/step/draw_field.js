@@ -28,7 +28,7 @@ export class DrawField {
     this.field.style.width = "8em"; // ten digits
     label.append(element("span", "hint", "exactly"), this.field);
     this.beyond = element("button", "chip");
-    this.beyond.type = "button";
+    Object.assign(this.beyond, { type: "button", hidden: true });
     row.append(label, this.beyond);
     this.refs.whatIfDraw.closest("label").after(row);
   }

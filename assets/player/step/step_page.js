@@ -116,6 +116,10 @@ export class StepPage {
   grew() {
     if (!this.isShown) return;
     this.cursor.follow();
+    this.askFrame();
+  }
+
+  askFrame() {
     if (this.trace?.isLive) this.frame.askAtLeisure();
     else this.frame.ask();
   }
@@ -161,7 +165,7 @@ export class StepPage {
     this.stops.draw(trace);
     this.server?.draw(trace, cursor, this);
     this.comparison.draw(trace, this.text);
-    if (this.view.draw(trace, cursor, this.server?.thought ?? null)) this.frame.ask();
+    if (this.view.draw(trace, cursor, this.server?.thought ?? null)) this.askFrame();
     explainWalk(refs.stepTable, round);
     explainNumbers(refs.stepNumbers);
   }
