@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from specviz.advice import LENGTHS, Advice
 from specviz.commands import chosen_pair
 from specviz.console import table
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.errors import InputError
 from specviz.experiments.advice_check import AdviceCheck
 from specviz.experiments.advising import Advising
 from specviz.experiments.probing import AdviceRequest
@@ -31,11 +30,8 @@ _HOW = (
 
 
 def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Probe, race, advise; with --check also measure every setting, on the second half of the
-    prompts, which the advice then does not see.
-    """
-    asked = _request(options)
-    request, held_out = _halves(asked) if options.check else (asked, asked)
+    """Probe, race, advise; with --check also measure every setting on the same prompts."""
+    request = _request(options)
     advising = Advising(request, options.seconds)
     for step in advising:
         left = "" if step.seconds_left is None else f", at most {step.seconds_left:.0f} s left"
@@ -44,7 +40,7 @@ def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
     assert advice is not None  # prompt lookup needs nothing, and every other one says why not
     result = {"pair": request.pair.name, **asdict(advising.probe.place), **advice.to_dict()}
     if options.check:
-        result["check"] = _check(held_out, advice, progress)
+        result["check"] = _check(request, advice, progress)
     return result
 
 
@@ -69,13 +65,6 @@ def _request(options: Namespace) -> AdviceRequest:
         options.device,
         options.dtype,
     )
-
-
-def _halves(request: AdviceRequest) -> tuple[AdviceRequest, AdviceRequest]:
-    middle, texts = len(request.prompts) // 2, request.prompts
-    if not middle:
-        raise InputError(f"prompts must be two or more with check, got {len(texts)}")
-    return replace(request, prompts=texts[:middle]), replace(request, prompts=texts[middle:])
 
 
 def _check(request: AdviceRequest, advice: Advice, progress: Progress) -> dict[str, Any]:

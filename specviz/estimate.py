@@ -1,10 +1,13 @@
 """What a candidate is likely to give, from the probe's acceptance and costs, with an interval.
 
-Pure: probe -> estimate. Rounds count as alike and independent. The speedup of a candidate that
-raced is its measured one; of others it follows from `expected_seconds` with
+Pure: probe -> estimate. Rounds count as alike and independent. Theory's speedup follows from
+`expected_seconds` with
 
 - acceptance: how many rounds of the method passed d levels, at any probed length of d or more;
 - the cost of a round, the median in baseline steps of the same block, a straight line over K.
+
+A candidate that raced has the median of its passes and of theory, which counts as one more pass:
+the prompts of a few passes can be lucky, and theory rests on all rounds of the method.
 
 The interval has two independent parts, added as relative variances: the spread of the tokens per
 round over the rounds, and the noise of costs, told by how the baseline's step differs from block to
@@ -55,8 +58,9 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
     runs = probe.of_method(candidate.method)
     survival = survival_of(runs, candidate.draft_length)
     draft, verify, host = (_cost_at(probe, runs, candidate.draft_length, part) for part in range(3))
-    measured = measured_speedup(probe, candidate)
-    speedup = measured or predicted_speedup(probe, candidate, probe.place.max_new_tokens)
+    measured = race_speedups(probe, candidate)
+    theory = predicted_speedup(probe, candidate, probe.place.max_new_tokens)
+    speedup = median([*measured, theory])
     factor = math.exp(NORMAL_95 * _relative_error(probe, candidate, runs))
     reached = 1 + math.fsum(survival[:-1])
     return Estimate(
@@ -64,7 +68,7 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
         speedup,
         speedup / factor,
         speedup * factor,
-        len(_races(probe, candidate)),
+        len(measured),
         math.fsum(survival) / reached,
         1 + math.fsum(survival),
         draft,
@@ -74,14 +78,13 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
     )
 
 
-def measured_speedup(probe: Probe, candidate: Candidate) -> float | None:
-    """Tokens per second over the baseline's of the same block, median over blocks; None unraced."""
-    ratios = [
+def race_speedups(probe: Probe, candidate: Candidate) -> list[float]:
+    """Tokens per second over the baseline's of the same block, pass by pass."""
+    return [
         run.tokens / run.total_seconds * plain.total_seconds / plain.tokens
         for run in _races(probe, candidate)
         for plain in (probe.baseline_of(run.block),)
     ]
-    return median(ratios) if ratios else None
 
 
 def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:

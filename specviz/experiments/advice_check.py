@@ -1,8 +1,7 @@
 """Measures every setting that the advisor could have chosen beside the one that it did choose.
 
 All settings run once; those near the best, and the chosen one, then run in passes of alternating
-order, the baseline between every few of them. Its prompts should be none that the advice has seen.
-Knows nothing of how advice comes about.
+order, the baseline between every few of them. Knows nothing of how advice comes about.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ from specviz.records import MAX_TREE_NODES
 
 WARM_UP_TOKENS = 8
 NEAR = 0.8  # of the best: what is measured again
-PASSES = 4  # of those
-MOST_NEAR = 12
+PASSES = 3  # of those
+FIRST_PROMPTS, PROMPTS = 2, 4  # of the first pass, and of the others
+MOST_NEAR = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +99,16 @@ class AdviceCheck:
         return CheckResult(self._chosen, tuple(sorted(found, key=lambda each: -each.speedup)))
 
     def _warm(self) -> list[Candidate]:
-        """The settings that this pair can run, each after a few tokens."""
-        able = []
-        for each in self._settings:
+        """The settings that this pair can run; a few tokens of each method count for nothing."""
+        refused = set()
+        for method in self._request.methods:
             try:
-                run_candidate(self._request, each, self._prompts(0), WARM_UP_TOKENS, 0)
+                run_candidate(
+                    self._request, candidate_of(method, 2), self._prompts(0), WARM_UP_TOKENS, 0
+                )
             except InputError:
-                continue
-            able.append(each)
-        return able
+                refused.add(method)
+        return [each for each in self._settings if each.method not in refused]
 
     def _near(self) -> list[Candidate]:
         """The best of the first pass, and the chosen one."""
@@ -138,6 +139,7 @@ class AdviceCheck:
         return run.tokens / run.total_seconds
 
     def _prompts(self, number: int) -> tuple[str, ...]:
-        """Two a pass, or one batch."""
-        count = max(2, self._request.batch_size)
+        """As many as are near PROMPTS a pass, whole batches, going on from pass to pass."""
+        size = self._request.batch_size
+        count = max(1, (PROMPTS if number else FIRST_PROMPTS) // size) * size
         return self._request.texts(count, number * count)

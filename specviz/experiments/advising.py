@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from specviz.advice import Advice, advise, ranked
 from specviz.errors import InputError
-from specviz.estimate import Estimate, estimate
+from specviz.estimate import estimate
 from specviz.experiments.probing import (
     AdviceRequest,
     candidate_of,
@@ -27,12 +27,12 @@ from specviz.experiments.probing import (
 )
 from specviz.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
 
-DEFAULT_SECONDS = 25.0
-PROBED = (6, 2)  # draft lengths, the longer one first
+DEFAULT_SECONDS = 45.0
+PROBED = (8, 2)  # draft lengths, the longer one first
 SECOND = 5  # methods that are probed at the shorter one too
-PROBE_SHARE = 0.7  # of the time; what is left is for the race
+PROBE_SHARE = 0.6  # of the time; what is left is for the race
 FEWEST_TOKENS, MOST_TOKENS = 16, 32  # of a probed prompt
-RUN_SHARE = 1 / 60  # of the time: about what a probed run of the plain lane may take
+RUN_SHARE = 1 / 100  # of the time: about what a probed run of the plain lane may take
 PROMPTS = 2  # of a probed run; in a batch, so many batches
 GROUP = 3  # candidates beside one run of the baseline
 FINALISTS = 6
@@ -169,16 +169,14 @@ class Advising:
         self._add(*plain, *found)
 
     def _finalists(self) -> list[Candidate]:
-        """The best predicted ones, two of a method at the most; none where all surely lose."""
+        """Of each of the best methods the best length; none where all surely lose."""
         ranking = ranked(self.probe)
         if not ranking or max(each.high for each in ranking) < 1:
             return []
-        chosen: list[Estimate] = []
+        best: dict[str, Candidate] = {}
         for each in ranking:
-            same = [other for other in chosen if other.candidate.method == each.candidate.method]
-            if len(same) < 2:
-                chosen.append(each)
-        return [each.candidate for each in chosen[:FINALISTS]]
+            best.setdefault(each.candidate.method, each.candidate)
+        return list(best.values())[:FINALISTS]
 
     def _race_size(self, finalists: int) -> tuple[int, int]:
         """Tokens of a prompt, and how many groups of rows a pass takes.
