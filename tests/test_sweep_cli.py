@@ -80,6 +80,21 @@ def test_what_cannot_be_swept_is_one_line(
     assert line.startswith(f"specviz: {message}")
 
 
+def test_batch_sizes_are_swept_resumed_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, table = tmp_path / "batches.jsonl", tmp_path / "batches.csv"
+    command = [*SMALL, "--axis", "batch-size=1,2", "--output", str(output)]
+    assert main([*command, "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["points"]
+    lines = output.read_text().splitlines(keepends=True)
+    output.write_text("".join(lines[:2]))  # as if killed behind the first point
+    assert main([*command, "--csv", str(table), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["points"]
+    assert again[0] == first[0] and again[1]["setting"] == {"batch-size": 2}
+    assert [row["batch-size"] for row in csv.DictReader(table.open())] == ["1", "2"]
+
+
 @pytest.mark.parametrize("text", ["{}\n", "hello", "\x00\n"])
 def test_a_file_of_something_else_is_left_alone(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]

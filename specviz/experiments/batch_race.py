@@ -5,7 +5,7 @@ Knows nothing of how results are shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from specviz.decoding import batch, batch_baseline
@@ -16,6 +16,7 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_row_drafters, method_named
 from specviz.decoding.race import Lane
 from specviz.decoding.target import cache_capacity, check_prompt
+from specviz.experiments.measuring import WARM_UP_TOKENS, alternating, run_lanes
 from specviz.experiments.racing import RaceRequest, load_request, trace_header
 from specviz.experiments.recorder import Recorder
 from specviz.records import Trace
@@ -106,3 +107,25 @@ class BatchRace:
         for lane in self._lanes.values():
             lane.close()  # type: ignore[attr-defined]
         self._drafter.close()  # a lane that never started has not done it
+
+
+def run_rows(rows: Sequence[RaceRequest], lane: Lane) -> tuple[Trace, ...]:
+    """One lane of requests that differ in their prompts only, together; a single one by itself."""
+    if len(rows) == 1:
+        return (run_lanes(rows[0], [lane]).trace(),)
+    race = BatchRace(BatchRequest(rows[0], tuple(row.prompt for row in rows)))
+    try:
+        for _ in race.run_lane(lane):
+            pass
+        return race.traces()
+    finally:
+        race.close()
+
+
+def warm_up_rows(rows: Sequence[RaceRequest]) -> None:
+    """A few tokens of both lanes that nobody counts."""
+    config = rows[0].config
+    tokens = min(WARM_UP_TOKENS + config.draft_length, config.max_new_tokens)
+    short = [replace(row, config=replace(config, max_new_tokens=tokens)) for row in rows]
+    for lane in alternating(0):
+        run_rows(short, lane)

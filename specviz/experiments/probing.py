@@ -10,15 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from statistics import fmean, median
+from typing import TypeVar
 
-from specviz.decoding.batch_options import MAX_BATCH_SIZE, BatchOptions
+from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.drafters.tree_budget import forward_curve
 from specviz.decoding.race import Lane
 from specviz.decoding.rows_time import rows_time
 from specviz.errors import InputError
-from specviz.experiments.batch_race import BatchRace, BatchRequest
-from specviz.experiments.racing import RaceRequest, load_request, start_race
+from specviz.experiments.batch_race import run_rows
+from specviz.experiments.racing import RaceRequest, load_request
 from specviz.forward_curve import ForwardCurve
 from specviz.models.batched import as_batched
 from specviz.models.memory import free_bytes
@@ -31,6 +32,7 @@ from specviz.records import DecodingConfig, Round, Trace
 from specviz.round_totals import levels
 from specviz.settings import Settings
 
+Row = TypeVar("Row")
 PLAIN = "prompt-lookup"  # of the baseline's own requests: it needs nothing beside the target
 BATCH_COUNTS = (1, 2, 4, 8)  # tokens of each row
 
@@ -165,36 +167,13 @@ def _decode(
     request: AdviceRequest, candidate: Candidate, prompts: Sequence[str], tokens: int, lane: Lane
 ) -> list[Trace]:
     asked = [request.race(candidate, prompt, tokens) for prompt in prompts]
-    if request.batch_size == 1:
-        return [_alone(each, lane) for each in asked]
-    size = request.batch_size
-    starts = range(0, len(asked), size)
-    return [t for at in starts for t in _together(asked[at], prompts[at : at + size], lane)]
+    groups = _groups(asked, request.batch_size)
+    return [trace for group in groups for trace in run_rows(group, lane)]
 
 
-def _alone(request: RaceRequest, lane: Lane) -> Trace:
-    race = start_race(request)
-    try:
-        for _ in race.run_lane(lane):
-            pass
-        return race.trace()
-    finally:
-        race.close()
-
-
-def _together(first: RaceRequest, prompts: Sequence[str], lane: Lane) -> tuple[Trace, ...]:
-    race = BatchRace(BatchRequest(first, tuple(prompts), BatchOptions()))
-    try:
-        for _ in race.run_lane(lane):
-            pass
-        return race.traces()
-    finally:
-        race.close()
-
-
-def _groups(traces: Sequence[Trace], size: int) -> Iterator[Sequence[Trace]]:
-    """The rows that ran together."""
-    return (traces[at : at + size] for at in range(0, len(traces), size))
+def _groups(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    """Those that run together."""
+    return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
 def _longest(group: Sequence[Trace]) -> Trace:

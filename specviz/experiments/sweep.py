@@ -15,6 +15,7 @@ from typing import Any
 
 from specviz.decoding.race import Lane
 from specviz.errors import InputError
+from specviz.experiments.batch_race import run_rows, warm_up_rows
 from specviz.experiments.measuring import alternating, run_lanes, warm_up
 from specviz.experiments.sweep_axis import Value, axis_named
 from specviz.experiments.sweep_point import PointMeter
@@ -82,24 +83,25 @@ class Sweep:
         """`known` points, of a sweep that was cut off, are not measured again."""
         self.plan = plan
         self.points = dict(known or {})
-        self._runs = 0
+        self._runs = self._all_runs = 0
         self._began = 0.0
 
     def __iter__(self) -> Iterator[SweepStep]:
         self._began = time.perf_counter()
-        for place in self.plan.places:
-            if place in self.points:
-                continue
+        places = [place for place in self.plan.places if place not in self.points]
+        settings = map(self.plan.setting_at, places)
+        self._all_runs = 2 * self.plan.repeats * sum(each.batches for each in settings)
+        for place in places:
             yield from self._measure(place)
 
     def _measure(self, place: Place) -> Iterator[SweepStep]:
-        requests = self.plan.setting_at(place).requests
+        groups = self.plan.setting_at(place).groups
         meter = PointMeter()
-        warm_up(requests[0])
+        warm_up_rows(groups[0])
         for repeat in range(self.plan.repeats):
             for lane in alternating(repeat):
-                for request in requests:
-                    meter.add(lane, run_lanes(request, [lane]))
+                for group in groups:
+                    meter.add_rows(lane, run_rows(group, lane))
                     self._runs += 1
                     yield self._step()
             meter.end_block()
@@ -108,8 +110,7 @@ class Sweep:
 
     def _step(self) -> SweepStep:
         done, points = len(self.points), len(self.plan.places)
-        runs_a_point = 2 * self.plan.repeats * self.plan.setting.prompts
-        left = (points - done) * runs_a_point - self._runs % runs_a_point
+        left = self._all_runs - self._runs
         spent = time.perf_counter() - self._began
         return SweepStep(done, points, spent / self._runs * left if self._runs else None)
 

@@ -148,6 +148,7 @@ AXES = {
         ),
         Axis("width", "Children of the root", "1-4", _integer, _width),
         Axis("nodes", "Nodes verified", "4,8,16,32", _integer, _nodes),
+        Axis("batch-size", "Batch size", "1,2,4,8,16,32", _integer, _of_setting("batch_size")),
     )
 }
 

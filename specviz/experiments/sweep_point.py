@@ -5,6 +5,7 @@ Takes finished races; runs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import mean, median
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from specviz.decoding.race import Lane
 from specviz.experiments.racing import Race
 from specviz.measured_costs import measured_costs, theory_band
+from specviz.records import Trace
 from specviz.round_totals import RoundTotals
 
 
@@ -45,25 +47,46 @@ class PointMeter:
         self._steps = 0
         self._prompt_tokens: list[int] = []
         self._drafter_bytes: int | None = None
+        self._draft_seconds = self._verify_seconds = self._host_seconds = 0.0  # of whole batches
 
     def add(self, lane: Lane, race: Race) -> None:
         """One prompt's run of one lane."""
-        trace = race.trace()
+        self.add_rows(lane, (race.trace(),))
+
+    def add_rows(self, lane: Lane, traces: Sequence[Trace]) -> None:
+        """One lane's run of prompts that were decoded together.
+
+        A row's seconds are those of all rows, so the row that ran longest tells the batch's time.
+        """
         if lane is Lane.BASELINE:
-            assert trace.baseline_prefill is not None
-            seconds = sum(step.seconds for step in trace.baseline_steps)
-            self._step_seconds += seconds
-            self._steps += len(trace.baseline_steps)
-            tokens, first = len(trace.baseline_ids), trace.baseline_prefill.seconds
+            self._add_baseline(traces)
         else:
-            assert trace.prefill is not None
-            seconds = sum(each.seconds for each in trace.rounds)
+            self._add_speculative(traces)
+
+    def _add_baseline(self, traces: Sequence[Trace]) -> None:
+        longest = max(traces, key=lambda trace: len(trace.baseline_steps))
+        assert longest.baseline_prefill is not None
+        seconds = sum(step.seconds for step in longest.baseline_steps)
+        self._step_seconds += seconds
+        self._steps += len(longest.baseline_steps)
+        tokens = sum(len(trace.baseline_ids) for trace in traces)
+        self._block[Lane.BASELINE].add(tokens, longest.baseline_prefill.seconds, seconds)
+
+    def _add_speculative(self, traces: Sequence[Trace]) -> None:
+        longest = max(traces, key=lambda trace: len(trace.rounds))
+        assert longest.prefill is not None
+        for trace in traces:
             for each in trace.rounds:
                 self._totals.add(each)
-            tokens, first = len(trace.emitted_ids), trace.prefill.seconds
             self._prompt_tokens.append(len(trace.prompt_ids))
             self._drafter_bytes = trace.drafter_bytes
-        self._block[lane].add(tokens, first, seconds)
+        for each in longest.rounds:
+            self._draft_seconds += each.draft_seconds
+            self._verify_seconds += each.verify_seconds
+            self._host_seconds += each.host_seconds
+        seconds = sum(each.seconds for each in longest.rounds)
+        tokens = sum(len(trace.emitted_ids) for trace in traces)
+        self._block[Lane.SPECULATIVE].add(tokens, longest.prefill.seconds, seconds)
 
     @property
     def baseline_rate(self) -> float:
@@ -102,8 +125,8 @@ class PointMeter:
             "theory_speedup": band.expected if band else None,
             "theory_band": [band.low, band.high] if band else None,
             "prefill_seconds": sum(self._first_seconds[Lane.SPECULATIVE]),
-            "draft_seconds": totals.draft_seconds,
-            "verify_seconds": totals.verify_seconds,
-            "host_seconds": totals.host_seconds,
+            "draft_seconds": self._draft_seconds,
+            "verify_seconds": self._verify_seconds,
+            "host_seconds": self._host_seconds,
             "drafter_bytes": self._drafter_bytes,
         }

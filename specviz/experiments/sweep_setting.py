@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.errors import InputError
 from specviz.experiments.racing import RaceRequest, load_request
 from specviz.models.pair import Pair
@@ -20,9 +21,10 @@ MAX_PROMPT_TOKENS = 2048
 
 @dataclass(frozen=True, slots=True)
 class SweepSetting:
-    """`prompts` held-out prompts of `task`, decoded one after another.
+    """`prompts` held-out prompts of `task`, decoded one after another or `batch_size` at once.
 
-    With `prompt_tokens` each is cut to at most so many, or goes on with the text of the next ones.
+    Whole batches are decoded, the first prompts again behind the last. With `prompt_tokens` each is
+    cut to at most so many, or goes on with the text of the next ones.
     """
 
     pair: Pair
@@ -32,6 +34,7 @@ class SweepSetting:
     prompt_tokens: int | None = None
     device: str = "auto"
     dtype: str = "float32"
+    batch_size: int = 1
 
     def __post_init__(self) -> None:
         most = min(MAX_PROMPTS, len(held_out_prompts(self.task)))
@@ -42,16 +45,32 @@ class SweepSetting:
                 f"prompt-length must be an integer from 1 to {MAX_PROMPT_TOKENS},"
                 f" got {self.prompt_tokens}"
             )
+        if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
+            raise InputError(
+                f"batch-size must be an integer from 1 to {MAX_BATCH_SIZE}, got {self.batch_size}"
+            )
+
+    @property
+    def batches(self) -> int:
+        """How many groups of prompts are decoded."""
+        return -(-self.prompts // self.batch_size)
+
+    @property
+    def groups(self) -> tuple[tuple[RaceRequest, ...], ...]:
+        """The races that run together."""
+        size, rows = self.batch_size, self.requests
+        return tuple(rows[at : at + size] for at in range(0, len(rows), size))
 
     @property
     def requests(self) -> tuple[RaceRequest, ...]:
         """One race per prompt. InputError for what a user can mend."""
         texts = held_out_prompts(self.task)
+        numbers = (row % len(texts) for row in range(self.batches * self.batch_size))
         return tuple(
             self._request(
                 texts[number] if self.prompt_tokens is None else self._sized(texts, number)
             )
-            for number in range(self.prompts)
+            for number in numbers
         )
 
     def _request(self, text: str) -> RaceRequest:

@@ -88,6 +88,7 @@ def test_the_baseline_beside_itself_is_as_fast_but_for_noise() -> None:
         ((("draft-length", (1,)),), 0, "repeat must be an integer from 1 to 100, got 0"),
         ((("draft-length", (33,)),), 1, "draft_length must be an integer from 1 to 32, got 33"),
         ((("temperature", (-1.0,)),), 1, "temperature must be 0 or from"),
+        ((("batch-size", (65,)),), 1, "batch-size must be an integer from 1 to 64, got 65"),
         ((("prompt-length", (0,)),), 1, "prompt-length must be an integer from 1 to"),
     ],
 )
@@ -97,3 +98,17 @@ def test_a_plan_that_breaks_a_rule_is_refused_before_anything_runs(
     with pytest.raises(InputError) as error:
         SweepPlan(SETTING, axes, repeats)  # type: ignore[arg-type]
     assert str(error.value).startswith(message)
+
+
+def test_a_batch_is_measured_against_the_plain_batch() -> None:
+    plan = SweepPlan(SETTING, (("batch-size", (1, 3)),), repeats=1)
+    sweep = Sweep(plan)
+    steps = list(sweep)
+    assert steps[-1].seconds_left == 0 and len(steps) == 2 * 2 + 2 * 1 + 2
+    alone, three = (sweep.points[place] for place in plan.places)
+    assert three["prompt_tokens"] != alone["prompt_tokens"]  # a third prompt came along
+    assert three["rounds"] > alone["rounds"]
+    spent = sum(three[f"{part}_seconds"] for part in ("prefill", "draft", "verify", "host"))
+    tokens = 3 * CONFIG.max_new_tokens
+    assert three["tokens_per_second"] == pytest.approx(tokens / spent)
+    assert 0 < three["theory_band"][0] <= three["theory_speedup"] <= three["theory_band"][1]

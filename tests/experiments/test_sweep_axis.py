@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
@@ -88,3 +90,11 @@ def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None
     assert first.prompt != second.prompt or tokens < 5
     whole = held_out_prompt("code", 1)
     assert whole.startswith(first.prompt) or first.prompt.startswith(whole)
+
+
+def test_batches_are_whole_and_a_batch_of_one_is_what_it_was() -> None:
+    alone, four = (AXES["batch-size"].apply(SETTING, size) for size in (1, 4))
+    assert [len(group) for group in alone.groups] == [1, 1, 1] and alone == SETTING
+    (group,) = four.groups  # three prompts asked for, a whole batch of four decoded
+    assert [each.prompt for each in group] == [held_out_prompt("code", n) for n in (1, 2, 3, 4)]
+    assert AXES["batch-size"].apply(replace(SETTING, prompts=5), 4).batches == 2
