@@ -141,3 +141,28 @@ def test_a_draw_that_changes_no_verdict_still_shows(thinking: StepDriver) -> Non
     drawn = each.verdicts[node].uniform_draw
     assert thinking.driver.evaluate(PIN) == [drawn] * 2
     assert "counterfactual" not in thinking.driver.text("stepBarsTitle")
+
+
+def test_a_thought_waits_where_it_was_thought_until_it_is_put_back(thinking: StepDriver) -> None:
+    each, node = examined(Outcome.REJECTED)
+    low = f"{each.verdicts[node].acceptance_prob / 2:.6f}"
+    stand(thinking, each, node)
+    think(thinking, low)
+    thinking.leave_field()
+    thinking.press("Home")
+    assert thinking.driver.evaluate(f"{THOUGHT} === null")
+    stand(thinking, each, node)
+    assert thinking.driver.evaluate(f"{THOUGHT}.forced.u") == float(low)
+    thinking.driver.ref("whatIfReset").click()
+    thinking.leave_field()
+    thinking.press("Home")
+    stand(thinking, each, node)
+    assert thinking.driver.evaluate(f"{THOUGHT} === null")
+
+
+def test_no_residual_shows_where_the_first_draft_passed(thinking: StepDriver) -> None:
+    for outcome, is_shown in ((Outcome.ACCEPTED, False), (Outcome.REJECTED, True)):
+        stand(thinking, *examined(outcome))
+        box = thinking.driver.ref("stepResidual")
+        assert (box.evaluate("e => getComputedStyle(e).visibility") == "visible") is is_shown
+        assert ("Not needed" in thinking.driver.text("stepNoResidual")) is not is_shown

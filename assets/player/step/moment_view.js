@@ -12,7 +12,7 @@ import { CacheStrip } from "./cache_strip.js";
 import { thoughtMoments } from "./counterfactual.js";
 import { barsAt, withDraw } from "./law_moment.js";
 import { lawNumbers, ruleLaw } from "./law_numbers.js";
-import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords } from "./moment_words.js";
+import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords } from "./moment_words.js";
 import { stageOf, standing } from "./moments.js";
 import { StepTable } from "./step_table.js";
 import { treeAt } from "./tree_moment.js";
@@ -135,7 +135,8 @@ export class MomentView {
   }
 
   drawResidual(round, parent, { stage, judged }) {
-    const figure = stage === "judged" && !round.isGreedy ? round.residualFigure(parent) : null;
+    const isKnown = stage === "judged" && !round.isGreedy && !isFirstPassed(round, parent);
+    const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
     if (figure) this.residual.draw(figure);
     const words = figure ? residualWords(round, parent, judged) : noResidualWords(round, parent, stage);

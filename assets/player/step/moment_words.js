@@ -40,8 +40,15 @@ export function noResidualWords(round, parent, stage) {
   if (stage !== "judged") return "It is known once the drafts at this place are judged.";
   if (!round.record.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
   if (round.isGreedy) return "At temperature 0 p lies on the target’s favourite alone: where no guess is that token, it takes the place.";
+  if (isFirstPassed(round, parent)) return "Not needed: the first draft here passed, so nothing was taken away from p.";
   const isExamined = round.record.positions.some((each) => each.parent === parent);
   return isExamined ? "Whoever recorded this run could not see it." : "Never examined: the walk did not come here.";
+}
+
+// Whether the first sibling to be judged was accepted.
+export function isFirstPassed(round, parent) {
+  const first = round.record.nodes.parent.indexOf(parent);
+  return first >= 0 && round.outcomes[first] === "accepted";
 }
 
 // What becomes of the residual that shows: most are never drawn from.
@@ -49,7 +56,8 @@ export function residualWords(round, parent, judged) {
   const { parent: parents } = round.record.nodes;
   const siblings = round.indices.filter((each) => parents[each] === parent);
   const left = siblings.filter((each) => !judged.includes(each)).length;
-  if (siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted")) return "Not needed: a draft passed here.";
+  const hasPassed = siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted");
+  if (hasPassed) return "Nothing was drawn from it: the next sibling was judged by it, and a sibling passed.";
   if (left) return `Not drawn from yet: ${left === 1 ? "one sibling is" : `${left} siblings are`} still to be tried.`;
   return judged.includes(EXTRA) ? "The recovered token was drawn from it." : "The recovered token will be drawn from it.";
 }

@@ -13,8 +13,9 @@ export class WhatIf {
   constructor(refs, ask, onChange) {
     Object.assign(this, { refs, ask, onChange });
     this.field = new DrawField(refs, (u) => this.think(u), (words) => this.tell(words));
-    refs.whatIfReset.addEventListener("click", () => (this.reset(), this.onChange()));
+    refs.whatIfReset.addEventListener("click", () => (this.remember(undefined), this.reset(), this.onChange()));
     refs.whatIfFork.addEventListener("click", () => refs.forkGo.focus());
+    this.thoughts = new WeakMap(); // trace -> place -> the draw last thought of there
     this.clear();
   }
 
@@ -36,11 +37,18 @@ export class WhatIf {
     Object.assign(this, { key: `${cursor.round} ${node}`, trace, round, node, reply: null });
     this.rootId = trace.tokens.speculative[round.firstToken - 1]?.id ?? null;
     this.reset();
+    const before = this.thoughts.get(trace)?.[this.key];
+    if (before !== undefined) this.field.take(before);
   }
 
   // The draws that differ from the record's, by node.
   get forced() {
     return this.thought ? { [this.node]: this.thought.forced.u } : {};
+  }
+
+  // Whoever comes back to a place finds what was thought of there.
+  remember(u) {
+    this.thoughts.set(this.trace, { ...this.thoughts.get(this.trace), [this.key]: u });
   }
 
   reset() {
@@ -58,6 +66,7 @@ export class WhatIf {
   async think(u) {
     const { round, node, refs } = this;
     const recorded = round.verdict(node);
+    this.remember(u);
     if (u === recorded.u) return this.reset(), this.onChange();
     const question = (this.question += 1);
     refs.whatIfActions.hidden = false;
