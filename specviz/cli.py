@@ -28,6 +28,7 @@ from specviz.errors import InputError
 from specviz.experiments.advising import DEFAULT_SECONDS
 from specviz.experiments.claim_measuring import BUDGETS
 from specviz.experiments.sweep_axis import AXES
+from specviz.models.inflation import SIZES
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
 from specviz.ui import report_command
@@ -107,6 +108,17 @@ def _parser() -> argparse.ArgumentParser:
         nargs=2,
         metavar=("TARGET", "DRAFT"),
         help="report on two models before their weights are fetched",
+    )
+    models.add_argument(
+        "--inflate", metavar="FOLDER", help="write a larger model that computes the same there"
+    )
+    models.add_argument("--model", metavar="FOLDER", help="of which (default the bundled target)")
+    models.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=INTEGER",
+        help=f"{', '.join(SIZES)}; several times (default as it is)",
     )
     _add_machine(models)
     lossless = add(

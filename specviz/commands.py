@@ -20,7 +20,9 @@ from specviz.experiments.losslessness import measure_losslessness
 from specviz.experiments.measuring import Measurement, measure
 from specviz.experiments.racing import RaceRequest
 from specviz.listing import list_methods, list_pairs, report_pair
-from specviz.models.catalog import Pair, custom_pair, pair_named
+from specviz.models.catalog import BUNDLED, Pair, custom_pair, pair_named
+from specviz.models.inflate import inflate, read_shape
+from specviz.models.model_folder import local_folder
 from specviz.models.pairs import load_pair
 from specviz.prompt_options import chosen_prompt
 from specviz.prompts import TASKS, held_out_prompt, held_out_prompts
@@ -57,11 +59,26 @@ def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
 
 
 def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
-    """Every named pair, or the report on two models that may become one."""
+    """Every named pair, the report on two models that may become one, or a model made larger."""
+    if options.inflate is not None:
+        return [_inflated(options)]
+    if options.shape or options.model:
+        raise InputError("shape and model must be given with inflate, got them alone")
     if options.check is None:
         return list_pairs()
     pair = custom_pair(*options.check)
     return [report_pair(pair, options.device, options.dtype)]
+
+
+def _inflated(options: Namespace) -> dict[str, Any]:
+    """The same function in a larger shape, as a folder for --target or --draft."""
+    folder = local_folder(options.model or pair_named(BUNDLED).target)
+    if folder is None:
+        raise InputError(f"model must be a folder to be inflated, got {options.model!r}")
+    sizes = dict(_named_integers("shape", options.shape))
+    shape = read_shape(folder).with_sizes(sizes)
+    size = inflate(folder, Path(options.inflate), shape)
+    return {"inflated": options.inflate, "bytes": size, **asdict(shape)}
 
 
 def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -159,11 +176,15 @@ def chosen_config(options: Namespace) -> DecodingConfig:
 
 def _method_options(given: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """`["nodes=16"]` -> (("nodes", 16),); which names there are the method says."""
+    return _named_integers("option", given)
+
+
+def _named_integers(option: str, given: Sequence[str]) -> tuple[tuple[str, int], ...]:
     parsed: dict[str, int] = {}
     for text in given:
         name, _, value = text.partition("=")
         if not name or not value.lstrip("-").isdecimal() or not value.isascii() or len(value) > 9:
-            raise InputError(f"option must be NAME=INTEGER, such as nodes=16, got {text!r}")
+            raise InputError(f"{option} must be NAME=INTEGER, such as nodes=16, got {text!r}")
         parsed[name] = int(value)
     return tuple(parsed.items())
 

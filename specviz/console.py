@@ -141,7 +141,7 @@ def methods(result: Sequence[dict[str, Any]]) -> str:
 
 
 def models(result: Sequence[dict[str, Any]]) -> str:
-    if "relation" in result[0]:
+    if "relation" in result[0] or "inflated" in result[0]:
         return facts(result[0])
     return table(
         [
