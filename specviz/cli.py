@@ -21,6 +21,7 @@ from specviz import (
     commands,
     console,
     profile_commands,
+    step_commands,
     sweep_commands,
     trace_commands,
 )
@@ -166,6 +167,16 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
     bench.add_argument("--batch-size", help="a table by batch size instead: 1,2,4,8")
     _add_batch(bench)
+    steps = add(
+        "steps",
+        step_commands.steps,
+        step_commands.steps_text,
+        "What one token costs, beside the library's forward and the memory's speed.",
+    )
+    _add_pair(steps)
+    steps.add_argument(
+        "--repeat", type=int, default=5, help="pairs of blocks (default %(default)s)"
+    )
     sweep = add(
         "sweep", sweep_commands.sweep, sweep_commands.sweep_text, "Measure over a grid of settings."
     )

@@ -71,3 +71,11 @@ def let_threads_sleep() -> None:
     another program). Must run before torch is imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def silence_profiler() -> None:
+    """Keep torch's profiler from writing its own start and stop on stderr.
+
+    Must run before the first profile.
+    """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")

@@ -26,17 +26,11 @@ class LibraryPeer:
 
     def __init__(self, pair: Pair, device: str = "auto", dtype: str = "float32") -> None:
         self._device = resolve_device(device)
-        self._target = self._load(pair.target, dtype)
-        self._draft = self._load(pair.draft, dtype)
+        self._target = load_library_model(pair.target, self._device, dtype)
+        self._draft = load_library_model(pair.draft, self._device, dtype)
         self._layers = self._target.config.num_hidden_layers
         self.target_forwards = 0
         self._target.register_forward_hook(self._count)
-
-    def _load(self, source: str, dtype: str) -> Any:
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=resolve_dtype(dtype), attn_implementation="sdpa", local_files_only=True
-        )
-        return model.to(self._device).eval()
 
     def _count(self, model: Any, *_: object) -> None:
         self.target_forwards += model.config.num_hidden_layers == self._layers
@@ -89,6 +83,14 @@ class LibraryPeer:
         )
         ids: list[int] = output[0, len(prompt_ids) :].tolist()
         return ids
+
+
+def load_library_model(source: str, device: torch.device, dtype: str) -> Any:
+    """The library's own module of a model that is on this machine, ready to run."""
+    model = AutoModelForCausalLM.from_pretrained(
+        source, dtype=resolve_dtype(dtype), attn_implementation="sdpa", local_files_only=True
+    )
+    return model.to(device).eval()
 
 
 def _draft_always(assistant: Any, draft_length: int) -> None:

@@ -1,0 +1,55 @@
+"""What one token costs: measured side by side, and nothing of it is counted twice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from specviz.cli import main
+from specviz.experiments.step_costs import CONTEXT, read_bandwidth, step_cost
+from specviz.models.catalog import pair_named
+from specviz.models.pairs import load_pair
+
+CPU = torch.device("cpu")
+GOALS = {"bundled target": 0.8, "bundled draft": 0.45}  # of the library's time
+
+
+def test_the_shares_make_a_whole_and_the_products_are_the_greatest_of_the_operations() -> None:
+    pair = pair_named("bundled")
+    target = load_pair(pair, "cpu").target
+    cost = step_cost(target, pair.target, "float32", 1, 1e9)
+    assert sum(cost.shares.values()) == pytest.approx(1)
+    operations = {kind: each for kind, each in cost.shares.items() if kind != "between"}
+    assert max(operations, key=lambda kind: operations[kind]) == "products"
+    assert cost.read_seconds == cost.bytes / 1e9 == target.info.bytes / 1e9
+    assert cost.ratio == pytest.approx(cost.own_seconds / cost.library_seconds)
+
+
+def test_the_speed_of_memory_is_that_of_memory_and_of_no_disk_or_cache() -> None:
+    assert 1e8 < read_bandwidth(CPU) < 1e12
+
+
+def test_the_command_prints_one_object_of_both_models(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["steps", "--device", "cpu", "--repeat", "1", "--json"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert [each["model"] for each in result["models"]] == list(GOALS)
+    assert result["context"] == CONTEXT and "profiler" not in err
+
+
+def test_a_repeat_out_of_range_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["steps", "--repeat", "0"]) == 2
+    assert "repeat must be from 1 to 100, got 0" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_our_forward_takes_a_good_part_less_than_the_librarys(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["steps", "--device", "cpu", "--repeat", "8", "--json"]) == 0
+    models = json.loads(capsys.readouterr().out)["models"]
+    print({each["model"]: each["ratio"] for each in models})
+    for each in models:
+        assert each["ratio"] <= GOALS[each["model"]]
