@@ -34,16 +34,23 @@ def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
 def judge_claims(
     chosen: Sequence[Claim], measuring: ClaimMeasuring, progress: Progress
 ) -> tuple[dict[int, Judgement], bool]:
-    """Judgements by number, and whether all are there: Ctrl-C ends it early."""
+    """Judgements by number, and whether all are there.
+
+    Ctrl-C ends it early; a claim whose setting cannot run here is left out and said.
+    """
     measured: dict[int, Judgement] = {}
+    asked = [claim for claim in chosen if claim.judge is not None]
     try:
-        for claim in chosen:
-            if claim.judge is not None:
-                progress(f"claim {claim.number}: {claim.title}")
+        for claim in asked:
+            assert claim.judge is not None
+            progress(f"claim {claim.number}: {claim.title}")
+            try:
                 measured[claim.number] = claim.judge(measuring.results(claim.settings))
+            except InputError as error:
+                progress(f"claim {claim.number} cannot be measured: {error}")
     except KeyboardInterrupt:
         return measured, False
-    return measured, True
+    return measured, len(measured) == len(asked)
 
 
 def claims_result(
@@ -67,7 +74,7 @@ def shortfall(result: dict[str, Any]) -> str | None:
         return None
     done = sum(each["measured"] is not None for each in result["claims"])
     asked = sum(each["not_measurable"] is None for each in result["claims"])
-    return f"stopped: {done} of {asked} claims measured"
+    return f"{done} of {asked} claims measured"
 
 
 def _budget(options: Namespace) -> str | None:

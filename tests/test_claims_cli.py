@@ -10,6 +10,7 @@ from specviz.claim_commands import claims_result, judge_claims, shortfall
 from specviz.claims.catalog import CLAIMS
 from specviz.claims.claim import Verdict
 from specviz.cli import main
+from specviz.errors import InputError
 from specviz.experiments.claim_measuring import BUDGETS, Budget, ClaimMeasuring
 
 TINY = Budget(prompts=1, max_new_tokens=6, repeats=1, samples=100)
@@ -84,7 +85,24 @@ def test_ctrl_c_keeps_what_was_measured() -> None:
     result = claims_result(chosen, measured, "short", None, complete)
     assert [each["measured"] is not None for each in result["claims"]] == [True, False, False]
     assert result["complete"] is False
-    assert shortfall(result) == "stopped: 1 of 2 claims measured"
+    assert shortfall(result) == "1 of 2 claims measured"
+
+
+def test_a_setting_that_cannot_run_here_leaves_the_others_measured() -> None:
+    class Poor(ClaimMeasuring):
+        """Without what claim 12 needs."""
+
+        def results(self, settings):  # type: ignore[no-untyped-def]
+            if settings == CLAIMS[12].settings:
+                raise InputError("pair 'bundled' has no draft model")
+            return super().results(settings)
+
+    said: list[str] = []
+    chosen = tuple(CLAIMS[number] for number in (12, 3))
+    measured, complete = judge_claims(chosen, Poor(TINY, "cpu"), said.append)
+    assert list(measured) == [3] and not complete
+    assert "claim 12 cannot be measured: pair 'bundled' has no draft model" in said
+    assert shortfall(claims_result(chosen, measured, "short", None, complete)) is not None
 
 
 @pytest.mark.parametrize(

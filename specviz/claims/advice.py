@@ -17,7 +17,7 @@ from specviz.claims.claim import (
     Verdict,
 )
 from specviz.claims.implied import USUAL_COST_RATIO, whole_speedup
-from specviz.claims.rules import exactness_figures
+from specviz.claims.rules import exactness_figures, is_lossless
 from specviz.claims.setting import BY_VOCABULARY, Exactness, Grid
 from specviz.claims.wording import percent
 
@@ -47,23 +47,6 @@ def name_theory(shares: tuple[float, ...] = (0.25, 0.5), K: int = 5) -> Finding:
     )
 
 
-def judge_name(results: Sequence[Result]) -> Judgement:
-    points = {
-        name: judging.point(results[0], "method", name)
-        for name in ("early-exit", "pre-speculation")
-    }
-    return Judgement(
-        judging.combined_sizes([judging.pays(points["early-exit"])]),
-        "The two methods that go by the name: the first layers of a target that was trained to "
-        "exit there, and a draft model that works while the target verifies.",
-        tuple(
-            make(name, each)
-            for name, each in points.items()
-            for make in (judging.acceptance, judging.speedup)
-        ),
-    )
-
-
 def mistakes_theory(
     speedup: float = 2.0, prefill_shares: tuple[float, ...] = (0.1, 0.5, 0.9)
 ) -> Finding:
@@ -90,7 +73,7 @@ def judge_mistakes(results: Sequence[Result]) -> Judgement:
     parts: list[judging.Part] = [
         judging.faster(same, other),
         judging.faster(short, long),
-        exact["verdict"] == "lossless" or None,
+        is_lossless(exact),
     ]
     return Judgement(
         judging.combined(parts),
@@ -130,12 +113,14 @@ def table_theory(
 
 
 def judge_table(results: Sequence[Result]) -> Judgement:
-    points = results[0]["points"]
-    paying = [judging.pays(each) for each in points]
+    points = {each["setting"]["method"]: each for each in results[0]["points"]}
+    heads = [judging.pays(points[name]) for name in ("medusa", "eagle")]
+    without = True if True in heads else None if None in heads else False
     return Judgement(
-        judging.combined([True] if True in paying else paying),
-        "One stream on this machine, with and without a draft model of its own.",
-        tuple(judging.speedup(each["setting"]["method"], each) for each in points),
+        judging.combined([judging.pays(points["draft-model"]), without]),
+        "Two parts of the advice, for one stream on this machine: that a draft model pays, and "
+        "that Medusa or EAGLE pays where there is none.",
+        tuple(judging.speedup(name, each) for name, each in points.items()),
     )
 
 
@@ -147,8 +132,7 @@ CLAIMS = (
         (Text.A,),
         Kind.DEFINITION,
         name_theory,
-        (Grid("method", "early-exit,pre-speculation"),),
-        judge_name,
+        reason="is about what a name means, which no measurement decides",
     ),
     Claim(
         14,

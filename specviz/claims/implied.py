@@ -5,11 +5,14 @@ Pure arithmetic on top of `theory`; i.i.d. acceptance assumed throughout.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from specviz import theory
 from specviz.forward_curve import ForwardCurve
 
 TOLERANCE = 0.1  # of the claimed number: nearer is agreement
 USUAL_COST_RATIO = 0.1  # c where a claim names none: a draft of a tenth of the target's time
+USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))  # 0.02 to 0.3: c of usual pairs
 
 
 def agrees(claimed: float, found: float) -> bool:
@@ -19,6 +22,17 @@ def agrees(claimed: float, found: float) -> bool:
     (True, False)
     """
     return abs(found - claimed) <= TOLERANCE * abs(claimed)
+
+
+def some_usual_cost(fits: Callable[[float], bool]) -> bool:
+    """Whether one usual c, the same for all that a claim says, makes its numbers come out.
+
+    The one condition that is granted to claims that name no c.
+
+    >>> some_usual_cost(lambda c: agrees(3.0, 4 / (1 + 5 * c)))
+    True
+    """
+    return any(map(fits, USUAL_COST_RATIOS))
 
 
 def cost_ratio(tokens: float, speedup: float, K: int) -> float:

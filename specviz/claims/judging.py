@@ -70,6 +70,14 @@ def inside(low: float, high: float, measured: Point) -> Part:
     return False if most < low or least > high else None
 
 
+def near(value: float, low: float, high: float) -> Part:
+    """Whether all of a spread lies within a tenth of the value, or none of it."""
+    least, most = (1 - TOLERANCE) * value, (1 + TOLERANCE) * value
+    if least <= low and high <= most:
+        return True
+    return False if high < least or low > most else None
+
+
 def speedup(name: str, measured: Point) -> Figure:
     low, high = measured["speedup_spread"]
     return Figure(f"speedup, {name}", measured["speedup"], "x", (low, high))

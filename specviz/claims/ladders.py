@@ -17,8 +17,9 @@ from specviz.claims.claim import (
     Text,
     Verdict,
 )
-from specviz.claims.implied import USUAL_COST_RATIO, agrees, cost_ratio
+from specviz.claims.implied import USUAL_COST_RATIO, agrees, cost_ratio, some_usual_cost
 from specviz.claims.setting import BY_DRAFT_LENGTH, BY_TASK
+from specviz.measured_costs import wilson_interval
 
 
 def ladder_theory(
@@ -31,16 +32,18 @@ def ladder_theory(
         for c in (max(0.0, common), USUAL_COST_RATIO)
         for a, claimed in steps
     )
-    usual = [agrees(n.claimed or 0, n.value) for n in numbers[len(steps) :]]
-    fitted = [agrees(n.claimed or 0, n.value) for n in numbers[: len(steps)]]
-    verdict = Verdict.CONDITIONAL if all(fitted) else Verdict.WRONG
+
+    def fits(cost: float) -> bool:
+        return all(agrees(claimed, theory.speedup(a, K, cost)) for a, claimed in steps)
+
+    verdict = Verdict.CONDITIONAL if some_usual_cost(fits) else Verdict.WRONG
     return Finding(
         f"Acceptance alone fixes no speedup. At K = {K} the pairs fit a draft of "
         f"c = {common:.3f}; at c = {USUAL_COST_RATIO:g} they are "
         + ", ".join(f"{n.value:.2f}x" for n in numbers[len(steps) :])
         + ". And a speedup above 1 is a gain: whether 1.5x is worth it is no matter of arithmetic.",
         numbers,
-        Verdict.HOLDS if all(usual) else verdict,
+        Verdict.HOLDS if fits(USUAL_COST_RATIO) else verdict,
     )
 
 
@@ -93,17 +96,22 @@ def product_theory(a: float = 0.8, K: int = 4, claimed_tokens: float = 4.2) -> F
 
 def judge_product(results: Sequence[Result]) -> Judgement:
     measured = judging.point(results[0], "draft-length", 4)
-    tokens = measured["block_efficiency"]
-    drafted = 4 * (measured["draft_utilization"] or 0.0) + 1
-    seen = 4 * (measured["acceptance_rate"] or 0.0) + 1
+    tokens, rounds = measured["block_efficiency"], measured["rounds"]
+    shares = {
+        "drafted": (measured["draft_utilization"] or 0.0, 4 * rounds),
+        "examined": (measured["acceptance_rate"] or 0.0, judging.examined(measured)),
+    }
+    ends = {name: wilson_interval(*share) for name, share in shares.items()}
+    spans = {name: (4 * low + 1, 4 * high + 1) for name, (low, high) in ends.items()}
+    drafted, seen = (4 * share + 1 for share, _ in shares.values())
     return Judgement(
-        judging.combined([agrees(drafted, tokens), agrees(seen, tokens)]),
+        judging.combined([judging.near(tokens, *span) for span in spans.values()]),
         f"{tokens:.2f} tokens per round; 4 a + 1 is {drafted:.2f} with accepted / drafted and "
         f"{seen:.2f} with accepted / examined.",
         (
             Figure("tokens per round", tokens, "tokens"),
-            Figure("4 a + 1, a = accepted / drafted", drafted, "tokens"),
-            Figure("4 a + 1, a = accepted / examined", seen, "tokens"),
+            Figure("4 a + 1, a = accepted / drafted", drafted, "tokens", spans["drafted"]),
+            Figure("4 a + 1, a = accepted / examined", seen, "tokens", spans["examined"]),
         ),
     )
 

@@ -18,7 +18,7 @@ from specviz.claims.claim import (
     Verdict,
 )
 from specviz.claims.implied import USUAL_COST_RATIO, short_output_speedup
-from specviz.claims.rules import EXACT, exactness_figures
+from specviz.claims.rules import EXACT, exactness_figures, is_lossless
 from specviz.claims.setting import (
     BY_OUTPUT,
     BY_TEMPERATURE,
@@ -164,8 +164,7 @@ def temperature_theory(
 def judge_temperature(results: Sequence[Result]) -> Judgement:
     found, exact, grid = results
     points = [each for each in grid["points"] if each["setting"]["temperature"] >= _HOT]
-    refuted = exact["verdict"] == "lossless" or None
-    parts = [_not(part) for part in (refuted, *map(judging.pays, points))]
+    parts = [_not(part) for part in (is_lossless(exact), *map(judging.pays, points))]
     overlaps: tuple[Figure, ...] = tuple(
         judging.over(f"overlap at temperature {each['temperature']:g}", each["overlap"])
         for each in found["laws"]

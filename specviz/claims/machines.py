@@ -136,7 +136,7 @@ def judge_peak(results: Sequence[Result]) -> Judgement:
     slower = True if min(after) > max(before) else None
     same = True if max(after) <= (1 + TOLERANCE) * min(before) else None
     return Judgement(
-        judging.combined_sizes([False if slower else same]),
+        judging.combined([False if slower else same]),
         "A plain step behind a short and behind a long prompt; the share of the peak is not "
         "measured here.",
         tuple(

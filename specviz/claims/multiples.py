@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from specviz import theory
 from specviz.claims import judging
@@ -17,7 +18,7 @@ from specviz.claims.claim import (
     Text,
     Verdict,
 )
-from specviz.claims.implied import USUAL_COST_RATIO, agrees, cost_ratio
+from specviz.claims.implied import USUAL_COST_RATIO, agrees, cost_ratio, some_usual_cost
 from specviz.claims.setting import BY_DRAFT_LENGTH
 
 
@@ -31,16 +32,24 @@ def accepted_theory(
     accepted, tokens = theory.expected_accepted(a, K), theory.expected_tokens(a, K)
     speedup = theory.speedup(a, K, c)
     per_drafted = (a * K + 1) / theory.round_cost(K, c)
-    if agrees(claimed_accepted, accepted) and agrees(claimed_speedup, speedup):
+
+    def fits(emitted: float, cost: float) -> bool:
+        """With so many tokens a round, of which the target gives one."""
+        gain = emitted / theory.round_cost(K, cost)
+        return agrees(claimed_accepted, emitted - 1) and agrees(claimed_speedup, gain)
+
+    verdict = Verdict.WRONG
+    if fits(tokens, c):
         verdict = Verdict.HOLDS
-    else:
-        reached = agrees(claimed_accepted, a * K) and agrees(claimed_speedup, per_drafted)
-        verdict = Verdict.CONDITIONAL if reached else Verdict.WRONG
+    elif any(some_usual_cost(partial(fits, emitted)) for emitted in (tokens, a * K + 1)):
+        verdict = Verdict.CONDITIONAL
+    fitting = cost_ratio(a * K + 1, claimed_speedup, K)
     return Finding(
         f"If each examined token passes with probability {a:g}, {accepted:.2f} of {K} are accepted "
         f"and {tokens:.2f} tokens come per target forward: {speedup:.2f}x when a draft forward "
         f"costs c = {c:g} of a target forward. Were {a:g} the share of all drafted tokens, "
-        f"{a * K:g} would be accepted, and the speedup would be {per_drafted:.2f}x.",
+        f"{a * K:g} would be accepted, and the speedup would be {per_drafted:.2f}x; "
+        f"{claimed_speedup:g}x would need c = {fitting:.2f} as well.",
         (
             Number("accepted per round", accepted, "tokens", claimed_accepted),
             Number("tokens per target forward", tokens, "tokens"),
@@ -80,7 +89,8 @@ def rate_theory(
     if agrees(claimed_speedup, speedup):
         verdict = Verdict.HOLDS
     else:
-        verdict = Verdict.CONDITIONAL if agrees(claimed_speedup, tokens) else Verdict.WRONG
+        cheap = some_usual_cost(lambda cost: agrees(claimed_speedup, theory.speedup(a, K, cost)))
+        verdict = Verdict.CONDITIONAL if cheap else Verdict.WRONG
     return Finding(
         f"The product K a = {K * a:.2f} stands beside T = {tokens:.2f} tokens per target forward; "
         f"they are different formulas. {tokens:.2f}x needs a draft that costs nothing: at "
@@ -117,6 +127,9 @@ def drafting_theory(
 ) -> Finding:
     tokens, most = accepted + 1, theory.expected_tokens(1.0, K)
     speedup = tokens / theory.round_cost(K, c)
+    fits = some_usual_cost(
+        lambda cost: agrees(claimed_speedup, tokens / theory.round_cost(K, cost))
+    )
     return Finding(
         f"A round that accepts {accepted} tokens writes {tokens}, for the target adds one, and at "
         f"the most {most:g}. Drafted one after another at c = {c:g} each, that round is "
@@ -128,7 +141,7 @@ def drafting_theory(
             Number("tokens at the most", most, "tokens"),
             Number(f"speedup of that round at c = {c:g}", speedup, "x", claimed_speedup),
         ),
-        Verdict.HOLDS if agrees(claimed_speedup, speedup) else Verdict.WRONG,
+        judging.combined([False, fits]),  # drafted in parallel it is not
     )
 
 

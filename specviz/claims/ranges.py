@@ -15,7 +15,6 @@ from specviz.claims.claim import (
     Number,
     Result,
     Text,
-    Verdict,
 )
 from specviz.claims.implied import USUAL_COST_RATIO, cost_ratio, ideal_curve, needed_acceptance
 from specviz.claims.machines import RIDGE_TOKENS
@@ -66,19 +65,31 @@ def judge_tasks(results: Sequence[Result]) -> Judgement:
     ]
     differ = max(low for low, _ in spans) > min(high for _, high in spans)
     claimed = sorted(TASKS, key=lambda task: -TASKS[task][0])
-    if not differ:
-        verdict = Verdict.UNDECIDED
-    else:
-        verdict = Verdict.HOLDS if found == claimed else Verdict.CONDITIONAL
+    others = [each for task, each in points.items() if task != "summarise"]
+    most = [judging.faster(points["summarise"], each) for each in others]
+    parts: list[judging.Part] = [
+        found == claimed if differ else None,
+        *(_rate(each, TASKS[task][0]) for task, each in points.items()),
+        *(judging.inside(TASKS[task][1], TASKS[task][1], each) for task, each in points.items()),
+        False if False in most else None if None in most else True,
+    ]
     return Judgement(
-        verdict,
-        f"From most to least accepted: {', '.join(found)}; the claim has {', '.join(claimed)}.",
+        judging.combined_sizes(parts),
+        f"From most to least accepted: {', '.join(found)}; the claim has {', '.join(claimed)}. "
+        f"Of {len(points)} rates and {len(points)} speedups {parts[1:-1].count(True)} are the "
+        "claim's, give or take a tenth.",
         tuple(
             make(task, each)
             for task, each in points.items()
             for make in (judging.acceptance, judging.speedup)
         ),
     )
+
+
+def _rate(measured: judging.Point, claimed: float) -> judging.Part:
+    """Whether the acceptance is the claimed one, within a tenth and its own interval."""
+    rate = measured["acceptance_rate"] or 0.0
+    return judging.near(claimed, *wilson_interval(rate, judging.examined(measured)))
 
 
 def methods_theory(

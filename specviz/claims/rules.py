@@ -143,9 +143,9 @@ def judge_tokenizer(results: Sequence[Result]) -> Judgement:
     exact, grid = results
     measured = judging.point(grid, "method", "cross-vocabulary")
     rate = measured["acceptance_rate"] or 0.0
-    refuted = exact["verdict"] == "lossless" and rate > 0
+    works = is_lossless(exact) and rate > 0
     return Judgement(
-        Verdict.WRONG if refuted else Verdict.UNDECIDED,
+        Verdict.WRONG if works else Verdict.HOLDS,
         f"With a draft of another tokenizer the output was found {exact['verdict']}, and "
         f"{percent(rate)} of the examined drafts were accepted.",
         (
@@ -154,6 +154,11 @@ def judge_tokenizer(results: Sequence[Result]) -> Judgement:
             judging.speedup("other tokenizer", measured),
         ),
     )
+
+
+def is_lossless(exact: Result) -> bool:
+    """Whether the output's law was found to be the target's."""
+    return bool(exact["verdict"] == "lossless")
 
 
 def exactness_figures(exact: Result) -> tuple[Figure, ...]:

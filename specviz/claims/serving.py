@@ -17,7 +17,7 @@ from specviz.claims.claim import (
     Text,
     Verdict,
 )
-from specviz.claims.implied import TOLERANCE, USUAL_COST_RATIO, agrees, ideal_curve
+from specviz.claims.implied import TOLERANCE, USUAL_COST_RATIO, ideal_curve
 from specviz.claims.machines import RIDGE_TOKENS, USUAL_ROWS
 from specviz.claims.setting import BY_BATCH, BY_DRAFT_LENGTH, DRAFT_MODEL, Clocks
 from specviz.claims.wording import percent
@@ -138,11 +138,10 @@ def product_theory(
 def judge_product(results: Sequence[Result]) -> Judgement:
     rows = results[0]["rows"]
     one, most = rows[0], rows[-1]
-    kept = agrees(one["speedup"], most["speedup"])
-    pays = judging.pays(most)
-    verdict = judging.combined([kept or None, pays]) if kept else judging.combined([False, pays])
+    (one_low, one_high), (low, high) = one["speedup_spread"], most["speedup_spread"]
+    kept = judging.near(1.0, low / one_high, high / one_low)
     return Judgement(
-        verdict,
+        judging.combined([kept, judging.pays(most)]),
         f"Of the speedup of one row a batch of {most['batch_size']} keeps "
         f"{percent(most['speedup'] / one['speedup'])}.",
         tuple(judging.speedup(f"batch of {each['batch_size']}", each) for each in rows),

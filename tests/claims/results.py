@@ -11,18 +11,19 @@ def point(
     speedup: float,
     acceptance: float = 0.8,
     spread: float = 0.02,
+    levels: int = 100,
     **others: Any,
 ) -> dict[str, Any]:
-    """Of a sweep: 100 levels, 50 rounds, and the keys that judges read."""
-    passed = round(100 * acceptance)
+    """Of a sweep: examined levels, half as many rounds, and the keys that judges read."""
+    passed = round(levels * acceptance)
     return {
         "setting": {axis: value},
         "speedup": speedup,
         "speedup_spread": [speedup - spread, speedup + spread],
         "acceptance_rate": acceptance,
-        "acceptance_by_depth": [{"depth": 1, "reached": 100, "passed": passed}],
-        "rounds": 50,
-        "block_efficiency": 1 + passed / 50,
+        "acceptance_by_depth": [{"depth": 1, "reached": levels, "passed": passed}],
+        "rounds": levels // 2,
+        "block_efficiency": 1 + passed / (levels // 2),
         "draft_utilization": 0.5,
         "cost_ratio": 0.1,
         "draft_seconds": 1.0,

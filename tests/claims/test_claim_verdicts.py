@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_report_is_whole_and_json(claim: Any) -> None:
 CONDITIONAL, HOLDS, WRONG = Verdict.CONDITIONAL, Verdict.HOLDS, Verdict.WRONG
 TURNED = [
     (1, {"claimed_accepted": 2.7, "claimed_speedup": 2.5}, HOLDS),
-    (1, {"c": 0.05}, CONDITIONAL),
+    (1, {"claimed_speedup": 6.0}, WRONG),
     (2, {"p": HALF, "q": HALF}, HOLDS),
     (3, {"p": HALF, "q": HALF}, HOLDS),
     (4, {"p": HALF, "q": HALF}, HOLDS),
@@ -63,12 +64,14 @@ TURNED = [
     (8, {"claimed_before": 9, "claimed_after": 1}, WRONG),
     (12, {"c": 0.0}, HOLDS),
     (12, {"claimed_speedup": 4.0}, WRONG),
-    (13, {"c": 0.067}, HOLDS),
+    (13, {"claimed_speedup": 4.5}, WRONG),
     (15, {"steps": ((0.8, 2.46), (0.6, 1.59))}, HOLDS),
     (15, {"steps": ((0.8, 1.0), (0.4, 3.0))}, WRONG),
     (16, {"pairs": PAIRS[:1]}, HOLDS),
     (16, {"pairs": PAIRS[1:2]}, WRONG),
+    (16, {"pairs": (replace(PAIRS[0], high=2.5),)}, HOLDS),
     (20, {"p": (1.0, 0.0), "q": (0.0, 1.0)}, HOLDS),
+    (20, {"p": (0.0, 0.5, 0.5), "q": (1.0, 0.0, 0.0)}, HOLDS),  # exact, but nothing passes
     (21, {"low": 2.0}, HOLDS),
     (21, {"ridge": 20.0}, WRONG),
     (23, {"weights_ratio": 0.2}, HOLDS),
@@ -90,6 +93,49 @@ def test_other_numbers_give_another_verdict(
     claim = CLAIMS[number]
     assert claim.theory(**numbers).verdict is verdict
     assert claim.verdict() is not verdict
+
+
+def test_a_gain_that_only_the_low_end_of_a_claimed_range_reaches_is_told() -> None:
+    """Overshoot: 2x is within reach, 9x is not."""
+    one = CLAIMS[16].theory(pairs=(replace(PAIRS[0], high=9.0),))
+    assert one.verdict is CONDITIONAL and "reaches no more than" in one.sentence
+    (best,) = (each for each in one.numbers if each.name.endswith("best K"))
+    assert best.claimed == 9.0
+
+
+@pytest.mark.parametrize(
+    ("number", "numbers"),
+    [
+        (1, {}),  # read per drafted token, and a draft of c = 0.05
+        (13, {}),
+        (15, {}),
+    ],
+)
+def test_a_claim_that_names_no_cost_is_granted_a_usual_one_and_no_other(
+    number: int, numbers: dict[str, Any]
+) -> None:
+    """4 tokens a round are 3x at c = 0.067; they are 4x only where drafting costs nothing."""
+    assert CLAIMS[number].theory(**numbers).verdict is CONDITIONAL
+
+
+@pytest.mark.parametrize(
+    ("number", "numbers"),
+    [
+        (1, {"claimed_speedup": 5.2}),  # dearer than free is too dear
+        (13, {"claimed_speedup": 4.5}),
+        (13, {"claimed_speedup": 1.0}),  # c = 0.6
+        (15, {"steps": ((0.8, 3.0), (0.6, 1.0))}),  # each fits a c, no c fits both
+    ],
+)
+def test_where_no_usual_cost_fits_it_is_wrong(number: int, numbers: dict[str, Any]) -> None:
+    assert CLAIMS[number].theory(**numbers).verdict is WRONG
+
+
+def test_temperature_1_itself_counts_as_not_below_1() -> None:
+    """Two laws that share no token at exactly 1 would make the claim right."""
+    apart = ((0.0, -math.inf), (-math.inf, 0.0))
+    assert CLAIMS[27].theory(logits=apart, temperatures=(0.5, 1.0)).verdict is HOLDS
+    assert CLAIMS[27].theory(temperatures=(0.5, 1.0)).verdict is WRONG
 
 
 @pytest.mark.parametrize("number", [0, 33, -1])
