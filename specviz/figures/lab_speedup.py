@@ -137,7 +137,8 @@ def _layout(
 
 
 def _span(noise: Sequence[float]) -> str:
-    return f"{min(noise):.2f} to {max(noise):.2f}"
+    ends = f"{min(noise):.2f}", f"{max(noise):.2f}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def _noise_band(noise: Sequence[float]) -> list[dict[str, Any]]:

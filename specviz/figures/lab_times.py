@@ -25,13 +25,13 @@ def lab_times_figure(
     title: str,
     values: Sequence[Value],
     points: Mapping[int, Mapping[str, Any]],
-    runs: int,
+    runs: Mapping[int, int],
     picked: int | None = None,
 ) -> Figure:
     """Stacked milliseconds per emitted token, and a mark at what the baseline takes.
 
-    `points` by their place among `values`; each is the sum of `runs` runs, whose first token comes
-    with the prefill. `customdata` is the place.
+    `points` by their place among `values`; each is the sum of so many `runs`, by the same places,
+    whose first token comes with the prefill. `customdata` is the place.
     """
     places = sorted(points)
     data = [_bar(part, places, points, runs) for part in _PARTS]
@@ -48,10 +48,13 @@ def tokens(point: Mapping[str, Any], runs: int) -> float:
 
 
 def _bar(
-    part: str, places: Sequence[int], points: Mapping[int, Mapping[str, Any]], runs: int
+    part: str,
+    places: Sequence[int],
+    points: Mapping[int, Mapping[str, Any]],
+    runs: Mapping[int, int],
 ) -> dict[str, Any]:
     key, role = _PARTS[part]
-    costs = [1000 * points[each][key] / tokens(points[each], runs) for each in places]
+    costs = [1000 * points[each][key] / tokens(points[each], runs[each]) for each in places]
     return {
         "type": "bar",
         "name": part,

@@ -10,6 +10,7 @@ from typing import Any
 
 from specviz.errors import InputError
 from specviz.ui.answers import Question, answers
+from specviz.ui.lab_advice import advice_offer, advice_order
 from specviz.ui.lab_claims import LabClaims
 from specviz.ui.lab_costs import told_costs
 from specviz.ui.lab_order import LabOrder
@@ -24,7 +25,7 @@ Take = Callable[[Mapping[str, Any]], LabOrder]
 
 def lab_offer() -> dict[str, Any]:
     """What the page's lab needs to know before anything is asked."""
-    return {"sweep": sweep_offer()}
+    return {"sweep": sweep_offer(), "advice": advice_offer()}
 
 
 class Lab:
@@ -36,6 +37,7 @@ class Lab:
         self._orders: dict[str, Take] = {
             "sweep": sweep_order,
             "peers": peers_order,
+            "advice": advice_order,
             "claim": lambda question: self._claims.order(question.get("number")),
         }
 

@@ -6,7 +6,7 @@ Trusts nothing of a question. Kinds of message: `line`, `peers`, `end`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,14 @@ from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
 from specviz.ui.told_work import told
 
-OURS = ("draft-model", "prompt-lookup", "early-exit")  # what the library can do too
-PROMPTS, REPEATS, NEW_TOKENS = 2, 3, 64
+# what both sides can do: our method, the library's call
+SAME = {
+    "Plain decoding": ("baseline", "generate()"),
+    "A draft model": ("draft-model", "generate(assistant_model)"),
+    "Prompt lookup": ("prompt-lookup", "generate(prompt_lookup_num_tokens)"),
+    "Early exit": ("early-exit", "generate(assistant_early_exit)"),
+}
+OURS = tuple(ours for ours, _ in list(SAME.values())[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,9 @@ class PeersOrder(LabOrder):
 
     task: str
     draft_length: int
+    prompts: int = 2
+    repeats: int = 3
+    new_tokens: int = 64
 
     @property
     def pair(self) -> Pair:
@@ -38,7 +47,7 @@ class PeersOrder(LabOrder):
     def messages(self, stop: threading.Event) -> Iterator[Message]:
         result = yield from self._measured(stop)
         if result is not None:
-            yield {"kind": "peers", "rows": result["rows"], "setting": self._setting}
+            yield {"kind": "peers", "pairs": _pairs(result["rows"]), "setting": self._setting}
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
     def _measured(self, stop: threading.Event) -> Generator[Message, None, dict[str, Any] | None]:
@@ -49,9 +58,9 @@ class PeersOrder(LabOrder):
             (self.task,),
             OURS,
             (self.draft_length,),
-            max_new_tokens=NEW_TOKENS,
-            prompts=PROMPTS,
-            repeats=REPEATS,
+            max_new_tokens=self.new_tokens,
+            prompts=self.prompts,
+            repeats=self.repeats,
         )
         lines = told(lambda tell: benchmark(plan, tell), stop)
         while True:
@@ -67,8 +76,23 @@ class PeersOrder(LabOrder):
     def _setting(self) -> str:
         return (
             f"{self.pair.title} · {self.task} · K {self.draft_length} · temperature 0 · "
-            f"{PROMPTS} prompts of {NEW_TOKENS} new tokens · {REPEATS} passes"
+            f"{self.prompts} prompts of {self.new_tokens} new tokens · {self.repeats} passes"
         )
+
+
+def _pairs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each way to decode, ours beside the library's, and how many times as fast ours is."""
+    found = {row["method"]: row for row in rows}
+    return [
+        {
+            "title": title,
+            "call": theirs,
+            "ours": found[ours],
+            "theirs": found[theirs],
+            "ratio": found[ours]["tokens_per_second"] / found[theirs]["tokens_per_second"],
+        }
+        for title, (ours, theirs) in SAME.items()
+    ]
 
 
 def peers_order(question: Mapping[str, Any]) -> PeersOrder:

@@ -33,9 +33,10 @@ class SweepViews:
     def _places(self) -> tuple[Any, ...]:
         return self._sweep.plan.places
 
-    @property
-    def _runs(self) -> int:
-        return self._sweep.plan.repeats * self._sweep.plan.setting.prompts
+    def _runs(self, place: int) -> int:
+        """Texts that were decoded for a point."""
+        setting = self._sweep.plan.setting_at(self._places[place])
+        return self._sweep.plan.repeats * setting.batches * setting.batch_size
 
     # ---- which points lie on one line
 
@@ -104,7 +105,8 @@ class SweepViews:
     def _times(self, line: dict[int, int]) -> Figure:
         axis = self._axes[0]
         points, at = self._along(line)
-        return lab_times_figure(self._title(axis), self._values(axis), points, self._runs, at)
+        runs = {each: self._runs(place) for each, place in line.items()}
+        return lab_times_figure(self._title(axis), self._values(axis), points, runs, at)
 
     def _depth(self, point: Point) -> Figure:
         depths = [DepthAcceptance(**each) for each in point["acceptance_by_depth"]]
@@ -157,7 +159,8 @@ class SweepViews:
         point = self._known[self.best]
         low, high = point["speedup_spread"]
         where = self.words(self.best)
-        found = f"{point['speedup']:.2f}× ({low:.2f} to {high:.2f}) at {where}"
+        spread = f" ({low:.2f} to {high:.2f})" if low < high else ""
+        found = f"{point['speedup']:.2f}×{spread} at {where}"
         if low > max([1.0, *self._noise]):
             return f"Fastest: {found}."
         if high < min([1.0, *self._noise]):

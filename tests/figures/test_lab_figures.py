@@ -38,8 +38,8 @@ FIGURES = {
     "speedup": lab_speedup_figure("K", VALUES, POINTS, [0.97, 1.02], picked=2),
     "speedup without noise": lab_speedup_figure("K", VALUES, POINTS),
     "no speedup yet": lab_speedup_figure("Method", ("draft-model", "cross-vocabulary"), {}),
-    "times": lab_times_figure("K", VALUES, POINTS, runs=3, picked=0),
-    "no times yet": lab_times_figure("K", VALUES, {}, runs=3),
+    "times": lab_times_figure("K", VALUES, POINTS, runs=dict.fromkeys(POINTS, 3), picked=0),
+    "no times yet": lab_times_figure("K", VALUES, {}, runs={}),
     "heatmap": lab_heatmap_figure(
         ("K", "Temperature"), (VALUES, (0.0, 1.0)), {(0, 0): POINTS[0], (3, 1): POINTS[2]}, (3, 1)
     ),

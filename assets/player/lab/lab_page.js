@@ -1,12 +1,22 @@
 // The lab: its cards, and what keys do on it.
 // Knows its cards by name and no card's inside.
 
+import { AdviceCard } from "./advice_card.js";
+import { ClaimsCard } from "./claims_card.js";
+import { CostCard } from "./cost_card.js";
+import { PeersCard } from "./peers_card.js";
 import { SweepCard } from "./sweep_card.js";
 
 export class LabPage {
   constructor(refs, theme, setup, gradio) {
-    this.refs = refs;
-    this.sweep = new SweepCard(refs, theme, setup, gradio, { onPoint: () => {} });
+    this.sweep = new SweepCard(refs, theme, setup, gradio, { onPoint: (...point) => this.costs.setPoint(...point) });
+    this.costs = new CostCard(refs, (name, question) => this.sweep.run.transport.ask(name, question));
+    this.peers = new PeersCard(refs, setup, gradio);
+    this.claims = new ClaimsCard(refs, gradio);
+    this.advice = new AdviceCard(refs, setup, gradio, {
+      form: () => this.sweep.form.order.form,
+      onSweep: (method) => this.sweep.startWith(method),
+    });
     this.isOpened = false;
   }
 
@@ -14,10 +24,8 @@ export class LabPage {
     if (!isShown || this.isOpened) return;
     this.isOpened = true;
     this.sweep.recall();
-  }
-
-  get runs() {
-    return [this.sweep.run];
+    this.costs.reckon();
+    this.claims.load();
   }
 
   get actions() {
@@ -30,9 +38,9 @@ export class LabPage {
     };
   }
 
-  // Whatever of this page runs.
+  // Whatever of this page runs or waits.
   halt() {
-    for (const run of this.runs) run.stop();
+    for (const { run } of [this.sweep, this.peers, this.claims, this.advice]) run.stop();
   }
 
   // For the button that copies a link.

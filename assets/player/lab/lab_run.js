@@ -5,17 +5,26 @@ import { setText } from "../dom.js";
 import { Transport } from "../transport.js";
 
 export class LabRun {
-  // `on`: { begun(), message(message), failed(text), ended() }; `state` tells how the run stands.
-  constructor({ go, stop, state }, gradio, on) {
-    Object.assign(this, { go, stopButton: stop, state, on });
+  // `parts`: the elements { go, stop, state }, null where `attach` brings them; `on`: { begun(), message(message),
+  // failed(text), ended() }.
+  constructor(parts, gradio, on) {
+    this.on = on;
     this.transport = new Transport(gradio, {
       accepted: () => (this.setBusy(true), this.tell("starting …"), on.begun?.()),
       message: (message) => this.take(message),
       queued: (ahead) => this.tell(ahead ? `waiting: ${ahead === 1 ? "1 run is" : `${ahead} runs are`} ahead of yours` : "starting …"),
       failed: (text) => this.failed(text),
     });
-    stop.addEventListener("click", () => this.stop());
-    stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault()); // the Enter that started it
+    if (parts) this.attach(parts);
+  }
+
+  // Another button, stop and line than before: where one card measures many things.
+  attach({ go, stop, state }) {
+    if (stop !== this.stopButton) {
+      stop.addEventListener("click", () => this.stop());
+      stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault()); // the Enter that started it
+    }
+    Object.assign(this, { go, stopButton: stop, state });
   }
 
   get isBusy() {

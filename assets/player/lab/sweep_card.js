@@ -45,6 +45,13 @@ export class SweepCard {
     if (!this.form.refuses()) this.run.start("sweep", this.form.order);
   }
 
+  // The draft length of a method, as the form begins.
+  startWith(method) {
+    this.form.varyLength(method);
+    this.refs.sweepSentence.closest("section").scrollIntoView();
+    this.start();
+  }
+
   goOn() {
     const { file, noise } = this.sweep;
     this.refs.sweepError.hidden = true;

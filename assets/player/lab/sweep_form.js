@@ -41,11 +41,20 @@ export class SweepForm {
 
   begin(defaults, sweep) {
     const { refs } = this;
+    this.usual = sweep;
     for (const [name, ref] of Object.entries(CONTROLS)) if (name in defaults) refs[ref].value = String(defaults[name]);
     refs.labTokens.value = String(sweep.tokens);
     for (const [name, ref] of Object.entries(COUNTS)) refs[ref].value = String(sweep[name]);
-    refs.axis1.value = sweep.axis;
-    this.fields[0].take(sweep.values);
+    this.varyLength(defaults.method);
+  }
+
+  // The first axis as at the beginning, and no other one.
+  varyLength(method) {
+    const { refs, usual } = this;
+    refs.labMethod.value = method;
+    refs.axis1.value = usual.axis;
+    refs.axis2.value = "";
+    this.fields[0].take(usual.values);
     this.fields[1].take();
     this.changed();
   }

@@ -23,7 +23,7 @@ function digits(value, count, unit = "") {
 export function pointRows(places, titles, { picked, best }) {
   const head = element("thead");
   const row = element("tr");
-  row.append(...[...titles, ...COLUMNS.map(([name]) => name)].map((text) => heading(text)));
+  row.append(...titles.map((title) => heading(title, "")), ...COLUMNS.map(([name]) => heading(name, "number")));
   head.append(row);
   const body = element("tbody");
   body.append(...places.map(({ place, point }) => pointRow(place, point, { picked, best })));
@@ -45,8 +45,8 @@ function pointRow(place, point, { picked, best }) {
   return row;
 }
 
-function heading(text) {
-  const made = element("th", "", text);
+function heading(text, className) {
+  const made = element("th", className, text);
   made.scope = "col";
   return made;
 }

@@ -1,0 +1,66 @@
+// "Should I speculate?": one button, one sentence, the reasons.
+// Knows the server's messages of advice (specviz/ui/lab_advice.py).
+
+import { element, setText } from "../dom.js";
+import { Refusal } from "../step/refusal.js";
+import { body, bodyRow, headRow } from "./cells.js";
+import { LabRun } from "./lab_run.js";
+
+const MOST_ROWS = 6;
+const HEADINGS = ["method", "speedup", "interval", "acceptance α", "tokens per round", "from"];
+
+export class AdviceCard {
+  // `form()` is the setting of the sweep's form; `onSweep(method)` sweeps what was advised.
+  constructor(refs, { lab }, gradio, { form, onSweep }) {
+    Object.assign(this, { refs, form, advice: null });
+    refs.adviceSeconds.value = String(lab.advice.seconds);
+    this.refusal = new Refusal(refs.adviceError, { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
+    this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
+      begun: () => (refs.adviceLesson.hidden = true),
+      message: (message) => this.take(message),
+      failed: (text) => this.refusal.show(text),
+    });
+    refs.adviceGo.addEventListener("click", () => this.start());
+    refs.adviceSweep.addEventListener("click", () => onSweep(this.advice.best.candidate.method));
+    for (const ref of ["adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (event) => event.key === "Enter" && this.start());
+  }
+
+  start() {
+    const { adviceBatch, adviceSeconds } = this.refs;
+    this.refusal.clear();
+    this.run.start("advice", { form: this.form(), batch_size: adviceBatch.value, seconds: adviceSeconds.value });
+  }
+
+  take(message) {
+    if (message.kind === "progress") this.tellProgress(message);
+    if (message.kind === "advice") this.show(message);
+    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : "stopped: from what was measured until then");
+  }
+
+  tellProgress({ stage, doing, seconds_left: left }) {
+    const time = left === null ? "" : ` · at most ${Math.ceil(left)} s left`;
+    this.run.tell(`${stage === "race" ? "racing the best" : "trying each method"}: ${doing}${time}`);
+  }
+
+  show(advice) {
+    const { refs } = this;
+    this.advice = advice;
+    setText(refs.adviceVerdict, advice.verdict);
+    setText(refs.adviceSetting, advice.setting);
+    refs.adviceReasons.replaceChildren(...advice.reasons.map(reason));
+    const rows = advice.ranking.slice(0, MOST_ROWS).map(rankedRow);
+    refs.adviceRanking.replaceChildren(headRow(HEADINGS), body(rows));
+    refs.adviceResult.hidden = false;
+  }
+}
+
+function reason({ sentence, speaks_for: speaksFor }) {
+  const made = element("li", speaksFor ? "for" : "against");
+  made.append(element("b", "", speaksFor ? "for" : "against"), " ", sentence);
+  return made;
+}
+
+function rankedRow({ title, speedup, low, high, races, acceptance_rate: rate, tokens_per_round: tokens }) {
+  const source = races ? `${races} ${races === 1 ? "pass" : "passes"}` : "theory";
+  return bodyRow([title, `${speedup.toFixed(2)}×`, `${low.toFixed(2)}–${high.toFixed(2)}`, rate.toFixed(2), tokens.toFixed(2), source]);
+}

@@ -1,0 +1,87 @@
+// One claim: its sentence, its verdict as a word with a shape, theory, what was measured, a button.
+// Knows a report as the server writes it (specviz/claims/report.py).
+
+import { element } from "../dom.js";
+import { body, bodyRow, DASH, headRow } from "./cells.js";
+
+// verdict -> class of its shape and colour
+export const VERDICTS = {
+  holds: "holds",
+  "holds under conditions": "conditional",
+  wrong: "wrong",
+  undecided: "undecided",
+};
+
+export function claimView(claim, { budget }, place = null) {
+  const view = element("details", "lab-claim");
+  Object.assign(view.dataset, { number: claim.number, verdict: claim.verdict });
+  const summary = element("summary");
+  summary.append(element("span", "claim-number", String(claim.number)), element("span", "claim-title", claim.title), chip(claim.verdict));
+  view.append(summary, told(claim, budget, place));
+  return view;
+}
+
+function chip(verdict) {
+  return element("span", `verdict-chip ${VERDICTS[verdict]}`, verdict);
+}
+
+function told(claim, budget, place) {
+  const { said, sources, theory, measured, not_measurable: reason } = claim;
+  const made = element("div", "claim-body");
+  const texts = sources.map(({ title }) => title).join("; ");
+  made.append(part("Claim", element("p", "", said), element("p", "hint", `From ${texts}.`)));
+  made.append(part(claim.decided_by === "source" ? "Source" : "Theory", element("p", "", theory.sentence), ...numbers(theory.numbers)));
+  if (reason) made.append(part("Here", element("p", "", `Not measured: it ${reason}.`)));
+  else made.append(part("Here", ...here(measured, place), measure(measured, budget)));
+  return made;
+}
+
+function part(name, ...children) {
+  const made = element("section", "claim-part");
+  const content = element("div");
+  content.append(...children);
+  made.append(element("h3", "", name), content);
+  return made;
+}
+
+function numbers(listed) {
+  if (!listed.length) return [];
+  const rows = listed.map(({ name, value, unit, claimed }) => bodyRow([name, digits(value, unit), claimed === null ? DASH : digits(claimed, unit)]));
+  return [table(["", "theory", "claimed"], rows)];
+}
+
+function here(measured, place) {
+  if (!measured) return [];
+  const line = element("p");
+  line.append(chip(measured.verdict), " ", measured.sentence);
+  const rows = measured.figures.map(({ name, value, unit, spread }) => bodyRow([name, digits(value, unit), spread ? spread.map((end) => digits(end, "")).join(" to ") : DASH]));
+  const where = place ? [element("p", "hint", `Measured on ${place.device}, ${place.dtype}.`)] : [];
+  return [line, table(["", "measured", "spread"], rows), ...where];
+}
+
+function table(titles, rows) {
+  const made = element("table", "points");
+  made.append(headRow(titles), body(rows));
+  return made;
+}
+
+function measure(measured, budget) {
+  const row = element("p", "row tight measure");
+  const go = element("button", "secondary", measured ? "Measure again" : "Measure here");
+  const stop = element("button", "secondary", "Stop");
+  const state = element("span", "hint", measured ? "" : `on the bundled pair, ${budget}`);
+  go.type = stop.type = "button";
+  go.dataset.measure = "";
+  stop.dataset.part = "stop";
+  stop.disabled = true;
+  state.dataset.part = "state";
+  state.role = "status";
+  row.append(go, stop, state);
+  return row;
+}
+
+// Three significant digits, whole from 1000 on.
+function digits(value, unit) {
+  const text = Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
+  return unit === "x" ? `${text}×` : `${text} ${unit}`.trim();
+}

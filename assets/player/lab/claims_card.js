@@ -1,0 +1,97 @@
+// All claims, one below the other: filtered by verdict, opened one by one, measured at a press.
+// Knows the server's reports of claims; how one looks, claim_view.js.
+
+import { element, setText } from "../dom.js";
+import { claimView, VERDICTS } from "./claim_view.js";
+import { LabRun } from "./lab_run.js";
+
+export class ClaimsCard {
+  constructor(refs, gradio) {
+    Object.assign(this, { refs, claims: [], chosen: "" });
+    this.run = new LabRun(null, gradio, {
+      message: (message) => this.take(message),
+      failed: (text) => this.tellError(text),
+      ended: () => this.lock(false),
+    });
+    refs.claimsFilter.addEventListener("click", (event) => this.filter(event.target.closest("[data-verdict]")));
+    refs.claims.addEventListener("click", (event) => this.press(event));
+  }
+
+  async load() {
+    const reply = await this.run.transport.ask("claims", {});
+    if (reply === null || reply.error) return this.tellError(reply?.error ?? "The server cannot be reached.");
+    Object.assign(this, { claims: reply.claims, budget: reply.budget });
+    this.refs.claims.replaceChildren(...this.claims.map((claim) => claimView(claim, this)));
+    this.drawFilter();
+  }
+
+  // ---- which are shown
+
+  drawFilter() {
+    const count = (verdict) => this.claims.filter((claim) => claim.verdict === verdict).length;
+    const choices = [["", `all ${this.claims.length}`], ...Object.keys(VERDICTS).map((verdict) => [verdict, `${verdict} ${count(verdict)}`])];
+    this.refs.claimsFilter.replaceChildren(...choices.map(([verdict, text]) => this.choice(verdict, text)));
+    for (const view of this.refs.claims.children) view.hidden = this.chosen !== "" && view.dataset.verdict !== this.chosen;
+  }
+
+  choice(verdict, text) {
+    const made = element("button", "chip", text);
+    made.type = "button";
+    made.dataset.verdict = verdict;
+    made.setAttribute("aria-pressed", String(verdict === this.chosen));
+    return made;
+  }
+
+  filter(button) {
+    if (!button) return;
+    this.chosen = button.dataset.verdict;
+    this.drawFilter();
+    this.refs.claimsFilter.querySelector("[aria-pressed=true]").focus({ preventScroll: true });
+  }
+
+  // ---- one is measured
+
+  press(event) {
+    const button = event.target.closest("[data-measure]");
+    if (!button || this.run.isBusy) return;
+    const view = button.closest("details");
+    const part = (name) => view.querySelector(`[data-part=${name}]`);
+    this.refs.claimsError.hidden = true;
+    this.number = Number(view.dataset.number);
+    this.run.attach({ go: button, stop: part("stop"), state: part("state") });
+    this.lock(true);
+    this.run.start("claim", { number: this.number });
+  }
+
+  // One at a time; the others wait for it.
+  lock(isLocked) {
+    for (const button of this.refs.claims.querySelectorAll("[data-measure]")) button.disabled = isLocked;
+  }
+
+  take(message) {
+    if (message.kind === "line") this.run.tell(message.text);
+    if (message.kind === "claim") this.measured(message);
+    if (message.kind === "end" && message.reason === "stopped") this.run.tell("stopped");
+  }
+
+  measured({ claim, place }) {
+    const at = this.claims.findIndex(({ number }) => number === claim.number);
+    this.claims[at] = claim;
+    const old = this.refs.claims.children[at];
+    const view = claimView(claim, this, place);
+    view.open = old.open;
+    const hadFocus = old.contains(document.activeElement);
+    old.replaceWith(view);
+    const part = (name) => view.querySelector(`[data-part=${name}]`);
+    this.run.attach({ go: view.querySelector("[data-measure]"), stop: part("stop"), state: part("state") });
+    this.run.setBusy(true);
+    if (hadFocus) view.querySelector("summary").focus({ preventScroll: true });
+    this.drawFilter();
+  }
+
+  tellError(text) {
+    this.lock(false);
+    setText(this.refs.claimsError, text);
+    this.refs.claimsError.hidden = false;
+  }
+}

@@ -1,0 +1,120 @@
+"""Advice as the page asks for it and hears of it: what is tried, then the verdict with its reasons.
+
+Trusts nothing of a question. Kinds of message: `progress`, `advice`, `end`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.errors import InputError
+from specviz.experiments.advising import DEFAULT_SECONDS, Advising
+from specviz.experiments.probing import AdviceRequest
+from specviz.models.pair import Pair
+from specviz.probe import Candidate
+from specviz.prompts import check_task, held_out_prompts
+from specviz.trace_fields import short
+from specviz.ui.batches import Message
+from specviz.ui.lab_order import LabOrder
+from specviz.ui.settings_form import CUSTOM, race_request
+
+PROMPTS = 10  # held-out ones of the task; your own is one
+SECONDS = (10.0, 600.0)  # that may be given
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceOrder(LabOrder):
+    """`seconds` to probe and to race the best; stopped, it advises from what there is."""
+
+    request: AdviceRequest
+    seconds: float = DEFAULT_SECONDS
+
+    @property
+    def pair(self) -> Pair:
+        return self.request.pair
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        advising = Advising(self.request, self.seconds)
+        for step in () if stop.is_set() else advising:
+            yield {
+                "kind": "progress",
+                "stage": step.stage,
+                "doing": step.doing,
+                "seconds_left": step.seconds_left,
+            }
+            if stop.is_set():
+                break
+        yield from self._advice(advising)
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+    def _advice(self, advising: Advising) -> Iterator[Message]:
+        advice = advising.advice()
+        if advice is None:
+            return
+        told = advice.to_dict()
+        ranking = [
+            each | {"title": _titled(Candidate(**each["candidate"]))} for each in told["ranking"]
+        ]
+        yield {"kind": "advice", "setting": self._setting} | told | {"ranking": ranking}
+
+    @property
+    def _setting(self) -> str:
+        request = self.request
+        parts = [
+            request.pair.title,
+            f"{request.task or 'your own text'}, {len(request.prompts)} prompts",
+            f"temperature {request.config.temperature:g}",
+            f"{request.config.max_new_tokens} new tokens",
+            f"batch size {request.batch_size}",
+        ]
+        return " · ".join(parts)
+
+
+def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
+    """{"form": as of a race, "batch_size", "seconds"}: the form's method does not count."""
+    form = {key: value for key, value in question["form"].items() if key != "method"}
+    if form.get("pair") == CUSTOM:
+        raise InputError("pair must be one of the list, got other models")
+    usual = race_request({**form, "draft_length": "1", "prompt": "held out"})
+    task = usual.task or ""
+    check_task(task)
+    request = AdviceRequest(
+        usual.pair,
+        held_out_prompts(task)[:PROMPTS],
+        usual.config,
+        task,
+        int(_number(question, "batch_size")),
+        device=usual.device,
+        dtype=usual.dtype,
+    )
+    seconds = _number(question, "seconds")
+    if not SECONDS[0] <= seconds <= SECONDS[1]:
+        low, high = SECONDS
+        raise InputError(f"seconds must be from {low:g} to {high:g}, got {seconds:g}")
+    return AdviceOrder(request, seconds)
+
+
+def advice_offer() -> dict[str, Any]:
+    return {"seconds": DEFAULT_SECONDS}
+
+
+def _number(question: Mapping[str, Any], name: str) -> float:
+    value = question.get(name)
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or (name == "batch_size" and number != int(number)):
+        kind = "whole number" if name == "batch_size" else "number"
+        raise InputError(f"{name} must be a {kind}, got {short(value)}")
+    return number
+
+
+def _titled(candidate: Candidate) -> str:
+    shape = f", branching {','.join(map(str, candidate.branching))}" if candidate.branching else ""
+    return f"{method_named(candidate.method).title}, K {candidate.draft_length}{shape}"

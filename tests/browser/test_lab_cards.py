@@ -1,0 +1,116 @@
+"""The other cards of the lab: costs, claims, peers, advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from axe_findings import findings
+from lab_driver import LabDriver
+from race_driver import RaceDriver
+
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+QUICK_CLAIM = 3  # compares laws, which needs no clock
+
+
+@pytest.fixture
+def lab(turn_page: Callable[..., RaceDriver], random_url: str) -> LabDriver:
+    driver = turn_page(random_url)
+    driver.page.locator("[data-page=lab]").click()
+    driver.page.wait_for_selector(".lab-claim")
+    return LabDriver(driver)
+
+
+def cost(lab: LabDriver, name: str, text: str) -> None:
+    lab.page.locator(f"[data-cost={name}]").fill(text)
+
+
+def test_costs_follow_every_field_and_say_what_is_wrong_with_one(lab: LabDriver) -> None:
+    for name, text in (
+        ("tokens_per_day", "30000000"),
+        ("peak_factor", "2"),
+        ("price_per_hour", "3"),
+        ("baseline_rate", "50"),
+        ("speculative_rate", "100"),
+    ):
+        cost(lab, name, text)
+    saved = "Speculating saves 7 of 14 machines, 504.00 a day."
+    lab.driver.until(f"specviz.lab.costs.refs.costsSentence.textContent === '{saved}'")
+    cells = lab.driver.ref("costsTable").locator("tbody tr").first.inner_text().split()
+    assert cells[:3] == ["baseline", "14", "1,008.00"]
+    cost(lab, "price_per_hour", "dear")
+    lab.page.wait_for_selector("[data-ref=costsError]:visible")
+    assert lab.driver.text("costsError").startswith("Price an hour must be a number")
+    field = lab.page.locator("[data-cost=price_per_hour]")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert lab.driver.text("costsSentence") == ""
+    cost(lab, "price_per_hour", "3")
+    lab.page.wait_for_selector("[data-ref=costsError]", state="hidden")
+
+
+def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabDriver) -> None:
+    claims = lab.page.locator(".lab-claim")
+    assert claims.count() == 32
+    counts = lab.page.locator("[data-ref=claimsFilter] button").all_inner_texts()
+    assert sum(int(text.split()[-1]) for text in counts[1:]) == 32
+    lab.page.locator("[data-ref=claimsFilter] [data-verdict=wrong]").click()
+    shown = lab.page.locator(".lab-claim:visible")
+    assert {each.get_attribute("data-verdict") for each in shown.all()} == {"wrong"}
+    assert shown.count() == int(counts[3].split()[-1])
+    lab.page.locator("[data-ref=claimsFilter] button").first.click()
+    claim = lab.page.locator(f".lab-claim[data-number='{QUICK_CLAIM}']")
+    claim.locator("summary").click()
+    claim.locator("[data-measure]").click()
+    claim.get_by_text("Measured on cpu").wait_for()
+    assert claim.locator(".claim-part .verdict-chip").count() == 1
+    assert claim.get_attribute("open") is not None
+    lab.driver.until("!specviz.lab.claims.run.isBusy")
+    assert lab.page.locator("[data-measure]:disabled").count() == 0
+    for width in (390, 1280):
+        lab.page.set_viewport_size({"width": width, "height": 900})
+        lab.driver.ref("theme").click()
+        lab.driver.settle(0.5)
+        assert lab.driver.evaluate(OVERFLOW) <= 0
+        assert findings(lab.page) == []
+
+
+def test_peers_refuse_a_draft_length_at_its_field(lab: LabDriver) -> None:
+    lab.driver.fill("peersLength", "0")
+    lab.driver.ref("peersGo").click()
+    lab.page.wait_for_selector("[data-ref=peersError]:visible")
+    assert lab.driver.text("peersError") == "Draft length must be an integer from 1 to 32, got '0'"
+    assert lab.driver.ref("peersLength").get_attribute("aria-invalid") == "true"
+    lab.driver.fill("peersLength", "4")
+    assert lab.driver.errors == []
+
+
+@pytest.mark.slow
+def test_peers_end_as_pairs_of_bars(lab: LabDriver) -> None:
+    lab.driver.fill("peersLength", "4")
+    lab.driver.ref("peersGo").click()
+    lab.page.wait_for_selector(".peer", timeout=300_000)
+    assert lab.page.locator(".peer").count() == 4 and lab.page.locator(".peer-bar").count() == 8
+    assert findings(lab.page) == []
+
+
+def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: LabDriver) -> None:
+    lab.driver.fill("labTokens", "16")
+    lab.driver.fill("adviceSeconds", "x")
+    lab.driver.ref("adviceGo").click()
+    lab.page.wait_for_selector("[data-ref=adviceError]:visible")
+    assert lab.driver.ref("adviceSeconds").get_attribute("aria-invalid") == "true"
+    lab.driver.fill("adviceSeconds", "20")
+    lab.driver.ref("adviceGo").click()
+    lab.driver.until("specviz.lab.advice.refs.adviceState.textContent.includes('draft-tree')")
+    lab.driver.ref("adviceStop").click()
+    lab.page.wait_for_selector("[data-ref=adviceResult]:visible")
+    assert "peculate" in lab.driver.text("adviceVerdict")
+    assert lab.page.locator("[data-ref=adviceReasons] li").count() >= 1
+    assert findings(lab.page) == []
+    lab.driver.until("!specviz.lab.advice.run.isBusy")
+    lab.driver.ref("adviceSweep").click()
+    lab.driver.until("specviz.lab.sweep.run.isBusy")
+    method = lab.driver.evaluate("specviz.lab.advice.advice.best.candidate.method")
+    assert lab.driver.ref("labMethod").input_value() == method
+    lab.page.keyboard.press("Escape")
+    lab.driver.until("!specviz.lab.sweep.run.isBusy")

@@ -1,0 +1,209 @@
+"""The lab beside its sweep: costs, claims, peers, advice: answered, measured, stopped, refused."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from specviz.claims.catalog import CLAIMS
+from specviz.claims.setting import Laws
+from specviz.errors import InputError
+from specviz.serving_cost import Load, Machine, daily_cost
+from specviz.ui.handlers import Handlers
+from specviz.ui.lab_advice import AdviceOrder, advice_order
+from specviz.ui.lab_claims import LabClaims
+from specviz.ui.lab_costs import told_costs
+from specviz.ui.lab_peers import PeersOrder, peers_order
+from specviz.ui.told_work import Tell, told
+
+LOAD = {"tokens_per_day": "30,000,000", "peak_factor": "2", "price_per_hour": "3"}
+FORM = {"pair": "bundled", "task": "code", "temperature": "0", "max_new_tokens": "16"}
+LAWS = next(n for n, claim in CLAIMS.items() if claim.settings and type(claim.settings[0]) is Laws)
+
+
+# ---- costs
+
+
+def test_costs_are_those_of_the_one_function() -> None:
+    reply = told_costs(LOAD | {"baseline_rate": "50", "speculative_rate": "100"})
+    expected = daily_cost(Load(30e6, 2), Machine(50, 3))
+    assert reply["costs"]["baseline"]["machines"] == expected.machines == 14
+    assert reply["costs"]["baseline"]["money"] == expected.money
+    assert reply["sentence"] == "Speculating saves 7 of 14 machines, 504.00 a day."
+
+
+@pytest.mark.parametrize(
+    ("rate", "sentence"),
+    [
+        ("50", "Both need as many machines: the load is too small, or the gain, to save one."),
+        ("25", "Speculating needs 14 more machines, 1,008.00 more a day."),
+        ("", ""),
+    ],
+)
+def test_the_sentence_says_what_speculating_changes(rate: str, sentence: str) -> None:
+    reply = told_costs(LOAD | {"baseline_rate": "50", "speculative_rate": rate})
+    assert reply["sentence"] == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tokens_per_day", "0"),
+        ("tokens_per_day", "many"),
+        ("peak_factor", "0.5"),
+        ("price_per_hour", "-1"),
+        ("price_per_hour", "nan"),
+        ("baseline_rate", "0"),
+        ("speculative_rate", "1e99"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_told_by_its_name(name: str, text: str) -> None:
+    form = LOAD | {"baseline_rate": "50", "speculative_rate": "60"} | {name: text}
+    assert Handlers().lab.costs(form)["error"].startswith(f"{name} must be")
+
+
+# ---- work that calls back
+
+
+def test_what_work_tells_is_yielded_and_its_result_returned() -> None:
+    def work(tell: Tell) -> int:
+        for line in "ab":
+            tell(line)
+        return 3
+
+    lines, end = [], told(work, threading.Event())
+    while True:
+        try:
+            lines.append(next(end))
+        except StopIteration as stopped:
+            assert stopped.value == 3
+            break
+    assert [line for line in lines if line] == ["a", "b"]
+
+
+def test_work_ends_at_its_next_word_once_it_is_stopped_and_closing_waits_for_that() -> None:
+    told_lines = []
+    ended = threading.Event()
+
+    def work(tell: Tell) -> None:
+        try:
+            for number in range(1000):
+                told_lines.append(number)
+                tell(str(number))
+                time.sleep(0.02)
+        finally:
+            ended.set()
+
+    lines = told(work, threading.Event())
+    next(lines)
+    lines.close()
+    assert ended.is_set() and len(told_lines) < 1000
+
+
+def test_what_work_raises_is_raised_to_whoever_listens() -> None:
+    def work(tell: Tell) -> None:
+        raise InputError("prompt must fit")
+
+    with pytest.raises(InputError, match="prompt must fit"):
+        list(told(work, threading.Event()))
+
+
+# ---- claims
+
+
+def test_all_claims_are_listed_with_theory_and_without_a_measurement() -> None:
+    reply = Handlers().lab.claims({})
+    assert [claim["number"] for claim in reply["claims"]] == list(range(1, 33))
+    assert all(claim["theory"]["sentence"] for claim in reply["claims"])
+    assert not any(claim["measured"] for claim in reply["claims"])
+
+
+def test_a_claim_is_measured_and_stays_measured_for_whoever_looks() -> None:
+    claims = LabClaims()
+    messages = list(claims.order(LAWS).messages(threading.Event()))
+    assert messages[-1] == {"kind": "end", "reason": "done"}
+    (found,) = (each for each in messages if each["kind"] == "claim")
+    assert found["claim"]["measured"]["figures"] and found["place"]["dtype"] == "float32"
+    listed = {claim["number"]: claim for claim in claims.reports()["claims"]}
+    assert listed[LAWS] == found["claim"]
+
+
+@pytest.mark.parametrize("number", [0, 33, "many", None, 32])
+def test_a_claim_that_there_is_not_or_that_cannot_be_measured_is_refused(number: object) -> None:
+    with pytest.raises(InputError):
+        LabClaims().order(number)
+
+
+# ---- peers
+
+
+def test_peers_run_on_the_same_weights_and_are_told_in_pairs() -> None:
+    order = PeersOrder("code", 3, prompts=1, repeats=1, new_tokens=8)
+    messages = list(order.messages(threading.Event()))
+    (found,) = (each for each in messages if each["kind"] == "peers")
+    assert len(found["pairs"]) == 4
+    for pair in found["pairs"]:
+        ours, theirs = pair["ours"], pair["theirs"]
+        assert pair["ratio"] == ours["tokens_per_second"] / theirs["tokens_per_second"]
+        assert ours["draft_length"] == theirs["draft_length"]
+    assert messages[-1] == {"kind": "end", "reason": "done"}
+
+
+def test_stopped_peers_are_not_told() -> None:
+    stop = threading.Event()
+    stop.set()
+    order = PeersOrder("code", 3, prompts=1, repeats=2, new_tokens=4)
+    assert [each["kind"] for each in order.messages(stop) if each["kind"] != "line"] == ["end"]
+
+
+@pytest.mark.parametrize("length", ["0", "33", "five", "", "5.5"])
+def test_peers_refuse_a_draft_length_that_there_is_not(length: str) -> None:
+    with pytest.raises(InputError, match="draft_length must be an integer from 1 to 32"):
+        peers_order({"task": "code", "draft_length": length})
+
+
+# ---- advice
+
+
+def asked(**question: Any) -> dict[str, Any]:
+    return {"form": FORM, "batch_size": "1", "seconds": "10"} | question
+
+
+def test_advice_ends_with_a_verdict_its_reasons_and_a_ranking() -> None:
+    usual = advice_order(asked())
+    messages = list(AdviceOrder(usual.request, seconds=3).messages(threading.Event()))
+    (advice,) = (each for each in messages if each["kind"] == "advice")
+    assert advice["verdict"] and advice["reasons"] and advice["ranking"][0]["title"]
+    assert {each["stage"] for each in messages if each["kind"] == "progress"} >= {"probe"}
+    assert messages[-1] == {"kind": "end", "reason": "done"}
+
+
+def test_a_stopped_advice_goes_by_what_was_measured() -> None:
+    stop = threading.Event()
+    kinds = []
+    for message in advice_order(asked()).messages(stop):
+        kinds.append(message["kind"])
+        if kinds.count("progress") == 3:
+            stop.set()
+    assert kinds[-2:] == ["advice", "end"]
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        (asked(batch_size="0"), "batch-size must be"),
+        (asked(batch_size="two"), "batch_size must be a whole number"),
+        (asked(seconds="1"), "seconds must be from 10 to 600"),
+        (asked(seconds="long"), "seconds must be a number"),
+        (asked(form=FORM | {"pair": "custom"}), "pair must be one of the list"),
+        (asked(form=FORM | {"task": ""}), "task must be one of"),
+        (asked(form=FORM | {"temperature": "-1"}), "temperature must be"),
+    ],
+)
+def test_advice_refuses_nonsense_before_the_queue(question: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        advice_order(question)
+    assert str(error.value).startswith(sentence)
