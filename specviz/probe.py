@@ -69,8 +69,8 @@ class RoundSeen:
 class BaselineRun:
     """The plain lane over some prompts: `steps` forwards behind the prefills.
 
-    `first_seconds` is the mean prefill, `step_seconds` the median of the others. Runs of one
-    `block` stand side by side in time.
+    `first_seconds` is the mean prefill, `step_seconds` the median of the others, `total_seconds`
+    all of them but for outliers. Runs of one `block` stand side by side in time.
     """
 
     block: int

@@ -149,14 +149,23 @@ class Advising:
     def _pass(
         self, finalists: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
     ) -> Iterator[AdviceStep]:
-        """The baseline and every finalist over the same prompts, or all of them backwards.
+        """The finalists over the same prompts, a few beside each run of the baseline.
 
-        Counted when whole: a run without its baseline tells nothing.
+        The next pass has all of them backwards.
         """
+        starts = range(0, len(finalists), GROUP)
+        groups = [finalists[at : at + GROUP] for at in starts]
+        for group in reversed(groups) if backwards else groups:
+            yield from self._few(group, prompts, tokens, backwards)
+
+    def _few(
+        self, group: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
+    ) -> Iterator[AdviceStep]:
+        """Counted when whole: a run without its baseline tells nothing."""
         block = len(self.probe.baselines)
         found: list[SpeculativeRun] = []
         plain: list[BaselineRun] = []
-        order: list[Candidate | None] = [None, *finalists]
+        order: list[Candidate | None] = [None, *group]
         for each in reversed(order) if backwards else order:
             if each is None:
                 plain.append(run_baseline(self._request, prompts, tokens, block))

@@ -10,7 +10,13 @@ import pytest
 from specviz.errors import InputError
 from specviz.experiments.advice_check import PASSES, AdviceCheck
 from specviz.experiments.advising import PROBED, Advising
-from specviz.experiments.probing import AdviceRequest, candidate_of, run_baseline, run_candidate
+from specviz.experiments.probing import (
+    AdviceRequest,
+    calm_seconds,
+    candidate_of,
+    run_baseline,
+    run_candidate,
+)
 from specviz.models.catalog import custom_pair, pair_named
 from specviz.probe import Candidate
 from specviz.prompts import held_out_prompts
@@ -61,8 +67,15 @@ def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room
     assert len(rounds) < len(found.rounds)  # the last ones had less room than 4
     assert all(each.levels == each.nodes == 4 for each in rounds)
     assert all(0 <= passed <= 4 for each in rounds for passed in each.accepted)
-    alone = sum(each.seconds for each in found.rounds) + 2 * found.first_seconds
+    alone = calm_seconds([each.seconds for each in found.rounds]) + 2 * found.first_seconds
     assert found.total_seconds == pytest.approx(alone)
+
+
+def test_a_burst_of_other_work_counts_as_twice_a_round_and_usual_rounds_as_they_are() -> None:
+    usual = [1.0, 1.9, 1.0, 1.4, 1.0]
+    assert calm_seconds(usual) == pytest.approx(sum(usual))
+    assert calm_seconds([*usual, 50.0]) == pytest.approx(sum(usual) + 2 * 1.2)
+    assert calm_seconds([]) == 0
 
 
 def test_a_batch_is_measured_as_a_batch() -> None:
