@@ -16,6 +16,7 @@ CUT = """(() => {
     const cards = [...document.querySelectorAll(".step .card")].filter((card) => card.offsetWidth);
     const parts = "button, select, input, canvas, td, th, dt, dd, p, h2, h3, li";
     const isOut = (card) => (part) => {
+        if (getComputedStyle(part.parentElement).position === "fixed") return false;
         const [inner, outer] = [part, card].map((each) => each.getBoundingClientRect());
         const isShown = inner.width > 1 && inner.height > 1;
         return isShown && (inner.right > outer.right - 8 || inner.left < outer.left + 8);
@@ -92,3 +93,17 @@ def test_a_narrow_page_goes_from_the_run_to_its_moments_and_ends_with_the_profil
     assert step.driver.evaluate(order) == ["stepText", "nextMatch"]  # for keys and readers too
     step.page.set_viewport_size({"width": 1280, "height": 900})
     assert step.driver.evaluate(order) == ["nextMatch", "stepText"]
+
+
+def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(
+    sized: Callable[..., StepDriver],
+) -> None:
+    step = sized(390)
+    before = step.stop
+    for share in (0, 0.5, 1):
+        step.driver.evaluate(f"scrollTo(0, {share} * document.documentElement.scrollHeight)")
+        box = step.driver.ref("stepForward").bounding_box()
+        assert box and 0 <= box["y"] <= 900 - box["height"]
+    step.driver.ref("stepForward").click()
+    step.settle()
+    assert step.stop != before
