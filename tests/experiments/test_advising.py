@@ -34,7 +34,7 @@ REQUEST = AdviceRequest(
 
 
 def test_every_method_is_probed_then_the_best_race_beside_their_baseline() -> None:
-    advising = Advising(REQUEST, seconds=6)
+    advising = Advising(replace(REQUEST, prompts=REQUEST.prompts[:1]), seconds=60)  # far too many
     steps = list(advising)
     assert [step.stage for step in steps] == sorted(step.stage for step in steps)
     assert steps[-1].seconds > steps[0].seconds > 0
