@@ -6,7 +6,7 @@ Knows nothing of parsing or printing.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,10 +14,11 @@ from specviz.advice import LENGTHS, Advice
 from specviz.commands import chosen_pair
 from specviz.console import table
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
 from specviz.experiments.advice_check import AdviceCheck
 from specviz.experiments.advising import Advising
 from specviz.experiments.probing import AdviceRequest
-from specviz.probe import Candidate
+from specviz.probe import Candidate, Refusal
 from specviz.profile_commands import chosen_prompts
 from specviz.records import DecodingConfig
 
@@ -37,7 +38,8 @@ def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
         left = "" if step.seconds_left is None else f", at most {step.seconds_left:.0f} s left"
         progress(f"{step.stage}: {step.doing}{left}")
     advice = advising.advice()
-    assert advice is not None  # prompt lookup needs nothing, and every other one says why not
+    if advice is None:
+        raise InputError(_none_runs(advising.probe.refusals))
     result = {"pair": request.pair.name, **asdict(advising.probe.place), **advice.to_dict()}
     if options.check:
         result["check"] = _check(request, advice, progress)
@@ -65,6 +67,11 @@ def _request(options: Namespace) -> AdviceRequest:
         options.device,
         options.dtype,
     )
+
+
+def _none_runs(refusals: Sequence[Refusal]) -> str:
+    named = ", ".join(each.method for each in refusals)
+    return f"methods must name one that this pair can run, got {named}: {refusals[0].why}"
 
 
 def _check(request: AdviceRequest, advice: Advice, progress: Progress) -> dict[str, Any]:

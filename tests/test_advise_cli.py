@@ -61,3 +61,12 @@ def test_what_cannot_be_advised_is_one_line(
     assert main(["advise", "--device", "cpu", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"specviz: {message}")
+
+
+def test_methods_that_the_pair_cannot_run_are_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    models = ["--target", "assets/models/target", "--draft", "assets/models/draft"]
+    assert main(["advise", *models, "--methods", "eagle", "--seconds", "1"]) == 2
+    err = capsys.readouterr().err.strip().splitlines()[-1]
+    assert err.startswith("specviz: methods must name one that this pair can run, got eagle: ")
