@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.figures.lab_axis import Value, value_axis
-from specviz.figures.theme import LIGHT, Figure, base_layout, note
+from specviz.figures.theme import LIGHT, Figure, base_layout
 
 Points = Sequence[Mapping[str, Any]]  # as a sweep gives them
 
@@ -129,16 +129,7 @@ def _layout(
     layout["xaxis"] = value_axis(title, values)
     layout["yaxis"] |= {"range": [low - room, high + room], "ticksuffix": "×", "nticks": 6}
     layout["shapes"] = [*_noise_band(noise), _baseline()]
-    word = f"baseline beside itself: {_span(noise)}" if noise else "baseline"
-    layout["annotations"] = [
-        note(word, xref="paper", x=1, y=min([1, *noise]), xanchor="right", yanchor="top", yshift=-3)
-    ]
     return layout
-
-
-def _span(noise: Sequence[float]) -> str:
-    ends = f"{min(noise):.2f}", f"{max(noise):.2f}"
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def _noise_band(noise: Sequence[float]) -> list[dict[str, Any]]:

@@ -6,12 +6,12 @@ Knows the cards' questions by name; the runs are those of the whole page.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from specviz.errors import InputError
 from specviz.ui.answers import Question, answers
 from specviz.ui.lab_advice import advice_offer, advice_order
-from specviz.ui.lab_claims import LabClaims
 from specviz.ui.lab_costs import told_costs
 from specviz.ui.lab_order import LabOrder
 from specviz.ui.lab_peers import peers_order
@@ -19,6 +19,9 @@ from specviz.ui.lab_sweep_file import csv_text, read_sweep
 from specviz.ui.lab_sweeps import noise_of, sweep_offer, sweep_order
 from specviz.ui.lab_views import SweepViews
 from specviz.ui.runs import Runs
+
+if TYPE_CHECKING:
+    from specviz.ui.lab_claims import LabClaims
 
 Take = Callable[[Mapping[str, Any]], LabOrder]
 
@@ -33,13 +36,19 @@ class Lab:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._claims = LabClaims()
         self._orders: dict[str, Take] = {
             "sweep": sweep_order,
             "peers": peers_order,
             "advice": advice_order,
             "claim": lambda question: self._claims.order(question.get("number")),
         }
+
+    @cached_property
+    def _claims(self) -> LabClaims:
+        """Made when they are first asked for: they take a while to load."""
+        from specviz.ui.lab_claims import LabClaims
+
+        return LabClaims()
 
     @answers
     def measure(self, question: Question) -> Question:

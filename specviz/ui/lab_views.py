@@ -83,6 +83,7 @@ class SweepViews:
             "picked_words": "" if self.picked is None else self.words(self.picked),
             "line_words": self._line_words(),
             "sentence": self.sentence(),
+            "noise_words": self._noise_words(),
             "setting": self._setting(),
         }
 
@@ -152,6 +153,10 @@ class SweepViews:
         }
         return " · ".join(text for name, text in parts.items() if name not in varied)
 
+    def _noise_words(self) -> str:
+        ends = [f"{end:.2f}" for end in (min(self._noise), max(self._noise))] if self._noise else []
+        return " to ".join(dict.fromkeys(ends))
+
     def sentence(self) -> str:
         """The fastest point, judged by its own spread and by the noise."""
         if self.best is None:
@@ -178,6 +183,8 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _named(name: str, value: object) -> str:
+    """`draft length K 4`; a name speaks for itself."""
+    if isinstance(value, str):
+        return value
     title = axis_named(name).title
-    text = value if isinstance(value, str) else f"{value:g}"
-    return f"{title[0].lower()}{title[1:]} {text}"
+    return f"{title[0].lower()}{title[1:]} {value:g}"

@@ -129,6 +129,38 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used
     assert driver.ref("sweepRest").is_hidden()
 
 
+def test_a_sweep_that_is_stopped_while_it_waits_leaves_the_one_before_it(
+    open_page: OpenPage, random_url: str
+) -> None:
+    driver = open_page(random_url, "?view=lab")
+    lab = LabDriver(driver)
+    driver.ref("adviceGo").click()
+    driver.until("specviz.lab.advice.refs.adviceState.textContent.startsWith('trying')")
+    lab.order()
+    driver.ref("sweepGo").click()
+    driver.until(f"{SWEEP}.refs.sweepState.textContent === 'waiting: 1 run is ahead of yours'")
+    driver.ref("sweepStop").click()
+    driver.until(f"{SWEEP}.refs.sweepState.textContent === 'stopped before it began'")
+    assert driver.ref("sweepLesson").is_visible() and driver.ref("sweepRest").is_hidden()
+    driver.page.keyboard.press("Escape")
+    driver.until("!specviz.lab.advice.run.isBusy")
+
+
+def test_names_are_chosen_and_numbers_are_typed(lab: LabDriver) -> None:
+    driver = lab.driver
+    driver.ref("axis1").select_option("method")
+    assert driver.ref("values1").is_hidden() and driver.ref("labMethod").is_hidden()
+    chips = driver.ref("choices1").locator("button")
+    for chip in chips.all():
+        if chip.get_attribute("aria-pressed") == "true":
+            chip.click()
+    driver.ref("choices1").locator("[data-name=prompt-lookup]").click()
+    driver.ref("choices1").locator("[data-name=draft-model]").click()
+    assert driver.ref("values1").input_value() == "draft-model,prompt-lookup"
+    driver.ref("axis1").select_option("draft-length")
+    assert driver.ref("values1").is_visible() and driver.ref("labMethod").is_visible()
+
+
 def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
     open_page: OpenPage, random_url: str
 ) -> None:

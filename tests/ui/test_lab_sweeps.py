@@ -158,6 +158,14 @@ def test_the_sentence_is_judged_by_the_spread_and_by_the_noise(
     assert SweepViews(sweep, noise, None).sentence().startswith(beginning)
 
 
+def test_a_name_speaks_for_itself_and_the_noise_is_told_once() -> None:
+    axes = [{"name": "method", "values": "draft-model,prompt-lookup"}, LENGTHS]
+    plan = next(iter(sweep_order(asked(*axes)).messages(threading.Event())))["line"]
+    views = SweepViews(read_sweep(f"{plan}\n"), [1.02], None)
+    assert views.words(4) == "prompt-lookup, draft length K 2"
+    assert views.told()["noise_words"] == "1.02"
+
+
 def test_the_table_has_a_row_for_each_point(measured: list[dict[str, Any]]) -> None:
     table = csv_text(read_sweep(lines(measured)))
     assert table.startswith("draft-length,temperature,speedup,") and table.count("\n") == 7

@@ -16,7 +16,7 @@ export class AdviceCard {
     refs.adviceSeconds.value = String(lab.advice.seconds);
     this.refusal = new Refusal(refs.adviceError, { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
-      begun: () => (refs.adviceLesson.hidden = true),
+      begun: () => this.begun(),
       message: (message) => this.take(message),
       failed: (text) => this.refusal.show(text),
     });
@@ -31,10 +31,19 @@ export class AdviceCard {
     this.run.start("advice", { form: this.form(), batch_size: adviceBatch.value, seconds: adviceSeconds.value });
   }
 
+  begun() {
+    this.isNew = false;
+    this.refs.adviceLesson.hidden = true;
+  }
+
   take(message) {
     if (message.kind === "progress") this.tellProgress(message);
     if (message.kind === "advice") this.show(message);
-    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : "stopped: from what was measured until then");
+    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
+  }
+
+  get stoppedWords() {
+    return this.isNew ? "stopped: the advice goes by what was measured until then" : "stopped before anything was measured";
   }
 
   tellProgress({ stage, doing, seconds_left: left }) {
@@ -45,6 +54,7 @@ export class AdviceCard {
   show(advice) {
     const { refs } = this;
     this.advice = advice;
+    this.isNew = true;
     setText(refs.adviceVerdict, advice.verdict);
     setText(refs.adviceSetting, advice.setting);
     refs.adviceReasons.replaceChildren(...advice.reasons.map(reason));

@@ -1,6 +1,7 @@
 // The lab: its cards, and what keys do on it.
 // Knows its cards by name and no card's inside.
 
+import { Fold } from "../fold.js";
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";
@@ -9,6 +10,7 @@ import { SweepCard } from "./sweep_card.js";
 
 export class LabPage {
   constructor(refs, theme, setup, gradio) {
+    this.refs = refs;
     this.sweep = new SweepCard(refs, theme, setup, gradio, { onPoint: (...point) => this.costs.setPoint(...point) });
     this.costs = new CostCard(refs, (name, question) => this.sweep.run.transport.ask(name, question));
     this.peers = new PeersCard(refs, setup, gradio);
@@ -23,6 +25,8 @@ export class LabPage {
   onShow(isShown) {
     if (!isShown || this.isOpened) return;
     this.isOpened = true;
+    const { sweepForm, sweepEnd, sweepActions, sweepMore } = this.refs;
+    new Fold(sweepForm, { end: sweepEnd, cover: sweepActions, button: sweepMore }); // measures what is shown
     this.sweep.recall();
     this.costs.reckon();
     this.claims.load();

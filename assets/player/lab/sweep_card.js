@@ -60,6 +60,7 @@ export class SweepCard {
 
   begun() {
     const { refs } = this;
+    this.isPlanned = false;
     refs.sweepRest.hidden = true;
     refs.sweepBar.hidden = false;
     refs.sweepBar.removeAttribute("value"); // of unknown length before the first run
@@ -72,11 +73,16 @@ export class SweepCard {
     if (message.kind === "point") this.sweep.add(message.line);
     if (message.kind === "point" || message.kind === "noise") this.draw();
     if (message.kind === "progress") this.tellProgress(message);
-    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : `stopped: ${this.sweep.points.length} of ${this.sweep.size} points`);
+    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
+  }
+
+  get stoppedWords() {
+    return this.isPlanned ? `stopped: ${this.sweep.points.length} of ${this.sweep.size} points` : "stopped before it began";
   }
 
   // Only now does the sweep before it go: one that is refused costs nothing.
   planned(line) {
+    this.isPlanned = true;
     if (line !== this.sweep.lines[0] || this.sweep.isComplete) {
       this.sweep.clear();
       this.picked = null;
@@ -120,7 +126,7 @@ export class SweepCard {
   }
 
   failed(text) {
-    if (this.sweep.isEmpty || !this.run.isBusy) this.form.showError(text);
+    this.form.showError(text);
     this.drawState();
   }
 

@@ -8,11 +8,11 @@ const COLUMNS = [
   ["speedup", (point) => `${point.speedup.toFixed(2)}×`],
   ["spread", ({ speedup_spread: [low, high] }) => `${low.toFixed(2)}–${high.toFixed(2)}`],
   ["theory", (point) => digits(point.theory_speedup, 2, "×")],
-  ["accepted α", (point) => digits(point.acceptance_rate, 2)],
-  ["tokens per forward τ", (point) => digits(point.block_efficiency, 2)],
+  ["acceptance α", (point) => digits(point.acceptance_rate, 2)],
+  ["tokens τ", (point) => digits(point.block_efficiency, 2)],
   ["tok/s", (point) => point.tokens_per_second.toFixed(1)],
   ["baseline tok/s", (point) => point.baseline_tokens_per_second.toFixed(1)],
-  ["cost ratio c", (point) => digits(point.cost_ratio, 3)],
+  ["cost c", (point) => digits(point.cost_ratio, 3)],
 ];
 
 function digits(value, count, unit = "") {
