@@ -23,23 +23,59 @@ def lab_speedup_figure(
 ) -> Figure:
     """`points` by their place among `values`; what is not measured yet keeps its room.
 
+    Names have no order, so nothing joins them: theory is then a mark with its band as a bar.
     `noise`: the baseline over itself. `customdata` of the measured points is their place.
     """
     places = sorted(points)
     theory = [place for place in places if points[place]["theory_band"]]
-    bands = [points[place]["theory_band"] for place in theory]
+    bands = [] if _are_names(values) else [points[place]["theory_band"] for place in theory]
     return {
         "data": [
-            _line("grid", theory, [low for low, _ in bands], 0),
-            _line("grid", theory, [high for _, high in bands], 0)
+            _line("grid", theory[: len(bands)], [low for low, _ in bands], 0),
+            _line("grid", theory[: len(bands)], [high for _, high in bands], 0)
             | {"fill": "tonexty", "fillcolor": LIGHT["grid"]},
-            _line(
-                "theory", theory, [points[each]["theory_speedup"] for each in theory], 1.4, "dash"
+            _theory_marks(theory, points)
+            if _are_names(values)
+            else _line(
+                "theory", theory, [points[p]["theory_speedup"] for p in theory], 1.4, "dash"
             ),
             _ring([each for each in places if each == picked], points),
-            _measured(places, points),
+            _measured(places, points) | ({"mode": "markers"} if _are_names(values) else {}),
         ],
         "layout": _layout(title, values, points, noise),
+    }
+
+
+def _are_names(values: Sequence[Value]) -> bool:
+    return isinstance(values[0], str)
+
+
+def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Beside the measured points, a little to the right."""
+    found = [points[place] for place in places]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [place + 0.09 for place in places],
+        "y": [each["theory_speedup"] for each in found],
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [each["theory_band"][1] - each["theory_speedup"] for each in found],
+            "arrayminus": [each["theory_speedup"] - each["theory_band"][0] for each in found],
+            "color": LIGHT["theory"],
+            "thickness": 1,
+            "width": 0,
+        },
+        "marker": {
+            "symbol": "line-ew",
+            "size": 12,
+            "color": LIGHT["theory"],
+            "opacity": 1,
+            "line": {"color": LIGHT["theory"], "width": 2},
+        },
+        "hoverinfo": "skip",
+        "meta": {"role": "theory"},
     }
 
 

@@ -35,7 +35,10 @@ def lab_times_figure(
     """
     places = sorted(points)
     data = [_bar(part, places, points, runs) for part in _PARTS]
-    return {"data": [*data, _baseline(places, points)], "layout": _layout(title, values, picked)}
+    return {
+        "data": [*data, _halo(places, points), _baseline(places, points)],
+        "layout": _layout(title, values, picked),
+    }
 
 
 def tokens(point: Mapping[str, Any], runs: int) -> float:
@@ -87,6 +90,14 @@ def _baseline(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) ->
         "hovertemplate": "baseline %{y:.2f} ms a token<extra></extra>",
         "meta": {"role": "ink"},
     }
+
+
+def _halo(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Under the baseline's mark, which may lie on a bar as dark as itself."""
+    mark = _baseline(places, points)
+    line = {"color": LIGHT["card"], "width": 6}
+    marker = mark["marker"] | {"color": LIGHT["card"], "size": 25, "line": line}
+    return mark | {"marker": marker, "hoverinfo": "skip", "meta": {"role": "card"}}
 
 
 def _layout(title: str, values: Sequence[Value], picked: int | None) -> dict[str, Any]:

@@ -45,6 +45,8 @@ FIGURES = {
     ),
     "no heatmap yet": lab_heatmap_figure(("K", "Task"), (VALUES, ("code", "story")), {}),
 }
+NAMED = lab_speedup_figure("Method", ("a", "b", "c", "d"), POINTS, [0.97, 1.02], picked=2)
+FIGURES["speedup of names"] = NAMED
 every_figure = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
 
 
@@ -83,6 +85,13 @@ def test_the_columns_of_a_trace_have_one_length(figure: Figure) -> None:
 def test_every_value_has_its_room_from_the_first_moment_on(name: str) -> None:
     axis = FIGURES[name]["layout"]["xaxis"]
     assert axis["range"] == [-0.5, len(axis["tickvals"]) - 0.5]
+
+
+def test_nothing_joins_names_and_theory_still_has_its_band() -> None:
+    joined = [trace for trace in NAMED["data"] if "lines" in trace["mode"] and trace["x"]]
+    assert joined == []
+    (theory,) = (trace for trace in NAMED["data"] if trace["meta"]["role"] == "theory")
+    assert len(theory["error_y"]["array"]) == len(theory["x"]) == 2
 
 
 def test_the_noise_is_a_band_round_one() -> None:

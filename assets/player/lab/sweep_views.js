@@ -41,7 +41,7 @@ export class SweepViews {
     if (told.picked === null) return refs.sweepTable.replaceChildren();
     refs.heatmapCard.hidden = !told.figures.heatmap;
     setText(refs.lineWords, told.line_words && `${told.line_words} · `);
-    setText(refs.noiseWords, told.noise_words && ` · grey round 1×: the baseline beside itself, ${told.noise_words}`);
+    setText(refs.noiseWords, told.noise_words && ` · band round 1×: the baseline beside itself, ${told.noise_words}`);
     setText(refs.pickedWords, `at ${told.picked_words}`);
     for (const [name, chart] of Object.entries(this.charts)) {
       if (told.figures[name]) chart.draw(told.figures[name]);
