@@ -91,7 +91,7 @@ export class Transport {
     if (reply.state === "waiting") this.on.queued(reply.ahead);
     this.deliver(reply.messages.map((text) => JSON.parse(text)));
     if (!this.isBusy) return;
-    if (reply.state === "unknown") this.fail("The server no longer knows this race: it was restarted.");
+    if (reply.state === "unknown") this.fail("The server no longer knows this run: it was restarted.");
     else if (reply.state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
   }
 

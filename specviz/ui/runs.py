@@ -60,7 +60,7 @@ class Runs:
         """
         with self._lock:
             if len(self._waiting()) >= MAX_WAITING:
-                raise InputError(f"{MAX_WAITING} races are waiting already: try again in a minute")
+                raise InputError(f"{MAX_WAITING} runs are waiting already: try again in a minute")
             run = self._add(ticket, request)
             if is_held:
                 run.gate.pause()
