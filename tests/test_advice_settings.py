@@ -1,4 +1,4 @@
-"""The advisor against every setting measured: ten settings, none of which shaped it.
+"""The advisor against every setting measured, on ten settings of its kind.
 
 Each setting takes minutes, and a busy machine makes them noise: `pytest -m slow -s` prints them.
 """
