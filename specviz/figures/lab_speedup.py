@@ -39,8 +39,9 @@ def lab_speedup_figure(
             else _line(
                 "theory", theory, [points[p]["theory_speedup"] for p in theory], 1.4, "dash"
             ),
+            _joined([] if _are_names(values) else places, points),
             _ring([each for each in places if each == picked], points),
-            _measured(places, points) | ({"mode": "markers"} if _are_names(values) else {}),
+            _measured(places, points),
         ],
         "layout": _layout(title, values, points, noise),
     }
@@ -80,7 +81,7 @@ def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
 
 
 def _line(
-    role: str, x: Sequence[int], y: Sequence[float], width: float, dash: str = "solid"
+    role: str, x: Sequence[float], y: Sequence[float | None], width: float, dash: str = "solid"
 ) -> dict[str, Any]:
     return {
         "type": "scatter",
@@ -93,11 +94,22 @@ def _line(
     }
 
 
+def _joined(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """From each point to the next one; across what is not measured nothing is drawn."""
+    x: list[float] = []
+    y: list[float | None] = []
+    for place in places:
+        if place - 1 not in points and x:
+            x, y = [*x, place - 0.5], [*y, None]
+        x, y = [*x, place], [*y, points[place]["speedup"]]
+    return _line("accepted", x, y, 2.2)
+
+
 def _measured(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     found = [points[place] for place in places]
     return {
         "type": "scatter",
-        "mode": "lines+markers",
+        "mode": "markers",
         "x": list(places),
         "y": [each["speedup"] for each in found],
         "error_y": {
@@ -109,7 +121,6 @@ def _measured(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) ->
             "thickness": 1.4,
             "width": 4,
         },
-        "line": {"color": LIGHT["accepted"], "width": 2.2},
         "marker": {"color": LIGHT["accepted"], "size": 9, "opacity": 1},
         "customdata": list(places),
         "hovertext": [hover(each) for each in found],

@@ -21,6 +21,7 @@ from specviz.prompts import check_task, held_out_prompts
 from specviz.trace_fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
+from specviz.ui.lab_sweeps import form_of
 from specviz.ui.settings_form import CUSTOM, race_request
 
 PROMPTS = 10  # held-out ones of the task; your own is one
@@ -77,7 +78,7 @@ class AdviceOrder(LabOrder):
 
 def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
     """{"form": as of a race, "batch_size", "seconds"}: the form's method does not count."""
-    form = {key: value for key, value in question["form"].items() if key != "method"}
+    form = {key: value for key, value in form_of(question).items() if key != "method"}
     if form.get("pair") == CUSTOM:
         raise InputError("pair must be one of the list, got other models")
     usual = race_request({**form, "draft_length": "1", "prompt": "held out"})

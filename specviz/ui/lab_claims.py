@@ -53,7 +53,8 @@ class LabClaims:
 
     def order(self, number: object) -> ClaimOrder:
         """InputError for a claim that there is not, or that nothing can measure."""
-        claim = claim_numbered(int(str(number)) if str(number).isdecimal() else 0)
+        text = str(number)
+        claim = claim_numbered(int(text) if text.isdecimal() and len(text) < 4 else 0)
         if claim.judge is None:
             raise InputError(f"claim {claim.number} cannot be measured: it {claim.reason}")
         return ClaimOrder(self, claim)

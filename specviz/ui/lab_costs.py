@@ -5,6 +5,7 @@ Trusts nothing of a form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +16,7 @@ from specviz.trace_fields import short
 
 RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
 MAX_NUMBER = 1e15
+_IN_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
 
 
 def told_costs(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,8 +59,9 @@ def _sentence(baseline: DailyCost | None, speculative: DailyCost | None) -> str:
 
 def _number(form: Mapping[str, Any], name: str) -> float:
     value = form.get(name, "")
+    text = str(value).replace(" ", "")
     try:
-        number = float(str(value).replace(",", "").replace(" ", ""))
+        number = float(text.replace(",", "") if _IN_THOUSANDS.fullmatch(text) else text)
     except ValueError:
         raise InputError(f"{name} must be a number, got {short(value)}") from None
     if not abs(number) <= MAX_NUMBER:

@@ -34,6 +34,7 @@ SETTINGS = {
     "nodes": ("options",),
     "method": ("rule",),
 }
+MOST_TEXT = 500  # characters of a field
 DEFAULTS = {"axis": "draft-length", "values": "1-8", "prompts": 2, "repeats": 2, "tokens": 64}
 
 
@@ -96,9 +97,8 @@ def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
         _check_methods(sweep.plan)
         return SweepOrder(sweep.plan, sweep.known, noise_of(question.get("noise")))
     prompts, repeats = (_count(question, name) for name in ("prompts", "repeats"))
-    form = question["form"]
-    setting = _setting(form, prompts)
-    axes = tuple(map(_axis, question["axes"]))
+    setting = _setting(form_of(question), prompts)
+    axes = tuple(map(_axis, _axes(question.get("axes"))))
     plan = SweepPlan(setting, axes, repeats)
     _check_methods(plan)
     return SweepOrder(plan)
@@ -123,9 +123,28 @@ def _setting(form: Mapping[str, Any], prompts: int) -> SweepSetting:
     return SweepSetting(request.pair, config, task, prompts, None, request.device, request.dtype)
 
 
+def form_of(question: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of a question's form: texts by name, none of them endless."""
+    form = question.get("form")
+    if not isinstance(form, dict) or not all(isinstance(each, str) for each in form.values()):
+        raise InputError("form must be settings by name, each a text")
+    for name, text in form.items():
+        if len(text) > MOST_TEXT:
+            raise InputError(f"{name} must have at most {MOST_TEXT} characters, got {len(text)}")
+    return form
+
+
+def _axes(given: object) -> list[dict[str, Any]]:
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise InputError("axes must be a list, each with a name and values")
+    return given
+
+
 def _axis(given: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]]:
-    name = str(given.get("name"))
-    return name, axis_named(name).values(str(given.get("values")))
+    name, values = str(given.get("name")), str(given.get("values"))
+    if max(len(name), len(values)) > MOST_TEXT:
+        raise InputError(f"axes must have values of at most {MOST_TEXT} characters")
+    return name, axis_named(name).values(values)
 
 
 def _count(question: Mapping[str, Any], name: str) -> int:

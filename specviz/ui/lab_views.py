@@ -161,16 +161,24 @@ class SweepViews:
         """The fastest point, judged by its own spread and by the noise."""
         if self.best is None:
             return ""
-        point = self._known[self.best]
+        most, least = max([1.0, *self._noise]), min([1.0, *self._noise])
+        best = self._found(self.best)
+        clear = [place for place, point in self._known.items() if point["speedup_spread"][0] > most]
+        if self.best in clear:
+            return f"Fastest: {best}."
+        if clear:
+            sure = self._found(max(clear, key=lambda place: self._known[place]["speedup"]))
+            return f"Fastest in every block: {sure}; {best} is not above the noise in each."
+        if all(point["speedup_spread"][1] < least for point in self._known.values()):
+            return f"Speculation loses at every point: the best is {best}."
+        return f"No clear gain: the best, {best}, is not above the noise in every block."
+
+    def _found(self, place: int) -> str:
+        """`1.53× (1.49 to 1.58) at draft length K 4`."""
+        point = self._known[place]
         low, high = point["speedup_spread"]
-        where = self.words(self.best)
         spread = f" ({low:.2f} to {high:.2f})" if low < high else ""
-        found = f"{point['speedup']:.2f}×{spread} at {where}"
-        if low > max([1.0, *self._noise]):
-            return f"Fastest: {found}."
-        if high < min([1.0, *self._noise]):
-            return f"Speculation loses at every point: the best is {found}."
-        return f"No clear gain: the best, {found}, is not above the noise in every block."
+        return f"{point['speedup']:.2f}×{spread} at {self.words(place)}"
 
 
 def _pair(cell: tuple[int, ...]) -> tuple[int, int]:

@@ -87,6 +87,17 @@ def test_every_value_has_its_room_from_the_first_moment_on(name: str) -> None:
     assert axis["range"] == [-0.5, len(axis["tickvals"]) - 0.5]
 
 
+def test_no_line_crosses_what_is_not_measured() -> None:
+    lines = [t for t in FIGURES["speedup"]["data"] if t["mode"] == "lines"]
+    line = next(each for each in lines if each["meta"]["role"] == "accepted")
+    assert line["x"] == [0, 1.5, 2, 3] and line["y"] == [0.8, None, 1.6, 1.2]
+    bars = FIGURES["speedup"]["data"][-1]
+    ends = [y + e for y, e in zip(bars["y"], bars["error_y"]["array"], strict=True)]
+    starts = [y - e for y, e in zip(bars["y"], bars["error_y"]["arrayminus"], strict=True)]
+    spreads = [POINTS[place]["speedup_spread"] for place in bars["x"]]
+    assert list(zip(starts, ends, strict=True)) == [pytest.approx(each) for each in spreads]
+
+
 def test_nothing_joins_names_and_theory_still_has_its_band() -> None:
     joined = [trace for trace in NAMED["data"] if "lines" in trace["mode"] and trace["x"]]
     assert joined == []

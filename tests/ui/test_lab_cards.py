@@ -56,6 +56,8 @@ def test_the_sentence_says_what_speculating_changes(rate: str, sentence: str) ->
         ("peak_factor", "0.5"),
         ("price_per_hour", "-1"),
         ("price_per_hour", "nan"),
+        ("price_per_hour", "2,50"),
+        ("tokens_per_day", "1,00,000"),
         ("baseline_rate", "0"),
         ("speculative_rate", "1e99"),
     ],
@@ -63,6 +65,12 @@ def test_the_sentence_says_what_speculating_changes(rate: str, sentence: str) ->
 def test_a_number_that_makes_no_sense_is_told_by_its_name(name: str, text: str) -> None:
     form = LOAD | {"baseline_rate": "50", "speculative_rate": "60"} | {name: text}
     assert Handlers().lab.costs(form)["error"].startswith(f"{name} must be")
+
+
+def test_commas_part_thousands() -> None:
+    form = LOAD | {"baseline_rate": "50", "speculative_rate": "60"}
+    one, other = (Handlers().lab.costs(form | {"tokens_per_day": t}) for t in ("1,000,000", "1e6"))
+    assert one == other and one["error"] is None
 
 
 # ---- work that calls back
@@ -131,7 +139,7 @@ def test_a_claim_is_measured_and_stays_measured_for_whoever_looks() -> None:
     assert listed[LAWS] == found["claim"]
 
 
-@pytest.mark.parametrize("number", [0, 33, "many", None, 32])
+@pytest.mark.parametrize("number", [0, 33, "many", None, 32, "9" * 5000])
 def test_a_claim_that_there_is_not_or_that_cannot_be_measured_is_refused(number: object) -> None:
     with pytest.raises(InputError):
         LabClaims().order(number)

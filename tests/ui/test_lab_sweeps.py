@@ -111,6 +111,11 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked(form=FORM | {"task": "poetry"}), "task must be one of"),
         (asked({"name": "nodes", "values": "4"}), "options of method draft-model"),
         (asked(form=FORM | {"pair": "custom"}), "pair must be one of the list"),
+        (asked(form=[1]), "form must be settings by name"),
+        (asked(form=FORM | {"temperature": 1.0}), "form must be settings by name"),
+        (asked(form=FORM | {"task": "x" * 1000}), "task must have at most 500 characters"),
+        (asked() | {"axes": "K"}, "axes must be a list"),
+        (asked({"name": "draft-length", "values": "1," * 999}), "axes must have values of at most"),
     ],
 )
 def test_nonsense_is_refused_before_the_queue(question: dict[str, Any], sentence: str) -> None:
@@ -156,6 +161,28 @@ def test_the_sentence_is_judged_by_the_spread_and_by_the_noise(
     plan = next(iter(order.messages(threading.Event())))["line"]
     sweep = read_sweep(f"{plan}\n{json.dumps(point)}\n")
     assert SweepViews(sweep, noise, None).sentence().startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("spreads", "beginning"),
+    [
+        (([0.9, 1.7], [1.25, 1.33]), "Fastest in every block: 1.29× (1.25 to 1.33) at draft"),
+        (([0.88, 0.92], [0.3, 1.4]), "No clear gain"),
+        (([0.88, 0.92], [0.3, 0.9]), "Speculation loses at every point"),
+    ],
+)
+def test_the_sentence_is_of_all_points_and_not_of_the_fastest_alone(
+    measured: list[dict[str, Any]], spreads: tuple[list[float], ...], beginning: str
+) -> None:
+    order = sweep_order(asked({"name": "draft-length", "values": "1-2"}))
+    point = json.loads(lines(measured).splitlines()[1])
+    plan = next(iter(order.messages(threading.Event())))["line"]
+    text = [plan]
+    for place, spread in enumerate(spreads, start=1):
+        told = {"speedup": sum(spread) / 2, "speedup_spread": spread}
+        text.append(json.dumps(point | {"setting": {"draft-length": place}} | told))
+    sweep = read_sweep("".join(f"{line}\n" for line in text))
+    assert SweepViews(sweep, [0.95, 1.05], None).sentence().startswith(beginning)
 
 
 def test_a_name_speaks_for_itself_and_the_noise_is_told_once() -> None:
