@@ -1,7 +1,7 @@
 """The mean time of a request whose rounds are alike and independent, its short end included.
 
-Theory's speedup holds for endless outputs. A short one drafts past its end and has a prefill that
-nothing shortens; both follow here exactly. Pure arithmetic; knows no run.
+Theory's speedup holds for endless outputs. The last rounds of a short one have no room for all
+levels, which follows here exactly. Pure arithmetic; knows no run.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ def expected_seconds(tokens: int, survival: Sequence[float], costs: Sequence[flo
     """Time to write `tokens` (>= 0) by rounds that draft K levels, fewer where fewer are left.
 
     survival[d - 1] is the chance that at least d levels pass, d = 1 … K, and does not rise;
-    costs[k] what a round of k levels takes, k = 0 … K. With k = min(K, n) a round accepts A levels
-    and emits min(A + 1, n) tokens:
+    costs[k] what a round of k levels takes, k = 0 … K. The extra token takes one of the n that are
+    left, so k = min(K, n - 1); a round in which A of these pass emits A + 1 tokens:
 
-        time(n) = costs[k] + sum over a of P(min(A, k) = a) time(n - a - 1), time(n <= 0) = 0
+        time(n) = costs[k] + sum over a of P(min(A, k) = a) time(n - a - 1), time(0) = 0
 
     >>> expected_seconds(3, [1.0, 1.0], [1.0, 1.0, 1.0])  # 3 tokens, 3 a round
     1.0
     >>> expected_seconds(4, [0.0], [1.0, 1.5])  # nothing passes: a round per token
-    6.0
+    5.5
     """
     _check(tokens, survival, costs)
     times = [0.0]
     for left in range(1, min(tokens, EXACT_TOKENS) + 1):
-        levels = min(len(survival), left)
+        levels = min(len(survival), left - 1)
         chances = _chances(survival[:levels])
-        rest = (p * times[max(0, left - a - 1)] for a, p in enumerate(chances))
+        rest = (p * times[left - a - 1] for a, p in enumerate(chances))
         times.append(costs[levels] + math.fsum(rest))
     beyond = max(0, tokens - EXACT_TOKENS)
     return times[-1] + beyond * costs[-1] / (1 + math.fsum(survival))

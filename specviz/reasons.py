@@ -71,7 +71,7 @@ def _slow_draft(best: Estimate) -> Iterator[Reason]:
 
 
 def _short_outputs(probe: Probe, best: Estimate) -> Iterator[Reason]:
-    """The last round drafts past the end, and the first token is not sped up."""
+    """The last rounds have no room to draft in, and the first token is not sped up."""
     tokens = probe.place.max_new_tokens
     here, endless = (predicted_speedup(probe, best.candidate, n) for n in (tokens, ENDLESS))
     if tokens < ENDLESS and here < (1 - LOSS) * endless:

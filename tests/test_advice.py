@@ -88,6 +88,12 @@ def test_a_tree_of_too_many_nodes_is_not_offered() -> None:
     assert all(each.draft_length < 12 for each in offered)  # 3 + 11 * 6 = 69 nodes
 
 
+def test_the_first_token_and_the_last_rounds_of_a_short_request_count_as_they_are() -> None:
+    """A prefill of 1 step, then 2 tokens in a round that has room for one level only."""
+    found = probe(run("x", Fraction(1), 2, 0.5, 0.0), at=place(max_new_tokens=3))
+    assert estimate(found, Candidate("x", 2)).speedup == pytest.approx(3 / (1 + 1.5))
+
+
 # --- what raced
 
 

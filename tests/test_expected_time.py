@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specviz.decoding.row import Row
 from specviz.errors import InputError
 from specviz.expected_time import EXACT_TOKENS, expected_seconds
+from specviz.records import DecodingConfig
 from specviz.theory import expected_tokens, round_cost, speedup
 
 
@@ -15,14 +17,18 @@ def every_course(left: int, survival: list[float], costs: list[float]) -> float:
     """The mean over all sequences of rounds, written down as the decoder acts."""
     if left <= 0:
         return 0.0
-    drafted = min(len(survival), left)
+    drafted = min(len(survival), room(left))
     mean = 0.0
     for accepted in range(drafted + 1):
         reached = survival[accepted - 1] if accepted else 1.0
         further = survival[accepted] if accepted < drafted else 0.0
-        emitted = min(accepted + 1, left)
-        mean += (reached - further) * every_course(left - emitted, survival, costs)
+        mean += (reached - further) * every_course(left - accepted - 1, survival, costs)
     return costs[drafted] + mean
+
+
+def room(left: int) -> int:
+    """What the decoder may draft with so many tokens left."""
+    return Row([1], DecodingConfig(max_new_tokens=left), ()).room
 
 
 @given(
@@ -38,6 +44,15 @@ def test_every_course_of_a_short_request_is_counted(
         survival.append(survival[-1] * rate)
     found = expected_seconds(tokens, survival[1:], costs[: len(rates) + 1])
     assert found == pytest.approx(every_course(tokens, survival[1:], costs))
+
+
+@pytest.mark.parametrize(("tokens", "speedup"), [(2, 1.0), (4, 1.190), (64, 1.332)])
+def test_a_round_drafts_one_token_less_than_are_left(tokens: int, speedup: float) -> None:
+    """Of a request whose first token takes a plain step."""
+    survival = [0.8**depth for depth in range(1, 6)]
+    costs = [1.0, *(1.25 + 0.3 * K for K in range(1, 6))]
+    found = tokens / (1 + expected_seconds(tokens - 1, survival, costs))
+    assert found == pytest.approx(speedup, abs=5e-4)
 
 
 @pytest.mark.parametrize(("a", "K", "c", "v"), [(0.8, 5, 0.1, 0.0), (0.6, 3, 0.05, 0.3)])
@@ -60,11 +75,9 @@ def every_course_time(tokens: int, survival: list[float], costs: list[float]) ->
     """The same recursion as above over a table, since courses are too many here."""
     times = [0.0]
     for left in range(1, tokens + 1):
-        drafted = min(len(survival), left)
+        drafted = min(len(survival), room(left))
         chain = [1.0, *survival[:drafted], 0.0]
-        parts = (
-            (chain[a] - chain[a + 1]) * times[max(0, left - a - 1)] for a in range(drafted + 1)
-        )
+        parts = ((chain[a] - chain[a + 1]) * times[left - a - 1] for a in range(drafted + 1))
         times.append(costs[drafted] + sum(parts))
     return times[-1]
 
