@@ -14,6 +14,8 @@ from typing import Any, TextIO
 
 from specviz.errors import InputError
 from specviz.experiments.sweep import Place, SweepPlan
+from specviz.experiments.sweep_lines import read_points
+from specviz.models.catalog import pairs
 
 FORMAT = 1
 
@@ -23,7 +25,7 @@ class SweepFile:
 
     def __init__(self, path: str, plan: SweepPlan) -> None:
         """InputError where the file holds something else or cannot be written."""
-        self._path = Path(path)
+        self._path, self._plan = Path(path), plan
         self._header = json.dumps(describe(plan))
         self.known: dict[Place, dict[str, Any]] = {}
         try:
@@ -46,9 +48,7 @@ class SweepFile:
                 " got another one: name another file"
             )
         whole = lines[:-1]  # what follows the last line break was cut off
-        for line in whole:
-            point = json.loads(line)
-            self.known[tuple(point["setting"].items())] = point
+        self.known = read_points(self._plan, whole, f"output file {self._path.name}")
         return whole
 
     def add(self, point: dict[str, Any]) -> None:
@@ -68,12 +68,15 @@ class SweepFile:
 def describe(plan: SweepPlan) -> dict[str, Any]:
     """What decides the points, as JSON."""
     setting = plan.setting
+    pair = setting.pair
+    is_named = pair.name in {each.name for each in pairs()}
     config = asdict(setting.config) | {"tree_kind": setting.config.tree_kind.value}
     return {
         "format": FORMAT,
         "axes": [[name, list(values)] for name, values in plan.axes],
         "repeats": plan.repeats,
-        "pair": setting.pair.name,
+        "pair": pair.name,
+        **({} if is_named else {"target": pair.target, "draft": pair.draft}),
         "task": setting.task,
         "prompts": setting.prompts,
         "prompt_tokens": setting.prompt_tokens,

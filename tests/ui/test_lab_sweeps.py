@@ -210,6 +210,15 @@ def broken(measured: list[dict[str, Any]], name: str) -> str:
         "a word for a number": f"{header}\n{json.dumps(point | {'speedup': 'fast'})}\n",
         "a number beyond all": f"{header}\n{json.dumps(point | {'rounds': 1e300})}\n",
         "no number at all": f"{header}\n{first.replace(str(point['speedup']), 'NaN')}\n",
+        "prompts of another type": json.dumps(plan | {"prompts": 1.0}) + "\n",
+        "prompt tokens in part": json.dumps(plan | {"prompt_tokens": 5.5}) + "\n",
+        "repeats in part": json.dumps(plan | {"repeats": 1.5}) + "\n",
+        "a device that is a number": json.dumps(plan | {"device": 5}) + "\n",
+        "a dtype that is a list": json.dumps(plan | {"dtype": ["x"]}) + "\n",
+        "a device that is no text": json.dumps(plan | {"device": "\ud800"}) + "\n",
+        "a point twice": f"{header}\n{first}\n{first}\n",
+        "a band without its speedup": f"{header}\n{json.dumps(point | {'theory_speedup': None})}\n",
+        "a field too many": f"{header}\n{json.dumps(point | {'more': 1})}\n",
         "a broken depth": f"{header}\n{json.dumps(point | {'acceptance_by_depth': [1]})}\n",
     }
     return changed[name]
@@ -220,6 +229,9 @@ def broken(measured: list[dict[str, Any]], name: str) -> str:
     [
         *("no json", "another format", "an unknown pair", "too many repeats", "a broken depth"),
         *("a point of elsewhere", "a word for a number", "a number beyond all", "no number at all"),
+        *("prompts of another type", "prompt tokens in part", "repeats in part", "a point twice"),
+        *("a device that is a number", "a dtype that is a list", "a device that is no text"),
+        *("a band without its speedup", "a field too many"),
     ],
 )
 def test_a_file_that_is_no_sweep_is_refused_in_one_sentence(
