@@ -6,6 +6,8 @@ Pure: probe -> estimate. Rounds count as alike and independent. Theory's speedup
 - acceptance: how many rounds of the method passed d levels, at any probed length of d or more;
 - the cost of a round, the median in baseline steps of the same block, a straight line over K.
 
+Both come from rounds that had room for the whole draft length.
+
 A candidate that raced has the median of its passes and of theory, which counts as one more pass:
 the prompts of a few passes can be lucky, and theory rests on all rounds of the method.
 
@@ -18,12 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median, variance
 
 from specviz.expected_time import expected_seconds
-from specviz.probe import Candidate, Probe, SpeculativeRun
+from specviz.probe import Candidate, Probe, RoundSeen, SpeculativeRun
 
 NORMAL_95 = 1.96
 
@@ -57,7 +59,7 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
     """Of a candidate whose method was probed."""
     runs = probe.of_method(candidate.method)
     survival = survival_of(runs, candidate.draft_length)
-    draft, verify, host = (_cost_at(probe, runs, candidate.draft_length, part) for part in range(3))
+    draft, verify, host = _cost_at(probe, _timed(runs), candidate.draft_length)
     measured = race_speedups(probe, candidate)
     theory = predicted_speedup(probe, candidate, probe.place.max_new_tokens)
     speedup = median([*measured, theory])
@@ -90,17 +92,17 @@ def race_speedups(probe: Probe, candidate: Candidate) -> list[float]:
 def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
     """From acceptance and costs, for requests of `tokens` new ones."""
     runs = probe.of_method(candidate.method)
-    lengths = range(candidate.draft_length + 1)
-    costs = [sum(_cost_at(probe, runs, length, part) for part in range(3)) for length in lengths]
+    timed = _timed(runs)
+    costs = [sum(_cost_at(probe, timed, k)) for k in range(candidate.draft_length + 1)]
     survival = survival_of(runs, candidate.draft_length)
     later = expected_seconds(tokens - 1, survival, [min(1.0, costs[0]), *costs[1:]])
-    first = median(run.first_seconds / _step(probe, run) for run in runs)
+    first = median(run.first_seconds / probe.step_of(run.block) for run in runs)
     return (prefill_steps(probe) + tokens - 1) / (first + later)
 
 
 def prefill_steps(probe: Probe) -> float:
     """The plain lane's time to the first token, in its steps."""
-    return median(each.first_seconds / each.step_seconds for each in probe.baselines)
+    return median(each.first_seconds / probe.step_of(each.block) for each in probe.baselines)
 
 
 def survival_of(runs: Sequence[SpeculativeRun], draft_length: int) -> list[float]:
@@ -109,7 +111,9 @@ def survival_of(runs: Sequence[SpeculativeRun], draft_length: int) -> list[float
     Depths that no run drafted go on with the conditional rate of the deeper half of those it did.
     """
     survival: list[float] = []
-    probed = max(run.candidate.draft_length for run in runs)
+    probed = _longest(runs)
+    if probed == 0:
+        return [0.0] * draft_length
     for depth in range(1, draft_length + 1):
         if depth > probed:
             survival.append(survival[-1] * _tail_rate(survival[:probed]))
@@ -121,9 +125,18 @@ def survival_of(runs: Sequence[SpeculativeRun], draft_length: int) -> list[float
             for each in run.rounds
             for passed in each.accepted
         ]
-        above = survival[-1] if survival else 1.0
-        survival.append(min(above, fmean(seen)) if seen else 0.0)
+        survival.append(min(survival[-1] if survival else 1.0, fmean(seen)))
     return survival
+
+
+def _longest(runs: Sequence[SpeculativeRun]) -> int:
+    """The draft length that some round had room for; 0 where none had."""
+    return max((run.candidate.draft_length for run in runs if _whole(run)), default=0)
+
+
+def _whole(run: SpeculativeRun) -> tuple[RoundSeen, ...]:
+    """The rounds that had room for the whole draft length."""
+    return tuple(each for each in run.rounds if each.accepted)
 
 
 def _tail_rate(survival: Sequence[float]) -> float:
@@ -132,36 +145,44 @@ def _tail_rate(survival: Sequence[float]) -> float:
     return math.fsum(survival[len(survival) // 2 :]) / total if (total := sum(reached)) else 0.0
 
 
-def _cost_at(probe: Probe, runs: Sequence[SpeculativeRun], draft_length: int, part: int) -> float:
-    """Draft (0), verify (1) or host (2) time of a round in steps, straight over the lengths.
+def _timed(runs: Sequence[SpeculativeRun]) -> list[SpeculativeRun]:
+    """With the rounds that tell a length's cost: shortened ones only where there are no others."""
+    whole = [replace(run, rounds=_whole(run)) for run in runs]
+    return [run for run in whole if run.rounds] or [run for run in runs if run.rounds]
+
+
+def _cost_at(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -> list[float]:
+    """Draft, verify and host time of a round in steps, straight over the lengths.
 
     Through the shortest and the longest that ran, never falling; where only one did, drafting goes
-    through 0 at length 0 and the rest is constant.
+    through 0 at length 0 and the rest is constant. Where no round ran, that of a plain step.
     """
-    lengths = sorted({run.candidate.draft_length for run in runs})
+    if not timed:
+        return [0.0, 1.0, 0.0]
+    lengths = sorted({run.candidate.draft_length for run in timed})
     if draft_length in lengths:
-        return _typical_cost(probe, runs, draft_length, part)
+        return _typical_cost(probe, timed, draft_length)
     short, long = lengths[0], lengths[-1]
-    low, high = (_typical_cost(probe, runs, length, part) for length in (short, long))
+    lows, highs = (_typical_cost(probe, timed, length) for length in (short, long))
     if short == long:
-        short, low = 0, 0.0 if part == 0 else high
-    slope = max(0.0, high - low) / (long - short)
-    return max(0.0, high + slope * (draft_length - long))
+        short, lows = 0, [0.0, *highs[1:]]
+    slopes = (max(0.0, high - low) / (long - short) for low, high in zip(lows, highs, strict=True))
+    return [
+        max(0.0, high + slope * (draft_length - long))
+        for high, slope in zip(highs, slopes, strict=True)
+    ]
 
 
-def _typical_cost(
-    probe: Probe, runs: Sequence[SpeculativeRun], draft_length: int, part: int
-) -> float:
+def _typical_cost(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -> list[float]:
     """Of the runs at this length."""
-    return median(
-        median(each.parts[part] for each in run.rounds) / _step(probe, run)
-        for run in runs
-        if run.candidate.draft_length == draft_length and run.rounds
-    )
-
-
-def _step(probe: Probe, run: SpeculativeRun) -> float:
-    return probe.baseline_of(run.block).step_seconds
+    runs = [run for run in timed if run.candidate.draft_length == draft_length]
+    return [
+        median(
+            median(each.parts[part] for each in run.rounds) / probe.step_of(run.block)
+            for run in runs
+        )
+        for part in range(3)
+    ]
 
 
 def _races(probe: Probe, candidate: Candidate) -> list[SpeculativeRun]:
@@ -170,7 +191,7 @@ def _races(probe: Probe, candidate: Candidate) -> list[SpeculativeRun]:
 
 def _relative_error(probe: Probe, candidate: Candidate, runs: Sequence[SpeculativeRun]) -> float:
     """Standard error of the speedup over the speedup."""
-    longest = max(run.candidate.draft_length for run in runs)
+    longest = _longest(runs)
     emitted = [
         1 + min(passed, candidate.draft_length)
         for run in runs
@@ -188,6 +209,6 @@ def step_noise(probe: Probe) -> float:
 
     Of neighbours, since a block's costs are told in steps of its own: a slow drift cancels.
     """
-    steps = [each.step_seconds for each in probe.baselines]
+    steps = [each.step_seconds for each in probe.baselines if each.steps]
     jumps = [math.log(later / sooner) ** 2 / 2 for sooner, later in pairwise(steps)]
     return math.sqrt(fmean(jumps)) if jumps else 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from specviz.forward_curve import ForwardCurve
 from specviz.records import MAX_TREE_NODES
@@ -160,3 +161,9 @@ class Probe:
     def baseline_of(self, block: int) -> BaselineRun:
         """The plain run beside the others of a block."""
         return next(run for run in self.baselines if run.block == block)
+
+    def step_of(self, block: int) -> float:
+        """Seconds of a plain step there; the other blocks' where every prompt ended at once."""
+        own = self.baseline_of(block)
+        others = [run.step_seconds for run in self.baselines if run.steps]
+        return own.step_seconds if own.steps or not others else median(others)

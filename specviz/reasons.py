@@ -30,7 +30,7 @@ class Reason:
 def reasons(probe: Probe, best: Estimate, speculate: bool) -> tuple[Reason, ...]:
     """Those of the chosen candidate, what speaks for the advice first."""
     found = [
-        *_acceptance(best),
+        *_acceptance(probe, best),
         *_slow_draft(best),
         *_short_outputs(probe, best),
         *_prefill(probe),
@@ -42,8 +42,10 @@ def reasons(probe: Probe, best: Estimate, speculate: bool) -> tuple[Reason, ...]
     return tuple(sorted(found, key=lambda each: each.speaks_for is not speculate))
 
 
-def _acceptance(best: Estimate) -> Iterator[Reason]:
+def _acceptance(probe: Probe, best: Estimate) -> Iterator[Reason]:
     """A round pays where it writes more tokens than it costs steps."""
+    if not any(run.rounds for run in probe.of_method(best.candidate.method)):
+        return
     pays = best.tokens_per_round > best.round_cost
     yield Reason(
         "acceptance",

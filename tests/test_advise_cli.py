@@ -24,6 +24,12 @@ def test_advice_is_one_object_that_names_its_choice(capsys: pytest.CaptureFixtur
     assert "probe: draft-model, K = 8" in err
 
 
+def test_outputs_of_one_token_are_advised_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SHORT, "--max-new-tokens", "1", "--seconds", "1", "--count", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["max_new_tokens"] == 1 and result["best"]["speedup"] > 0
+
+
 def test_its_text_tells_the_verdict_the_reasons_and_how(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
