@@ -84,7 +84,7 @@ class BaselineRun:
 
 @dataclass(frozen=True, slots=True)
 class SpeculativeRun:
-    """A candidate over the same prompts; `is_race`: at the output length that was asked for."""
+    """A candidate over the prompts; `is_race`: at the output length that was asked for."""
 
     candidate: Candidate
     block: int
@@ -93,6 +93,7 @@ class SpeculativeRun:
     total_seconds: float
     rounds: tuple[RoundSeen, ...]
     drafter_bytes: int
+    prompts: tuple[str, ...]
     is_race: bool = False
 
 
@@ -128,7 +129,8 @@ class Probe:
     """All that was measured.
 
     `batch_curve`: a target forward over so many tokens of each row of the batch; `row_curve`: of
-    one row alone. `greedy` are runs at temperature 0 beside those at the temperature asked for.
+    one row alone. `greedy` are runs at temperature 0 of what ran in the same block, on the same
+    prompts, at the temperature asked for.
     """
 
     place: Place

@@ -5,16 +5,18 @@ Most are told by asking the same theory again without what is blamed. Pure; runs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from specviz.estimate import Estimate, predicted_speedup, prefill_steps, survival_of
-from specviz.probe import Probe
+from specviz.estimate import Estimate, predicted_speedup, prefill_steps
+from specviz.probe import Probe, SpeculativeRun
 
 ENDLESS = 4096  # tokens: a request whose prefill and whose end hardly count
 LOSS = 0.1  # a share of the speedup that is worth a sentence
 MUCH = 0.25  # a share of a round's time, or of memory, that is worth a sentence
 LESS_ACCEPTED = 0.05
+SURE = 2.0  # standard errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +105,15 @@ def _prefill(probe: Probe) -> Iterator[Reason]:
 
 
 def _temperature(probe: Probe) -> Iterator[Reason]:
-    """The same drafter is believed more often at temperature 0."""
+    """The same drafter is believed more often at temperature 0, on the same prompts."""
     for cold in probe.greedy:
-        length = cold.candidate.draft_length
-        warm = [run for run in probe.runs if run.candidate == cold.candidate]
-        here, there = (_rate(survival_of(runs, length)) for runs in (warm, [cold]))
-        if there - here >= LESS_ACCEPTED:
+        warm = next(
+            run
+            for run in probe.runs
+            if (run.candidate, run.block, run.is_race) == (cold.candidate, cold.block, False)
+        )
+        (here, here_error), (there, there_error) = (_rate(run) for run in (warm, cold))
+        if there - here >= max(LESS_ACCEPTED, SURE * math.hypot(here_error, there_error)):
             yield Reason(
                 "high-temperature",
                 f"At temperature {probe.place.temperature:g} {_percent(here)} of the guesses of "
@@ -118,8 +123,12 @@ def _temperature(probe: Probe) -> Iterator[Reason]:
             )
 
 
-def _rate(survival: list[float]) -> float:
-    return sum(survival) / (1 + sum(survival[:-1]))
+def _rate(run: SpeculativeRun) -> tuple[float, float]:
+    """Levels passed / levels reached, and its standard error, never 0: one more of each counts."""
+    passed = [each for seen in run.rounds for each in seen.accepted]
+    reached = sum(min(each + 1, run.candidate.draft_length) for each in passed)
+    likely = (sum(passed) + 1) / (reached + 2)
+    return sum(passed) / max(1, reached), math.sqrt(likely * (1 - likely) / (reached + 2))
 
 
 def _batch(probe: Probe, best: Estimate) -> Iterator[Reason]:

@@ -46,9 +46,11 @@ def run(
     drafter_bytes: int = 0,
     block: int = 0,
 ) -> SpeculativeRun:
-    """Rounds of cost 1 + K c + v + host, in steps."""
+    """Rounds of cost 1 + K c + v + host, in steps, over a prompt of their own."""
     seen = RoundSeen(geometric(a, K), K, K, K * c * STEP, (1 + v) * STEP, host * STEP)
-    return SpeculativeRun(Candidate(method, K), block, 1, STEP, 1.0, (seen,), drafter_bytes)
+    prompts = (f"{method} {a} {K} {block}",)
+    candidate = Candidate(method, K)
+    return SpeculativeRun(candidate, block, 1, STEP, 1.0, (seen,), drafter_bytes, prompts)
 
 
 def probe(*runs: SpeculativeRun, at: Place | None = None) -> Probe:

@@ -196,9 +196,24 @@ def test_a_request_that_mostly_reads_its_prompt_is_named_prefill_bound() -> None
 def test_temperature_is_blamed_only_where_acceptance_is_higher_without_it(
     cold: Fraction, is_named: bool
 ) -> None:
-    warm = run("x", HALF, 4, 0.05, 0.0)
-    found = replace(probe(warm, at=place(temperature=1.0)), greedy=(run("x", cold, 4, 0.05, 0.0),))
+    warm = run("x", HALF, 6, 0.05, 0.0)
+    found = replace(probe(warm, at=place(temperature=1.0)), greedy=(run("x", cold, 6, 0.05, 0.0),))
     assert ("high-temperature" in names(of(found))) is is_named
+
+
+def test_temperature_is_blamed_for_the_same_prompts_only() -> None:
+    """Beside the run of the other block, whose prompts are harder, there is no gap."""
+    same, harder = run("x", TWO_THIRDS, 6, 0.05, 0.0), run("x", FIFTH, 6, 0.05, 0.0, block=1)
+    found = probe(same, harder, replace(harder, block=0, is_race=True), at=place(temperature=1.0))
+    found = replace(found, baselines=(baseline(0), baseline(1)))
+    assert "high-temperature" not in names(of(replace(found, greedy=(same,))))
+    assert "high-temperature" in names(of(replace(found, greedy=(replace(same, block=1),))))
+
+
+def test_temperature_is_not_blamed_for_a_gap_that_so_few_rounds_make_by_chance() -> None:
+    warm, cold = run("x", HALF, 2, 0.05, 0.0), run("x", TWO_THIRDS, 2, 0.05, 0.0)  # 4 and 9 rounds
+    found = replace(probe(warm, at=place(temperature=1.0)), greedy=(cold,))
+    assert "high-temperature" not in names(of(found))
 
 
 @pytest.mark.parametrize(("slope", "is_named"), [(1.0, True), (0.0, False)])

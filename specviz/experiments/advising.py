@@ -87,9 +87,7 @@ class Advising:
 
     def _probe(self, candidates: Sequence[Candidate]) -> Iterator[AdviceStep]:
         """All on the same prompts, a few beside each run of the baseline."""
-        step = self.probe.batch_curve.at(1)
-        fits = round(self._seconds * RUN_SHARE / step / PROMPTS)
-        tokens = min(MOST_TOKENS, max(FEWEST_TOKENS, fits))
+        tokens = self._probe_tokens
         prompts = self._request.texts(self._rows(PROMPTS), self._rows(len(self.probe.baselines)))
         for at in range(0, len(candidates), GROUP):
             block = len(self.probe.baselines)
@@ -97,6 +95,13 @@ class Advising:
             yield self._step("probe", "the baseline")
             for candidate in candidates[at : at + GROUP]:
                 yield from self._probe_one(candidate, prompts, tokens, block)
+
+    @property
+    def _probe_tokens(self) -> int:
+        """Of a prompt."""
+        step = self.probe.batch_curve.at(1)
+        fits = round(self._seconds * RUN_SHARE / step / PROMPTS)
+        return min(MOST_TOKENS, max(FEWEST_TOKENS, fits))
 
     def _probe_one(
         self, candidate: Candidate, prompts: Sequence[str], tokens: int, block: int
@@ -115,15 +120,15 @@ class Advising:
         yield self._step("probe", candidate.title)
 
     def _probe_greedy(self) -> Iterator[AdviceStep]:
-        """Above temperature 0: the best method at 0, to tell what temperature takes away."""
+        """Above temperature 0: the best method's first run again at 0, to tell what it costs."""
         ranking = ranked(self.probe)
         if not ranking or self.probe.place.temperature == 0:
             return
         request = replace(self._request, config=replace(self._request.config, temperature=0.0))
-        candidate = candidate_of(ranking[0].candidate.method, PROBED[0])
-        found = run_candidate(request, candidate, request.texts(self._rows(1)), MOST_TOKENS, 0)
+        warm = self.probe.of_method(ranking[0].candidate.method)[0]
+        found = run_candidate(request, warm.candidate, warm.prompts, self._probe_tokens, warm.block)
         self.probe = replace(self.probe, greedy=(found,))
-        yield self._step("probe", f"{candidate.method} at temperature 0")
+        yield self._step("probe", f"{warm.candidate.method} at temperature 0")
 
     # --- race
 

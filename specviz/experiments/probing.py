@@ -161,6 +161,7 @@ def run_candidate(
         fmean(firsts) * len(groups) + calm_seconds([each.seconds for each in rounds]),
         tuple(rounds),
         traces[0].drafter_bytes or 0,
+        tuple(prompts),
         is_race,
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.experiments.advice_check import PASSES, AdviceCheck
-from specviz.experiments.advising import PROBED, Advising
+from specviz.experiments.advising import PROBED, PROMPTS, RUN_SHARE, Advising
 from specviz.experiments.probing import (
     AdviceRequest,
     calm_seconds,
@@ -17,6 +17,7 @@ from specviz.experiments.probing import (
     run_baseline,
     run_candidate,
 )
+from specviz.forward_curve import ForwardCurve
 from specviz.models.catalog import custom_pair, pair_named
 from specviz.probe import Candidate
 from specviz.prompts import held_out_prompts
@@ -46,6 +47,15 @@ def test_every_method_is_probed_then_the_best_race_beside_their_baseline() -> No
     advice = advising.advice()
     assert advice is not None and advice.best.races > 0
     assert advice.best.low <= advice.best.speedup <= advice.best.high
+
+
+def test_a_probed_run_takes_its_share_of_the_time_over_all_its_prompts() -> None:
+    advising = Advising(REQUEST, seconds=48)
+    curve = ForwardCurve((1, 8), (0.01, 0.01))
+    advising.probe = replace(advising.probe, batch_curve=curve)
+    next(iter(advising))
+    (plain,) = advising.probe.baselines
+    assert plain.tokens == 48 * RUN_SHARE / 0.01 == 24 * PROMPTS
 
 
 def test_it_can_be_stopped_at_any_step_and_keeps_what_it_has() -> None:
@@ -111,7 +121,24 @@ def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
     advising = Advising(warm, seconds=4)
     list(advising)
     (greedy,) = advising.probe.greedy
-    assert greedy.candidate in {run.candidate for run in advising.probe.runs}
+    (beside,) = (
+        run
+        for run in advising.probe.runs
+        if (run.candidate, run.block) == (greedy.candidate, greedy.block)
+    )
+    assert not beside.is_race and beside.tokens == greedy.tokens
+    assert beside.prompts == greedy.prompts == warm.prompts[:PROMPTS]
+
+
+def test_hardly_any_temperature_drafts_on_the_same_prompts_as_none() -> None:
+    request = replace(REQUEST, config=replace(CONFIG, temperature=0.001), methods=("draft-model",))
+    advising = Advising(request, seconds=3)
+    steps = iter(advising)
+    while not advising.probe.greedy:
+        next(steps)
+    (greedy,) = advising.probe.greedy
+    beside = advising.probe.runs[0]
+    assert [each.accepted for each in greedy.rounds] == [each.accepted for each in beside.rounds]
 
 
 @pytest.mark.parametrize(
