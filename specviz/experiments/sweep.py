@@ -23,6 +23,7 @@ from specviz.experiments.sweep_setting import SweepSetting
 
 MAX_POINTS = 512
 MAX_REPEATS = 100
+FIRST = ("draft-length", "method")  # a method's own shape is cut to the draft length, and reset
 Place = tuple[tuple[str, Value], ...]  # of a point: each axis with its value
 
 
@@ -55,9 +56,10 @@ class SweepPlan:
 
     def setting_at(self, place: Place) -> SweepSetting:
         """InputError where a value breaks a rule."""
-        setting = self.setting
-        for name, value in sorted(place, key=lambda each: each[0] != "method"):
-            setting = axis_named(name).apply(setting, value)  # a method resets its shape: first
+        setting, values = self.setting, dict(place)
+        for name in (*FIRST, *values.keys() - set(FIRST)):
+            if name in values:
+                setting = axis_named(name).apply(setting, values[name])
         return setting
 
 

@@ -6,9 +6,9 @@ Runs nothing; only to count a prompt's tokens it loads a tokenizer.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from specviz.decoding.batch_options import MAX_BATCH_SIZE
+from specviz.decoding.batch_options import MAX_BATCH_SIZE, row_seed
 from specviz.errors import InputError
 from specviz.experiments.racing import RaceRequest, load_request
 from specviz.models.pair import Pair
@@ -23,8 +23,9 @@ MAX_PROMPT_TOKENS = 2048
 class SweepSetting:
     """`prompts` held-out prompts of `task`, decoded one after another or `batch_size` at once.
 
-    Whole batches are decoded, the first prompts again behind the last. With `prompt_tokens` each is
-    cut to at most so many, or goes on with the text of the next ones.
+    Whole batches are decoded, the first prompts again behind the last, so that every batch size is
+    measured on the same texts. Each race has a row's seed. With `prompt_tokens` each prompt is cut
+    to at most so many, or goes on with the text of the next ones.
     """
 
     pair: Pair
@@ -63,15 +64,15 @@ class SweepSetting:
 
     @property
     def requests(self) -> tuple[RaceRequest, ...]:
-        """One race per prompt. InputError for what a user can mend."""
-        texts = held_out_prompts(self.task)
-        numbers = (row % len(texts) for row in range(self.batches * self.batch_size))
-        return tuple(
-            self._request(
-                texts[number] if self.prompt_tokens is None else self._sized(texts, number)
-            )
-            for number in numbers
-        )
+        """One race per row. InputError for what a user can mend."""
+        return tuple(map(self._row, range(self.batches * self.batch_size)))
+
+    def _row(self, row: int) -> RaceRequest:
+        texts, number = held_out_prompts(self.task), row % self.prompts
+        text = texts[number] if self.prompt_tokens is None else self._sized(texts, number)
+        request = self._request(text)
+        seed = row_seed(self.config.seed, row)
+        return replace(request, config=replace(self.config, seed=seed))
 
     def _request(self, text: str) -> RaceRequest:
         return RaceRequest(self.pair, text, self.config, self.task, self.device, self.dtype)

@@ -106,7 +106,7 @@ def test_a_batch_is_measured_against_the_plain_batch() -> None:
     steps = list(sweep)
     assert steps[-1].seconds_left == 0 and len(steps) == 2 * 2 + 2 * 1 + 2
     alone, three = (sweep.points[place] for place in plan.places)
-    assert three["prompt_tokens"] != alone["prompt_tokens"]  # a third prompt came along
+    assert three["prompt_tokens"] != alone["prompt_tokens"]  # the first prompt twice
     assert three["rounds"] > alone["rounds"]
     spent = sum(three[f"{part}_seconds"] for part in ("prefill", "draft", "verify", "host"))
     tokens = 3 * CONFIG.max_new_tokens

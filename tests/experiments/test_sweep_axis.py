@@ -8,6 +8,7 @@ import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
+from specviz.experiments.batch_race import BatchRequest
 from specviz.experiments.sweep import SweepPlan
 from specviz.experiments.sweep_axis import AXES, axis_named
 from specviz.experiments.sweep_setting import SweepSetting
@@ -81,6 +82,17 @@ def test_a_method_among_the_axes_is_set_before_what_shapes_its_tree() -> None:
     assert plan.setting_at(place).config.branching == (3,)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_longer_draft_has_the_methods_whole_shape(is_first: bool) -> None:
+    axes = (("draft-length", (5,)), ("method", ("draft-tree",)))
+    short = replace(SETTING, config=replace(SETTING.config, draft_length=1))
+    plan = SweepPlan(short, axes if is_first else axes[::-1])
+    (place,) = plan.places
+    config = plan.setting_at(place).config
+    assert config.branching == DRAFTERS["draft-tree"].default_branching != ()
+    assert len(config.branching) > 1 and config.draft_length == 5
+
+
 @pytest.mark.parametrize("tokens", [1, 5, 60, 400])
 def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None:
     first, second, _ = AXES["prompt-length"].apply(SETTING, tokens).requests
@@ -96,5 +108,17 @@ def test_batches_are_whole_and_a_batch_of_one_is_what_it_was() -> None:
     alone, four = (AXES["batch-size"].apply(SETTING, size) for size in (1, 4))
     assert [len(group) for group in alone.groups] == [1, 1, 1] and alone == SETTING
     (group,) = four.groups  # three prompts asked for, a whole batch of four decoded
-    assert [each.prompt for each in group] == [held_out_prompt("code", n) for n in (1, 2, 3, 4)]
+    assert [each.prompt for each in group] == [held_out_prompt("code", n) for n in (1, 2, 3, 1)]
     assert AXES["batch-size"].apply(replace(SETTING, prompts=5), 4).batches == 2
+
+
+def test_every_batch_size_is_measured_on_the_same_texts_and_draws() -> None:
+    alone, *larger = (AXES["batch-size"].apply(SETTING, size) for size in (1, 2, 3, 16))
+    texts = {each.prompt for each in alone.requests}
+    assert len(texts) == SETTING.prompts
+    for setting in larger:
+        assert {each.prompt for each in setting.requests} == texts
+        assert setting.requests[:3] == alone.requests
+    (group,) = larger[-1].groups
+    rows = BatchRequest(group[0], tuple(each.prompt for each in group)).rows
+    assert rows == group  # what a batch makes of its first row
