@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from specviz.errors import InputError
+from specviz.models.inflate_source import Source
+from specviz.models.inflate_source import read_shape as read_shape
 from specviz.models.inflation import Inflation, Shape
 from specviz.models.memory import free_bytes, gigabytes
 from specviz.models.self_drafting import FILE as SELF_DRAFTING
@@ -27,37 +28,30 @@ _COPIED = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
 _EXACT_RATIOS = 4  # scales by the root of its powers are exact in bfloat16
 
 
-def read_shape(folder: Path) -> Shape:
-    """Of a model's folder. InputError unless it is a plain Llama model with a tied output."""
-    config = _read_config(folder)
-    plain = config.get("model_type") == "llama" and config.get("tie_word_embeddings") is True
-    if not plain or config.get("attention_bias") or config.get("mlp_bias"):
-        raise InputError(
-            f"model {str(folder)!r} must be a Llama model without biases and with a tied output "
-            "matrix to be inflated"
-        )
-    return Shape(**{each.name: config[each.name] for each in fields(Shape)})
-
-
 def inflate(source: Path, target: Path, shape: Shape) -> int:
     """Write the model of `source` in a larger shape to the new folder `target`; its weights' bytes.
 
-    Float32 where the scales are not exact in bfloat16. Raises InputError where the shape is smaller
-    in anything, or does not fit on the disk.
+    Bfloat16 where the old weights are and the scales are exact in it, else float32. Raises
+    InputError where the model is broken, or the shape is smaller in anything or does not fit on the
+    disk.
     """
-    small = read_shape(source)
-    _check_shape(small, shape)
-    config = _read_config(source)
-    dtype = torch.bfloat16 if _is_exact(small, shape) else torch.float32
-    size = shape.weights(config["vocab_size"]) * dtype.itemsize
+    small = Source(source)
+    _check_shape(small.shape, shape)
+    is_exact = small.is_bfloat16 and _is_exact(small.shape, shape)
+    dtype = torch.bfloat16 if is_exact else torch.float32
+    size = shape.weights(small.vocabulary) * dtype.itemsize
     _check_target(target, size)
     _check_memory(shape)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        _write_weights(source, target, Inflation(small, shape), dtype)
-        _write_others(source, target, config, small, shape, dtype)
-    except OSError as error:
-        raise InputError(f"folder {str(target)!r} cannot be written: {error.strerror}") from None
+        _write_weights(small, target, Inflation(small.shape, shape), dtype)
+        _write_others(small, target, shape, dtype)
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)  # half a model is none
+        if not isinstance(error, (OSError, SafetensorError)):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"folder {str(target)!r} cannot be written: {reason}") from None
     return size
 
 
@@ -105,9 +99,8 @@ def _check_memory(shape: Shape) -> None:
         )
 
 
-def _write_weights(source: Path, target: Path, way: Inflation, dtype: torch.dtype) -> None:
+def _write_weights(source: Source, target: Path, way: Inflation, dtype: torch.dtype) -> None:
     """A file per layer and one for the rest, so that no more than a layer is in memory."""
-    weights = _Weights(source)
     layers = way.large.num_hidden_layers
     files: dict[str, str] = {}
 
@@ -120,64 +113,31 @@ def _write_weights(source: Path, target: Path, way: Inflation, dtype: torch.dtyp
         files.update(dict.fromkeys(tensors, name))
 
     rest = {"model.embed_tokens.weight": way.embedding, "model.norm.weight": way.norm}
-    save("rest.safetensors", {name: make(weights.get(name)) for name, make in rest.items()})
+    save("rest.safetensors", {name: make(source.get(name)) for name, make in rest.items()})
     for index in range(layers):
         prefix = f"model.layers.{index}."
-        made = way.layer(weights.below(prefix))
+        made = way.layer(source.layer(index))
         save(f"layer-{index:03}.safetensors", {prefix + name: each for name, each in made})
     (target / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {}, "weight_map": files}), encoding="utf-8"
     )
 
 
-class _Weights:
-    """The tensors of a folder in float32, read one by one."""
-
-    def __init__(self, folder: Path) -> None:
-        self._files: dict[str, Path] = {}
-        for file in sorted(folder.glob("*.safetensors")):
-            with safe_open(file, "pt") as opened:
-                self._files |= dict.fromkeys(opened.keys(), file)
-
-    def get(self, name: str) -> Tensor:
-        with safe_open(self._files[name], "pt") as opened:
-            found: Tensor = opened.get_tensor(name).float()
-        return found
-
-    def below(self, prefix: str) -> dict[str, Tensor]:
-        """Those whose names begin so, without it."""
-        names = [name for name in self._files if name.startswith(prefix)]
-        return {name.removeprefix(prefix): self.get(name) for name in names}
-
-
-def _write_others(
-    source: Path,
-    target: Path,
-    config: dict[str, Any],
-    small: Shape,
-    large: Shape,
-    dtype: torch.dtype,
-) -> None:
+def _write_others(source: Source, target: Path, large: Shape, dtype: torch.dtype) -> None:
     """Configuration, tokenizer, and which layers may be left out: the added ones always."""
-    eps = config["rms_norm_eps"]
-    changed = {each.name: getattr(large, each.name) for each in fields(Shape)} | {
-        "rms_norm_eps": eps * small.hidden_size / large.hidden_size,
+    small = source.shape
+    changed = asdict(large) | {
+        "rms_norm_eps": source.eps * small.hidden_size / large.hidden_size,
         "dtype": str(dtype).removeprefix("torch."),
     }
-    (target / "config.json").write_text(json.dumps({**config, **changed}, indent=1))
+    (target / "config.json").write_text(json.dumps({**source.config, **changed}, indent=1))
     for name in _COPIED:
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
-    if (source / SELF_DRAFTING).is_file():
-        known = json.loads((source / SELF_DRAFTING).read_text(encoding="utf-8"))
+        if (source.folder / name).is_file():
+            shutil.copyfile(source.folder / name, target / name)
+    if (known := source.drafting) is not None:
         added = range(small.num_hidden_layers, large.num_hidden_layers)
-        known["skipped_layers"] += list(added)
-        (target / SELF_DRAFTING).write_text(json.dumps(known))
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"model {str(folder)!r} has no config.json that can be read") from None
-    return dict(content)
+        told = {
+            "exit_layer": known.exit_layer,
+            "skipped_layers": [*known.skipped_layers, *added],
+        }
+        (target / SELF_DRAFTING).write_text(json.dumps(told))

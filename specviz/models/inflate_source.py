@@ -1,0 +1,166 @@
+"""The model that is to be inflated: a folder whose every number and tensor is checked before use.
+
+Trusts nothing of the folder, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.inflation import Shape
+from specviz.models.self_drafting import FILE as SELF_DRAFTING
+from specviz.models.self_drafting import self_drafting
+
+# transformers' own, for what a configuration leaves out
+_VOCABULARY, _EPS = 32_000, 1e-6
+# rotations whose angles stay when a head grows; others count with the size of the head
+_ROTATIONS = ("default", "linear", "llama3")
+_DTYPES = ("F32", "BF16", "F16")
+
+
+def read_shape(folder: Path) -> Shape:
+    """Of a model's folder. InputError unless it is a plain Llama model with a tied output."""
+    config = _read_config(folder)
+    plain = config.get("model_type") == "llama" and config.get("tie_word_embeddings") is True
+    if not plain or config.get("attention_bias") or config.get("mlp_bias"):
+        raise InputError(
+            f"model {str(folder)!r} must be a Llama model without biases and with a tied output "
+            "matrix to be inflated"
+        )
+    _check_rotation(folder, config)
+    width, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
+    usual = {"num_key_value_heads": heads, "head_dim": width // heads}
+    shape = Shape(**{each.name: _size(config, each.name, usual) for each in fields(Shape)})
+    if shape.head_dim % 2:
+        raise InputError(f"head_dim in config.json must be even, got {shape.head_dim}")
+    return shape
+
+
+class Source:
+    """A model's folder that has all it needs; tensors are read in float32, one by one."""
+
+    def __init__(self, folder: Path) -> None:
+        """InputError where anything is missing, broken, or not of the size that is told."""
+        self.folder = folder
+        self.shape = read_shape(folder)
+        self.config = _read_config(folder)
+        self.vocabulary = _size(self.config, "vocab_size", {"vocab_size": _VOCABULARY})
+        self.eps = _eps(self.config)
+        has_file = (folder / SELF_DRAFTING).is_file()
+        self.drafting = self_drafting(folder, self.shape.num_hidden_layers) if has_file else None
+        self._files: dict[str, Path] = {}
+        self._kinds: dict[str, tuple[tuple[int, ...], str]] = {}
+        for file in sorted(folder.glob("*.safetensors")):
+            self._open(file)
+        expected = self._expected()
+        for name, sizes in expected.items():
+            self._check(name, sizes)
+        self.is_bfloat16 = all(self._kinds[name][1] == "BF16" for name in expected)
+
+    def get(self, name: str) -> Tensor:
+        with safe_open(self._files[name], "pt") as opened:
+            found: Tensor = opened.get_tensor(name).float()
+        return found
+
+    def layer(self, index: int) -> dict[str, Tensor]:
+        """A layer's tensors, by their names within it; none beyond the last layer."""
+        if index >= self.shape.num_hidden_layers:
+            return {}
+        return {name: self.get(f"model.layers.{index}.{name}") for name in _layer(self.shape)}
+
+    def _open(self, file: Path) -> None:
+        try:
+            with safe_open(file, "pt") as opened:
+                for name in opened.keys():
+                    part = opened.get_slice(name)
+                    self._files[name] = file
+                    self._kinds[name] = tuple(part.get_shape()), part.get_dtype()
+        except (SafetensorError, OSError):
+            raise InputError(
+                f"weights of {str(file)!r} cannot be read: the file is broken"
+            ) from None
+
+    def _expected(self) -> dict[str, tuple[int, ...]]:
+        width = self.shape.hidden_size
+        rest = {
+            "model.embed_tokens.weight": (self.vocabulary, width),
+            "model.norm.weight": (width,),
+        }
+        layers = {
+            f"model.layers.{index}.{name}": sizes
+            for index in range(self.shape.num_hidden_layers)
+            for name, sizes in _layer(self.shape).items()
+        }
+        return {**rest, **layers}
+
+    def _check(self, name: str, sizes: tuple[int, ...]) -> None:
+        found, dtype = self._kinds.get(name, ((), "nothing"))
+        if found != sizes or dtype not in _DTYPES:
+            raise InputError(
+                f"model {str(self.folder)!r} must have {name} of {sizes} in safetensors of "
+                f"{', '.join(_DTYPES)}, got {dtype} {found or ''}".rstrip()
+            )
+
+
+def _layer(shape: Shape) -> dict[str, tuple[int, ...]]:
+    """The sizes of a layer's tensors."""
+    width, inner = shape.hidden_size, shape.intermediate_size
+    queries = shape.num_attention_heads * shape.head_dim
+    keys = shape.num_key_value_heads * shape.head_dim
+    sizes: dict[str, tuple[int, ...]] = {
+        "input_layernorm": (width,),
+        "post_attention_layernorm": (width,),
+        "self_attn.q_proj": (queries, width),
+        "self_attn.k_proj": (keys, width),
+        "self_attn.v_proj": (keys, width),
+        "self_attn.o_proj": (width, queries),
+        "mlp.gate_proj": (inner, width),
+        "mlp.up_proj": (inner, width),
+        "mlp.down_proj": (width, inner),
+    }
+    return {f"{name}.weight": each for name, each in sizes.items()}
+
+
+def _check_rotation(folder: Path, config: dict[str, Any]) -> None:
+    for key in ("rope_parameters", "rope_scaling"):
+        given = config.get(key) or {}
+        told = given if isinstance(given, dict) else {"rope_type": given}
+        kind = told.get("rope_type", told.get("type", "default"))
+        if kind not in _ROTATIONS or told.get("partial_rotary_factor", 1) != 1:
+            raise InputError(
+                f"model {str(folder)!r} must have whole rotary embeddings of type "
+                f"{', '.join(_ROTATIONS)} to be inflated, got {kind!r}"
+            )
+
+
+def _size(config: dict[str, Any], name: str, usual: dict[str, int] | None = None) -> int:
+    value = config.get(name)
+    found = (usual or {}).get(name) if value is None else value
+    if type(found) is not int or found < 1:
+        raise InputError(f"{name} in config.json must be an integer of at least 1, got {value!r}")
+    return found
+
+
+def _eps(config: dict[str, Any]) -> float:
+    value = config.get("rms_norm_eps")
+    found = _EPS if value is None else value
+    if type(found) not in (int, float) or not 0 <= found < 1:
+        raise InputError(f"rms_norm_eps in config.json must be from 0 to below 1, got {value!r}")
+    return float(found)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InputError(f"model {str(folder)!r} has no config.json that can be read")
+    return content
