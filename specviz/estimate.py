@@ -9,11 +9,13 @@ Pure: probe -> estimate. Rounds count as alike and independent. Theory's speedup
 Both come from rounds that had room for the whole draft length.
 
 A candidate that raced has the median of its passes and of theory, which counts as one more pass:
-the prompts of a few passes can be lucky, and theory rests on all rounds of the method.
+the prompts of a few passes can be lucky, and theory rests on all rounds of the method. Not in
+batches: theory takes every row for one of mean length, while the rows wait for the longest, so
+there it counts only before any race.
 
 The interval has two independent parts, added as relative variances: the spread of the tokens per
-round over the rounds, and the noise of costs, told by how the baseline's step differs from block to
-block. 95 % of a normal distribution.
+round over the rounds, where a prompt counts once however often it ran, and the noise of costs, told
+by how the baseline's step differs from block to block. 95 % of a normal distribution.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean, median, variance
+from statistics import fmean, median
 
 from specviz.expected_time import expected_seconds
 from specviz.probe import Candidate, Probe, RoundSeen, SpeculativeRun
 
 NORMAL_95 = 1.96
+UNKNOWN_NOISE = 0.05  # of a step, where a single block does not tell it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,9 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
     survival = survival_of(runs, candidate.draft_length)
     draft, verify, host = _cost_at(probe, _timed(runs), candidate.draft_length)
     measured = race_speedups(probe, candidate)
+    waits = probe.place.batch_size > 1
     theory = predicted_speedup(probe, candidate, probe.place.max_new_tokens)
-    speedup = median([*measured, theory])
+    speedup = median(measured if measured and waits else [*measured, theory])
     factor = math.exp(NORMAL_95 * _relative_error(probe, candidate, runs))
     reached = 1 + math.fsum(survival[:-1])
     return Estimate(
@@ -191,24 +195,43 @@ def _races(probe: Probe, candidate: Candidate) -> list[SpeculativeRun]:
 
 def _relative_error(probe: Probe, candidate: Candidate, runs: Sequence[SpeculativeRun]) -> float:
     """Standard error of the speedup over the speedup."""
-    longest = _longest(runs)
+    blocks = {run.block for run in _races(probe, candidate) or runs}
+    noise = 2 * step_noise(probe) ** 2 / len(blocks)
+    return math.sqrt(_rounds_error(runs, candidate.draft_length) ** 2 + noise)
+
+
+def _rounds_error(runs: Sequence[SpeculativeRun], draft_length: int) -> float:
+    """Standard error of the mean tokens of a round over that mean.
+
+    Two more rounds count, the worst and the best, so that a few like ones are not sure.
+    """
+    enough = min(draft_length, _longest(runs))
+    told = [run for run in runs if run.candidate.draft_length >= enough]
+    fresh = _fresh_share(told)
     emitted = [
-        1 + min(passed, candidate.draft_length)
-        for run in runs
-        if run.candidate.draft_length >= min(candidate.draft_length, longest)
+        (1 + min(passed, draft_length), fresh)
+        for run in told
         for each in run.rounds
         for passed in each.accepted
     ]
-    blocks = {run.block for run in _races(probe, candidate) or runs}
-    rounds = variance(emitted) / len(emitted) / fmean(emitted) ** 2 if len(emitted) > 1 else 1.0
-    return math.sqrt(rounds + 2 * step_noise(probe) ** 2 / len(blocks))
+    weighted = [*emitted, (1, 1.0), (1 + draft_length, 1.0)]
+    rounds = math.fsum(weight for _, weight in weighted)
+    mean = math.fsum(weight * tokens for tokens, weight in weighted) / rounds
+    squares = math.fsum(weight * (tokens - mean) ** 2 for tokens, weight in weighted)
+    return math.sqrt(squares / (rounds - 1) / rounds) / mean
+
+
+def _fresh_share(runs: Sequence[SpeculativeRun]) -> float:
+    """Of the prompts, each counted once: decoded again it has the same draws."""
+    prompts = [prompt for run in runs for prompt in run.prompts]
+    return len(set(prompts)) / len(prompts)
 
 
 def step_noise(probe: Probe) -> float:
-    """Relative spread of the baseline's step from one block to the next; 0 of a single block.
+    """Relative spread of the baseline's step from one block to the next.
 
     Of neighbours, since a block's costs are told in steps of its own: a slow drift cancels.
     """
     steps = [each.step_seconds for each in probe.baselines if each.steps]
     jumps = [math.log(later / sooner) ** 2 / 2 for sooner, later in pairwise(steps)]
-    return math.sqrt(fmean(jumps)) if jumps else 0.0
+    return math.sqrt(fmean(jumps)) if jumps else UNKNOWN_NOISE

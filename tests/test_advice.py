@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from specviz.advice import LENGTHS, MIN_GAIN, Advice, advise
-from specviz.estimate import estimate, step_noise, survival_of
+from specviz.estimate import estimate
 from specviz.forward_curve import ForwardCurve
 from specviz.probe import Candidate, Probe, Refusal, SpeculativeRun
 from specviz.theory import speedup
@@ -131,32 +131,6 @@ def test_who_left_the_race_early_does_not_win_it_by_a_lucky_pass() -> None:
     )
     assert of(found).best.candidate == Candidate("steady", 5)
     assert 1.3 <= of(found).best.speedup <= 1.5  # the median of 1.2, 1.3, 1.5 and theory's
-
-
-# --- the interval
-
-
-def test_more_rounds_make_the_interval_narrower_and_noise_makes_it_wider() -> None:
-    few = probe(run("x", HALF, 2, 0.1, 0.0))
-    many = probe(run("x", HALF, 2, 0.1, 0.0), run("x", HALF, 8, 0.1, 0.0))
-    steps = (STEP, 1.3 * STEP, 0.9 * STEP)
-    noisy = replace(many, baselines=tuple(baseline(b, step=s) for b, s in enumerate(steps)))
-    narrow, wide, widest = (
-        (found := estimate(each, Candidate("x", 2))).high / found.low for each in (many, few, noisy)
-    )
-    assert 1 < narrow < wide and narrow < widest
-    assert step_noise(many) == 0 < step_noise(noisy)
-
-
-def test_rounds_that_all_write_the_same_on_a_quiet_machine_leave_no_doubt() -> None:
-    twice = [run("x", Fraction(1), 3, 0.1, 0.0)] * 2
-    sure = estimate(probe(*twice), Candidate("x", 3))
-    assert sure.low == pytest.approx(sure.speedup) == pytest.approx(sure.high)
-
-
-def test_depths_that_no_run_reached_go_on_with_the_last_rates() -> None:
-    survival = survival_of([run("x", HALF, 4, 0.1, 0.0)], 7)
-    assert survival == pytest.approx([0.5**depth for depth in range(1, 8)])
 
 
 # --- reasons
