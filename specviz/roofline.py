@@ -38,6 +38,7 @@ def compute_bound_batch(curve: ForwardCurve, K: int) -> float:
     >>> compute_bound_batch(ForwardCurve((1, 32, 64), (4.0, 4.0, 8.0)), 3)
     8.0
     """
+    _check_length(K)
     return compute_bound_tokens(curve) / (K + 1)
 
 
@@ -47,6 +48,7 @@ def verification_cost(curve: ForwardCurve, K: int, rows: int = 1) -> float:
     >>> verification_cost(ForwardCurve((1, 4, 8), (2.0, 2.0, 4.0)), 5)
     0.5
     """
+    _check_length(K)
     return curve.at(rows * (K + 1)) / curve.at(rows) - 1
 
 
@@ -88,9 +90,7 @@ def bandwidth_limit(
     >>> round(bandwidth_limit(26.8e9, 3.35e12))
     125
     """
-    for name, value in (("weight_bytes", weight_bytes), ("bytes_per_second", bytes_per_second)):
-        if not math.isfinite(value) or value <= 0:
-            raise InputError(f"{name} must be a positive number, got {value}")
+    _check_positive(weight_bytes=weight_bytes, bytes_per_second=bytes_per_second)
     if not math.isfinite(cache_bytes) or cache_bytes < 0:
         raise InputError(f"cache_bytes must be a number of at least 0, got {cache_bytes}")
     return bytes_per_second / (weight_bytes + cache_bytes)
@@ -107,5 +107,22 @@ def peak_share(
     >>> round(peak_share(1, 2, 989e12, 3.35e12), 4)  # bfloat16 on an H100
     0.0034
     """
+    _check_positive(
+        tokens=tokens,
+        bytes_per_weight=bytes_per_weight,
+        flops_per_second=flops_per_second,
+        bytes_per_second=bytes_per_second,
+    )
     intensity = 2 * tokens / bytes_per_weight
     return min(1.0, intensity * bytes_per_second / flops_per_second)
+
+
+def _check_length(K: int) -> None:
+    if K < 0:
+        raise InputError(f"K must be an integer of at least 0, got {K}")
+
+
+def _check_positive(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not math.isfinite(value) or value <= 0:
+            raise InputError(f"{name} must be a positive number, got {value}")

@@ -13,11 +13,13 @@ from specviz.errors import InputError
 
 SECONDS_A_DAY = 86_400
 HOURS_A_DAY = 24
+SMALLEST, LARGEST = 1e-9, 1e15  # of any number but a price of 0, so that no result overflows
 
 
 def _check_positive(name: str, value: float) -> None:
-    if not math.isfinite(value) or value <= 0:
-        raise InputError(f"{name} must be a positive number, got {value}")
+    if not SMALLEST <= value <= LARGEST:
+        bounds = f"{SMALLEST:g} to {LARGEST:g}"
+        raise InputError(f"{name} must be a positive number from {bounds}, got {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,11 @@ class Load:
 
     def __post_init__(self) -> None:
         _check_positive("tokens_per_day", self.tokens_per_day)
-        if not math.isfinite(self.peak_factor) or self.peak_factor < 1:
-            raise InputError(f"peak_factor must be a number of at least 1, got {self.peak_factor}")
+        if not 1 <= self.peak_factor <= LARGEST:
+            raise InputError(
+                f"peak_factor must be a number of at least 1 and at most {LARGEST:g}, "
+                f"got {self.peak_factor}"
+            )
 
     @property
     def tokens_per_second(self) -> float:
@@ -51,9 +56,10 @@ class Machine:
 
     def __post_init__(self) -> None:
         _check_positive("tokens_per_second", self.tokens_per_second)
-        if not math.isfinite(self.price_per_hour) or self.price_per_hour < 0:
+        if not 0 <= self.price_per_hour <= LARGEST:
             raise InputError(
-                f"price_per_hour must be a number of at least 0, got {self.price_per_hour}"
+                f"price_per_hour must be a number of at least 0 and at most {LARGEST:g}, "
+                f"got {self.price_per_hour}"
             )
 
 
@@ -76,6 +82,7 @@ def daily_cost(load: Load, machine: Machine) -> DailyCost:
     3
     """
     needed = load.tokens_per_second / machine.tokens_per_second
-    machines = math.ceil(needed * load.peak_factor - 1e-9)
+    # what rounding adds to a whole number buys no machine, and the least load needs one
+    machines = max(1, math.ceil(needed * load.peak_factor - 1e-9))
     money = machines * HOURS_A_DAY * machine.price_per_hour
     return DailyCost(machines, money, needed / machines, money / load.tokens_per_day * 1e6)

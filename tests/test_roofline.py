@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -100,3 +101,27 @@ def test_a_machine_without_bandwidth_is_refused(value: float) -> None:
         bandwidth_limit(1e9, value)
     with pytest.raises(InputError, match="weight_bytes must be a positive number"):
         bandwidth_limit(value, 1e9)
+
+
+@pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
+@pytest.mark.parametrize(
+    "name", ["tokens", "bytes_per_weight", "flops_per_second", "bytes_per_second"]
+)
+def test_a_share_of_a_peak_is_of_positive_numbers(name: str, value: float) -> None:
+    whole: dict[str, Any] = {"tokens": 1, "bytes_per_weight": 2.0}
+    whole |= {"flops_per_second": 1e15, "bytes_per_second": 1e12}
+    with pytest.raises(InputError, match=f"{name} must be a positive number, got"):
+        peak_share(**whole | {name: value})
+
+
+def test_a_draft_of_less_than_nothing_is_refused() -> None:
+    for closed_form in (compute_bound_batch, verification_cost):
+        with pytest.raises(InputError, match="K must be an integer of at least 0, got -1"):
+            closed_form(roof(32.0, 1.0), -1)
+    assert compute_bound_batch(roof(32.0, 1.0), 0) == 32
+
+
+def test_a_draft_forward_of_many_rows_takes_its_own_longer_time() -> None:
+    target, draft = roof(32.0, 1.0), roof(1.0, 0.5)
+    # 16 rows, K = 1: T = 1.5; t(16) = t(32) = 32 and d(16) = 8
+    assert batch_speedup(0.5, 1, 16, target, draft) == pytest.approx(1.5 * 32 / (32 + 8))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import InputError
-from specviz.serving_cost import Load, Machine, daily_cost
+from specviz.serving_cost import LARGEST, SECONDS_A_DAY, SMALLEST, Load, Machine, daily_cost
 
 RATES = st.floats(1, 1e5)
 LOADS = st.floats(1e3, 1e10)
@@ -33,6 +33,27 @@ def test_a_faster_machine_saves_only_where_a_whole_one_is_saved() -> None:
     slow, fast = (daily_cost(Load(100e6), Machine(rate, 5.0)) for rate in (125, 250))
     assert (slow.machines, fast.machines) == (10, 5)
     assert fast.money_per_million_tokens == pytest.approx(6)
+
+
+def test_the_least_load_needs_a_machine() -> None:
+    cost = daily_cost(Load(1), Machine(20_000, 1.0))
+    assert cost.machines == 1 and cost.money == 24 and 0 < cost.utilisation < 1e-9
+
+
+@pytest.mark.parametrize("rate", [41.3, 83.7, 99.9])
+def test_what_rounding_adds_to_a_whole_number_of_machines_buys_none(rate: float) -> None:
+    load = Load(3 * rate * SECONDS_A_DAY)
+    assert load.tokens_per_second / rate > 3  # by the last bit: a plain ceiling gives 4
+    assert daily_cost(load, Machine(rate, 1.0)).machines == 3
+
+
+def test_the_outermost_numbers_have_finite_costs() -> None:
+    for tokens, rate, price in ((LARGEST, SMALLEST, LARGEST), (SMALLEST, LARGEST, LARGEST)):
+        cost = daily_cost(Load(tokens, LARGEST), Machine(rate, price))
+        assert cost.machines >= 1
+        assert all(map(math.isfinite, (cost.money, cost.money_per_million_tokens)))
+    with pytest.raises(InputError, match="tokens_per_second must be a positive number from 1e-09"):
+        Machine(1e-320, 1.0)
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
