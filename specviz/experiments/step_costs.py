@@ -89,7 +89,7 @@ def step_cost(
 ) -> StepCost:
     """One model; `source` is the folder of the same model, for the library to load."""
     own = _own_step(model)
-    other = _library_step(load_library_model(source, model.device, dtype), model)
+    other = library_step(load_library_model(source, model.device, dtype), model)
     for step in (own, other):
         _seconds(step, WARM_UP_STEPS)
     times: dict[str, list[float]] = defaultdict(list)
@@ -141,8 +141,11 @@ def _own_step(model: LanguageModel) -> Callable[[], None]:
     return step
 
 
-def _library_step(module: Any, model: LanguageModel) -> Callable[[], None]:
-    """The library's own forward with its own cache, as its `generate` calls it."""
+def library_step(module: Any, model: LanguageModel) -> Callable[[], None]:
+    """The library's own forward with its own cache, as its `generate` calls it.
+
+    Each call is one token behind CONTEXT others.
+    """
     cache = DynamicCache(config=module.config)
     ids = torch.zeros((1, CONTEXT), dtype=torch.int64, device=model.device)
 

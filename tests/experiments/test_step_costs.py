@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import torch
 
 from specviz.cli import main
-from specviz.experiments.step_costs import CONTEXT, read_bandwidth, step_cost
+from specviz.experiments.peers import load_library_model
+from specviz.experiments.step_costs import CONTEXT, library_step, read_bandwidth, step_cost
 from specviz.models.catalog import pair_named
 from specviz.models.pairs import load_pair
 
@@ -25,6 +27,21 @@ def test_the_shares_make_a_whole_and_the_products_are_the_greatest_of_the_operat
     assert max(operations, key=lambda kind: operations[kind]) == "products"
     assert cost.read_seconds == cost.bytes / 1e9 == target.info.bytes / 1e9
     assert cost.ratio == pytest.approx(cost.own_seconds / cost.library_seconds)
+
+
+def test_every_step_of_the_library_has_the_same_tokens_before_it() -> None:
+    pair = pair_named("bundled")
+    module = load_library_model(pair.draft, CPU, "float32")
+    step = library_step(module, load_pair(pair, "cpu").target)
+    before: list[int] = []
+
+    def look(_: object, __: object, given: dict[str, Any]) -> None:
+        before.append(given["past_key_values"].get_seq_length())
+
+    module.register_forward_pre_hook(look, with_kwargs=True)
+    for _ in range(4):
+        step()
+    assert before == [CONTEXT] * 4
 
 
 def test_the_speed_of_memory_is_that_of_memory_and_of_no_disk_or_cache() -> None:
