@@ -19,6 +19,9 @@ from specviz.round_totals import DepthAcceptance
 from specviz.ui.lab_sweep_file import Point, SweepSoFar
 
 
+BUSY = 1.5  # between two runs of the baseline: then no point can be judged
+
+
 class SweepViews:
     """`picked`: the point that is looked at, by its place in the plan; None: the fastest one."""
 
@@ -161,17 +164,26 @@ class SweepViews:
         """The fastest point, judged by its own spread and by the noise."""
         if self.best is None:
             return ""
-        most, least = max([1.0, *self._noise]), min([1.0, *self._noise])
         best = self._found(self.best)
+        most, least = max([1.0, *self._noise]), min([1.0, *self._noise])
+        if most / least > BUSY:
+            return (
+                f"The machine is too busy to tell: plain decoding beside itself gave "
+                f"{self._noise_words()}. The best was {best}; measure again."
+            )
+        if self._sweep.plan.repeats == 1:
+            return f"The best: {best}, in one repeat, which has no spread."
+        if not self._noise:
+            return f"The best: {best}; the noise of its machine is not known."
         clear = [place for place, point in self._known.items() if point["speedup_spread"][0] > most]
         if self.best in clear:
             return f"Fastest: {best}."
         if clear:
             sure = self._found(max(clear, key=lambda place: self._known[place]["speedup"]))
-            return f"Fastest in every block: {sure}; {best} is not above the noise in each."
+            return f"Above the noise in every repeat: {sure}; {best} is not."
         if all(point["speedup_spread"][1] < least for point in self._known.values()):
             return f"Speculation loses at every point: the best is {best}."
-        return f"No clear gain: the best, {best}, is not above the noise in every block."
+        return f"No clear gain: the best, {best}, is not above the noise in every repeat."
 
     def _found(self, place: int) -> str:
         """`1.53× (1.49 to 1.58) at draft length K 4`."""

@@ -29,7 +29,8 @@ export class ClaimsCard {
 
   drawFilter() {
     const count = (verdict) => this.claims.filter((claim) => claim.verdict === verdict).length;
-    const choices = [["", `all ${this.claims.length}`], ...Object.keys(VERDICTS).map((verdict) => [verdict, `${verdict} ${count(verdict)}`])];
+    const verdicts = Object.keys(VERDICTS).filter((verdict) => count(verdict) || verdict === this.chosen);
+    const choices = [["", `all ${this.claims.length}`], ...verdicts.map((verdict) => [verdict, `${verdict} ${count(verdict)}`])];
     this.refs.claimsFilter.replaceChildren(...choices.map(([verdict, text]) => this.choice(verdict, text)));
     for (const view of this.refs.claims.children) view.hidden = this.chosen !== "" && view.dataset.verdict !== this.chosen;
   }

@@ -20,7 +20,8 @@ export class CostCard {
     Object.assign(this, { refs, ask, point: null, costs: null });
     this.fields = Object.fromEntries([...refs.costsForm.querySelectorAll("[data-cost]")].map((each) => [each.dataset.cost, each]));
     for (const field of Object.values(this.fields)) field.setAttribute("aria-describedby", "sv-costs-error");
-    refs.costsForm.addEventListener("input", () => {
+    refs.costsForm.addEventListener("input", (event) => {
+      if (event.target.dataset.cost.endsWith("_rate")) this.typed();
       window.clearTimeout(this.waiting);
       this.waiting = window.setTimeout(() => this.reckon(), REST_MILLISECONDS);
     });
@@ -34,6 +35,12 @@ export class CostCard {
     this.fields.speculative_rate.value = point.tokens_per_second.toFixed(1);
     setText(this.refs.costsPoint, `Rates measured at ${words}`);
     this.reckon();
+  }
+
+  // A rate of one's own: what was measured beside it says nothing of it.
+  typed() {
+    this.point = null;
+    setText(this.refs.costsPoint, "Rates as typed");
   }
 
   async reckon() {

@@ -34,7 +34,7 @@ export class SweepCard {
   recall() {
     if (!this.sweep.recall()) return;
     const { length } = this.sweep.points;
-    this.run.tell(this.sweep.isComplete ? "" : `The page was left while this sweep ran, which ended it: ${length} of ${this.sweep.size} points are kept.`);
+    this.run.tell(this.sweep.isComplete ? "" : `Leaving the page ends a sweep: ${length} of ${this.sweep.size} points are kept.`);
     this.draw();
   }
 
@@ -42,6 +42,7 @@ export class SweepCard {
     if (this.run.isBusy) return;
     this.form.clearErrors();
     this.refs.sweepError.hidden = true;
+    this.isRest = false;
     if (!this.form.refuses()) this.run.start("sweep", this.form.order);
   }
 
@@ -55,6 +56,7 @@ export class SweepCard {
   goOn() {
     const { file, noise } = this.sweep;
     this.refs.sweepError.hidden = true;
+    this.isRest = true;
     this.run.start("sweep", { file, noise });
   }
 
@@ -83,7 +85,7 @@ export class SweepCard {
   // Only now does the sweep before it go: one that is refused costs nothing.
   planned(line) {
     this.isPlanned = true;
-    if (line !== this.sweep.lines[0] || this.sweep.isComplete) {
+    if (!this.isRest) {
       this.sweep.clear();
       this.picked = null;
     }
