@@ -6,6 +6,7 @@ Trusts nothing of the folder, and writes nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,8 @@ class Source:
         self._kinds: dict[str, tuple[tuple[int, ...], str]] = {}
         for file in sorted(folder.glob("*.safetensors")):
             self._open(file)
-        expected = self._expected()
-        for name, sizes in expected.items():
-            self._check(name, sizes)
-        self.is_bfloat16 = all(self._kinds[name][1] == "BF16" for name in expected)
+        dtypes = {self._checked_dtype(name, sizes) for name, sizes in self._expected()}
+        self.is_bfloat16 = dtypes == {"BF16"}
 
     def get(self, name: str) -> Tensor:
         with safe_open(self._files[name], "pt") as opened:
@@ -87,26 +86,23 @@ class Source:
                 f"weights of {str(file)!r} cannot be read: the file is broken"
             ) from None
 
-    def _expected(self) -> dict[str, tuple[int, ...]]:
+    def _expected(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and sizes, one by one: how many layers are told may be far from what there is."""
         width = self.shape.hidden_size
-        rest = {
-            "model.embed_tokens.weight": (self.vocabulary, width),
-            "model.norm.weight": (width,),
-        }
-        layers = {
-            f"model.layers.{index}.{name}": sizes
-            for index in range(self.shape.num_hidden_layers)
-            for name, sizes in _layer(self.shape).items()
-        }
-        return {**rest, **layers}
+        yield "model.embed_tokens.weight", (self.vocabulary, width)
+        yield "model.norm.weight", (width,)
+        for index in range(self.shape.num_hidden_layers):
+            for name, sizes in _layer(self.shape).items():
+                yield f"model.layers.{index}.{name}", sizes
 
-    def _check(self, name: str, sizes: tuple[int, ...]) -> None:
+    def _checked_dtype(self, name: str, sizes: tuple[int, ...]) -> str:
         found, dtype = self._kinds.get(name, ((), "nothing"))
         if found != sizes or dtype not in _DTYPES:
             raise InputError(
                 f"model {str(self.folder)!r} must have {name} of {sizes} in safetensors of "
                 f"{', '.join(_DTYPES)}, got {dtype} {found or ''}".rstrip()
             )
+        return dtype
 
 
 def _layer(shape: Shape) -> dict[str, tuple[int, ...]]:

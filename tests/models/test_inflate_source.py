@@ -113,6 +113,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "no vocabulary": ({"vocab_size": None}, "model "),  # the library's default is not this one's
     "another width": ({"hidden_size": 384, "head_dim": 64}, "model "),
     "more layers than there are": ({"num_hidden_layers": 3}, "model "),
+    "a million layers": ({"num_hidden_layers": 1 << 20}, "model "),
     "yarn": ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, "model "),
     "dynamic": ({"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "model "),
     "part of a head": (
