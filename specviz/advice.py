@@ -35,6 +35,11 @@ class Advice:
         """One sentence."""
         best, name = self.best, self.best.candidate.title
         interval = f"{best.low:.2f}x to {best.high:.2f}x"
+        if self.speculate and best.low < 1:
+            return (
+                f"Speculate with {name}, though it is not sure to pay: {best.speedup:.2f}x expected, "
+                f"a loss is within the interval ({interval})."
+            )
         if self.speculate:
             return f"Speculate with {name}: {best.speedup:.2f}x expected ({interval})."
         return (

@@ -232,3 +232,13 @@ def test_advice_is_a_json_value_with_every_number() -> None:
     assert low <= shown["speedup"] <= high
     assert {"sentence", "value", "name", "speaks_for"} == set(shown["reasons"][0])
     assert FLAT.at(1) == STEP
+
+
+def test_a_gain_that_may_be_a_loss_is_said_to_be_unsure() -> None:
+    best = of(probe(run("x", HALF, 4, 0.01, 0.0))).best
+    for low, beginning in (
+        (0.9, "Speculate with x, K = 4, though"),
+        (1.1, "Speculate with x, K = 4: "),
+    ):
+        told = Advice(True, replace(best, candidate=Candidate("x", 4), low=low), (), (), ())
+        assert told.verdict.startswith(beginning)

@@ -18,7 +18,6 @@ from specviz.figures.theme import Figure
 from specviz.round_totals import DepthAcceptance
 from specviz.ui.lab_sweep_file import Point, SweepSoFar
 
-
 BUSY = 1.5  # between two runs of the baseline: then no point can be judged
 
 
