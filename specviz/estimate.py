@@ -66,7 +66,8 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
     measured = race_speedups(probe, candidate)
     waits = probe.place.batch_size > 1
     theory = predicted_speedup(probe, candidate, probe.place.max_new_tokens)
-    speedup = median(measured if measured and waits else [*measured, theory])
+    limit = 1 + (probe.place.max_new_tokens - 1) / prefill_steps(probe)  # the prefill stays
+    speedup = min(limit, median(measured if measured and waits else [*measured, theory]))
     factor = math.exp(NORMAL_95 * _relative_error(probe, candidate, runs))
     reached = 1 + math.fsum(survival[:-1])
     return Estimate(

@@ -65,6 +65,13 @@ def test_requests_that_end_with_their_first_token_are_as_fast_as_plain_ones() ->
     assert "acceptance" not in {each.name for each in advice.reasons}  # no guess was examined
 
 
+def test_no_lucky_pass_makes_a_request_faster_than_its_prefill() -> None:
+    lucky = replace(run("x", HALF, 4, 0.2, 0.0), tokens=1000, is_race=True)
+    for tokens, limit in ((1, 1.0), (3, 3.0)):
+        found = probe(lucky, at=place(max_new_tokens=tokens))
+        assert estimate(found, Candidate("x", 4)).speedup <= limit
+
+
 def test_a_baseline_without_steps_has_those_of_the_other_blocks() -> None:
     whole = run("x", HALF, 4, 0.2, 0.0)
     short = replace(baseline(1, first=9 * STEP, step=9 * STEP), steps=0)
