@@ -37,8 +37,8 @@ class Advice:
         interval = f"{best.low:.2f}x to {best.high:.2f}x"
         if self.speculate and best.low < 1:
             return (
-                f"Speculate with {name}, though it is not sure to pay: {best.speedup:.2f}x expected, "
-                f"a loss is within the interval ({interval})."
+                f"Speculate with {name}, though it is not sure to pay: {best.speedup:.2f}x "
+                f"expected, a loss is within the interval ({interval})."
             )
         if self.speculate:
             return f"Speculate with {name}: {best.speedup:.2f}x expected ({interval})."
