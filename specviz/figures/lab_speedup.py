@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.figures.lab_axis import Value, value_axis
+from specviz.figures.plain_line import plain_line
 from specviz.figures.theme import LIGHT, Figure, base_layout
 
 Points = Sequence[Mapping[str, Any]]  # as a sweep gives them
@@ -31,12 +32,12 @@ def lab_speedup_figure(
     bands = [] if _are_names(values) else [points[place]["theory_band"] for place in theory]
     return {
         "data": [
-            _line("grid", theory[: len(bands)], [low for low, _ in bands], 0),
-            _line("grid", theory[: len(bands)], [high for _, high in bands], 0)
+            plain_line("grid", theory[: len(bands)], [low for low, _ in bands], 0),
+            plain_line("grid", theory[: len(bands)], [high for _, high in bands], 0)
             | {"fill": "tonexty", "fillcolor": LIGHT["grid"]},
             _theory_marks(theory, points)
             if _are_names(values)
-            else _line(
+            else plain_line(
                 "theory", theory, [points[p]["theory_speedup"] for p in theory], 1.4, "dash"
             ),
             _joined([] if _are_names(values) else places, points),
@@ -80,20 +81,6 @@ def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
     }
 
 
-def _line(
-    role: str, x: Sequence[float], y: Sequence[float | None], width: float, dash: str = "solid"
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": list(x),
-        "y": list(y),
-        "line": {"color": LIGHT[role], "width": width, "dash": dash},
-        "hoverinfo": "skip",
-        "meta": {"role": role},
-    }
-
-
 def _joined(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """From each point to the next one; across what is not measured nothing is drawn."""
     x: list[float] = []
@@ -102,7 +89,7 @@ def _joined(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> d
         if place - 1 not in points and x:
             x, y = [*x, place - 0.5], [*y, None]
         x, y = [*x, place], [*y, points[place]["speedup"]]
-    return _line("accepted", x, y, 2.2)
+    return plain_line("accepted", x, y, 2.2)
 
 
 def _measured(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

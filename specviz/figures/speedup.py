@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from specviz.figures.plain_line import plain_line
 from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
 from specviz.metrics import SpeedupPoint, TheoryBand
 
@@ -18,13 +19,15 @@ def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | Non
     `customdata` of the line is the moment in seconds of own time.
     """
     last = max((point.speculative_tokens for point in points), default=32)
-    line = _line("ink", [p.speculative_tokens for p in points], [p.speedup for p in points], 2.4)
+    line = plain_line(
+        "ink", [p.speculative_tokens for p in points], [p.speedup for p in points], 2.4
+    )
     line["customdata"] = [point.seconds for point in points]
     line["hovertemplate"] = "%{y:.2f}× after %{x} tokens<br>%{customdata:.2f} s<extra></extra>"
     return {
         "data": [
             *_theory(theory_band, last),
-            _line("baseline", [0, last], [1, 1], 1.2, "dash"),
+            plain_line("baseline", [0, last], [1, 1], 1.2, "dash"),
             line,
             _end_point(points),
         ],
@@ -32,27 +35,13 @@ def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | Non
     }
 
 
-def _line(
-    role: str, x: Sequence[float], y: Sequence[float], width: float, dash: str = "solid"
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": list(x),
-        "y": list(y),
-        "line": {"color": LIGHT[role], "width": width, "dash": dash},
-        "hoverinfo": "skip",
-        "meta": {"role": role},
-    }
-
-
 def _theory(band: TheoryBand | None, last: float) -> list[dict[str, Any]]:
     """The band's edges, filled between, and the expected value as a thin line."""
     x = [0.0, last] if band else []
     low, high, middle = (
-        _line("grid", x, [band.low] * 2 if band else [], 0),
-        _line("grid", x, [band.high] * 2 if band else [], 0),
-        _line("theory", x, [band.expected] * 2 if band else [], 1.2),
+        plain_line("grid", x, [band.low] * 2 if band else [], 0),
+        plain_line("grid", x, [band.high] * 2 if band else [], 0),
+        plain_line("theory", x, [band.expected] * 2 if band else [], 1.2),
     )
     high |= {"fill": "tonexty", "fillcolor": LIGHT["grid"]}
     return [low, high, middle]
