@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from specviz import (
-    advise_commands,
-    claim_commands,
+from specviz.commands import (
+    advising,
+    claim_check,
     claim_text,
-    commands,
     console,
-    profile_commands,
-    step_commands,
-    sweep_commands,
-    trace_commands,
+    profiles,
+    runs,
+    step_costs,
+    sweeps,
+    traces,
 )
 from specviz.errors import InputError
 from specviz.experiments.advising import DEFAULT_SECONDS
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(command=command, show=show, gate=gate)
         return added
 
-    race = add("race", commands.race, console.race, "Measure a method against its baseline.")
+    race = add("race", runs.race, console.race, "Measure a method against its baseline.")
     _add_pair(race)
     _add_prompt(race)
     _add_config(race)
@@ -102,8 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     race.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
     race.add_argument("--batch-size", type=int, help="so many prompts at once, 1 to 64")
     _add_batch(race)
-    add("methods", commands.methods, console.methods, "List the drafting methods.")
-    models = add("models", commands.models, console.models, "List the models and pairs.")
+    add("methods", runs.methods, console.methods, "List the drafting methods.")
+    models = add("models", runs.models, console.models, "List the models and pairs.")
     models.add_argument(
         "--check",
         nargs=2,
@@ -123,14 +123,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_machine(models)
     lossless = add(
-        "lossless", commands.lossless, console.facts, "Compare the output's law with the target's."
+        "lossless", runs.lossless, console.facts, "Compare the output's law with the target's."
     )
     _add_pair(lossless)
     _add_config(lossless, temperature=1.0)
     lossless.add_argument(
         "--samples", type=int, default=2000, help="rounds in all (default %(default)s)"
     )
-    diff = add("diff", trace_commands.diff, trace_commands.diff_text, "Compare two traces.")
+    diff = add("diff", traces.diff, traces.diff_text, "Compare two traces.")
     diff.add_argument("traces", nargs=2, metavar="TRACE", help="a trace file")
     report = add(
         "report", report_command.report, report_command.report_text, "A trace as one HTML file."
@@ -139,10 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("-o", "--output", required=True, metavar="FILE", help="FILE.html")
     profile = add(
         "profile",
-        profile_commands.profile,
-        profile_commands.profile_text,
+        profiles.profile,
+        profiles.profile_text,
         "Rank where acceptance is lost, over many prompts.",
-        profile_commands.shortfall,
+        profiles.shortfall,
     )
     _add_pair(profile)
     _add_many_prompts(profile)
@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     bench = add(
         "bench",
-        commands.bench,
+        runs.bench,
         console.bench,
         "Methods x tasks, beside the library's own decoding.",
     )
@@ -169,17 +169,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_batch(bench)
     steps = add(
         "steps",
-        step_commands.steps,
-        step_commands.steps_text,
+        step_costs.steps,
+        step_costs.steps_text,
         "What one token costs, beside the library's forward and the memory's speed.",
     )
     _add_pair(steps)
     steps.add_argument(
         "--repeat", type=int, default=5, help="pairs of blocks (default %(default)s)"
     )
-    sweep = add(
-        "sweep", sweep_commands.sweep, sweep_commands.sweep_text, "Measure over a grid of settings."
-    )
+    sweep = add("sweep", sweeps.sweep, sweeps.sweep_text, "Measure over a grid of settings.")
     _add_pair(sweep)
     _add_config(sweep)
     sweep.add_argument(
@@ -198,8 +196,8 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--csv", metavar="FILE", help="a table for spreadsheets")
     advise = add(
         "advise",
-        advise_commands.advise,
-        advise_commands.advise_text,
+        advising.advise,
+        advising.advise_text,
         "Whether to speculate, with what, and what to expect: measured.",
     )
     _add_pair(advise)
@@ -215,15 +213,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     claims = add(
         "claims",
-        claim_commands.claims,
+        claim_check.claims,
         claim_text.claims_text,
         "Popular claims beside theory and measurement.",
-        claim_commands.shortfall,
+        claim_check.shortfall,
     )
     claims.add_argument("--number", type=int, help="one claim, in full")
     claims.add_argument("--measure", action="store_true", help="run what decides it here")
     budgets = ", ".join(BUDGETS)
-    claims.add_argument("--budget", help=f"{budgets} (default {claim_commands.DEFAULT_BUDGET})")
+    claims.add_argument("--budget", help=f"{budgets} (default {claim_check.DEFAULT_BUDGET})")
     _add_machine(claims)
     return parser
 

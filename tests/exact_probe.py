@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from specviz.advisor.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
 from specviz.forward_curve import ForwardCurve
-from specviz.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
 
 STEP = 0.01  # seconds of a plain step
 FLAT = ForwardCurve((1, 64), (STEP, STEP))

@@ -25,14 +25,14 @@ ALLOWED = {
     "urllib.request": ("serving",),
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
-PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advice"}
+PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor"}
 # part -> parts of specviz that it may import ("*": all but ui, cli, app)
 MAY_IMPORT = {
     "errors": set[str](),
     "records": {"errors"},
     "forward_curve": {"errors"},
     "theory": {"errors", "records", "forward_curve"},
-    "advice": {"errors", "records", "theory", "forward_curve"},
+    "advisor": {"errors", "records", "theory", "forward_curve"},
     "glossary": {"errors"},
     "metrics": {"errors", "records", "theory"},
     "claims": {"errors", "records", "theory", "metrics", "serving_cost", "forward_curve"},
@@ -43,23 +43,13 @@ MAY_IMPORT = {
     "models": {"errors", "records", "settings"},
     "decoding": {"errors", "records", "settings", "models", "forward_curve"},
 }
-# files that are parts of another noun
-PART_OF = {"round_totals": "metrics", "run_meter": "metrics", "run_summary": "metrics"}
-PART_OF |= {"speedup_curve": "metrics", "measured_costs": "metrics", "roofline": "theory"}
-PART_OF |= {f"trace_{part}": "trace_file" for part in ("fields", "encoding", "decoding", "notes")}
-PART_OF |= {"trace_json": "trace_file", "decoding_config": "records", "notes": "records"}
-PART_OF |= {"fork_point": "records", "model_info": "records"}
-PART_OF |= {"expected_time": "theory"} | dict.fromkeys(("probe", "estimate", "reasons"), "advice")
-PART_OF |= dict.fromkeys(("trace_arrival", "diff_cause", "diff_sentence"), "trace_diff")
-PART_OF |= dict.fromkeys(("term", "method_terms"), "glossary")
 FRONT = {"ui", "cli", "__main__", "app"}
 
 
 def part(path: Path) -> str:
     """The part of the design that a file belongs to: a package or a module of specviz, or app."""
     names = path.relative_to(ROOT).with_suffix("").parts
-    name = names[1] if len(names) > 1 else names[0]
-    return PART_OF.get(name, name)
+    return names[1] if len(names) > 1 else names[0]
 
 
 @cache
@@ -81,7 +71,7 @@ def imports(path: Path) -> Iterator[str]:
 
 def inner_parts(path: Path) -> set[str]:
     names = (name.split(".") for name in imports(path) if name.startswith("specviz."))
-    return {PART_OF.get(name[1], name[1]) for name in names} - {part(path)}
+    return {name[1] for name in names} - {part(path)}
 
 
 def ids(path: Path) -> str:
@@ -112,8 +102,7 @@ def _is_module(name: str) -> bool:
 
 
 def test_records_import_the_standard_library_and_errors_only() -> None:
-    for name in ("records", "decoding_config", "fork_point", "model_info"):
-        path = ROOT / "specviz" / f"{name}.py"
+    for path in (ROOT / "specviz" / "records").glob("*.py"):
         outside = {each.split(".")[0] for each in imports(path)} - sys.stdlib_module_names
         assert outside - {"__future__"} <= {"specviz"}
         assert inner_parts(path) <= {"errors"}

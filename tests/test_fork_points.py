@@ -11,7 +11,7 @@ from specviz.experiments.forking import ForkRequest
 from specviz.models.catalog import pair_named
 from specviz.records import ForkPoint, Trace
 from specviz.trace_file import dumps, encode_trace, loads
-from specviz.trace_json import decode_trace
+from specviz.trace_file.whole_trace import decode_trace
 from tests.random_traces import random_trace
 
 RUN = random_trace(1, rounds=8)

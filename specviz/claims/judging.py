@@ -11,7 +11,7 @@ from typing import Any
 
 from specviz.claims.claim import Figure, Result, Verdict
 from specviz.claims.implied import TOLERANCE
-from specviz.measured_costs import wilson_interval
+from specviz.metrics.measured_costs import wilson_interval
 
 Point = dict[str, Any]
 Part = bool | None  # a part of a claim: right, refuted, or between the two

@@ -19,7 +19,7 @@ from specviz.claims.claim import (
 )
 from specviz.claims.implied import USUAL_COST_RATIO, agrees, cost_ratio, some_usual_cost
 from specviz.claims.setting import BY_DRAFT_LENGTH, BY_TASK
-from specviz.measured_costs import wilson_interval
+from specviz.metrics.measured_costs import wilson_interval
 
 
 def ladder_theory(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz import roofline
 from specviz.claims import judging
 from specviz.claims.claim import (
     Claim,
@@ -19,6 +18,7 @@ from specviz.claims.claim import (
 from specviz.claims.implied import TOLERANCE, USUAL_COST_RATIO, ideal_curve
 from specviz.claims.setting import BY_BATCH, DRAFT_MODEL, Clocks
 from specviz.claims.wording import percent
+from specviz.theory import roofline
 
 # an H100 SXM by its data sheet: dense bfloat16 arithmetic, memory bandwidth and size
 FLOPS_PER_SECOND = 989e12

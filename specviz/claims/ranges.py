@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz import roofline, theory
+from specviz import theory
 from specviz.claims import judging
 from specviz.claims.claim import (
     Claim,
@@ -20,7 +20,8 @@ from specviz.claims.implied import USUAL_COST_RATIO, cost_ratio, ideal_curve, ne
 from specviz.claims.machines import RIDGE_TOKENS
 from specviz.claims.setting import BY_BATCH, BY_TASK, Grid
 from specviz.claims.wording import percent
-from specviz.measured_costs import wilson_interval
+from specviz.metrics.measured_costs import wilson_interval
+from specviz.theory import roofline
 
 # task: acceptance and speedup of the claim, in the names of our own tasks
 TASKS = {

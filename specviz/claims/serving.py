@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz import roofline, theory
+from specviz import theory
 from specviz.claims import judging
 from specviz.claims.claim import (
     Claim,
@@ -22,6 +22,7 @@ from specviz.claims.machines import RIDGE_TOKENS, USUAL_ROWS
 from specviz.claims.setting import BY_BATCH, BY_DRAFT_LENGTH, DRAFT_MODEL, Clocks
 from specviz.claims.wording import percent
 from specviz.serving_cost import HOURS_A_DAY, Load, Machine, daily_cost
+from specviz.theory import roofline
 
 DAYS_A_YEAR = 365
 _BEFORE, _AFTER = 0.180, 0.195  # seconds to the first token, of the claim

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import Any
 
+from specviz.advisor.probe import Candidate
 from specviz.errors import InputError
 from specviz.experiments.probing import (
     AdviceRequest,
@@ -18,7 +19,6 @@ from specviz.experiments.probing import (
     run_baseline,
     run_candidate,
 )
-from specviz.probe import Candidate
 from specviz.records import MAX_TREE_NODES
 
 WARM_UP_TOKENS = 8

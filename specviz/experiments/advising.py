@@ -14,9 +14,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.advice import Advice, advise, ranked
+from specviz.advisor.advice import Advice, advise, ranked
+from specviz.advisor.estimate import estimate
+from specviz.advisor.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
 from specviz.errors import InputError
-from specviz.estimate import estimate
 from specviz.experiments.probing import (
     AdviceRequest,
     candidate_of,
@@ -25,7 +26,6 @@ from specviz.experiments.probing import (
     run_candidate,
     shared_share,
 )
-from specviz.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
 
 DEFAULT_SECONDS = 45.0
 PROBED = (8, 2)  # draft lengths, the longer one first

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from statistics import fmean, median
 from typing import TypeVar
 
+from specviz.advisor.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
 from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.drafters.tree_budget import forward_curve
@@ -21,15 +22,14 @@ from specviz.errors import InputError
 from specviz.experiments.batch_race import run_rows
 from specviz.experiments.racing import RaceRequest, load_request
 from specviz.forward_curve import ForwardCurve
+from specviz.metrics.round_totals import levels
 from specviz.models.batched import as_batched
 from specviz.models.memory import free_bytes
 from specviz.models.pair import Pair
 from specviz.models.parts import Need
 from specviz.models.survey import survey_model
 from specviz.models.vocabulary import difference, match_vocabularies
-from specviz.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
 from specviz.records import DecodingConfig, Round, Trace
-from specviz.round_totals import levels
 from specviz.settings import Settings
 
 Row = TypeVar("Row")

@@ -12,9 +12,9 @@ from typing import Any
 
 from specviz.decoding.race import Lane
 from specviz.experiments.racing import Race
-from specviz.measured_costs import measured_costs, theory_band
+from specviz.metrics.measured_costs import measured_costs, theory_band
+from specviz.metrics.round_totals import RoundTotals
 from specviz.records import Trace
-from specviz.round_totals import RoundTotals
 
 
 class _LaneSums:

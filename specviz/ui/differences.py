@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.diff_sentence import sentence
 from specviz.errors import InputError
 from specviz.trace_diff import difference, shared_texts
+from specviz.trace_diff.sentence import sentence
 from specviz.ui.opening import asked_trace
 
 NAMES = ("this run", "the other")

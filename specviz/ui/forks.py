@@ -14,7 +14,7 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.forking import ForkRequest
 from specviz.records import DecodingConfig
-from specviz.trace_fields import short
+from specviz.trace_file.fields import short
 from specviz.ui.counterfactuals import forced_draws
 from specviz.ui.opening import asked_trace
 from specviz.ui.settings_form import form_pair

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specviz.advisor.probe import Candidate
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.probing import AdviceRequest
 from specviz.models.pair import Pair
-from specviz.probe import Candidate
 from specviz.prompts import check_task, held_out_prompts
-from specviz.trace_fields import short
+from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
 from specviz.ui.lab_sweeps import form_of

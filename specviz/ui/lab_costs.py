@@ -12,7 +12,7 @@ from typing import Any
 
 from specviz.errors import InputError
 from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
-from specviz.trace_fields import short
+from specviz.trace_file.fields import short
 
 RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
 MAX_NUMBER = 1e15

@@ -15,7 +15,7 @@ from specviz.models.catalog import BUNDLED, pair_named
 from specviz.models.pair import Pair
 from specviz.prompts import check_task
 from specviz.records import MAX_DRAFT_LENGTH
-from specviz.trace_fields import short
+from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
 from specviz.ui.told_work import told

@@ -18,7 +18,7 @@ from specviz.experiments.sweep import Place, Sweep, SweepPlan, measure_noise
 from specviz.experiments.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep_setting import SweepSetting
 from specviz.models.pair import Pair
-from specviz.trace_fields import short
+from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
 from specviz.ui.lab_sweep_file import Point, header_line, read_sweep

@@ -15,7 +15,7 @@ from specviz.figures.lab_heatmap import lab_heatmap_figure
 from specviz.figures.lab_speedup import lab_speedup_figure
 from specviz.figures.lab_times import lab_times_figure
 from specviz.figures.theme import Figure
-from specviz.round_totals import DepthAcceptance
+from specviz.metrics.round_totals import DepthAcceptance
 from specviz.ui.lab_sweep_file import Point, SweepSoFar
 
 BUSY = 1.5  # between two runs of the baseline: then no point can be judged

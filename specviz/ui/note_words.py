@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from specviz.figures.labels import milliseconds
-from specviz.notes import (
+from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
     LookaheadState,
@@ -32,7 +32,7 @@ _NAMES = {note_type: name for name, note_type in NOTE_TYPES.items()}
 def remark(note: Note) -> Remark:
     """The note in words.
 
-    >>> from specviz.notes import TreeBudget
+    >>> from specviz.records.notes import TreeBudget
     >>> remark(TreeBudget(nodes=12, candidates=36))
     ['Of 36 scored candidates the most probable 12 went to the target.']
     """
@@ -43,7 +43,7 @@ def remark(note: Note) -> Remark:
 def generic_remark(note: Note) -> Remark:
     """Name and fields, for a note that nobody wrote a sentence for.
 
-    >>> from specviz.notes import NgramMatch
+    >>> from specviz.records.notes import NgramMatch
     >>> generic_remark(NgramMatch(length=2, position=7))
     ['ngram match: length 2, position 7']
     """

@@ -18,8 +18,8 @@ from specviz.errors import InputError
 from specviz.experiments.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.prompt_file import prompts_of
 from specviz.prompts import held_out_prompts
-from specviz.trace_fields import short
 from specviz.trace_file import dumps
+from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.settings_form import race_request
 

@@ -15,7 +15,7 @@ from specviz.experiments.racing import RaceRequest
 from specviz.models.catalog import BUNDLED, custom_pair, pair_named
 from specviz.models.pair import Pair
 from specviz.records import DecodingConfig
-from specviz.trace_fields import short
+from specviz.trace_file.fields import short
 from specviz.typed_settings import parse_integers, parse_kind
 from specviz.ui.method_offer import refusal
 

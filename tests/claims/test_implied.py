@@ -18,7 +18,7 @@ from specviz.claims.implied import (
     whole_speedup,
 )
 from specviz.claims.rules import tokenizer_theory
-from specviz.expected_time import expected_seconds
+from specviz.theory.expected_time import expected_seconds
 
 RATES, LENGTHS, COSTS = st.floats(0.1, 0.95), st.integers(1, 12), st.floats(0.01, 0.5)
 

@@ -11,15 +11,15 @@ from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.race import Lane
 from specviz.decoding.target import cache_capacity
 from specviz.experiments.recorder import Recorder
-from specviz.notes import NOTE_TYPES
 from specviz.records import FinishReason, ProposalKind, Round, Trace
+from specviz.records.notes import NOTE_TYPES
 from specviz.trace_file import decode_round, dumps, encode_round, loads
 from tests.decoding.batch_runs import batch_steps, rounds_of
 from tests.decoding.conftest import tiny_model
 from tests.decoding.table_model import TableModel
 from tests.decoding.test_every_drafter import PROMPT, config_of
 from tests.decoding.tiny_parts import parts_for
-from tests.test_trace_file import same_but_for_digits
+from tests.trace_file.test_trace_file import same_but_for_digits
 
 EVERY_KIND = [
     pytest.param(method, kind, id=f"{method.name} {kind.value}")

@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 
+from specviz.advisor.probe import Candidate
 from specviz.errors import InputError
 from specviz.experiments.advice_check import PASSES, AdviceCheck
 from specviz.experiments.advising import PROBED, PROMPTS, RUN_SHARE, Advising
@@ -19,7 +20,6 @@ from specviz.experiments.probing import (
 )
 from specviz.forward_curve import ForwardCurve
 from specviz.models.catalog import custom_pair, pair_named
-from specviz.probe import Candidate
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig
 

@@ -1,8 +1,8 @@
 """What changed in a fork of the bundled pair is found again in the two traces alone."""
 
-from specviz.diff_cause import Law, OtherDraw, Reason
 from specviz.records import Outcome, ProposalKind
 from specviz.trace_diff import difference
+from specviz.trace_diff.cause import Law, OtherDraw, Reason
 from tests.experiments.test_forking import forked, parent_of
 
 

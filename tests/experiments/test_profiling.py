@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.acceptance_profile import OPEN_PROMPTS, AcceptanceProfiler, acceptance_profile
+from specviz.acceptance_profile.round_costs import lost_share
 from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.profiling import MAX_PROMPTS, ProfileRequest, Profiling
@@ -13,7 +14,6 @@ from specviz.metrics import block_efficiency, levels
 from specviz.models.catalog import pair_named
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig, Trace
-from specviz.round_costs import lost_share
 from tests.random_traces import random_trace
 
 CONFIG = DecodingConfig(temperature=0.8, draft_length=4, max_new_tokens=16)

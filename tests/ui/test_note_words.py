@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.glossary import term
-from specviz.notes import (
+from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
     LookaheadState,

@@ -27,8 +27,8 @@ from specviz.decoding.drafters.base import (
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.topology import topology
 from specviz.models.parts import Need
-from specviz.notes import Prepared
 from specviz.records import ProposalKind, Span
+from specviz.records.notes import Prepared
 
 FAN_OUT = Option(
     "fan_out",

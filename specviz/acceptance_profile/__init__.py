@@ -1,0 +1,19 @@
+"""Where acceptance is lost, over many runs: by token class, depth, place, certainty and prompt."""
+
+from specviz.acceptance_profile.profile import (
+    EXAMPLES,
+    OPEN_PROMPTS,
+    TITLES,
+    AcceptanceProfile,
+    AcceptanceProfiler,
+    acceptance_profile,
+)
+
+__all__ = [
+    "AcceptanceProfile",
+    "AcceptanceProfiler",
+    "EXAMPLES",
+    "OPEN_PROMPTS",
+    "TITLES",
+    "acceptance_profile",
+]

@@ -1,0 +1,83 @@
+"""Speculate or not, with what, and what to expect: from a probe to advice, with its reasons.
+
+Pure; runs nothing. Of the candidates that stayed in the race to its end the fastest is chosen;
+before any race the one with the highest predicted speedup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from specviz.advisor.estimate import Estimate, estimate
+from specviz.advisor.probe import Probe, Refusal
+from specviz.advisor.reasons import Reason, reasons
+
+LENGTHS = (1, 2, 3, 5, 8, 12)  # the draft lengths that are weighed
+MIN_GAIN = 1.05  # of the speedup: for less a second way to decode is not worth its trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`best` is what to use if at all; `ranking` all candidates, those that raced first.
+
+    `refusals` are the methods that the pair cannot run.
+    """
+
+    speculate: bool
+    best: Estimate
+    ranking: tuple[Estimate, ...]
+    reasons: tuple[Reason, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        best, name = self.best, self.best.candidate.title
+        interval = f"{best.low:.2f}x to {best.high:.2f}x"
+        if self.speculate and best.low < 1:
+            return (
+                f"Speculate with {name}, though it is not sure to pay: {best.speedup:.2f}x "
+                f"expected, a loss is within the interval ({interval})."
+            )
+        if self.speculate:
+            return f"Speculate with {name}: {best.speedup:.2f}x expected ({interval})."
+        return (
+            f"Do not speculate: the best of all, {name}, gives {best.speedup:.2f}x ({interval}), "
+            f"less than {MIN_GAIN:g}x."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "speculate": self.speculate,
+            "verdict": self.verdict,
+            "method": self.best.candidate.method if self.speculate else None,
+            "draft_length": self.best.candidate.draft_length if self.speculate else None,
+            "branching": list(self.best.candidate.branching) if self.speculate else None,
+            "speedup": self.best.speedup if self.speculate else 1.0,
+            "interval": [self.best.low, self.best.high] if self.speculate else [1.0, 1.0],
+            "best": asdict(self.best),
+            "reasons": [asdict(each) for each in self.reasons],
+            "ranking": [asdict(each) for each in self.ranking],
+            "refusals": [asdict(each) for each in self.refusals],
+        }
+
+
+def advise(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> Advice | None:
+    """None before any method was probed."""
+    ranking = ranked(probe, lengths)
+    if not ranking:
+        return None
+    best = ranking[0]
+    speculate = best.speedup >= MIN_GAIN
+    return Advice(speculate, best, ranking, reasons(probe, best, speculate), probe.refusals)
+
+
+def ranked(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> tuple[Estimate, ...]:
+    """Every candidate of every method that was probed.
+
+    Those that raced longest come first, since the slower ones left; of equals the fastest.
+    """
+    found = [estimate(probe, each) for each in probe.options(lengths)]
+    return tuple(sorted(found, key=lambda each: (-each.races, -each.speedup)))

@@ -1,0 +1,85 @@
+"""What `sweep` does: from parsed options to one JSON-able result, and its table.
+
+Knows nothing of parsing or printing.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from specviz.commands.console import table
+from specviz.commands.runs import chosen_config, chosen_pair
+from specviz.errors import InputError
+from specviz.experiments.sweep import Sweep, SweepPlan, measure_noise
+from specviz.experiments.sweep_axis import Value, axis_named
+from specviz.experiments.sweep_file import SweepFile, describe, write_csv
+from specviz.experiments.sweep_setting import SweepSetting
+
+Progress = Callable[[str], None]
+
+
+def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Measure every point; Ctrl-C keeps those of --output."""
+    setting = SweepSetting(
+        pair=chosen_pair(options),
+        config=chosen_config(options),
+        task=options.task,
+        prompts=options.prompts,
+        device=options.device,
+        dtype=options.dtype,
+    )
+    plan = SweepPlan(setting, tuple(map(_axis, options.axis)), options.repeat)
+    with ExitStack() as stack:
+        file = stack.enter_context(SweepFile(options.output, plan)) if options.output else None
+        noise = measure_noise(setting, options.repeat)
+        progress(f"the baseline beside itself: {min(noise):.2f} to {max(noise):.2f}")
+        run = Sweep(plan, file.known if file else None)
+        for step in run:
+            if step.point is None:
+                continue
+            if file:
+                file.add(step.point)
+            progress(_progress_line(step.done, step.points, step.seconds_left, step.point))
+    points = [run.points[place] for place in plan.places]
+    if options.csv:
+        write_csv(points, options.csv)
+    return {**describe(plan), "noise": noise, "points": points}
+
+
+def _axis(text: str) -> tuple[str, tuple[Value, ...]]:
+    """`draft-length=1-8` -> ("draft-length", (1, …, 8))."""
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise InputError(f"axis must be NAME=VALUES, such as draft-length=1-8, got {text!r}")
+    return name, axis_named(name).values(values)
+
+
+def _progress_line(
+    done: int, points: int, seconds_left: float | None, point: dict[str, Any]
+) -> str:
+    where = ", ".join(f"{name} {value}" for name, value in point["setting"].items())
+    left = "" if seconds_left is None else f", {seconds_left:.0f} s left"
+    return f"{done} of {points}: {where}: {point['speedup']:.2f}x{left}"
+
+
+def sweep_text(result: dict[str, Any]) -> str:
+    """A row per point, and what the machine's noise is."""
+    rows = [
+        {
+            **point["setting"],
+            "speedup": point["speedup"],
+            "spread": point["speedup_spread"],
+            "theory": point["theory_speedup"],
+            "acceptance": point["acceptance_rate"],
+            "tokens/round": point["block_efficiency"],
+            "tokens/s": point["tokens_per_second"],
+            "baseline": point["baseline_tokens_per_second"],
+        }
+        for point in result["points"]
+    ]
+    noise = result["noise"]
+    said = f"The baseline beside itself: {min(noise):.2f} to {max(noise):.2f}."
+    return f"{table(rows)}\n\n{said}"

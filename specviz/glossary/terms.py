@@ -1,0 +1,299 @@
+"""One definition per term, in plain words; tooltips, lessons and the README take theirs from here.
+
+Knows no page. Formulas are plain text.
+"""
+
+from __future__ import annotations
+
+from specviz.errors import InputError
+from specviz.glossary.definition import Term as Term
+from specviz.glossary.method_terms import METHOD_TERMS
+
+_GENERAL_TERMS = (
+    Term(
+        "speculative_decoding",
+        "speculative decoding",
+        "A cheap model proposes several tokens and the large one checks them all in a single "
+        "forward. The text is distributed as if the large model had written it alone.",
+    ),
+    Term(
+        "target",
+        "target",
+        "The large model whose text we want. Its law of the next token is called p.",
+    ),
+    Term(
+        "draft",
+        "draft",
+        "The cheap model that guesses what the target would say. Its law of the next token is "
+        "called q.",
+    ),
+    Term(
+        "drafter",
+        "drafter",
+        "Whatever proposes tokens. It may be a draft model, a part of the target itself, or no "
+        "model at all, such as a search in the prompt.",
+    ),
+    Term(
+        "draft_length",
+        "draft length (K)",
+        "The most tokens that are proposed along one path. Papers also write gamma.",
+    ),
+    Term(
+        "draft_tree",
+        "draft tree",
+        "All proposed continuations of a round: each path from the root is one guess of how the "
+        "text goes on. A single guess is a tree of width one, a chain.",
+    ),
+    Term("node", "node", "One proposed token in the draft tree."),
+    Term("root", "root", "The last token that is already certain. The draft tree grows from it."),
+    Term(
+        "level",
+        "level",
+        "The children of one node. A level is reached when they are examined, and passed when one "
+        "of them is accepted.",
+    ),
+    Term(
+        "round",
+        "round",
+        "One turn: the drafter proposes, the target verifies, the accepted tokens and one more "
+        "are added to the text.",
+    ),
+    Term(
+        "target_forward",
+        "target forward",
+        "One pass through the large model. It costs almost the same for one token as for a few, "
+        "and that is what makes speculation pay.",
+    ),
+    Term(
+        "verification",
+        "verification",
+        "The target computes p at every node in one forward, and each token is then accepted or "
+        "rejected, from the root down.",
+    ),
+    Term(
+        "acceptance_prob",
+        "acceptance probability",
+        "The chance that a drafted token is kept. It is 1 wherever the target likes the token at "
+        "least as much as the draft did.",
+        "min(1, p / q)",
+    ),
+    Term(
+        "uniform_draw",
+        "uniform draw (u)",
+        "A random number from 0 to 1, the coin of the verdict: the token is accepted if u is "
+        "below its acceptance probability.",
+        "accept if u · q < p",
+    ),
+    Term("accepted", "accepted", "A drafted token that passed the check and stays in the text."),
+    Term(
+        "rejected",
+        "rejected",
+        "A drafted token that failed the check. It is dropped, with everything drafted after it.",
+    ),
+    Term(
+        "unreached",
+        "unreached",
+        "A drafted token that was never examined, for the walk through the tree had ended before "
+        "it or gone another way.",
+    ),
+    Term(
+        "overlap",
+        "overlap",
+        "How much the two laws have in common: the expected acceptance of one token sampled from "
+        "the draft. For a token proposed with certainty it is the target's p of that token.",
+        "sum of min(p, q) = 1 - total variation",
+    ),
+    Term(
+        "acceptance_rate",
+        "acceptance rate (α)",
+        "Of the levels that were reached, the share that passed; for a chain: accepted of the "
+        "examined tokens. Tokens never examined do not count.",
+        "levels passed / levels reached",
+    ),
+    Term(
+        "draft_utilization",
+        "draft utilization",
+        "Of all drafted tokens, the share that was accepted. Several tools call this the "
+        "acceptance rate; it is lower, as it counts the tokens that were never examined.",
+        "accepted / drafted",
+    ),
+    Term(
+        "block_efficiency",
+        "block efficiency (τ)",
+        "Tokens added to the text per target forward. Also called the acceptance length.",
+        "accepted + 1 per round",
+    ),
+    Term(
+        "residual_distribution",
+        "residual distribution",
+        "What is left of the target's law after the draft's share is taken out. Drawing from it "
+        "after a rejection is what makes the output exact.",
+        "normalize(max(0, p - q))",
+    ),
+    Term(
+        "recovered_token",
+        "recovered token",
+        "The token drawn from the residual after a rejection, so that even a failed round adds "
+        "one token.",
+    ),
+    Term(
+        "residual_prob",
+        "r",
+        "How probable the recovered token was in the residual distribution that it was drawn from.",
+        "max(0, p - q) / sum of max(0, p - q)",
+    ),
+    Term(
+        "bonus_token",
+        "bonus token",
+        "The extra token after full acceptance: the target's forward has already computed what "
+        "comes next.",
+    ),
+    Term(
+        "first_token",
+        "first token",
+        "The token that the target draws right after reading the prompt, before any drafting. "
+        "Speculation does not make it faster.",
+    ),
+    Term(
+        "lossless",
+        "lossless",
+        "The output has exactly the target's distribution. At temperature 0 that means the same "
+        "text; above it the texts differ by chance, as two runs of the target would.",
+    ),
+    Term(
+        "total_variation",
+        "total variation",
+        "How far two laws are apart: 0 if they are equal, 1 if they have no token in common.",
+        "half the sum of |p - q|",
+    ),
+    Term(
+        "drafter_memory",
+        "memory of the method",
+        "Weights that the method holds beside the target's own; caches are not counted.",
+    ),
+    Term(
+        "cost_ratio",
+        "cost ratio (c)",
+        "The time of one draft forward in target forwards. The smaller, the more guesses are worth "
+        "their time.",
+        "draft forward / target forward",
+    ),
+    Term(
+        "verify_overhead",
+        "verify overhead (v)",
+        "What a round costs beyond its drafting and one plain target forward, in target forwards: "
+        "checking several tokens at once, and the bookkeeping.",
+        "(verify + host) / target forward - 1",
+    ),
+    Term(
+        "speedup",
+        "speedup",
+        "Tokens per second with speculation over tokens per second without. Below 1 speculation "
+        "loses.",
+        "T / (1 + K·c + v), T = (1 - α^(K+1)) / (1 - α)",
+    ),
+    Term(
+        "baseline",
+        "baseline",
+        "The same target decoding one token per forward, on the same machine and just as "
+        "optimised.",
+    ),
+    Term(
+        "own_time",
+        "own time",
+        "A lane's clock counts only its own work. Both lanes are always shown at the same own "
+        "time, so the race is fair on one machine.",
+    ),
+    Term(
+        "tokens_per_second",
+        "tokens per second",
+        "New tokens over the lane's own time, the reading of the prompt included.",
+    ),
+    Term(
+        "ttft",
+        "time to first token",
+        "How long until the first new token: the time to read the prompt.",
+    ),
+    Term(
+        "prefill", "prefill", "Reading the whole prompt in one forward, before the first new token."
+    ),
+    Term(
+        "rollback",
+        "rollback",
+        "Forgetting the cache entries of drafted tokens that were not accepted, as if they had "
+        "never been read.",
+    ),
+    Term(
+        "cache",
+        "key-value cache",
+        "What the model remembers of the tokens it has read, so that none is computed twice.",
+    ),
+    Term(
+        "temperature",
+        "temperature",
+        "How freely tokens are drawn: 0 always takes the most probable one, 1 follows the model's "
+        "law, more flattens it.",
+        "softmax(logits / temperature)",
+    ),
+    Term("top_k", "top-k", "Draw only among the k most probable tokens; 0 is off."),
+    Term(
+        "top_p",
+        "top-p",
+        "Draw only among the most probable tokens that together reach probability p; 1 is off.",
+    ),
+    Term("greedy", "greedy decoding", "Always taking the most probable token: temperature 0."),
+    Term(
+        "entropy",
+        "entropy",
+        "How undecided the target is about the next token, in nats: 0 if it is sure.",
+        "- sum of p · ln p",
+    ),
+    Term(
+        "kl_divergence",
+        "KL divergence",
+        "How much is lost by taking the draft's law for the target's, in nats: 0 if equal.",
+        "sum of p · ln(p / q)",
+    ),
+    Term(
+        "margin",
+        "margin",
+        "The gap between the target's two best logits. Where it is nearly 0, rounding may decide "
+        "which token comes first.",
+    ),
+    Term(
+        "point_mass",
+        "point mass",
+        "A proposal made with certainty (the best k tokens, a match in the prompt): for the rule "
+        "its q is 1, so it is accepted with the target's p.",
+        "accept with p",
+    ),
+    Term(
+        "divergence",
+        "first divergence",
+        "The first token in which two texts differ. At temperature 0 only a numerical tie can "
+        "cause one.",
+    ),
+    Term(
+        "break_even",
+        "break-even acceptance",
+        "The acceptance rate above which speculation pays for its drafting.",
+        "solve T(α, K) = 1 + K·c + v",
+    ),
+)
+TERMS = (*_GENERAL_TERMS, *METHOD_TERMS)
+
+
+def term(key: str) -> Term:
+    """The term with this key; InputError for an unknown one."""
+    for each in TERMS:
+        if each.key == key:
+            return each
+    raise InputError(f"term must be one of {', '.join(t.key for t in TERMS)}, got {key!r}")
+
+
+def tooltips() -> dict[str, dict[str, str]]:
+    """All terms by key, as plain values for the page."""
+    return {
+        each.key: {"title": each.title, "definition": each.definition, "formula": each.formula}
+        for each in TERMS
+    }

@@ -1,0 +1,132 @@
+"""The first difference of two runs in one plain sentence.
+
+Knows nothing of how it was found.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+
+from specviz.records import FinishReason
+from specviz.trace_diff.arrival import Arrival, Origin
+from specviz.trace_diff.cause import (
+    Law,
+    OtherDraw,
+    OtherLaw,
+    OtherPrompt,
+    OtherProposal,
+    TextEnded,
+)
+from specviz.trace_diff.first_difference import SAME_PROB, Difference
+
+_ORIGINS = {
+    Origin.FIRST: "drawn behind the prompt",
+    Origin.ACCEPTED: "an accepted draft",
+    Origin.RECOVERED: "recovered after a rejection",
+    Origin.BONUS: "a bonus token",
+}
+_ENDS = {
+    FinishReason.END_OF_SEQUENCE: "at the end of its sequence",
+    FinishReason.LENGTH: "at its token limit",
+    FinishReason.STOPPED: "because it was stopped",
+    None: "unfinished",
+}
+
+
+def sentence(
+    found: Difference | None, texts: Mapping[int, str], names: tuple[str, str] = ("a", "b")
+) -> str:
+    """What differs first and why; tokens and rounds are counted from 1.
+
+    `texts` are those of the tokens by id; a token without one is shown by its number. `names` are
+    what the two runs are called.
+    """
+    return "Both texts are the same." if found is None else _Telling(found, texts, names).whole
+
+
+class _Telling:
+    """One difference in words; each method makes a part of the sentence."""
+
+    def __init__(self, found: Difference, texts: Mapping[int, str], names: tuple[str, str]) -> None:
+        self.found, self.texts, self.names = found, texts, names
+
+    @property
+    def whole(self) -> str:
+        found = self.found
+        if isinstance(found.cause, TextEnded):
+            return self._ended(found.cause)
+        assert found.a is not None and found.b is not None
+        one, other = (
+            f"{self._origin(token)} in {name}"
+            for token, name in zip((found.a, found.b), self.names, strict=True)
+        )
+        return f"Token {found.index + 1} is the first to differ: {one}, {other}; {self._why()}."
+
+    def _ended(self, cause: TextEnded) -> str:
+        index = self.found.index
+        ended, other = self.names if cause.which == "a" else reversed(self.names)
+        longer = self.found.b if cause.which == "a" else self.found.a
+        assert longer is not None
+        if index == 0:
+            return f"{ended} has no text yet, {other} begins with {self._origin(longer)}."
+        same = "token is" if index == 1 else f"{index} tokens are"
+        ends = f"{ended} ends there {_ENDS[cause.finish]}"
+        return f"The first {same} the same; {ends}, {other} goes on with {self._origin(longer)}."
+
+    def _origin(self, token: Arrival) -> str:
+        place = "" if token.round_index is None else f", round {token.round_index + 1}"
+        return f"{self._text(token.token_id)} ({_ORIGINS[token.origin]}{place})"
+
+    def _text(self, token_id: int) -> str:
+        """Quoted, and shortened where it is long: a trace from elsewhere may hold any text."""
+        return reprlib.repr(self.texts[token_id]) if token_id in self.texts else f"#{token_id}"
+
+    def _why(self) -> str:
+        match self.found.cause:
+            case OtherPrompt():
+                return "the prompts differ"
+            case OtherProposal(token_ids=(one, other)):
+                drafted = [self._drafted(each) for each in (one, other)]
+                return (
+                    f"{self.names[0]} had drafted {drafted[0]} there, {self.names[1]} {drafted[1]}"
+                )
+            case OtherDraw(token_id=None):
+                return "the target drew it with another random number"
+            case OtherDraw(token_id=int() as token_id, draws=draws):
+                return f"the draw on {self._text(token_id)} was {self._numbers(*draws)}"
+            case OtherLaw() as cause:
+                return self._law(cause)
+        raise AssertionError(self.found.cause)
+
+    def _drafted(self, token_id: int | None) -> str:
+        return "nothing more" if token_id is None else self._text(token_id)
+
+    def _law(self, cause: OtherLaw) -> str:
+        text, (one, other) = self._text(cause.token_id), cause.probs
+        numbers, is_hair = self._numbers(one, other), abs(one - other) <= SAME_PROB
+        match cause.law:
+            case Law.TARGET if is_hair:
+                return (
+                    "the target's own draw fell between two tokens, and rounding moved the border"
+                )
+            case Law.ACCEPTANCE if is_hair:
+                return (
+                    f"the draw on {text} all but equals its acceptance probability, {_number(one)}"
+                )
+            case Law.ACCEPTANCE:
+                return f"{text} passes with probability {numbers}"
+            case Law.RESIDUAL:
+                return f"after the rejections {text} has probability {numbers}"
+        told = f"the {cause.law.value} gives {text} probability {numbers}"
+        return f"{told}, although target and sampling are the same" if cause.same_setting else told
+
+    def _numbers(self, one: float | None, other: float | None) -> str:
+        return f"{_number(one)} in {self.names[0]}, {_number(other)} in {self.names[1]}"
+
+
+def _number(value: float | None) -> str:
+    """3 digits, more for what would look like 0 or 1."""
+    if value is None:
+        return "unknown"
+    return f"{value:.3g}" if value in (0, 1) or 1e-3 <= value <= 0.999 else f"{value:.6g}"

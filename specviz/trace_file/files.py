@@ -1,0 +1,107 @@
+"""Traces as files: JSON text, plain or gzip.
+
+Knows nothing of how a run is made or shown. Reading trusts nothing: every broken file is refused
+with one InputError that names the field, the rule and the value. The same encoding of the parts
+goes over the wire to the browser; `encoding` documents its keys.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections import Counter
+from pathlib import Path
+
+from specviz.errors import InputError
+from specviz.records import Trace
+from specviz.trace_file.fields import short
+from specviz.trace_file.whole_trace import decode_trace, encode_trace
+
+MAX_FILE_BYTES = 100_000_000
+MAX_VALUES = 5_000_000  # ten times a run of 2,000 rounds; each becomes an object of its own
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def dumps(trace: Trace) -> bytes:
+    """JSON text in UTF-8."""
+    value = encode_trace(trace)
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def loads(data: bytes) -> Trace:
+    """The trace in `data`: JSON text or gzip of it, at most MAX_FILE_BYTES before and after."""
+    _check_size(len(data))
+    if data[:2] == _GZIP_MAGIC:
+        data = _unzip(data)
+    if not data:
+        raise InputError("trace must be JSON text or gzip of it, got an empty file")
+    _check_values(data)
+    try:
+        value = json.loads(
+            data.decode(),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_without_repeats,
+        )
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"trace must be JSON text or gzip of it, got {_reason(error)}") from None
+    return decode_trace(value)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise InputError(f"trace must be at most {MAX_FILE_BYTES} bytes, got {size} or more")
+
+
+def _check_values(data: bytes) -> None:
+    """Before anything is built of them: a few kilobytes of gzip can hold millions."""
+    count = sum(data.count(mark) for mark in (b",", b"[", b"{"))
+    if count > MAX_VALUES:
+        raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or so")
+
+
+def _unzip(data: bytes) -> bytes:
+    """Reads no more than the limit allows: a small file can unpack to a huge one."""
+    try:
+        with gzip.open(io.BytesIO(data)) as stream:
+            unpacked = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"trace must be a whole gzip file, got {_reason(error)}") from None
+    _check_size(len(unpacked))
+    return unpacked
+
+
+def _reason(error: Exception) -> str:
+    """What the reader said, in one line; it may quote the input, so not at any length."""
+    return " ".join(str(error).split())[:100] or type(error).__name__
+
+
+def _refuse_constant(name: str) -> object:
+    raise InputError(f"trace must hold finite numbers only, got {name}")
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise InputError(f"trace must name each field once, got {short(repeated)} twice")
+    return made
+
+
+def save(trace: Trace, path: Path | str) -> None:
+    """Write the trace: plain JSON where the name ends in .json, else gzip without a date."""
+    path = Path(path)
+    data = dumps(trace)
+    path.write_bytes(data if path.suffix == ".json" else gzip.compress(data, mtime=0))
+
+
+def load(path: Path | str) -> Trace:
+    """Read what `save` wrote; InputError for a missing, too large or broken file."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"path must be an existing file, got {str(path)!r}")
+    _check_size(path.stat().st_size)
+    return loads(path.read_bytes())

@@ -1,0 +1,265 @@
+"""Where acceptance is lost: numbers worked out by hand, and sums that must agree."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from itertools import pairwise
+
+import pytest
+
+from specviz.acceptance_profile import (
+    EXAMPLES,
+    TITLES,
+    AcceptanceProfiler,
+    acceptance_profile,
+)
+from specviz.acceptance_profile.level_visits import level_visits, seconds_lost, tokens_lost
+from specviz.acceptance_profile.token_classes import TokenClass
+from specviz.metrics import acceptance_by_depth, acceptance_rate, block_efficiency
+from specviz.records import (
+    DraftNode,
+    DraftTree,
+    ExtraKind,
+    ExtraToken,
+    Outcome,
+    ProposalKind,
+    Trace,
+)
+from tests.random_traces import random_trace
+from tests.tiny_trace import chain, tiny_trace
+
+RANDOM = [
+    random_trace(1),
+    random_trace(2, branching=(3, 2), kind=ProposalKind.WITHOUT_REPLACEMENT),
+    random_trace(3, branching=(4,), kind=ProposalKind.DETERMINISTIC),
+    random_trace(4, has_laws=False),
+    random_trace(5, cut=True),
+]
+
+
+def wanting(trace: Trace, texts: dict[int, str], extra_id: int) -> Trace:
+    """The trace with its first round's recovered token replaced, and texts."""
+    first = trace.rounds[0]
+    assert first.extra is not None
+    extra = dataclasses.replace(first.extra, token_id=extra_id)
+    rounds = (dataclasses.replace(first, extra=extra, extra_ids=()), *trace.rounds[1:])
+    return dataclasses.replace(trace, rounds=rounds, token_texts=tuple(texts.items()))
+
+
+def test_a_rejection_loses_the_share_of_its_round_that_brought_no_token() -> None:
+    # round 0: 3 drafted, 1 accepted, 0.14 s: 2 of 4 places brought nothing, 0.07 s and 2 tokens
+    # round 1: all accepted, nothing lost
+    first, second = tiny_trace().rounds
+    assert seconds_lost(first) == pytest.approx(0.07) and tokens_lost(first) == 2
+    assert seconds_lost(second) == 0 and tokens_lost(second) == 0
+    profile = acceptance_profile([tiny_trace()])
+    assert profile.milliseconds_lost_as_measured == pytest.approx(70)
+    assert profile.milliseconds_lost == pytest.approx(75)  # of the median round, 0.15 s
+    assert profile.typical_seconds == pytest.approx(0.30)
+    assert (profile.rejections, profile.tokens_lost, profile.prompts) == (1, 2, 1)
+    assert (profile.rounds, profile.tokens, profile.undrafted_rounds) == (2, 6, 0)
+    assert profile.seconds == pytest.approx(0.30)
+
+
+def test_perfect_drafts_would_have_written_the_text_sooner_by_the_loss() -> None:
+    # at 4 tokens a round, round 0's two tokens take half of its time
+    rounds = tiny_trace().rounds
+    perfect = 0.14 * 2 / 4 + 0.16
+    assert sum(each.seconds - seconds_lost(each) for each in rounds) == pytest.approx(perfect)
+
+
+def test_a_group_counts_levels_and_owns_the_loss_of_its_failed_ones() -> None:
+    (group,) = acceptance_profile([tiny_trace()]).ranking("token_class").groups
+    assert (group.name, group.examined, group.accepted) == ("punctuation", 5, 4)  # ","
+    assert group.rate == pytest.approx(0.8) and group.share == pytest.approx(1)
+    by_depth = {
+        each.name: each for each in acceptance_profile([tiny_trace()]).ranking("depth").groups
+    }
+    assert by_depth["depth 2"].milliseconds_lost == pytest.approx(75)
+    assert by_depth["depth 2"].milliseconds_lost_as_measured == pytest.approx(70)
+    assert by_depth["depth 2"].rejections == 1 and by_depth["depth 2"].examined == 2
+    assert by_depth["depth 1"].milliseconds_lost == by_depth["depth 3"].milliseconds_lost == 0
+
+
+def test_places_are_quarters_of_the_text_that_was_written() -> None:
+    # 7 tokens, the prefill's at place 0; levels at places 1, 2 | 3, 4, 5
+    assert [visit.quarter for visit in level_visits(tiny_trace())] == [1, 2, 2, 3, 3]
+
+
+def test_the_class_is_that_of_the_token_that_the_target_wanted_instead() -> None:
+    trace = wanting(tiny_trace(), {5: " the", 6: "\n"}, extra_id=6)
+    visits = list(level_visits(trace))
+    assert visits[1].token_class is TokenClass.LINE_BREAK and visits[1].drafted_id == 5
+    groups = {each.name: each for each in acceptance_profile([trace]).ranking("token_class").groups}
+    assert groups["line break"].rate == 0 and groups["line break"].share == pytest.approx(1)
+    assert groups["word start"].rate == 1
+    (example,) = groups["line break"].examples
+    assert (example.trace, example.round, example.node) == (0, 0, 1)
+    assert (example.drafted, example.wanted) == (" the", "\n")
+
+
+def test_of_a_tree_all_that_hung_below_the_failed_level_is_lost_and_no_siblings_above() -> None:
+    # root -> 0, 1; below 1 (accepted) -> 2, 3, both rejected; below 3 -> 4, below 0 -> 5
+    parents, depths = (-1, -1, 1, 1, 3, 0), (1, 1, 2, 2, 3, 2)
+    nodes = tuple(DraftNode(5, p, d, 0.5, 0.5) for p, d in zip(parents, depths, strict=True))
+    letters = {1: Outcome.ACCEPTED, 0: Outcome.REJECTED, 2: Outcome.REJECTED, 3: Outcome.REJECTED}
+    base = chain(6, 0, 0.04, 0.10, 0.02)
+    verdicts = tuple(
+        dataclasses.replace(base.verdicts[0], outcome=letters.get(i, Outcome.UNREACHED))
+        for i in range(6)
+    )
+    tree = dataclasses.replace(
+        base,
+        tree=DraftTree(ProposalKind.WITHOUT_REPLACEMENT, nodes),
+        verdicts=verdicts,
+        extra=ExtraToken(5, ExtraKind.RECOVERED, 1, 0.5),
+        extra_ids=(),
+    )
+    assert tokens_lost(tree) == 3  # 2, 3 and 4
+    assert seconds_lost(tree) == pytest.approx(0.16 * (3 - 1) / (3 + 1))
+    visits = list(level_visits(dataclasses.replace(tiny_trace(), rounds=(tree,))))
+    assert [(visit.node, visit.is_passed) for visit in visits] == [(1, True), (2, False)]
+
+
+@pytest.mark.parametrize("number", range(len(RANDOM)))
+def test_the_lost_tokens_are_those_whose_path_goes_through_the_failed_level(number: int) -> None:
+    for each in RANDOM[number].rounds:
+        path, count = each.accepted, len(each.accepted)
+        paths = (each.tree.path(node) for node in range(len(each.tree.nodes)))
+        behind = sum(len(one) > count and one[:count] == path for one in paths)
+        failed = any(node.parent == (path[-1] if path else -1) for node in each.tree.nodes)
+        assert tokens_lost(each) == (behind if failed and each.extra is not None else 0)
+
+
+def test_what_was_written_before_tells_a_word_start_from_a_continuation() -> None:
+    kinds = []
+    for before in ("ret", "("):
+        trace = wanting(tiny_trace(), {5: before, 6: "urn"}, extra_id=6)
+        kinds.append(list(level_visits(trace))[1].token_class)
+    assert kinds == [TokenClass.WORD_CONTINUATION, TokenClass.WORD_START]
+
+
+def test_a_cut_round_and_a_round_without_a_draft_lose_nothing() -> None:
+    cut = dataclasses.replace(chain(3, 2, 0.03, 0.1, 0.01), extra=None)
+    empty = chain(0, 0, 0.0, 0.1, 0.0)
+    profile = acceptance_profile([dataclasses.replace(tiny_trace(), rounds=(cut, empty))])
+    assert profile.milliseconds_lost == 0 and profile.rejections == 0
+    assert profile.undrafted_rounds == 1
+    assert profile.ranking("depth").groups[0].share == 0
+
+
+@pytest.mark.parametrize("number", range(len(RANDOM)))
+def test_levels_agree_with_the_metrics(number: int) -> None:
+    trace = RANDOM[number]
+    profile = acceptance_profile([trace])
+    assert profile.acceptance_rate == acceptance_rate(trace.rounds)
+    assert profile.block_efficiency == block_efficiency(trace.rounds)
+    by_depth = {each.name: each for each in profile.ranking("depth").groups}
+    for depth in acceptance_by_depth(trace.rounds):
+        group = by_depth[f"depth {depth.depth}"]
+        assert (group.examined, group.accepted) == (depth.reached, depth.passed)
+
+
+@pytest.mark.parametrize("dimension", TITLES)
+def test_the_groups_of_a_dimension_share_out_the_whole_loss(dimension: str) -> None:
+    profile = acceptance_profile(RANDOM)
+    groups = profile.ranking(dimension).groups
+    assert sum(each.rejections for each in groups) == profile.rejections > 0
+    assert sum(each.tokens_lost for each in groups) == profile.tokens_lost
+    assert sum(each.milliseconds_lost for each in groups) == pytest.approx(
+        profile.milliseconds_lost
+    )
+    assert sum(each.share for each in groups) == pytest.approx(1)
+    assert all(a.milliseconds_lost >= b.milliseconds_lost for a, b in pairwise(groups))
+
+
+def test_an_example_names_a_rejected_node_of_its_trace() -> None:
+    for ranking in acceptance_profile(RANDOM).rankings:
+        for group in ranking.groups:
+            assert len(group.examples) == min(EXAMPLES, group.rejections)
+            for example in group.examples:
+                round_ = RANDOM[example.trace].rounds[example.round]
+                assert round_.verdicts[example.node].outcome is Outcome.REJECTED
+
+
+def test_examples_come_from_many_traces_before_two_come_from_one() -> None:
+    profile = acceptance_profile([tiny_trace()] * 7)
+    examples = profile.ranking("depth").groups[0].examples
+    assert [example.trace for example in examples] == [0, 1, 2, 3, 4]
+
+
+def test_the_greatest_losses_are_the_first_examples() -> None:
+    traces = [
+        dataclasses.replace(tiny_trace(), rounds=(chain(drafted, 0, 0.1, 0.1, 0.1),) * 2)
+        for drafted in (2, 5, 3)
+    ]
+    examples = acceptance_profile(traces).ranking("depth").groups[0].examples
+    assert [(each.trace, each.node) for each in examples] == [
+        (1, 0),
+        (1, 0),
+        (2, 0),
+        (2, 0),
+        (0, 0),
+    ]
+
+
+def test_certainty_bins_what_was_recorded_of_the_laws() -> None:
+    trace = RANDOM[0]  # entropy 1.25 everywhere
+    names = {each.name for each in acceptance_profile([trace]).ranking("certainty").groups}
+    assert names and all(name.startswith("entropy 0.5 to 1.5, overlap") for name in names)
+    assert acceptance_profile([tiny_trace()]).ranking("certainty").groups == ()
+
+
+def test_a_drafter_without_a_law_overlaps_by_the_p_of_its_token() -> None:
+    trace = RANDOM[3]
+    for visit in level_visits(trace):
+        round_ = trace.rounds[visit.round]
+        parent = round_.tree.nodes[visit.node].parent
+        first = round_.tree.children(parent)[0]
+        assert visit.overlap == round_.verdicts[first].raw_target_prob
+
+
+def test_prompts_that_begin_alike_stay_apart() -> None:
+    names = [each.name for each in acceptance_profile(RANDOM[:1] * 2).ranking("prompt").groups]
+    assert len(names) == 2 and sorted(name[:2] for name in names) == ["1:", "2:"]
+
+
+def test_the_profile_of_nothing_has_no_rates_and_is_json() -> None:
+    empty = AcceptanceProfiler().profile()
+    assert empty.acceptance_rate is None and empty.block_efficiency is None
+    assert json.loads(json.dumps(empty.to_dict()))["rankings"]["depth"] == []
+    full = json.loads(json.dumps(acceptance_profile(RANDOM).to_dict(), allow_nan=False))
+    assert set(full["rankings"]) == set(TITLES)
+    assert full["rankings"]["depth"][0]["examples"][0].keys() == {
+        *("trace", "round", "node", "drafted", "wanted")
+    }
+
+
+def slow(trace: Trace, seconds: float) -> Trace:
+    """The trace with its first round taking this much longer: the machine did something else."""
+    first = trace.rounds[0]
+    late = dataclasses.replace(first, host_seconds=first.host_seconds + seconds)
+    return dataclasses.replace(trace, rounds=(late, *trace.rounds[1:]))
+
+
+def test_one_slow_round_does_not_lead_the_ranking() -> None:
+    # six runs lose 2 of 4 places in a round of 0.14 s, one of 0.16 s nothing: 0.15 s is the median
+    runs = [tiny_trace()] * 5
+    calm, hiccup = (acceptance_profile([*runs, slow(tiny_trace(), by)]) for by in (0, 60.0))
+    assert calm.milliseconds_lost == pytest.approx(6 * 150 * 2 / 4)
+    assert hiccup.milliseconds_lost == pytest.approx(6 * 160 * 2 / 4)
+    assert hiccup.milliseconds_lost_as_measured == pytest.approx(6 * 70 + 30_000)
+    assert hiccup.typical_seconds == pytest.approx(12 * 0.16)
+    assert hiccup.seconds == pytest.approx(6 * 0.30 + 60)
+    by_prompt = hiccup.ranking("prompt").groups
+    assert [group.share for group in by_prompt] == pytest.approx([1 / 6] * 6)
+
+
+def test_a_round_costs_the_median_of_those_that_drafted_as_many_levels() -> None:
+    long_rounds = [chain(5, 0, 0.1, 0.1, 0.1)] * 5
+    short_rounds = [chain(1, 0, 0.01, 0.01, 0.01)] * 5
+    rounds = tuple(long_rounds + short_rounds)
+    profile = acceptance_profile([dataclasses.replace(tiny_trace(), rounds=rounds)])
+    assert profile.milliseconds_lost == pytest.approx(5 * 300 * 5 / 6 + 5 * 30 * 1 / 2)
+    assert profile.milliseconds_lost == pytest.approx(profile.milliseconds_lost_as_measured)

@@ -1,0 +1,244 @@
+"""Advice from probes that theory made: the best choice is the one that enumeration finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from specviz.advisor.advice import LENGTHS, MIN_GAIN, Advice, advise
+from specviz.advisor.estimate import estimate
+from specviz.advisor.probe import Candidate, Probe, Refusal, SpeculativeRun
+from specviz.forward_curve import ForwardCurve
+from specviz.theory import speedup
+from tests.exact_probe import FLAT, STEP, baseline, place, probe, run
+
+HALF, TWO_THIRDS, FIFTH = Fraction(1, 2), Fraction(2, 3), Fraction(1, 5)
+
+
+def of(found: Probe) -> Advice:
+    advice = advise(found)
+    assert advice is not None
+    return advice
+
+
+def names(advice: Advice) -> set[str]:
+    return {each.name for each in advice.reasons}
+
+
+@pytest.mark.parametrize("a", [Fraction(1, 4), HALF, TWO_THIRDS])
+@pytest.mark.parametrize(("c", "v"), [(0.01, 0.0), (0.1, 0.1), (0.3, 0.2), (0.9, 0.5)])
+def test_the_best_draft_length_is_the_one_that_theory_finds(
+    a: Fraction, c: float, v: float
+) -> None:
+    """v grows with K by the same rate, so that the two probed lengths tell it."""
+    advice = of(probe(run("x", a, 2, c, 2 * v / 6), run("x", a, 6, c, v)))
+    expected = {K: speedup(float(a), K, c, K * v / 6) for K in LENGTHS}
+    best = max(expected, key=lambda K: expected[K])
+    assert advice.best.candidate.draft_length == best
+    assert advice.best.speedup == pytest.approx(expected[best], rel=0.01)
+    assert advice.speculate == (expected[best] >= MIN_GAIN)
+    for each in advice.ranking:
+        assert each.speedup == pytest.approx(expected[each.candidate.draft_length], rel=0.01)
+
+
+def test_of_several_methods_the_best_by_theory_is_chosen() -> None:
+    letters = {"cheap": (HALF, 0.02), "dear": (TWO_THIRDS, 0.5), "poor": (FIFTH, 0.01)}
+    runs = [run(name, a, K, c, 0.0) for (name, (a, c)), K in product(letters.items(), (2, 6))]
+    choices = {
+        Candidate(name, K): speedup(float(a), K, c)
+        for name, (a, c) in letters.items()
+        for K in LENGTHS
+    }
+    advice = of(probe(*runs))
+    assert advice.best.candidate == max(choices, key=lambda each: choices[each])
+    order = [each.candidate for each in advice.ranking]
+    gains = [choices[each] for each in order]
+    assert gains == pytest.approx(sorted(gains, reverse=True), rel=0.01)
+
+
+def test_where_every_method_loses_it_says_so_and_by_how_much() -> None:
+    advice = of(probe(run("a", FIFTH, 2, 0.5, 0.1), run("b", FIFTH, 2, 0.9, 0.0)))
+    assert not advice.speculate
+    assert advice.verdict.startswith("Do not speculate: the best of all, a, K = 1, gives 0.")
+    shown = advice.to_dict()
+    assert shown["method"] is None and shown["speedup"] == 1.0
+    assert advice.reasons[0].speaks_for is False
+
+
+def test_of_one_probed_length_drafting_grows_with_it_and_the_rest_stays() -> None:
+    found = probe(run("x", HALF, 4, 0.2, 0.5, host=0.25))
+    shorter, longer = (estimate(found, Candidate("x", K)) for K in (1, 8))
+    assert (shorter.draft_cost, longer.draft_cost) == pytest.approx((0.2, 1.6))
+    assert (shorter.verify_cost, longer.verify_cost) == pytest.approx((1.5, 1.5))
+    assert (shorter.host_cost, longer.host_cost) == pytest.approx((0.25, 0.25))
+
+
+def test_nothing_probed_is_no_advice() -> None:
+    assert advise(probe()) is None
+
+
+def test_a_tree_of_too_many_nodes_is_not_offered() -> None:
+    wide = run("tree", HALF, 6, 0.01, 0.0)
+    wide = replace(wide, candidate=Candidate("tree", 6, (3, 2)))
+    offered = {each.candidate for each in of(probe(wide)).ranking}
+    assert Candidate("tree", 1, (3,)) in offered and Candidate("tree", 8, (3, 2)) in offered
+    assert all(each.draft_length < 12 for each in offered)  # 3 + 11 * 6 = 69 nodes
+
+
+def test_the_first_token_and_the_last_rounds_of_a_short_request_count_as_they_are() -> None:
+    """A prefill of 1 step, then a token by a plain step, or 2 in a round of one level."""
+    slow = run("x", Fraction(1), 2, 0.5, 0.25)
+    for tokens, rounds in ((2, 1.0), (3, 1.75)):
+        found = estimate(probe(slow, at=place(max_new_tokens=tokens)), Candidate("x", 2))
+        assert found.speedup == pytest.approx(tokens / (1 + rounds))
+
+
+# --- what raced
+
+
+def raced(found: SpeculativeRun, gain: float, block: int) -> SpeculativeRun:
+    plain = baseline(block)
+    seconds = plain.total_seconds / gain
+    return replace(found, block=block, tokens=101, total_seconds=seconds, is_race=True)
+
+
+def test_what_was_measured_counts_more_than_what_theory_expects() -> None:
+    first, second = run("good-on-paper", TWO_THIRDS, 5, 0.01, 0.0), run("good", HALF, 5, 0.1, 0.0)
+    passes = [
+        raced(each, gain, block)
+        for block in range(3)
+        for each, gain in ((first, 1.1), (second, 1.4))
+    ]
+    found = replace(probe(first, second, *passes), baselines=tuple(baseline(b) for b in range(3)))
+    advice = of(found)
+    assert advice.best.candidate == Candidate("good", 5) and advice.best.races == 3
+    assert advice.best.speedup == pytest.approx(1.4)
+
+
+def test_theory_counts_as_one_more_pass() -> None:
+    found = run("x", HALF, 5, 0.1, 0.0)
+    expected = estimate(probe(found), Candidate("x", 5)).speedup
+    once = estimate(probe(found, raced(found, 1.2, 0)), Candidate("x", 5)).speedup
+    assert once == pytest.approx((expected + 1.2) / 2, rel=1e-3)
+
+
+def test_who_left_the_race_early_does_not_win_it_by_a_lucky_pass() -> None:
+    first, second = run("lucky", HALF, 5, 0.1, 0.0), run("steady", HALF, 5, 0.1, 0.0)
+    passes = [raced(second, gain, block) for block, gain in enumerate((1.2, 1.3, 1.5))]
+    found = replace(
+        probe(raced(first, 1.9, 0), *passes), baselines=tuple(baseline(b) for b in range(3))
+    )
+    assert of(found).best.candidate == Candidate("steady", 5)
+    assert 1.3 <= of(found).best.speedup <= 1.5  # the median of 1.2, 1.3, 1.5 and theory's
+
+
+# --- reasons
+
+FINE = (run("x", TWO_THIRDS, 2, 0.02, 0.0), run("x", TWO_THIRDS, 6, 0.02, 0.0))
+
+
+def test_where_nothing_stands_in_the_way_acceptance_is_the_only_reason() -> None:
+    advice = of(probe(*FINE))
+    assert advice.speculate and names(advice) == {"acceptance"}
+
+
+def test_a_slow_draft_is_named_with_its_cost() -> None:
+    advice = of(probe(run("x", TWO_THIRDS, 2, 0.4, 0.0)))
+    (reason,) = (each for each in advice.reasons if each.name == "slow-draft")
+    assert reason.value == pytest.approx(0.4)
+    assert not reason.speaks_for
+
+
+def test_short_outputs_are_named_where_their_end_or_their_prefill_costs() -> None:
+    short, long = (of(probe(*FINE, at=place(max_new_tokens=n))) for n in (6, 2000))
+    assert "short-outputs" in names(short) and "short-outputs" not in names(long)
+    (reason,) = (each for each in short.reasons if each.name == "short-outputs")
+    assert "Outputs of 6 tokens are short" in reason.sentence and 0 < reason.value < 0.9
+
+
+def test_a_request_that_mostly_reads_its_prompt_is_named_prefill_bound() -> None:
+    slow = replace(probe(*FINE, at=place(max_new_tokens=50)), baselines=(baseline(0, 50 * STEP),))
+    advice = of(slow)
+    (reason,) = (each for each in advice.reasons if each.name == "prefill-bound")
+    assert reason.value == pytest.approx(50 / 99)
+    assert "no more than 1.98x" in reason.sentence
+    assert "prefill-bound" not in names(of(probe(*FINE, at=place(max_new_tokens=50))))
+
+
+@pytest.mark.parametrize(("cold", "is_named"), [(TWO_THIRDS, True), (HALF, False)])
+def test_temperature_is_blamed_only_where_acceptance_is_higher_without_it(
+    cold: Fraction, is_named: bool
+) -> None:
+    warm = run("x", HALF, 6, 0.05, 0.0)
+    found = replace(probe(warm, at=place(temperature=1.0)), greedy=(run("x", cold, 6, 0.05, 0.0),))
+    values = [each.value for each in of(found).reasons if each.name == "high-temperature"]
+    assert values == ([pytest.approx(0.5)] if is_named else [])
+
+
+def test_temperature_is_blamed_for_the_same_prompts_only() -> None:
+    """Beside the run of the other block, whose prompts are harder, there is no gap."""
+    same, harder = run("x", TWO_THIRDS, 6, 0.05, 0.0), run("x", FIFTH, 6, 0.05, 0.0, block=1)
+    found = probe(same, harder, replace(harder, block=0, is_race=True), at=place(temperature=1.0))
+    found = replace(found, baselines=(baseline(0), baseline(1)))
+    assert "high-temperature" not in names(of(replace(found, greedy=(same,))))
+    assert "high-temperature" in names(of(replace(found, greedy=(replace(same, block=1),))))
+
+
+def test_temperature_is_not_blamed_for_a_gap_that_so_few_rounds_make_by_chance() -> None:
+    warm, cold = run("x", HALF, 2, 0.05, 0.0), run("x", TWO_THIRDS, 2, 0.05, 0.0)  # 4 and 9 rounds
+    found = replace(probe(warm, at=place(temperature=1.0)), greedy=(cold,))
+    assert "high-temperature" not in names(of(found))
+
+
+@pytest.mark.parametrize(("slope", "is_named"), [(1.0, True), (0.0, False)])
+def test_a_batch_is_blamed_only_where_its_further_tokens_cost_more(
+    slope: float, is_named: bool
+) -> None:
+    curve = ForwardCurve((1, 8), (STEP, STEP * (1 + 7 * slope)))
+    found = replace(probe(*FINE, at=place(batch_size=16)), batch_curve=curve)
+    assert ("large-batch" in names(of(found))) is is_named
+    assert "large-batch" not in names(of(replace(found, place=place())))
+
+
+def test_a_vocabulary_is_named_only_where_it_differs() -> None:
+    refusals = (Refusal("draft-model", "another vocabulary", 0.42), Refusal("medusa", "no heads"))
+    advice = of(replace(probe(*FINE), refusals=refusals))
+    (reason,) = (each for each in advice.reasons if each.name == "vocabulary")
+    assert reason.value == 0.42 and "42 %" in reason.sentence
+    assert "vocabulary" not in names(of(replace(probe(*FINE), refusals=refusals[1:])))
+    assert advice.refusals == refusals
+
+
+@pytest.mark.parametrize(
+    ("drafter", "free", "is_named"),
+    [(10, 10_000, False), (30, 10_000, True), (10, 20, True), (10, None, False)],
+)
+def test_memory_is_named_where_the_drafter_takes_much_of_it(
+    drafter: int, free: int | None, is_named: bool
+) -> None:
+    found = probe(run("x", HALF, 4, 0.05, 0.0, drafter_bytes=drafter), at=place(free_bytes=free))
+    assert ("memory" in names(of(found))) is is_named
+
+
+def test_advice_is_a_json_value_with_every_number() -> None:
+    import json
+
+    shown = json.loads(json.dumps(of(probe(*FINE)).to_dict(), allow_nan=False))
+    assert shown["speculate"] and shown["method"] == "x"
+    low, high = shown["interval"]
+    assert low <= shown["speedup"] <= high
+    assert {"sentence", "value", "name", "speaks_for"} == set(shown["reasons"][0])
+    assert FLAT.at(1) == STEP
+
+
+def test_a_gain_that_may_be_a_loss_is_said_to_be_unsure() -> None:
+    best = of(probe(run("x", HALF, 4, 0.01, 0.0))).best
+    for low, beginning in (
+        (0.9, "Speculate with x, K = 4, though"),
+        (1.1, "Speculate with x, K = 4: "),
+    ):
+        told = Advice(True, replace(best, candidate=Candidate("x", 4), low=low), (), (), ())
+        assert told.verdict.startswith(beginning)

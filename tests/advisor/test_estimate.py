@@ -1,0 +1,163 @@
+"""What an estimate makes of rounds and runs, number by number."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from specviz.advisor.advice import advise
+from specviz.advisor.estimate import UNKNOWN_NOISE, estimate, step_noise, survival_of
+from specviz.advisor.probe import Candidate, RoundSeen, SpeculativeRun
+from tests.exact_probe import STEP, baseline, place, probe, run
+
+HALF = Fraction(1, 2)
+
+
+def test_a_depth_counts_only_runs_that_drafted_so_deep() -> None:
+    survival = survival_of([run("x", HALF, 2, 0.1, 0.0), run("x", HALF, 6, 0.1, 0.0)], 6)
+    assert survival == pytest.approx([0.5**depth for depth in range(1, 7)], abs=0)
+
+
+def test_the_acceptance_rate_is_the_levels_that_passed_of_those_that_were_reached() -> None:
+    found = estimate(probe(run("x", HALF, 4, 0.1, 0.0)), Candidate("x", 4))
+    assert found.acceptance_rate == pytest.approx(0.5)
+    assert found.tokens_per_round == pytest.approx(1.9375)
+
+
+def test_depths_that_no_run_reached_go_on_with_the_last_rates() -> None:
+    survival = survival_of([run("x", HALF, 4, 0.1, 0.0)], 7)
+    assert survival == pytest.approx([0.5**depth for depth in range(1, 8)])
+
+
+# --- runs that tell little
+
+
+def ended(of: SpeculativeRun, *rounds: RoundSeen) -> SpeculativeRun:
+    return replace(of, rounds=rounds, is_race=True)
+
+
+def test_the_shortened_rounds_at_an_end_do_not_make_a_round_cheaper() -> None:
+    whole = run("x", HALF, 4, 0.2, 0.5)
+    (seen,) = whole.rounds
+    last = RoundSeen((), 1, 1, 0.2 * STEP, STEP, 0.0)
+    mixed = replace(whole, rounds=(seen, last, last))
+    for runs in ((mixed,), (whole, ended(whole, last)), (whole, ended(whole))):
+        found = estimate(probe(*runs), Candidate("x", 4))
+        assert (found.draft_cost, found.verify_cost) == pytest.approx((0.8, 1.5))
+    found = estimate(probe(ended(whole, last)), Candidate("x", 4))  # nothing else is known
+    assert (found.draft_cost, found.verify_cost) == pytest.approx((0.2, 1.0))
+
+
+def test_a_length_that_never_had_room_leaves_the_depths_to_the_others() -> None:
+    last = RoundSeen((), 1, 1, 0.2 * STEP, STEP, 0.0)
+    runs = [run("x", HALF, 4, 0.2, 0.0), ended(run("x", HALF, 6, 0.2, 0.0), last)]
+    assert survival_of(runs, 6) == pytest.approx([0.5**depth for depth in range(1, 7)])
+
+
+def test_requests_that_end_with_their_first_token_are_as_fast_as_plain_ones() -> None:
+    at_once = ended(run("x", HALF, 4, 0.2, 0.0))
+    advice = advise(probe(at_once, at=place(max_new_tokens=1)))
+    assert advice is not None and not advice.speculate
+    assert advice.best.round_cost == advice.best.tokens_per_round == 1
+    assert "acceptance" not in {each.name for each in advice.reasons}  # no guess was examined
+
+
+def test_no_lucky_pass_makes_a_request_faster_than_its_prefill() -> None:
+    lucky = replace(run("x", HALF, 4, 0.2, 0.0), tokens=1000, is_race=True)
+    for tokens, limit in ((1, 1.0), (3, 3.0)):
+        found = probe(lucky, at=place(max_new_tokens=tokens))
+        assert estimate(found, Candidate("x", 4)).speedup <= limit
+
+
+def test_a_baseline_without_steps_has_those_of_the_other_blocks() -> None:
+    whole = run("x", HALF, 4, 0.2, 0.0)
+    short = replace(baseline(1, first=9 * STEP, step=9 * STEP), steps=0)
+    usual, found = (
+        replace(probe(whole, replace(whole, block=1)), baselines=(baseline(0), each))
+        for each in (baseline(1), short)
+    )
+    costs = (estimate(each, Candidate("x", 4)).round_cost for each in (usual, found))
+    assert next(costs) == next(costs)
+    assert found.step_of(1) == STEP
+    assert replace(found, baselines=(short,)).step_of(1) == 9 * STEP
+
+
+def test_what_raced_in_a_batch_goes_by_its_passes_since_theory_knows_no_waiting() -> None:
+    found = run("x", HALF, 5, 0.1, 0.0)
+    passes = [
+        replace(found, block=b, tokens=101, total_seconds=baseline(b).total_seconds / 1.2)
+        for b in range(2)
+    ]
+    alone, many = (
+        replace(
+            probe(found, *(replace(each, is_race=True) for each in passes), at=place(batch_size=B)),
+            baselines=(baseline(0), baseline(1)),
+        )
+        for B in (1, 16)
+    )
+    theory = probe(found, at=place(batch_size=16))
+    one, two, three = (estimate(each, Candidate("x", 5)).speedup for each in (alone, many, theory))
+    assert one == two == pytest.approx(1.2)  # the median of 1.2, 1.2 and theory's
+    once = replace(many, runs=many.runs[:2])
+    assert estimate(once, Candidate("x", 5)).speedup == pytest.approx(1.2)
+    assert three > 1.25  # before any race theory is all there is
+
+
+# --- the interval
+
+
+def doubt(*runs: SpeculativeRun, K: int, steps: tuple[float, ...] = (STEP,)) -> float:
+    """The relative width."""
+    plain = tuple(baseline(block, step=step) for block, step in enumerate(steps))
+    found = estimate(replace(probe(*runs), baselines=plain), Candidate("x", K))
+    return math.log(found.high / found.low)
+
+
+def test_more_rounds_make_the_interval_narrower_and_noise_makes_it_wider() -> None:
+    short, long = run("x", HALF, 2, 0.1, 0.0), run("x", HALF, 8, 0.1, 0.0)
+    assert 0 < doubt(short, long, K=2) < doubt(short, K=2)
+    noisy = doubt(short, long, K=2, steps=(STEP, 1.3 * STEP, 0.9 * STEP))
+    assert noisy > doubt(short, long, K=2, steps=(STEP, STEP, STEP))
+
+
+def test_two_rounds_that_write_the_same_leave_much_doubt() -> None:
+    first, second = (run("x", Fraction(1), 3, 0.1, 0.0, block=block) for block in range(2))
+    assert doubt(first, second, K=3, steps=(STEP, STEP)) > 0.5
+    assert doubt(*[first, second] * 50, K=3, steps=(STEP, STEP)) > 0.5  # still two prompts
+    assert doubt(run("x", Fraction(0), 3, 0.1, 0.0), K=3) > 0.5  # nor is it sure that none pass
+    many = [run("x", Fraction(1), 3, 0.1, 0.0, block=block) for block in range(100)]
+    assert doubt(*many, K=3, steps=(STEP,) * 100) < 0.1
+
+
+def test_the_same_prompt_again_tells_nothing_new() -> None:
+    once = run("x", HALF, 6, 0.1, 0.0)
+    other = replace(once, prompts=("another",))
+    assert doubt(once, once, K=6) == pytest.approx(doubt(once, K=6), rel=0.05)
+    assert doubt(once, other, K=6) < 0.9 * doubt(once, K=6)
+
+
+def test_rounds_that_drafted_less_do_not_tell_how_a_longer_one_varies() -> None:
+    short, long = run("x", Fraction(1), 2, 0.1, 0.0), run("x", HALF, 6, 0.1, 0.0)
+    assert doubt(short, long, K=6) == pytest.approx(doubt(long, K=6))
+
+
+def test_levels_beyond_the_draft_length_do_not_widen_its_interval() -> None:
+    near, far = (
+        replace(of, rounds=(replace(of.rounds[0], accepted=(0, passed) * 20),))
+        for of in (run("x", HALF, 8, 0.1, 0.0),)
+        for passed in (1, 8)
+    )
+    assert doubt(near, K=1) == pytest.approx(doubt(far, K=1))
+
+
+def test_the_noise_is_the_spread_of_the_step_between_neighbours() -> None:
+    steps = (STEP, STEP * math.exp(0.1), STEP * math.exp(0.3))
+    found = replace(probe(), baselines=tuple(baseline(b, step=s) for b, s in enumerate(steps)))
+    assert step_noise(found) == pytest.approx(math.sqrt((0.1**2 + 0.2**2) / 2 / 2))
+    assert step_noise(replace(found, baselines=(baseline(0), baseline(1)))) == 0
+    ended = replace(baseline(1, step=5 * STEP), steps=0)
+    assert step_noise(replace(found, baselines=(baseline(0), ended, baseline(2)))) == 0
+    assert step_noise(probe()) == UNKNOWN_NOISE  # one block tells no spread

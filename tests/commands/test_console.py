@@ -1,0 +1,60 @@
+"""Results as text: what a person reads when `--json` is not given."""
+
+from specviz.cli import main
+from specviz.commands.console import methods, race, table
+from specviz.commands.listing import list_methods
+
+
+def test_a_table_aligns_names_left_and_numbers_right():
+    text = table([{"name": "a", "n": 5, "x": 1.5}, {"name": "bbb", "n": 12, "x": None}])
+    assert text.splitlines() == ["name   n     x", "a      5  1.50", "bbb   12     -"]
+
+
+def lane(**more):
+    numbers = {"tokens": 9, "seconds": 0.5, "tokens_per_second": 18.0, "ttft_seconds": 0.01}
+    return numbers | {"text": "some text"} | more
+
+
+def result(**changes):
+    speculative = lane(target_forwards=4, acceptance_rate=0.8, block_efficiency=2.7)
+    common = {"method": "m", "pair": "p", "device": "cpu", "dtype": "float32"}
+    speeds = {"speedup": 0.87, "speedup_spread": [0.8, 0.9], "theory_speedup": None}
+    verdict = {"lossless": True, "identical": True, "first_divergence": None}
+    return {"baseline": lane(), "speculative": speculative} | common | speeds | verdict | changes
+
+
+def test_a_loss_is_shown_as_it_is():
+    assert race(result()).splitlines()[-3].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
+
+
+def test_a_lossy_rule_is_called_lossy_whatever_the_texts():
+    assert "lossy" in race(result(lossless=False)) and "identical" not in race(
+        result(lossless=False)
+    )
+
+
+def test_methods_are_a_narrow_table_with_their_options_below():
+    text = methods(list_methods())
+    assert all(len(line) <= 160 for line in text.splitlines())
+    assert "medusa" in text and "typical" in text
+    assert "lookahead --option window=N" in text and "{" not in text
+
+
+def test_sampled_texts_are_never_called_identical():
+    assert race(result(identical=None)).endswith("differ by chance)")
+    assert race(result()).endswith("identical text")
+
+
+def test_a_divergence_names_its_token_and_margin():
+    text = race(result(identical=False, first_divergence={"index": 4, "margin": 3e-6}))
+    assert "first difference at token 5" in text and "3e-06 apart" in text
+
+
+def test_a_text_that_goes_on_behind_the_baselines_end_says_so():
+    text = race(result(identical=False, first_divergence={"index": 8, "margin": None}))
+    assert text.endswith("first difference at token 9, which the baseline does not have")
+
+
+def test_every_listing_prints_without_json(capsys):
+    assert main(["methods"]) == main(["models"]) == 0
+    assert "draft-tree" in capsys.readouterr().out

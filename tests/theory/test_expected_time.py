@@ -1,0 +1,99 @@
+"""The mean time of a request: against every course that its rounds can take, and against theory."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz.decoding.row import Row
+from specviz.errors import InputError
+from specviz.records import DecodingConfig
+from specviz.theory import expected_tokens, round_cost, speedup
+from specviz.theory.expected_time import EXACT_TOKENS, expected_seconds
+
+
+def every_course(left: int, survival: list[float], costs: list[float]) -> float:
+    """The mean over all sequences of rounds, written down as the decoder acts."""
+    if left <= 0:
+        return 0.0
+    drafted = min(len(survival), room(left))
+    mean = 0.0
+    for accepted in range(drafted + 1):
+        reached = survival[accepted - 1] if accepted else 1.0
+        further = survival[accepted] if accepted < drafted else 0.0
+        mean += (reached - further) * every_course(left - accepted - 1, survival, costs)
+    return costs[drafted] + mean
+
+
+def room(left: int) -> int:
+    """What the decoder may draft with so many tokens left."""
+    return Row([1], DecodingConfig(max_new_tokens=left), ()).room
+
+
+@given(
+    st.integers(0, 7),
+    st.lists(st.floats(0, 1), min_size=1, max_size=3),
+    st.lists(st.floats(0.1, 3), min_size=4, max_size=4),
+)
+def test_every_course_of_a_short_request_is_counted(
+    tokens: int, rates: list[float], costs: list[float]
+) -> None:
+    survival = [1.0]
+    for rate in rates:
+        survival.append(survival[-1] * rate)
+    found = expected_seconds(tokens, survival[1:], costs[: len(rates) + 1])
+    assert found == pytest.approx(every_course(tokens, survival[1:], costs))
+
+
+@pytest.mark.parametrize(("tokens", "speedup"), [(2, 1.0), (4, 1.190), (64, 1.332)])
+def test_a_round_drafts_one_token_less_than_are_left(tokens: int, speedup: float) -> None:
+    """Of a request whose first token takes a plain step."""
+    survival = [0.8**depth for depth in range(1, 6)]
+    costs = [1.0, *(1.25 + 0.3 * K for K in range(1, 6))]
+    found = tokens / (1 + expected_seconds(tokens - 1, survival, costs))
+    assert found == pytest.approx(speedup, abs=5e-4)
+
+
+@pytest.mark.parametrize(("a", "K", "c", "v"), [(0.8, 5, 0.1, 0.0), (0.6, 3, 0.05, 0.3)])
+def test_a_long_request_has_theorys_speedup(a: float, K: int, c: float, v: float) -> None:
+    survival = [a**depth for depth in range(1, K + 1)]
+    costs = [round_cost(length, c, v) for length in range(K + 1)]
+    seconds = expected_seconds(100_000, survival, costs)
+    assert 100_000 / seconds == pytest.approx(speedup(a, K, c, v), rel=1e-3)
+
+
+def test_beyond_the_exact_part_a_token_takes_a_rounds_mean_share() -> None:
+    survival, costs = [0.5, 0.25], [1.0, 1.2, 1.4]
+    near, far = (expected_seconds(EXACT_TOKENS + n, survival, costs) for n in (0, 70))
+    assert far - near == pytest.approx(70 * 1.4 / expected_tokens(0.5, 2))
+    exact = every_course_time(EXACT_TOKENS + 70, survival, costs)
+    assert far == pytest.approx(exact, rel=1e-6)
+
+
+def every_course_time(tokens: int, survival: list[float], costs: list[float]) -> float:
+    """The same recursion as above over a table, since courses are too many here."""
+    times = [0.0]
+    for left in range(1, tokens + 1):
+        drafted = min(len(survival), room(left))
+        chain = [1.0, *survival[:drafted], 0.0]
+        parts = ((chain[a] - chain[a + 1]) * times[left - a - 1] for a in range(drafted + 1))
+        times.append(costs[drafted] + sum(parts))
+    return times[-1]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "survival", "costs", "message"),
+    [
+        (-1, [0.5], [1.0, 1.0], "tokens must be at least 0"),
+        (5, [0.5, 0.6], [1.0] * 3, "survival must be chances that do not rise"),
+        (5, [1.1], [1.0] * 2, "survival must be chances that do not rise"),
+        (5, [0.5], [1.0], "costs must be 2 numbers of at least 0"),
+        (5, [0.5], [1.0, float("nan")], "costs must be 2 numbers of at least 0"),
+    ],
+)
+def test_what_is_no_law_or_no_cost_is_refused(
+    tokens: int, survival: list[float], costs: list[float], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        expected_seconds(tokens, survival, costs)

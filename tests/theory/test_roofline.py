@@ -1,0 +1,126 @@
+"""Forward times say where arithmetic begins to bind, and up to which batch speculation pays."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz.errors import InputError
+from specviz.forward_curve import ForwardCurve
+from specviz.theory import roofline, speedup
+from specviz.theory.roofline import (
+    MAX_BATCH,
+    bandwidth_limit,
+    batch_speedup,
+    compute_bound_batch,
+    compute_bound_tokens,
+    largest_paying_batch,
+    peak_share,
+    verification_cost,
+)
+
+COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+RATES = st.floats(0.05, 0.95)
+LENGTHS = st.integers(1, 12)
+
+
+def roof(memory: float, token: float) -> ForwardCurve:
+    """The model's own curve, t(n) = max(m, n f)."""
+    return ForwardCurve(COUNTS, tuple(max(memory, count * token) for count in COUNTS))
+
+
+def test_the_worked_examples_in_the_docstrings_hold() -> None:
+    results = doctest.testmod(roofline)
+    assert results.failed == 0 and results.attempted >= 7
+
+
+def test_the_corner_of_a_roof_is_found() -> None:
+    assert compute_bound_tokens(roof(32.0, 1.0)) == 32
+    assert compute_bound_batch(roof(32.0, 1.0), 7) == 4
+    assert compute_bound_tokens(roof(1e6, 1.0)) == math.inf  # not reached by what was measured
+
+
+@given(st.floats(1, 256))
+def test_between_measured_counts_the_curve_is_straight(count: float) -> None:
+    assert roof(1e-9, 2.0).at(count) == pytest.approx(2 * count)
+
+
+def test_beyond_the_last_count_the_last_slope_goes_on() -> None:
+    assert roof(32.0, 1.0).at(1024) == 1024
+    assert roof(1e6, 1.0).at(1024) == 1e6
+
+
+@given(RATES, LENGTHS, st.floats(0.01, 1))
+def test_one_row_is_the_closed_form_with_its_cost_of_verification(
+    a: float, K: int, c: float
+) -> None:
+    target, draft = roof(1.0, 0.2), roof(c, 0.0)
+    cost = verification_cost(target, K)
+    assert batch_speedup(a, K, 1, target, draft) == pytest.approx(speedup(a, K, c, cost))
+
+
+@given(RATES, LENGTHS)
+def test_where_arithmetic_binds_a_round_yields_less_than_it_costs(a: float, K: int) -> None:
+    target, draft = roof(1.0, 1.0), roof(0.001, 0.0)
+    assert batch_speedup(a, K, 4, target, draft) < 1
+    assert largest_paying_batch(a, K, target, draft) == 0
+
+
+@given(RATES, LENGTHS, st.floats(0, 0.2))
+def test_speculation_pays_up_to_its_last_batch_and_not_with_one_row_more(
+    a: float, K: int, c: float
+) -> None:
+    target, draft = roof(1.0, 1 / 24), roof(max(c, 1e-6), 0.0)
+    most = largest_paying_batch(a, K, target, draft)
+    assert most < MAX_BATCH
+    assert all(batch_speedup(a, K, rows, target, draft) > 1 for rows in range(1, most + 1))
+    assert batch_speedup(a, K, most + 1, target, draft) <= 1
+
+
+def test_a_larger_batch_gains_no_more_than_a_smaller_one_on_a_roof() -> None:
+    target, draft = roof(1.0, 1 / 24), roof(0.05, 0.0)
+    gains = [batch_speedup(0.8, 4, rows, target, draft) for rows in range(1, 33)]
+    assert all(low >= high - 1e-12 for low, high in pairwise(gains))
+
+
+def test_decoding_one_row_uses_a_hundredth_of_a_percent_to_a_percent_of_the_peak() -> None:
+    assert peak_share(1, 2, 989e12, 3.35e12) == pytest.approx(0.0034, abs=1e-4)
+    assert peak_share(10_000, 2, 989e12, 3.35e12) == 1
+
+
+@pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
+def test_a_machine_without_bandwidth_is_refused(value: float) -> None:
+    with pytest.raises(InputError, match="bytes_per_second must be a positive number"):
+        bandwidth_limit(1e9, value)
+    with pytest.raises(InputError, match="weight_bytes must be a positive number"):
+        bandwidth_limit(value, 1e9)
+
+
+@pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
+@pytest.mark.parametrize(
+    "name", ["tokens", "bytes_per_weight", "flops_per_second", "bytes_per_second"]
+)
+def test_a_share_of_a_peak_is_of_positive_numbers(name: str, value: float) -> None:
+    whole: dict[str, Any] = {"tokens": 1, "bytes_per_weight": 2.0}
+    whole |= {"flops_per_second": 1e15, "bytes_per_second": 1e12}
+    with pytest.raises(InputError, match=f"{name} must be a positive number, got"):
+        peak_share(**whole | {name: value})
+
+
+def test_a_draft_of_less_than_nothing_is_refused() -> None:
+    for closed_form in (compute_bound_batch, verification_cost):
+        with pytest.raises(InputError, match="K must be an integer of at least 0, got -1"):
+            closed_form(roof(32.0, 1.0), -1)
+    assert compute_bound_batch(roof(32.0, 1.0), 0) == 32
+
+
+def test_a_draft_forward_of_many_rows_takes_its_own_longer_time() -> None:
+    target, draft = roof(32.0, 1.0), roof(1.0, 0.5)
+    # 16 rows, K = 1: T = 1.5; t(16) = t(32) = 32 and d(16) = 8
+    assert batch_speedup(0.5, 1, 16, target, draft) == pytest.approx(1.5 * 32 / (32 + 8))

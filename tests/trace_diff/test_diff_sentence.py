@@ -1,0 +1,120 @@
+"""The sentence on the first token in which two runs differ: plain, short, one line."""
+
+import dataclasses
+
+import pytest
+
+from specviz.records import FinishReason
+from specviz.trace_diff import difference
+from specviz.trace_diff.sentence import sentence
+from tests.random_traces import random_trace
+from tests.trace_diff.two_runs import (
+    FORCED,
+    NODE,
+    ROUND,
+    TRACE,
+    a_hair_less,
+    changed_place,
+    halved,
+    with_verdict,
+)
+
+TEXTS = {i: f" t{i}" for i in range(100)}
+
+
+def short_by(finish, rounds=3):
+    return dataclasses.replace(TRACE, rounds=TRACE.rounds[:rounds], finish=finish)
+
+
+BOTH = (
+    "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
+    "' t36' (an accepted draft, round 2) in b; "
+)
+EXTRAS = (
+    "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
+    "' t2' (recovered after a rejection, round 2) in b; "
+)
+DRAFTED = TRACE.rounds[ROUND].verdicts[NODE]
+AGAIN = ", although target and sampling are the same"
+GOLDEN = {
+    "draw": (FORCED, BOTH + "the draw on ' t36' was 0.863 in a, 0 in b."),
+    "proposal": (
+        with_verdict(FORCED, token_id=5),
+        BOTH.replace("t36", "t5") + "a had drafted ' t36' there, b ' t5'.",
+    ),
+    "draft law": (
+        with_verdict(FORCED, draft_prob=DRAFTED.draft_prob / 2),
+        BOTH + "the draft gives ' t36' probability 0.0702 in a, 0.0351 in b.",
+    ),
+    "rule": (
+        with_verdict(FORCED, acceptance_prob=1.0),
+        BOTH + "' t36' passes with probability 0.725 in a, 1 in b.",
+    ),
+    "near tie": (
+        with_verdict(FORCED, uniform_draw=DRAFTED.uniform_draw),
+        BOTH + "the draw on ' t36' all but equals its acceptance probability, 0.725.",
+    ),
+    "target law": (
+        changed_place(TRACE, halved("target_probs")),
+        EXTRAS + f"the target gives ' t27' probability 0.149 in a, 0.0747 in b{AGAIN}.",
+    ),
+    "draft law behind rejections": (
+        changed_place(TRACE, halved("draft_probs")),
+        EXTRAS + "the draft gives ' t27' probability 0.0892 in a, 0.0446 in b.",
+    ),
+    "residual": (
+        changed_place(TRACE, halved("residual_probs")),
+        EXTRAS + "after the rejections ' t27' has probability 0.163 in a, 0.0815 in b.",
+    ),
+    "border": (
+        changed_place(TRACE, a_hair_less),
+        EXTRAS + "the target's own draw fell between two tokens, and rounding moved the border.",
+    ),
+    "own draw": (
+        changed_place(TRACE, lambda position: position),
+        EXTRAS + "the target drew it with another random number.",
+    ),
+    "stopped": (
+        short_by(FinishReason.STOPPED),
+        "The first 8 tokens are the same; b ends there because it was stopped, "
+        "a goes on with ' t3' (an accepted draft, round 4).",
+    ),
+    "end of sequence": (
+        short_by(FinishReason.END_OF_SEQUENCE, rounds=0),
+        "The first token is the same; b ends there at the end of its sequence, "
+        "a goes on with ' t30' (an accepted draft, round 1).",
+    ),
+    "unfinished": (
+        dataclasses.replace(TRACE, prefill=None, rounds=(), finish=None),
+        "b has no text yet, a begins with ' t6' (drawn behind the prompt).",
+    ),
+    "prompt": (
+        random_trace(4, rounds=3),
+        "Token 1 is the first to differ: ' t6' (drawn behind the prompt) in a, "
+        "' t30' (drawn behind the prompt) in b; the prompts differ.",
+    ),
+}
+
+
+@pytest.mark.parametrize("b, told", GOLDEN.values(), ids=GOLDEN)
+def test_the_sentence_is_plain(b, told):
+    assert sentence(difference(TRACE, b), TEXTS) == told
+
+
+def test_equal_texts_are_told_to_be_the_same():
+    assert sentence(difference(TRACE, TRACE), TEXTS) == "Both texts are the same."
+
+
+def test_a_draw_that_nobody_saw_is_told_to_be_unknown():
+    unseen = with_verdict(FORCED, uniform_draw=None, residual_prob=None)
+    assert "unknown in b" in sentence(difference(TRACE, unseen), TEXTS)
+
+
+def test_a_token_without_a_text_is_told_by_its_number():
+    assert "#36 (an accepted draft, round 2) in b" in sentence(difference(TRACE, FORCED), {})
+
+
+def test_texts_of_any_length_and_content_leave_one_short_line():
+    texts = dict.fromkeys(range(100), "\x1b[2J\n" + "x" * 1_000_000)
+    told = sentence(difference(TRACE, FORCED), texts)
+    assert len(told) < 300 and told.isprintable()
