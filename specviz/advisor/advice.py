@@ -6,11 +6,12 @@ before any race the one with the highest predicted speedup.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from specviz.advisor.estimate import Estimate, estimate
-from specviz.advisor.probe import Probe, Refusal
+from specviz.advisor.probe import Candidate, Probe, Refusal
 from specviz.advisor.reasons import Reason, reasons
 
 LENGTHS = (1, 2, 3, 5, 8, 12)  # the draft lengths that are weighed
@@ -72,6 +73,16 @@ def advise(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> Advice | None:
     best = ranking[0]
     speculate = best.speedup >= MIN_GAIN
     return Advice(speculate, best, ranking, reasons(probe, best, speculate), probe.refusals)
+
+
+def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Those of `racing` that may be the fastest: their interval reaches up to the best estimate.
+
+    Two at the least, so that the choice is made between equals in passes.
+    """
+    order = sorted((estimate(probe, each) for each in racing), key=lambda each: -each.speedup)
+    open_still = [each for each in order[2:] if each.high > order[0].speedup]
+    return tuple(each.candidate for each in [*order[:2], *open_still])
 
 
 def ranked(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> tuple[Estimate, ...]:

@@ -2,9 +2,8 @@
 
 Yields after every run, so that whoever iterates can show progress and stop at any moment: the
 advice so far may be asked for at any time. First every method drafts at two lengths; theory then
-predicts the others; the best few race the baseline at the real output length, the slower half
-leaving after each pass (successive halving) until two are left. Knows nothing of how advice is
-shown.
+predicts the others; the best few race the baseline at the real output length in passes, and those
+that are surely slower than the best leave after each. Knows nothing of how advice is shown.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.advisor.advice import Advice, advise, ranked
-from specviz.advisor.estimate import estimate
+from specviz.advisor.advice import Advice, advise, contenders, ranked
 from specviz.advisor.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
 from specviz.errors import InputError
 from specviz.experiments.probing import (
@@ -36,7 +34,6 @@ RUN_SHARE = 1 / 100  # of the time: about what a probed run of the plain lane ma
 PROMPTS = 2  # of a probed run; in a batch, so many batches
 GROUP = 3  # candidates beside one run of the baseline
 FINALISTS = 6
-LAST = 2  # that stay to the end
 MOST_PASSES = 8
 
 
@@ -145,7 +142,7 @@ class Advising:
             passes += 1
             took = time.perf_counter() - began
             runs = 1 + len(finalists)
-            finalists = self._faster_half(finalists)
+            finalists = contenders(self.probe, finalists)
             if passes == MOST_PASSES:
                 return
             if self._spent + took * (1 + len(finalists)) / runs > self._seconds:
@@ -182,7 +179,7 @@ class Advising:
                 yield self._step("race", each.title)
         self._add(*plain, *found)
 
-    def _finalists(self) -> list[Candidate]:
+    def _finalists(self) -> Sequence[Candidate]:
         """Of each of the best methods the best length; none where all surely lose."""
         ranking = ranked(self.probe)
         if not ranking or max(each.high for each in ranking) < 1:
@@ -195,7 +192,7 @@ class Advising:
     def _race_size(self, finalists: int) -> tuple[int, int]:
         """Tokens of a prompt, and how many groups of rows a pass takes.
 
-        About three passes of all finalists would fill the time that is left; halving leaves more.
+        About three passes of all finalists fill the time that is left; more as some leave.
         """
         left = max(1.0, self._seconds - self._spent)
         per_run = left / (3 * (1 + finalists))
@@ -205,11 +202,6 @@ class Advising:
             return fits, 1
         groups = max(1, len(self._request.prompts) // self._request.batch_size)
         return wanted, min(groups, fits // wanted)
-
-    def _faster_half(self, finalists: list[Candidate]) -> list[Candidate]:
-        """Two at the least, so that the choice is made between equals in passes."""
-        order = sorted(finalists, key=lambda each: -estimate(self.probe, each).speedup)
-        return order[: max(LAST, math.ceil(len(order) / 2))]
 
     # --- both
 

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from specviz.advisor.advice import LENGTHS, MIN_GAIN, Advice, advise
+from specviz.advisor.advice import LENGTHS, MIN_GAIN, Advice, advise, contenders
 from specviz.advisor.estimate import estimate
 from specviz.advisor.probe import Candidate, Probe, Refusal, SpeculativeRun
 from specviz.forward_curve import ForwardCurve
@@ -133,6 +133,18 @@ def test_who_left_the_race_early_does_not_win_it_by_a_lucky_pass() -> None:
     )
     assert of(found).best.candidate == Candidate("steady", 5)
     assert 1.3 <= of(found).best.speedup <= 1.5  # the median of 1.2, 1.3, 1.5 and theory's
+
+
+def test_only_those_leave_the_race_whose_interval_ends_below_the_best() -> None:
+    gains = {"best": 2.0, "near": 1.9, "may-be": 1.85, "slow": 1.0}
+    runs = [run(each, HALF, 5, 0.02, 0.0) for each in gains]
+    races = [
+        raced(each, gains[each.candidate.method], block) for block in range(8) for each in runs
+    ]
+    found = replace(probe(*runs, *races), baselines=tuple(baseline(b) for b in range(8)))
+    racing = [each.candidate for each in runs]
+    assert {each.method for each in contenders(found, racing)} == {"best", "near", "may-be"}
+    assert len(contenders(found, (racing[0], racing[3]))) == 2  # the choice is between equals
 
 
 # --- reasons

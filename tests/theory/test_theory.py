@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz import theory
 from specviz.errors import InputError
 from specviz.theory import (
     best_draft_length,
     break_even_acceptance,
+    closed_forms,
     expected_accepted,
     expected_tokens,
     expected_tokens_by_depth,
@@ -30,7 +30,7 @@ ROUNDS = 400_000
 
 
 def test_the_worked_examples_in_the_docstrings_hold() -> None:
-    results = doctest.testmod(theory)
+    results = doctest.testmod(closed_forms)
     assert results.failed == 0 and results.attempted >= 8
 
 

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz import trace_file
 from specviz.errors import InputError
-from specviz.trace_file import decode_trace, dumps, encode_trace, load, loads
+from specviz.trace_file import decode_trace, dumps, encode_trace, files, load, loads
 from tests.random_traces import random_trace
 
 Change = Callable[[dict[str, Any]], None]
@@ -178,7 +177,7 @@ def test_a_number_that_overflows_to_infinity_is_refused() -> None:
 def test_a_file_beyond_the_limit_is_refused_packed_or_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_file, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(files, "MAX_FILE_BYTES", 1000)
     (tmp_path / "plain").write_bytes(b" " * 1001)
     (tmp_path / "bomb").write_bytes(gzip.compress(b" " * 50_000))
     assert (tmp_path / "bomb").stat().st_size < 1000
