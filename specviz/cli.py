@@ -187,8 +187,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUES",
         help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4",
     )
-    sweep.add_argument("--task", default=TASKS[0], help=", ".join(TASKS))
-    sweep.add_argument("--prompts", type=int, default=3, help="held-out prompts of the task")
+    sweep.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with a file)")
+    sweep.add_argument("--prompt-file", metavar="FILE", help="your own texts, as of `profile`")
+    sweep.add_argument("--prompts", type=int, help="how many (default 3, all of a file)")
     sweep.add_argument("--repeat", type=int, default=2, help="pairs of blocks a point")
     sweep.add_argument(
         "--output", metavar="FILE", help="points as they come; goes on if it is there"

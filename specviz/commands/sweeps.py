@@ -16,21 +16,17 @@ from specviz.errors import InputError
 from specviz.experiments.sweep import Sweep, SweepPlan, measure_noise
 from specviz.experiments.sweep_axis import Value, axis_named
 from specviz.experiments.sweep_file import SweepFile, describe, write_csv
-from specviz.experiments.sweep_setting import SweepSetting
+from specviz.experiments.sweep_setting import MAX_PROMPTS, SweepSetting
+from specviz.prompt_file import read_prompts
+from specviz.prompts import TASKS
 
 Progress = Callable[[str], None]
+DEFAULT_PROMPTS = 3
 
 
 def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure every point; Ctrl-C keeps those of --output."""
-    setting = SweepSetting(
-        pair=chosen_pair(options),
-        config=chosen_config(options),
-        task=options.task,
-        prompts=options.prompts,
-        device=options.device,
-        dtype=options.dtype,
-    )
+    setting = _setting(options)
     plan = SweepPlan(setting, tuple(map(_axis, options.axis)), options.repeat)
     with ExitStack() as stack:
         file = stack.enter_context(SweepFile(options.output, plan)) if options.output else None
@@ -47,6 +43,21 @@ def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     if options.csv:
         write_csv(points, options.csv)
     return {**describe(plan), "noise": noise, "points": points}
+
+
+def _setting(options: Namespace) -> SweepSetting:
+    """Of a file's own prompts all are taken unless counted."""
+    texts = read_prompts(options.prompt_file) if options.prompt_file else ()
+    usual = min(len(texts), MAX_PROMPTS) or DEFAULT_PROMPTS
+    return SweepSetting(
+        pair=chosen_pair(options),
+        config=chosen_config(options),
+        task=options.task or (None if texts else TASKS[0]),
+        prompts=usual if options.prompts is None else options.prompts,
+        device=options.device,
+        dtype=options.dtype,
+        texts=texts,
+    )
 
 
 def _axis(text: str) -> tuple[str, tuple[Value, ...]]:

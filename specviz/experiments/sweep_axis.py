@@ -110,6 +110,12 @@ def _with_method(setting: SweepSetting, value: Value) -> SweepSetting:
     return replace(setting, config=config)
 
 
+def _with_task(setting: SweepSetting, value: Value) -> SweepSetting:
+    if setting.texts:
+        raise InputError("axis task needs the tasks' held-out prompts, got prompts of your own")
+    return replace(setting, task=str(value))
+
+
 def _width(setting: SweepSetting, value: Value) -> SweepSetting:
     assert isinstance(value, int)
     return replace(setting, config=replace(setting.config, branching=(value,)))
@@ -141,7 +147,7 @@ AXES = {
         Axis("top-p", "Top-p", "0.5,0.8,0.9,0.95,1", float, _of_config("top_p")),
         Axis("method", "Method", ",".join(DRAFTERS), _method, _with_method),
         Axis("pair", "Pair", "bundled", _pair, _with_pair),
-        Axis("task", "Task", ",".join(TASKS), _task, _of_setting("task")),
+        Axis("task", "Task", ",".join(TASKS), _task, _with_task),
         Axis("prompt-length", "Prompt tokens", "16,64,256", _integer, _of_setting("prompt_tokens")),
         Axis(
             "output-length", "New tokens", "10,50,200,500", _integer, _of_config("max_new_tokens")

@@ -78,6 +78,7 @@ def describe(plan: SweepPlan) -> dict[str, Any]:
         "pair": pair.name,
         **({} if is_named else {"target": pair.target, "draft": pair.draft}),
         "task": setting.task,
+        **({"texts": list(setting.texts)} if setting.texts else {}),
         "prompts": setting.prompts,
         "prompt_tokens": setting.prompt_tokens,
         "device": setting.device,

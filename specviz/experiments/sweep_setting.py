@@ -21,7 +21,9 @@ MAX_PROMPT_TOKENS = 2048
 
 @dataclass(frozen=True, slots=True)
 class SweepSetting:
-    """`prompts` held-out prompts of `task`, decoded one after another or `batch_size` at once.
+    """The first `prompts` prompts, decoded one after another or `batch_size` at once.
+
+    They are the held-out ones of `task`, or `texts` of one's own, which need no task.
 
     Whole batches are decoded, the first prompts again behind the last, so that every batch size is
     measured on the same texts. Each race has a row's seed. With `prompt_tokens` each prompt is cut
@@ -30,15 +32,16 @@ class SweepSetting:
 
     pair: Pair
     config: DecodingConfig
-    task: str = "code"
+    task: str | None = "code"
     prompts: int = 3
     prompt_tokens: int | None = None
     device: str = "auto"
     dtype: str = "float32"
     batch_size: int = 1
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        most = min(MAX_PROMPTS, len(held_out_prompts(self.task)))
+        most = min(MAX_PROMPTS, len(self.all_texts))
         if not 1 <= self.prompts <= most:
             raise InputError(f"prompts must be an integer from 1 to {most}, got {self.prompts}")
         if self.prompt_tokens is not None and not 1 <= self.prompt_tokens <= MAX_PROMPT_TOKENS:
@@ -50,6 +53,11 @@ class SweepSetting:
             raise InputError(
                 f"batch-size must be an integer from 1 to {MAX_BATCH_SIZE}, got {self.batch_size}"
             )
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """What the prompts are taken from."""
+        return self.texts or held_out_prompts(self.task or "")
 
     @property
     def batches(self) -> int:
@@ -68,7 +76,7 @@ class SweepSetting:
         return tuple(map(self._row, range(self.batches * self.batch_size)))
 
     def _row(self, row: int) -> RaceRequest:
-        texts, number = held_out_prompts(self.task), row % self.prompts
+        texts, number = self.all_texts, row % self.prompts
         text = texts[number] if self.prompt_tokens is None else self._sized(texts, number)
         request = self._request(text)
         seed = row_seed(self.config.seed, row)

@@ -87,6 +87,9 @@ def _built(header: dict[str, Any]) -> SweepPlan:
     for name, types in TYPES.items():
         if type(header[name]) not in types:
             raise TypeError(name)
+    texts = header.get("texts", [])
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("texts")
     given = dict(header["config"])
     given["tree_kind"] = ProposalKind(given["tree_kind"])
     given["branching"] = tuple(given["branching"])
@@ -99,6 +102,7 @@ def _built(header: dict[str, Any]) -> SweepPlan:
         header["prompt_tokens"],
         header["device"],
         header["dtype"],
+        texts=tuple(texts),
     )
     axes = tuple(
         (name, axis_named(name).values(",".join(map(str, values))))

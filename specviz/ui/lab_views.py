@@ -145,7 +145,7 @@ class SweepViews:
         config = setting.config
         parts = {
             "pair": setting.pair.title,
-            "task": setting.task,
+            "task": setting.task or "your own prompts",
             "method": method_named(config.method).title,
             "draft-length": f"K {config.draft_length}",
             "temperature": f"temperature {config.temperature:g}",

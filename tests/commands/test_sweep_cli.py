@@ -61,6 +61,25 @@ def test_a_killed_sweep_goes_on_where_it_was(
     assert done[-1] == "16" and int(done[0]) == before.count("\n")
 
 
+def test_own_prompts_are_swept_and_kept_with_the_sweep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts, output = tmp_path / "own.txt", tmp_path / "sweep.jsonl"
+    texts.write_text("def add(a, b):\nclass Stack:\n")
+    files = ["--prompt-file", str(texts), "--output", str(output), "--json"]
+    small = ["sweep", "--device", "cpu", "--max-new-tokens", "6", "--repeat", "1"]
+    command = [*small, "--axis", "draft-length=2", *files]
+    assert main(command) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["texts"] == ["def add(a, b):", "class Stack:"]
+    assert (result["task"], result["prompts"]) == (None, 2)
+    texts.write_text("another one\n")
+    assert main(command) == 2
+    assert "must be new or of this very sweep" in capsys.readouterr().err
+    assert main([*command, "--axis", "task=code,story"]) == 2
+    assert "axis task needs the tasks' held-out prompts" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -222,6 +222,8 @@ def broken(measured: list[dict[str, Any]], name: str) -> str:
         "a device that is a number": json.dumps(plan | {"device": 5}) + "\n",
         "a dtype that is a list": json.dumps(plan | {"dtype": ["x"]}) + "\n",
         "a device that is no text": json.dumps(plan | {"device": "\ud800"}) + "\n",
+        "texts that are numbers": json.dumps(plan | {"texts": [1, 2]}) + "\n",
+        "texts that are one": json.dumps(plan | {"texts": "one"}) + "\n",
         "a point twice": f"{header}\n{first}\n{first}\n",
         "a band without its speedup": f"{header}\n{json.dumps(point | {'theory_speedup': None})}\n",
         "a field too many": f"{header}\n{json.dumps(point | {'more': 1})}\n",
@@ -238,6 +240,7 @@ def broken(measured: list[dict[str, Any]], name: str) -> str:
         *("prompts of another type", "prompt tokens in part", "repeats in part", "a point twice"),
         *("a device that is a number", "a dtype that is a list", "a device that is no text"),
         *("a band without its speedup", "a field too many"),
+        *("texts that are numbers", "texts that are one"),
     ],
 )
 def test_a_file_that_is_no_sweep_is_refused_in_one_sentence(
