@@ -77,7 +77,7 @@ def _progress_line(
 
 
 def sweep_text(result: dict[str, Any]) -> str:
-    """A row per point, and what the machine's noise is."""
+    """A row per point, of two axes the grid of speedups too, and what the machine's noise is."""
     rows = [
         {
             **point["setting"],
@@ -93,4 +93,22 @@ def sweep_text(result: dict[str, Any]) -> str:
     ]
     noise = result["noise"]
     said = f"The baseline beside itself: {min(noise):.2f} to {max(noise):.2f}."
-    return f"{table(rows)}\n\n{said}"
+    return "\n\n".join([table(rows), *_grid(result), said])
+
+
+def _grid(result: dict[str, Any]) -> list[str]:
+    """Of two axes: a row per value of the first, a column per value of the second."""
+    if len(result["axes"]) < 2:
+        return []
+    (down, values), (across, _) = result["axes"]
+    return [
+        f"Speedup over {across}:\n{table([_row(result, down, value, across) for value in values])}"
+    ]
+
+
+def _row(result: dict[str, Any], down: str, value: Value, across: str) -> dict[str, Any]:
+    """The speedups in the columns' order, then where the baseline is faster."""
+    points = [point for point in result["points"] if point["setting"][down] == value]
+    speedups = {str(point["setting"][across]): point["speedup"] for point in points}
+    losing = [name for name, speedup in speedups.items() if speedup < 1]
+    return {down: str(value), **speedups, "loses at": losing}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
+from specviz.commands.sweeps import sweep_text
 
 SMALL = ["sweep", "--device", "cpu", "--max-new-tokens", "6", "--prompts", "1", "--repeat", "1"]
 
@@ -112,6 +113,25 @@ def test_batch_sizes_are_swept_resumed_and_written(
     again = json.loads(capsys.readouterr().out)["points"]
     assert again[0] == first[0] and again[1]["setting"] == {"batch-size": 2}
     assert [row["batch-size"] for row in csv.DictReader(table.open())] == ["1", "2"]
+
+
+def test_two_axes_are_a_grid_that_says_where_speculation_loses() -> None:
+    speedups = {("eagle", 1): 2.0, ("eagle", 8): 0.9, ("medusa", 1): 1.5, ("medusa", 8): 1.2}
+    usual = dict.fromkeys(("theory_speedup", "acceptance_rate", "block_efficiency"))
+    rates = {"tokens_per_second": 1.0, "baseline_tokens_per_second": 1.0}
+    points = [
+        {"setting": {"method": method, "batch-size": size}, "speedup": speedup}
+        | {"speedup_spread": [speedup, speedup], **usual, **rates}
+        for (method, size), speedup in speedups.items()
+    ]
+    axes = [["method", ["eagle", "medusa"]], ["batch-size", [1, 8]]]
+    text = sweep_text({"axes": axes, "points": points, "noise": [1.0]})
+    grid = text.split("Speedup over batch-size:\n")[1].splitlines()
+    assert grid[0].split() == ["method", "1", "8", "loses", "at"]
+    assert [line.split() for line in grid[1:3]] == [
+        ["eagle", "2.00", "0.90", "8"],
+        ["medusa", "1.50", "1.20", "-"],
+    ]
 
 
 @pytest.mark.parametrize("text", ["{}\n", "hello", "\x00\n"])
