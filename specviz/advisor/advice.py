@@ -78,17 +78,28 @@ def advise(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> Advice | None:
 def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Those of `racing` that may be the fastest: their interval reaches up to the best estimate.
 
-    Two at the least, so that the choice is made between equals in passes.
+    Two at the least, so that more than one is measured to the end.
     """
     order = sorted((estimate(probe, each) for each in racing), key=lambda each: -each.speedup)
     open_still = [each for each in order[2:] if each.high > order[0].speedup]
     return tuple(each.candidate for each in [*order[:2], *open_still])
 
 
+def challengers(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> tuple[Candidate, ...]:
+    """Those that never raced and by now promise more than every finalist, the best first."""
+    best = max(estimate(probe, each).speedup for each in probe.finalists)
+    fresh = [each for each in ranked(probe, lengths) if not each.races and each.speedup > best]
+    return tuple(each.candidate for each in fresh)
+
+
 def ranked(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> tuple[Estimate, ...]:
     """Every candidate of every method that was probed.
 
-    Those that raced longest come first, since the slower ones left; of equals the fastest.
+    First the finalists, then what left the race, then what never raced; each part by speedup.
     """
     found = [estimate(probe, each) for each in probe.options(lengths)]
-    return tuple(sorted(found, key=lambda each: (-each.races, -each.speedup)))
+    return tuple(sorted(found, key=lambda each: (_place(probe, each), -each.speedup)))
+
+
+def _place(probe: Probe, found: Estimate) -> int:
+    return 0 if found.candidate in probe.finalists else 1 if found.races else 2

@@ -74,7 +74,7 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
         candidate,
         speedup,
         speedup / factor,
-        speedup * factor,
+        min(limit, speedup * factor),
         len(measured),
         math.fsum(survival) / reached,
         1 + math.fsum(survival),

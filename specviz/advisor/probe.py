@@ -130,7 +130,8 @@ class Probe:
 
     `batch_curve`: a target forward over so many tokens of each row of the batch; `row_curve`: of
     one row alone. `greedy` are runs at temperature 0 of what ran in the same block, on the same
-    prompts, at the temperature asked for.
+    prompts, at the temperature asked for. `finalists` are those still racing after the last whole
+    pass.
     """
 
     place: Place
@@ -140,6 +141,7 @@ class Probe:
     runs: tuple[SpeculativeRun, ...] = ()
     greedy: tuple[SpeculativeRun, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    finalists: tuple[Candidate, ...] = ()
 
     def options(self, lengths: Sequence[int]) -> tuple[Candidate, ...]:
         """Every method that ran at each of these draft lengths, in the shape of its longest run.

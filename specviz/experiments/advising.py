@@ -2,8 +2,9 @@
 
 Yields after every run, so that whoever iterates can show progress and stop at any moment: the
 advice so far may be asked for at any time. First every method drafts at two lengths; theory then
-predicts the others; the best few race the baseline at the real output length in passes, and those
-that are surely slower than the best leave after each. Knows nothing of how advice is shown.
+predicts the others; the best few race the baseline at the real output length in passes. After each,
+those that are surely slower than the best leave, and what now promises more than any joins. Knows
+nothing of how advice is shown.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.advisor.advice import Advice, advise, contenders, ranked
+from specviz.advisor.advice import Advice, advise, challengers, contenders, ranked
 from specviz.advisor.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
 from specviz.errors import InputError
 from specviz.experiments.probing import (
@@ -33,7 +34,7 @@ FEWEST_TOKENS, MOST_TOKENS = 16, 32  # of a probed prompt
 RUN_SHARE = 1 / 100  # of the time: about what a probed run of the plain lane may take
 PROMPTS = 2  # of a probed run; in a batch, so many batches
 GROUP = 3  # candidates beside one run of the baseline
-FINALISTS = 6
+FINALISTS = 6  # and those that challenge them, at the most
 MOST_PASSES = 8
 
 
@@ -130,33 +131,28 @@ class Advising:
     # --- race
 
     def _race(self) -> Iterator[AdviceStep]:
-        finalists = self._finalists()
-        if not finalists:
+        racers = self._first_racers()
+        if not racers:
             return
-        tokens, groups = self._race_size(len(finalists))
-        passes = 0
-        while True:
+        tokens, groups = self._race_size(len(racers))
+        for number in range(MOST_PASSES):
             began = time.perf_counter()
-            prompts = self._request.texts(self._rows(groups), passes * self._rows(groups))
-            yield from self._pass(finalists, prompts, tokens, passes % 2 == 1)
-            passes += 1
-            took = time.perf_counter() - began
-            runs = 1 + len(finalists)
-            finalists = contenders(self.probe, finalists)
-            if passes == MOST_PASSES:
-                return
-            if self._spent + took * (1 + len(finalists)) / runs > self._seconds:
+            prompts = self._request.texts(self._rows(groups), number * self._rows(groups))
+            yield from self._pass(racers, prompts, tokens, number % 2 == 1)
+            per_run = (time.perf_counter() - began) / (1 + len(racers))
+            self.probe = replace(self.probe, finalists=contenders(self.probe, racers))
+            racers = (*self.probe.finalists, *challengers(self.probe))[:FINALISTS]
+            if self._spent + per_run * (1 + len(racers)) > self._seconds:
                 return
 
     def _pass(
-        self, finalists: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
+        self, racers: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
     ) -> Iterator[AdviceStep]:
-        """The finalists over the same prompts, a few beside each run of the baseline.
+        """The racers over the same prompts, a few beside each run of the baseline.
 
         The next pass has all of them backwards.
         """
-        starts = range(0, len(finalists), GROUP)
-        groups = [finalists[at : at + GROUP] for at in starts]
+        groups = [racers[at : at + GROUP] for at in range(0, len(racers), GROUP)]
         for group in reversed(groups) if backwards else groups:
             yield from self._few(group, prompts, tokens, backwards)
 
@@ -179,7 +175,7 @@ class Advising:
                 yield self._step("race", each.title)
         self._add(*plain, *found)
 
-    def _finalists(self) -> Sequence[Candidate]:
+    def _first_racers(self) -> Sequence[Candidate]:
         """Of each of the best methods the best length; none where all surely lose."""
         ranking = ranked(self.probe)
         if not ranking or max(each.high for each in ranking) < 1:
@@ -189,13 +185,13 @@ class Advising:
             best.setdefault(each.candidate.method, each.candidate)
         return list(best.values())[:FINALISTS]
 
-    def _race_size(self, finalists: int) -> tuple[int, int]:
+    def _race_size(self, racers: int) -> tuple[int, int]:
         """Tokens of a prompt, and how many groups of rows a pass takes.
 
-        About three passes of all finalists fill the time that is left; more as some leave.
+        About three passes of all racers fill the time that is left; more as some leave.
         """
         left = max(1.0, self._seconds - self._spent)
-        per_run = left / (3 * (1 + finalists))
+        per_run = left / (3 * (1 + racers))
         step, wanted = self.probe.batch_curve.at(1), self._request.config.max_new_tokens
         fits = max(FEWEST_TOKENS, int(per_run / step))
         if wanted >= fits:

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from specviz.advisor.advice import LENGTHS, MIN_GAIN, Advice, advise, contenders
+from specviz.advisor.advice import LENGTHS, MIN_GAIN, Advice, advise, challengers, contenders
 from specviz.advisor.estimate import estimate
 from specviz.advisor.probe import Candidate, Probe, Refusal, SpeculativeRun
 from specviz.forward_curve import ForwardCurve
@@ -129,7 +129,9 @@ def test_who_left_the_race_early_does_not_win_it_by_a_lucky_pass() -> None:
     first, second = run("lucky", HALF, 5, 0.1, 0.0), run("steady", HALF, 5, 0.1, 0.0)
     passes = [raced(second, gain, block) for block, gain in enumerate((1.2, 1.3, 1.5))]
     found = replace(
-        probe(raced(first, 1.9, 0), *passes), baselines=tuple(baseline(b) for b in range(3))
+        probe(raced(first, 1.9, 0), *passes),
+        baselines=tuple(baseline(b) for b in range(3)),
+        finalists=(second.candidate,),
     )
     assert of(found).best.candidate == Candidate("steady", 5)
     assert 1.3 <= of(found).best.speedup <= 1.5  # the median of 1.2, 1.3, 1.5 and theory's
@@ -144,7 +146,21 @@ def test_only_those_leave_the_race_whose_interval_ends_below_the_best() -> None:
     found = replace(probe(*runs, *races), baselines=tuple(baseline(b) for b in range(8)))
     racing = [each.candidate for each in runs]
     assert {each.method for each in contenders(found, racing)} == {"best", "near", "may-be"}
-    assert len(contenders(found, (racing[0], racing[3]))) == 2  # the choice is between equals
+    assert len(contenders(found, (racing[0], racing[3]))) == 2  # one beside the best stays
+
+
+def test_what_promises_more_than_every_finalist_challenges_them() -> None:
+    """Of a method whose raced length does worse than theory, another length may be the best."""
+    runs = [run("x", TWO_THIRDS, K, 0.02, 0.0) for K in (2, 8)] + [run("y", HALF, 5, 0.5, 0.0)]
+    race = raced(runs[1], 1.2, 0)
+    found = replace(probe(*runs, race), finalists=(Candidate("x", 8),))
+    best = estimate(found, Candidate("x", 8)).speedup
+    better = challengers(found)
+    assert Candidate("x", 5) in better and Candidate("x", 8) not in better
+    assert {each.method for each in better} == {"x"}
+    promises = [estimate(found, each).speedup for each in better]
+    assert promises == sorted(promises, reverse=True) and promises[-1] > best
+    assert of(found).best.candidate == Candidate("x", 8)  # a promise alone is no choice
 
 
 # --- reasons
