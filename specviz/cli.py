@@ -183,9 +183,8 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument(
         "--axis",
         action="append",
-        default=[],
         metavar="NAME=VALUES",
-        help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4",
+        help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4 (default {sweeps.DEFAULT_AXIS})",
     )
     sweep.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with a file)")
     sweep.add_argument("--prompt-file", metavar="FILE", help="your own texts, as of `profile`")

@@ -22,12 +22,13 @@ from specviz.prompts import TASKS
 
 Progress = Callable[[str], None]
 DEFAULT_PROMPTS = 3
+DEFAULT_AXIS = "draft-length=1-8"
 
 
 def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure every point; Ctrl-C keeps those of --output."""
     setting = _setting(options)
-    plan = SweepPlan(setting, tuple(map(_axis, options.axis)), options.repeat)
+    plan = SweepPlan(setting, tuple(map(_axis, options.axis or [DEFAULT_AXIS])), options.repeat)
     with ExitStack() as stack:
         file = stack.enter_context(SweepFile(options.output, plan)) if options.output else None
         noise = measure_noise(setting, options.repeat)

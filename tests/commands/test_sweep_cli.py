@@ -84,7 +84,7 @@ def test_own_prompts_are_swept_and_kept_with_the_sweep(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "axis must be one or two different ones"),
+        (["--axis", "width=1", "--axis", "width=2"], "axis must be one or two different ones"),
         (["--axis", "draft-length"], "axis must be NAME=VALUES, such as draft-length=1-8"),
         (["--axis", "speed=1"], "axis must be one of draft-length"),
         (["--axis", "draft-length=1", "--prompts", "0"], "prompts must be an integer from 1"),
@@ -113,6 +113,12 @@ def test_batch_sizes_are_swept_resumed_and_written(
     again = json.loads(capsys.readouterr().out)["points"]
     assert again[0] == first[0] and again[1]["setting"] == {"batch-size": 2}
     assert [row["batch-size"] for row in csv.DictReader(table.open())] == ["1", "2"]
+
+
+def test_without_an_axis_the_draft_length_is_swept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--max-new-tokens", "3", "--json"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert [point["setting"] for point in points] == [{"draft-length": K} for K in range(1, 9)]
 
 
 def test_two_axes_are_a_grid_that_says_where_speculation_loses() -> None:
