@@ -9,9 +9,7 @@ Pure: probe -> estimate. Rounds count as alike and independent. Theory's speedup
 Both come from rounds that had room for the whole draft length.
 
 A candidate that raced has the median of its passes and of theory, which counts as one more pass:
-the prompts of a few passes can be lucky, and theory rests on all rounds of the method. Not in
-batches: theory takes every row for one of mean length, while the rows wait for the longest, so
-there it counts only before any race.
+the prompts of a few passes can be lucky, and theory rests on all rounds of the method.
 
 The interval has two independent parts, added as relative variances: the spread of the tokens per
 round over the rounds, where a prompt counts once however often it ran, and the noise of costs, told
@@ -27,7 +25,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from specviz.advisor.probe import Candidate, Probe, RoundSeen, SpeculativeRun
-from specviz.theory.expected_time import expected_seconds
+from specviz.theory.expected_time import expected_seconds, waiting
 
 NORMAL_95 = 1.96
 UNKNOWN_NOISE = 0.05  # of a step, where a single block does not tell it
@@ -64,10 +62,9 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
     survival = survival_of(runs, candidate.draft_length)
     draft, verify, host = _cost_at(probe, _timed(runs), candidate.draft_length)
     measured = race_speedups(probe, candidate)
-    waits = probe.place.batch_size > 1
     theory = predicted_speedup(probe, candidate, probe.place.max_new_tokens)
     limit = 1 + (probe.place.max_new_tokens - 1) / prefill_steps(probe)  # the prefill stays
-    speedup = min(limit, median(measured if measured and waits else [*measured, theory]))
+    speedup = min(limit, median([*measured, theory]))
     factor = math.exp(NORMAL_95 * _relative_error(probe, candidate, runs))
     reached = 1 + math.fsum(survival[:-1])
     return Estimate(
@@ -95,14 +92,15 @@ def race_speedups(probe: Probe, candidate: Candidate) -> list[float]:
 
 
 def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
-    """From acceptance and costs, for requests of `tokens` new ones."""
+    """From acceptance and costs, for requests of `tokens` new ones; a batch ends with its last."""
     runs = probe.of_method(candidate.method)
     timed = _timed(runs)
     costs = [sum(_cost_at(probe, timed, k)) for k in range(candidate.draft_length + 1)]
     survival = survival_of(runs, candidate.draft_length)
     later = expected_seconds(tokens - 1, survival, [min(1.0, costs[0]), *costs[1:]])
     first = median(run.first_seconds / probe.step_of(run.block) for run in runs)
-    return (prefill_steps(probe) + tokens - 1) / (first + later)
+    longest = waiting(probe.place.batch_size, tokens - 1, survival)
+    return (prefill_steps(probe) + tokens - 1) / (first + longest * later)
 
 
 def prefill_steps(probe: Probe) -> float:
@@ -160,7 +158,8 @@ def _cost_at(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -
     """Draft, verify and host time of a round in steps, straight over the lengths.
 
     Through the shortest and the longest that ran, never falling; where only one did, drafting goes
-    through 0 at length 0 and the rest is constant. Where no round ran, that of a plain step.
+    through 0 at length 0, verifying falls there as forwards over fewer tokens do, and the rest is
+    constant. Where no round ran, that of a plain step.
     """
     if not timed:
         return [0.0, 1.0, 0.0]
@@ -170,12 +169,18 @@ def _cost_at(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -
     short, long = lengths[0], lengths[-1]
     lows, highs = (_typical_cost(probe, timed, length) for length in (short, long))
     if short == long:
-        short, lows = 0, [0.0, *highs[1:]]
+        short, lows = 0, [0.0, highs[1] * _plain_share(probe, timed), highs[2]]
     slopes = (max(0.0, high - low) / (long - short) for low, high in zip(lows, highs, strict=True))
     return [
         max(0.0, high + slope * (draft_length - long))
         for high, slope in zip(highs, slopes, strict=True)
     ]
+
+
+def _plain_share(probe: Probe, runs: Sequence[SpeculativeRun]) -> float:
+    """Of the time of their forwards: what one over a single token of each row takes."""
+    nodes = median(each.nodes for run in runs for each in run.rounds)
+    return probe.batch_curve.at(1) / probe.batch_curve.at(round(1 + nodes))
 
 
 def _typical_cost(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -> list[float]:

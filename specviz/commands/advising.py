@@ -28,10 +28,6 @@ _HOW = (
     "Interval, 95 %: the spread of the tokens per round over the rounds, and of the baseline's "
     "step over its runs."
 )
-_HOW_IN_BATCHES = (
-    "Theory takes every row for one of mean length, but a batch takes as long as its longest row: "
-    'where it says "theory", expect less.'
-)
 
 
 def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -90,8 +86,6 @@ def advise_text(result: dict[str, Any]) -> str:
     reasons = [f"- {each['sentence']}" for each in result["reasons"]]
     rows = [_row(each) for each in result["ranking"][:_MOST_ROWS]]
     parts = [result["verdict"], "\n".join(reasons), table(rows), _HOW]
-    if result["batch_size"] > 1:
-        parts.append(_HOW_IN_BATCHES)
     if result["refusals"]:
         parts.append("\n".join(f"{each['method']}: {each['why']}" for each in result["refusals"]))
     if "check" in result:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 from specviz.errors import InputError
 
@@ -37,6 +38,27 @@ def expected_seconds(tokens: int, survival: Sequence[float], costs: Sequence[flo
         times.append(costs[levels] + math.fsum(rest))
     beyond = max(0, tokens - EXACT_TOKENS)
     return times[-1] + beyond * costs[-1] / (1 + math.fsum(survival))
+
+
+def waiting(rows: int, tokens: int, survival: Sequence[float]) -> float:
+    """Rounds of the longest of `rows` (>= 1) requests over those of a mean one; all write `tokens`.
+
+    A batch ends with its last row. By the central limit theorem for renewals (Feller, volume 2,
+    chapter XI) a row takes about N(n / mu, n sigma^2 / mu^3) rounds for n tokens, where mu and
+    sigma^2 are mean and variance of a round's tokens; the largest of B normal draws lies about
+    the quantile (B - 3/8) / (B + 1/4) (Blom 1958). Rows count as equally easy to draft for.
+
+    >>> waiting(1, 50, [0.5, 0.25])
+    1.0
+    >>> round(waiting(16, 50, [0.5, 0.25]), 2)
+    1.16
+    """
+    if rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}")
+    mean = 1 + math.fsum(survival)
+    squares = math.fsum(p * (1 + a) ** 2 for a, p in enumerate(_chances(survival)))
+    deviations = NormalDist().inv_cdf((rows - 0.375) / (rows + 0.25))
+    return 1 + deviations * math.sqrt(max(0.0, squares - mean**2) / (mean * max(1, tokens)))
 
 
 def _chances(survival: Sequence[float]) -> list[float]:

@@ -11,6 +11,8 @@ import pytest
 from specviz.advisor.advice import advise
 from specviz.advisor.estimate import UNKNOWN_NOISE, estimate, step_noise, survival_of
 from specviz.advisor.probe import Candidate, RoundSeen, SpeculativeRun
+from specviz.forward_curve import ForwardCurve
+from specviz.theory.expected_time import waiting
 from tests.exact_probe import STEP, baseline, place, probe, run
 
 HALF = Fraction(1, 2)
@@ -86,25 +88,25 @@ def test_a_baseline_without_steps_has_those_of_the_other_blocks() -> None:
     assert replace(found, baselines=(short,)).step_of(1) == 9 * STEP
 
 
-def test_what_raced_in_a_batch_goes_by_its_passes_since_theory_knows_no_waiting() -> None:
+def test_a_batch_waits_for_its_longest_row() -> None:
     found = run("x", HALF, 5, 0.1, 0.0)
-    passes = [
-        replace(found, block=b, tokens=101, total_seconds=baseline(b).total_seconds / 1.2)
-        for b in range(2)
-    ]
-    alone, many = (
-        replace(
-            probe(found, *(replace(each, is_race=True) for each in passes), at=place(batch_size=B)),
-            baselines=(baseline(0), baseline(1)),
-        )
+    one, many = (
+        estimate(probe(found, at=place(batch_size=B, max_new_tokens=65)), Candidate("x", 5))
         for B in (1, 16)
     )
-    theory = probe(found, at=place(batch_size=16))
-    one, two, three = (estimate(each, Candidate("x", 5)).speedup for each in (alone, many, theory))
-    assert one == two == pytest.approx(1.2)  # the median of 1.2, 1.2 and theory's
-    once = replace(many, runs=many.runs[:2])
-    assert estimate(once, Candidate("x", 5)).speedup == pytest.approx(1.2)
-    assert three > 1.25  # before any race theory is all there is
+    survival = [1 / 2**depth for depth in range(1, 6)]
+    later = 64 / 65 * waiting(16, 64, survival) + 1 / 65 * one.speedup  # the first is no round
+    assert one.speedup / many.speedup == pytest.approx(later, rel=0.02)
+
+
+def test_of_one_probed_length_shorter_ones_verify_as_much_faster_as_the_forwards_are() -> None:
+    found = probe(run("x", HALF, 8, 0.1, 1.0), at=place(batch_size=8))
+    steep = ForwardCurve((1, 9), (STEP, 2 * STEP))
+    flat, cheaper = (
+        estimate(replace(found, batch_curve=curve), Candidate("x", 2)).verify_cost
+        for curve in (ForwardCurve((1, 9), (STEP, STEP)), steep)
+    )
+    assert flat == pytest.approx(2.0) and cheaper == pytest.approx(1.25)  # 2 tokens of 8 more
 
 
 # --- the interval

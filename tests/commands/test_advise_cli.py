@@ -39,15 +39,6 @@ def test_its_text_tells_the_verdict_the_reasons_and_how(
     out = capsys.readouterr().out
     assert out.startswith(("Speculate with ", "Do not speculate: "))
     assert "of the examined guesses pass" in out and "Interval, 95 %" in out
-    assert "longest row" not in out
-
-
-def test_in_batches_its_text_tells_that_theory_knows_no_waiting(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    short = ["--methods", "prompt-lookup", "--seconds", "1"]
-    assert main([*SHORT, *short, "--count", "2", "--batch-size", "2"]) == 0
-    assert "a batch takes as long as its longest row" in capsys.readouterr().out
 
 
 def test_a_check_tells_how_much_of_the_best_is_reached(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from specviz.decoding.row import Row
 from specviz.errors import InputError
 from specviz.records import DecodingConfig
 from specviz.theory import expected_tokens, round_cost, speedup
-from specviz.theory.expected_time import EXACT_TOKENS, expected_seconds
+from specviz.theory.expected_time import EXACT_TOKENS, expected_seconds, waiting
 
 
 def every_course(left: int, survival: list[float], costs: list[float]) -> float:
@@ -80,6 +82,44 @@ def every_course_time(tokens: int, survival: list[float], costs: list[float]) ->
         parts = ((chain[a] - chain[a + 1]) * times[left - a - 1] for a in range(drafted + 1))
         times.append(costs[drafted] + sum(parts))
     return times[-1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens", "a", "K"),
+    [(4, 32, 0.7, 5), (8, 24, 0.5, 5), (16, 50, 0.5, 2), (2, 64, 0.8, 8)],
+)
+def test_the_longest_row_takes_the_rounds_that_a_simulation_finds(
+    rows: int, tokens: int, a: float, K: int
+) -> None:
+    draws = random.Random(7)
+    counts = [simulated_rounds(tokens, a, K, draws) for _ in range(4000 * rows)]
+    batches = [max(counts[at : at + rows]) for at in range(0, len(counts), rows)]
+    found = (sum(batches) / len(batches)) / (sum(counts) / len(counts))
+    assert waiting(rows, tokens, [a**depth for depth in range(1, K + 1)]) == pytest.approx(
+        found, rel=0.025
+    )
+
+
+def simulated_rounds(left: int, a: float, K: int, draws: random.Random) -> int:
+    """Rounds until so many tokens are written."""
+    rounds = 0
+    while left > 0:
+        passed, most = 0, min(K, room(left))
+        while passed < most and draws.random() < a:
+            passed += 1
+        left -= passed + 1
+        rounds += 1
+    return rounds
+
+
+@pytest.mark.parametrize("survival", [[0.0], [1.0, 1.0], []])
+def test_rows_that_cannot_differ_do_not_wait(survival: list[float]) -> None:
+    assert waiting(64, 30, survival) == 1 == waiting(1, 30, [0.5])
+
+
+def test_no_rows_are_refused() -> None:
+    with pytest.raises(InputError, match="rows must be at least 1, got 0"):
+        waiting(0, 10, [0.5])
 
 
 @pytest.mark.parametrize(
