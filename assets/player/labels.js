@@ -18,6 +18,11 @@ const LABELS = {
   max_new_tokens: "New tokens",
   device: "Device",
   dtype: "Precision",
+  prompts: "Prompts",
+  repeats: "Repeats",
+  batch_size: "Batch size",
+  "batch-size": "Batch size",
+  seconds: "Seconds",
 };
 
 // The setting that a sentence of the server is about, by the server's name of it.
@@ -32,6 +37,6 @@ export function labelled(sentence, options = []) {
   const labels = { ...titles, ...LABELS };
   const end = sentence.indexOf(", got ");
   const [rule, rest] = end < 0 ? [sentence, ""] : [sentence.slice(0, end), sentence.slice(end)];
-  const first = rule.replace(/^[a-z_]+(?= )/, (name) => labels[name] ?? name);
+  const first = rule.replace(/^[a-z_-]+(?= )/, (name) => labels[name] ?? name);
   return first.replace(/\b[a-z]+_[a-z_]+\b/g, (name) => labels[name] ?? name) + rest;
 }

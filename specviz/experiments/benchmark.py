@@ -2,13 +2,14 @@
 
 Every contender decodes the same prompts in one pass over all contenders, then in the reverse
 order, and so on, so that a drift of the machine hits all alike; speedups compare neighbours in
-time. Seconds are wall clock around whole calls, for all the same.
+time. Seconds are wall clock around whole calls, for all the same. Yields after every contender of a
+pass, so that whoever iterates can show progress and stop at any moment.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -29,7 +30,11 @@ Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tok
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure; `prompts` counts the held-out prompts per task."""
+    """What to measure; `prompts` counts the held-out prompts per task.
+
+    `texts` of one's own take their place, the only task is then "". `peers` are the library's ways
+    to speculate; they run at temperature 0 alone.
+    """
 
     pair: Pair
     tasks: tuple[str, ...]
@@ -41,6 +46,22 @@ class Plan:
     repeats: int = 2
     device: str = "auto"
     dtype: str = "float32"
+    texts: tuple[str, ...] = ()
+    peers: tuple[str, ...] = tuple(SPECULATIVE)
+
+    def texts_of(self, task: str) -> tuple[str, ...]:
+        return (self.texts or held_out_prompts(task))[: self.prompts]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkStep:
+    """Progress: what ran last in which pass; the seconds that are likely left, None in warm-up."""
+
+    task: str
+    doing: str
+    repeat: int
+    ends_pass: bool
+    seconds_left: float | None
 
 
 @dataclass(slots=True)
@@ -74,23 +95,75 @@ class Contender:
         return [count / spent for count, spent in zip(self.tokens, self.seconds, strict=True)]
 
 
+class Benchmark:
+    """One benchmark in the making. Iterate it once; `result()` may be asked at any time."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Load the models. InputError for what a user can mend."""
+        self._plan = plan
+        peer = _library_peer(plan) if plan.temperature == 0 else None
+        self._contenders = {task: _contenders(plan, task, peer) for task in plan.tasks}
+        self._done = 0
+        self._began = 0.0
+
+    def __iter__(self) -> Iterator[BenchmarkStep]:
+        for task, contenders in self._contenders.items():
+            for contender in contenders:
+                self._warm_up(contender, task)
+                yield BenchmarkStep(task, contender.name, 0, False, None)
+        self._began = time.perf_counter()
+        for task in self._contenders:
+            for repeat in range(self._plan.repeats):
+                yield from self._pass(task, repeat)
+
+    def result(self) -> dict[str, Any]:
+        """A row per task and contender that has run; speedups over the same pass's baseline."""
+        rows = [
+            _row(task, each, contenders[0])
+            for task, contenders in self._contenders.items()
+            for each in contenders
+            if each.seconds
+        ]
+        plan = self._plan
+        return {
+            "rows": rows,
+            "temperature": plan.temperature,
+            "max_new_tokens": plan.max_new_tokens,
+        }
+
+    def _warm_up(self, contender: Contender, task: str) -> None:
+        """Not counted."""
+        contender.run(self._plan.texts_of(task)[0])
+        contender.rounds.clear()
+        contender.forwards = 0
+
+    def _pass(self, task: str, repeat: int) -> Iterator[BenchmarkStep]:
+        contenders = self._contenders[task][:: -1 if repeat % 2 else 1]
+        for contender in contenders:
+            contender.pass_over(self._plan.texts_of(task))
+            self._done += 1
+            ends_pass = contender is contenders[-1]
+            yield BenchmarkStep(task, contender.name, repeat, ends_pass, self._seconds_left)
+
+    @property
+    def _seconds_left(self) -> float:
+        runs = self._plan.repeats * sum(map(len, self._contenders.values()))
+        return (time.perf_counter() - self._began) / self._done * (runs - self._done)
+
+
 def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """One row per task and contender, speedups over the baseline of the same pass."""
-    peer = LibraryPeer(plan.pair, plan.device, plan.dtype) if plan.temperature == 0 else None
-    rows: list[dict[str, Any]] = []
-    for task in plan.tasks:
-        contenders = _contenders(plan, task, peer)
-        prompts = held_out_prompts(task)[: plan.prompts]
-        for contender in contenders:  # warm-up, not counted
-            contender.run(prompts[0])
-            contender.rounds.clear()
-            contender.forwards = 0
-        for repeat in range(plan.repeats):
-            for contender in contenders if repeat % 2 == 0 else contenders[::-1]:
-                contender.pass_over(prompts)
-            progress(f"{task}: pass {repeat + 1} of {plan.repeats}")
-        rows.extend(_row(task, contender, contenders[0]) for contender in contenders)
-    return {"rows": rows, "temperature": plan.temperature, "max_new_tokens": plan.max_new_tokens}
+    """The whole of it; tells every pass."""
+    measuring = Benchmark(plan)
+    for step in measuring:
+        if step.ends_pass:
+            progress(f"{step.task}: pass {step.repeat + 1} of {plan.repeats}")
+    return measuring.result()
+
+
+def _library_peer(plan: Plan) -> LibraryPeer:
+    """After our own models, which are fetched where they are not on this machine yet."""
+    load_pair(plan.pair, plan.device, plan.dtype)
+    return LibraryPeer(plan.pair, plan.device, plan.dtype)
 
 
 def _contenders(plan: Plan, task: str, peer: LibraryPeer | None) -> list[Contender]:
@@ -128,7 +201,7 @@ def _peer_contenders(plan: Plan, task: str, peer: LibraryPeer) -> list[Contender
         made = Contender(name, draft_length, lambda prompt: 0)
 
         def run(prompt: str) -> int:
-            tokens = generate(codec.encode(prompt, task), plan.max_new_tokens)
+            tokens = generate(codec.encode(prompt, task or None), plan.max_new_tokens)
             made.forwards += peer.target_forwards
             return len(tokens)
 
@@ -140,6 +213,7 @@ def _peer_contenders(plan: Plan, task: str, peer: LibraryPeer) -> list[Contender
         *(
             contender(name, k, _of_length(generate, peer, k))
             for name, generate in SPECULATIVE.items()
+            if name in plan.peers
             for k in plan.draft_lengths
         ),
     ]
@@ -151,7 +225,7 @@ def _of_length(generate: Assisted, peer: LibraryPeer, draft_length: int) -> Gene
 
 def _request(plan: Plan, task: str, prompt: str) -> RaceRequest:
     config = DecodingConfig(temperature=plan.temperature, max_new_tokens=plan.max_new_tokens)
-    return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
+    return RaceRequest(plan.pair, prompt, config, task or None, plan.device, plan.dtype)
 
 
 def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
@@ -162,7 +236,8 @@ def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
 
 
 def _row(task: str, contender: Contender, baseline: Contender) -> dict[str, Any]:
-    ratios = [ours / base for ours, base in zip(contender.rates, baseline.rates, strict=True)]
+    pairs = zip(contender.rates, baseline.rates, strict=False)  # a pass may be cut off
+    ratios = [ours / base for ours, base in pairs]
     return {
         "task": task,
         "method": contender.name,

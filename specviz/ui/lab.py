@@ -15,6 +15,7 @@ from specviz.ui.lab_advice import advice_offer, advice_order
 from specviz.ui.lab_costs import told_costs
 from specviz.ui.lab_order import LabOrder
 from specviz.ui.lab_peers import peers_order
+from specviz.ui.lab_setting import PROMPTS, TOKENS, own_prompts
 from specviz.ui.lab_sweep_file import csv_text, read_sweep
 from specviz.ui.lab_sweeps import noise_of, sweep_offer, sweep_order
 from specviz.ui.lab_views import SweepViews
@@ -28,7 +29,8 @@ Take = Callable[[Mapping[str, Any]], LabOrder]
 
 def lab_offer() -> dict[str, Any]:
     """What the page's lab needs to know before anything is asked."""
-    return {"sweep": sweep_offer(), "advice": advice_offer()}
+    setting = {"prompts": PROMPTS, "tokens": TOKENS}
+    return {"setting": setting, "sweep": sweep_offer(), "advice": advice_offer()}
 
 
 class Lab:
@@ -58,6 +60,11 @@ class Lab:
             raise InputError(f"what must be one of {', '.join(self._orders)}")
         self._runs.join(str(question["ticket"]), take(question))
         return {}
+
+    @answers
+    def prompts(self, question: Question) -> Question:
+        """How many prompts a text of one's own holds: {"count"}."""
+        return {"count": len(own_prompts(question))}
 
     @answers
     def draw(self, question: Question) -> Question:

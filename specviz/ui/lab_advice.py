@@ -17,14 +17,11 @@ from specviz.errors import InputError
 from specviz.experiments.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.probing import AdviceRequest
 from specviz.models.pair import Pair
-from specviz.prompts import check_task, held_out_prompts
 from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
-from specviz.ui.lab_sweeps import form_of
-from specviz.ui.settings_form import CUSTOM, race_request
+from specviz.ui.lab_setting import LabSetting, lab_setting
 
-PROMPTS = 10  # held-out ones of the task; your own is one
 SECONDS = (10.0, 600.0)  # that may be given
 
 
@@ -33,6 +30,7 @@ class AdviceOrder(LabOrder):
     """`seconds` to probe and to race the best; stopped, it advises from what there is."""
 
     request: AdviceRequest
+    setting: LabSetting
     seconds: float = DEFAULT_SECONDS
 
     @property
@@ -67,9 +65,7 @@ class AdviceOrder(LabOrder):
     def _setting(self) -> str:
         request = self.request
         parts = [
-            request.pair.title,
-            f"{request.task or 'your own text'}, {len(request.prompts)} prompts",
-            f"temperature {request.config.temperature:g}",
+            *self.setting.words,
             f"{request.config.max_new_tokens} new tokens",
             f"batch size {request.batch_size}",
         ]
@@ -77,27 +73,22 @@ class AdviceOrder(LabOrder):
 
 
 def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
-    """{"form": as of a race, "batch_size", "seconds"}: the form's method does not count."""
-    form = {key: value for key, value in form_of(question).items() if key != "method"}
-    if form.get("pair") == CUSTOM:
-        raise InputError("pair must be one of the list, got other models")
-    usual = race_request({**form, "draft_length": "1", "prompt": "held out"})
-    task = usual.task or ""
-    check_task(task)
+    """{"form" and "prompts" as `lab_setting` takes them, "batch_size", "seconds"}."""
+    setting = lab_setting(question)
     request = AdviceRequest(
-        usual.pair,
-        held_out_prompts(task)[:PROMPTS],
-        usual.config,
-        task,
+        setting.pair,
+        setting.prompts,
+        setting.config,
+        setting.task,
         int(_number(question, "batch_size")),
-        device=usual.device,
-        dtype=usual.dtype,
+        device=setting.device,
+        dtype=setting.dtype,
     )
     seconds = _number(question, "seconds")
     if not SECONDS[0] <= seconds <= SECONDS[1]:
         low, high = SECONDS
         raise InputError(f"seconds must be from {low:g} to {high:g}, got {seconds:g}")
-    return AdviceOrder(request, seconds)
+    return AdviceOrder(request, setting, seconds)
 
 
 def advice_offer() -> dict[str, Any]:

@@ -1,106 +1,128 @@
 """The library's own ways to decode beside ours, as the page asks for them.
 
-Trusts nothing of a question. Kinds of message: `line`, `peers`, `end`.
+Trusts nothing of a question. Kinds of message: `progress`, `peers` (what there is so far), `end`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
-from specviz.models.catalog import BUNDLED, pair_named
 from specviz.models.pair import Pair
-from specviz.prompts import check_task
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
-from specviz.ui.told_work import told
+from specviz.ui.lab_setting import LabSetting, lab_setting, prompts_words
+from specviz.ui.method_offer import refusal
 
 # what both sides can do: our method, the library's call
-SAME = {
-    "Plain decoding": ("baseline", "generate()"),
-    "A draft model": ("draft-model", "generate(assistant_model)"),
-    "Prompt lookup": ("prompt-lookup", "generate(prompt_lookup_num_tokens)"),
-    "Early exit": ("early-exit", "generate(assistant_early_exit)"),
-}
-OURS = tuple(ours for ours, _ in list(SAME.values())[1:])
+PLAIN = ("Plain decoding", "baseline", "generate()")
+SAME = (
+    ("A draft model", "draft-model", "generate(assistant_model)"),
+    ("Prompt lookup", "prompt-lookup", "generate(prompt_lookup_num_tokens)"),
+    ("Early exit", "early-exit", "generate(assistant_early_exit)"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PeersOrder(LabOrder):
-    """Greedy, on the bundled pair: both sides with the same draft length and prompts."""
+    """Greedy: both sides with the same models, prompts and draft length.
 
-    task: str
+    Stopped, it tells what was measured until then.
+    """
+
+    setting: LabSetting
     draft_length: int
-    prompts: int = 2
     repeats: int = 3
-    new_tokens: int = 64
 
     @property
     def pair(self) -> Pair:
-        return pair_named(BUNDLED)
+        return self.setting.pair
+
+    @property
+    def _compared(self) -> list[tuple[str, str, str]]:
+        """What these models can do."""
+        return [each for each in SAME if refusal(self.pair, method_named(each[1])) is None]
 
     def messages(self, stop: threading.Event) -> Iterator[Message]:
-        result = yield from self._measured(stop)
-        if result is not None:
-            yield {"kind": "peers", "pairs": _pairs(result["rows"]), "setting": self._setting}
+        from specviz.experiments.benchmark import Benchmark
+
+        if not stop.is_set():
+            measuring = Benchmark(self._plan())
+            for step in measuring:
+                yield {
+                    "kind": "progress",
+                    "doing": step.doing,
+                    "repeat": None if step.seconds_left is None else step.repeat + 1,
+                    "repeats": self.repeats,
+                    "seconds_left": step.seconds_left,
+                }
+                yield self._told(measuring.result()["rows"])
+                if stop.is_set():
+                    break
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
-    def _measured(self, stop: threading.Event) -> Generator[Message, None, dict[str, Any] | None]:
-        from specviz.experiments.benchmark import Plan, benchmark
+    def _plan(self) -> Any:
+        from specviz.experiments.benchmark import Plan
 
-        plan = Plan(
-            self.pair,
-            (self.task,),
-            OURS,
+        setting = self.setting
+        return Plan(
+            setting.pair,
+            (setting.task or "",),
+            tuple(method for _, method, _ in self._compared),
             (self.draft_length,),
-            max_new_tokens=self.new_tokens,
-            prompts=self.prompts,
+            max_new_tokens=setting.config.max_new_tokens,
+            prompts=len(setting.prompts),
             repeats=self.repeats,
+            device=setting.device,
+            dtype=setting.dtype,
+            texts=() if setting.task else setting.prompts,
+            peers=tuple(call for _, _, call in self._compared),
         )
-        lines = told(lambda tell: benchmark(plan, tell), stop)
-        while True:
-            try:
-                line = next(lines)
-            except StopIteration as end:
-                found: dict[str, Any] | None = end.value
-                return found
-            if line is not None:
-                yield {"kind": "line", "text": line}
+
+    def _told(self, rows: Sequence[dict[str, Any]]) -> Message:
+        found = {row["method"]: row for row in rows}
+        pairs = [
+            _pair(title, call, found.get(ours), found.get(call))
+            for title, ours, call in (PLAIN, *self._compared)
+            if ours in found or call in found
+        ]
+        return {"kind": "peers", "pairs": pairs, "setting": self._setting}
 
     @property
     def _setting(self) -> str:
-        return (
-            f"{self.pair.title} · {self.task} · K {self.draft_length} · temperature 0 · "
-            f"{self.prompts} prompts of {self.new_tokens} new tokens · {self.repeats} passes"
-        )
+        setting = self.setting
+        parts = [
+            setting.pair.title,
+            prompts_words(setting.task, len(setting.prompts)),
+            f"K {self.draft_length}",
+            "temperature 0 (both sides are compared greedily)",
+            f"{setting.config.max_new_tokens} new tokens",
+            f"{self.repeats} passes",
+        ]
+        return " · ".join(parts)
 
 
-def _pairs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each way to decode, ours beside the library's, and how many times as fast ours is."""
-    found = {row["method"]: row for row in rows}
-    return [
-        {
-            "title": title,
-            "call": theirs,
-            "ours": found[ours],
-            "theirs": found[theirs],
-            "ratio": found[ours]["tokens_per_second"] / found[theirs]["tokens_per_second"],
-        }
-        for title, (ours, theirs) in SAME.items()
-    ]
+def _pair(
+    title: str, call: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None
+) -> dict[str, Any]:
+    """One way to decode: ours, the library's, and how many times as fast ours is; None: not yet."""
+    rates = [side["tokens_per_second"] for side in (ours, theirs) if side]
+    ratio = rates[0] / rates[1] if len(rates) == 2 else None
+    return {"title": title, "call": call, "ours": ours, "theirs": theirs, "ratio": ratio}
 
 
 def peers_order(question: Mapping[str, Any]) -> PeersOrder:
-    task, length = str(question.get("task")), str(question.get("draft_length"))
-    check_task(task)
+    """{"form" and "prompts" as `lab_setting` takes them, "draft_length"}."""
+    length = str(question.get("draft_length"))
     is_whole = length.isascii() and length.isdecimal() and len(length) < 4
     if not (is_whole and 1 <= int(length) <= MAX_DRAFT_LENGTH):
         raise InputError(
             f"draft_length must be an integer from 1 to {MAX_DRAFT_LENGTH}, got {short(length)}"
         )
-    return PeersOrder(task, int(length))
+    return PeersOrder(lab_setting(question), int(length))

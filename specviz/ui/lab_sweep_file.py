@@ -20,7 +20,8 @@ from specviz.experiments.sweep_file import describe, write_csv
 from specviz.experiments.sweep_lines import Point as Point
 from specviz.experiments.sweep_lines import json_object, read_points
 from specviz.experiments.sweep_setting import SweepSetting
-from specviz.models.catalog import pair_named
+from specviz.models.catalog import custom_pair, pair_named
+from specviz.models.pair import Pair
 from specviz.records import DecodingConfig, ProposalKind
 
 MAX_CHARACTERS = 4_000_000
@@ -95,7 +96,7 @@ def _built(header: dict[str, Any]) -> SweepPlan:
     given["branching"] = tuple(given["branching"])
     given["options"] = tuple((name, value) for name, value in given["options"])
     setting = SweepSetting(
-        pair_named(header["pair"]),
+        _pair(header),
         DecodingConfig(**given),
         header["task"],
         header["prompts"],
@@ -109,3 +110,10 @@ def _built(header: dict[str, Any]) -> SweepPlan:
         for name, values in header["axes"]
     )
     return SweepPlan(setting, axes, header["repeats"])
+
+
+def _pair(header: dict[str, Any]) -> Pair:
+    """One of the list, or two models by their sources."""
+    if "target" in header:
+        return custom_pair(header["target"], header["draft"])
+    return pair_named(header["pair"])

@@ -21,9 +21,9 @@ from specviz.models.pair import Pair
 from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab_order import LabOrder
+from specviz.ui.lab_setting import MOST_TEXT, lab_setting
 from specviz.ui.lab_sweep_file import Point, header_line, read_sweep
 from specviz.ui.method_offer import refusal
-from specviz.ui.settings_form import CUSTOM, form_method, race_request
 
 # axis -> other settings that its values are told under when they break a rule
 SETTINGS = {
@@ -34,8 +34,7 @@ SETTINGS = {
     "nodes": ("options",),
     "method": ("rule",),
 }
-MOST_TEXT = 500  # characters of a field
-DEFAULTS = {"axis": "draft-length", "values": "1-8", "prompts": 2, "repeats": 2, "tokens": 64}
+DEFAULTS = {"axis": "draft-length", "values": "1-8", "repeats": 2}
 
 
 def sweep_offer() -> dict[str, Any]:
@@ -91,13 +90,16 @@ class SweepOrder(LabOrder):
 
 
 def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
-    """{"form", "axes", "prompts", "repeats"}, or {"file", "noise"} of a sweep to be finished."""
+    """{"form", "prompts", "axes", "repeats"}, or {"file", "noise"} of a sweep to be finished.
+
+    Form and prompts as `lab_setting` takes them, with the method and its draft length in the form.
+    """
     if "file" in question:
         sweep = read_sweep(question["file"])
         _check_methods(sweep.plan)
         return SweepOrder(sweep.plan, sweep.known, noise_of(question.get("noise")))
-    prompts, repeats = (_count(question, name) for name in ("prompts", "repeats"))
-    setting = _setting(form_of(question), prompts)
+    repeats = _count(question, "repeats")
+    setting = _setting(question)
     axes = tuple(map(_axis, _axes(question.get("axes"))))
     plan = SweepPlan(setting, axes, repeats)
     _check_methods(plan)
@@ -111,27 +113,22 @@ def noise_of(given: object) -> tuple[float, ...]:
     return tuple(map(float, ratios)) if are_ratios else ()
 
 
-def _setting(form: Mapping[str, Any], prompts: int) -> SweepSetting:
+def _setting(question: Mapping[str, Any]) -> SweepSetting:
     """With the shape and the rule that the method has by itself."""
-    if form.get("pair") == CUSTOM:
-        raise InputError("pair must be one of the list, got other models")
-    request = race_request({**form, "prompt": "held out"})
-    method = form_method(form)
-    branching = method.default_branching[: request.config.draft_length]
-    config = replace(request.config, branching=branching, tree_kind=method.kinds[0])
-    task = request.task or ""
-    return SweepSetting(request.pair, config, task, prompts, None, request.device, request.dtype)
-
-
-def form_of(question: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of a question's form: texts by name, none of them endless."""
-    form = question.get("form")
-    if not isinstance(form, dict) or not all(isinstance(each, str) for each in form.values()):
-        raise InputError("form must be settings by name, each a text")
-    for name, text in form.items():
-        if len(text) > MOST_TEXT:
-            raise InputError(f"{name} must have at most {MOST_TEXT} characters, got {len(text)}")
-    return form
+    found = lab_setting(question, has_method=True)
+    method = method_named(found.config.method)
+    branching = method.default_branching[: found.config.draft_length]
+    config = replace(found.config, branching=branching, tree_kind=method.kinds[0])
+    return SweepSetting(
+        found.pair,
+        config,
+        found.task,
+        len(found.prompts),
+        None,
+        found.device,
+        found.dtype,
+        texts=() if found.task else found.prompts,
+    )
 
 
 def _axes(given: object) -> list[dict[str, Any]]:

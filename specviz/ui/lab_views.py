@@ -16,6 +16,7 @@ from specviz.figures.lab_speedup import lab_speedup_figure
 from specviz.figures.lab_times import lab_times_figure
 from specviz.figures.theme import Figure
 from specviz.metrics.round_totals import DepthAcceptance
+from specviz.ui.lab_setting import prompts_words, sampling_words
 from specviz.ui.lab_sweep_file import Point, SweepSoFar
 
 BUSY = 1.5  # between two runs of the baseline: then no point can be judged
@@ -143,16 +144,18 @@ class SweepViews:
         plan, setting = self._sweep.plan, self._sweep.plan.setting
         varied = {name for name, _ in plan.axes}
         config = setting.config
+        task = None if setting.texts else setting.task
         parts = {
             "pair": setting.pair.title,
-            "task": setting.task or "your own prompts",
+            "task": prompts_words(task, setting.prompts),
             "method": method_named(config.method).title,
             "draft-length": f"K {config.draft_length}",
-            "temperature": f"temperature {config.temperature:g}",
+            "temperature": " · ".join(sampling_words(config)),
             "output-length": f"{config.max_new_tokens} new tokens",
-            "prompts": _counted(setting.prompts, "prompt"),
             "repeats": _counted(plan.repeats, "repeat"),
         }
+        if "task" in varied:
+            parts["prompts"] = f"{_counted(setting.prompts, 'prompt')} of each task"
         return " · ".join(text for name, text in parts.items() if name not in varied)
 
     def _noise_words(self) -> str:

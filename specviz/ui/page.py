@@ -26,7 +26,7 @@ from specviz.ui.page_files import ASSETS, PLAYER, STYLES
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
-LAB_ASKED = ("measure", "draw", "table", "costs", "claims")
+LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 

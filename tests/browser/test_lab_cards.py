@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from app_server import ROOT
 from axe_findings import findings
 from lab_driver import LabDriver
 from race_driver import RaceDriver
@@ -74,6 +75,33 @@ def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabD
         lab.driver.settle(0.5)
         assert lab.driver.evaluate(OVERFLOW) <= 0
         assert findings(lab.page) == []
+
+
+def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
+    driver = lab.driver
+    driver.ref("labTask").select_option("own")
+    driver.ref("peersGo").click()
+    error = driver.page.locator("#sv-lab-task-error:visible")
+    assert error.inner_text().startswith("Prompts must have at least one text of your own")
+    assert driver.evaluate("document.activeElement.dataset.ref") == "ownText"
+    driver.fill("ownText", "def area(r):\n\nOnce upon a time")
+    driver.until("document.querySelector('[data-ref=ownCount]').textContent.startsWith('2 prom')")
+    assert driver.errors == [] and driver.text("sweepSize") == "8 points, 64 runs"
+    text = b'{"prompt": "one"}\n'
+    driver.ref("ownFile").set_input_files(
+        {"name": "my.jsonl", "mimeType": "text/plain", "buffer": text}
+    )
+    driver.until("document.querySelector('[data-ref=ownCount]').textContent.includes('in my.json')")
+    driver.ref("labPair").select_option("custom")
+    driver.ref("adviceGo").click()
+    assert driver.page.locator("#sv-lab-pair-error:visible").inner_text().startswith("Target")
+    for ref, name in (("labTarget", "target"), ("labDraft", "draft")):
+        driver.fill(ref, str(ROOT / "assets" / "models" / name))
+    lab.run(values="1")
+    said = driver.text("sweepSetting")
+    assert "1 prompt of your own" in said and said.startswith(str(ROOT))
+    driver.ref("labPair").select_option("bundled")
+    driver.ref("labTask").select_option("code")
 
 
 def test_peers_refuse_a_draft_length_at_its_field(lab: LabDriver) -> None:

@@ -25,7 +25,7 @@ def test_before_a_sweep_the_page_says_what_will_appear(
 ) -> None:
     driver = open_page(random_url, "?view=lab")
     assert driver.ref("sweepLesson").is_visible() and driver.ref("sweepViews").is_hidden()
-    assert driver.text("sweepSize") == "8 points, 64 runs"
+    assert driver.text("sweepSize") == "8 points, 128 runs"
     assert findings(driver.page) == []
 
 
@@ -33,7 +33,8 @@ def test_a_sweep_ends_with_charts_a_table_and_files_that_open_again(lab: LabDriv
     driver = lab.driver
     lab.run(values="1-2")
     assert "×" in driver.text("sweepSentence") and "draft length K" in driver.text("sweepSentence")
-    assert driver.text("sweepSetting").endswith("6 new tokens · 1 prompt · 1 repeat")
+    assert driver.text("sweepSetting").endswith("6 new tokens · 1 repeat")
+    assert driver.text("sweepSetting").startswith("Bundled pair · code: prompt 1 · ")
     assert lab.points == 2 and len(lab.chart("speedup")[-1]["x"]) == 2
     assert [trace["name"] for trace in lab.chart("times")][:4] == [
         *("prefill", "draft", "verify", "host"),
@@ -92,8 +93,8 @@ def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
         ("values1", "0-2", "Draft length K must be"),
         ("values1", "", "Draft length K must be from 1 to 64 values"),
         ("labTemperature", "hot", "Temperature must be a number"),
-        ("labPrompts", "99", "prompts must be an integer from 1 to 40"),
-        ("labRepeats", "0", "repeats must be an integer from 1 to 100"),
+        ("labPrompts", "99", "Prompts must be a whole number from 1 to 40"),
+        ("labRepeats", "0", "Repeats must be an integer from 1 to 100"),
     ],
 )
 def test_what_is_wrong_is_one_line_at_its_field(
@@ -103,7 +104,7 @@ def test_what_is_wrong_is_one_line_at_its_field(
     before = lab.driver.ref(ref).input_value()
     lab.driver.fill(ref, text)
     lab.driver.ref("sweepGo").click()
-    error = lab.driver.ref(ref).locator("xpath=..").locator(".error:visible")
+    error = lab.driver.ref(ref).locator("xpath=ancestor::*[@data-field]").locator(".error:visible")
     error.wait_for()
     assert error.inner_text().startswith(sentence)
     assert lab.driver.ref(ref).get_attribute("aria-invalid") == "true"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from specviz.claims.setting import Laws
 from specviz.errors import InputError
 from specviz.serving_cost import Load, Machine, daily_cost
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab_advice import AdviceOrder, advice_order
+from specviz.ui.lab_advice import advice_order
 from specviz.ui.lab_claims import LabClaims
 from specviz.ui.lab_costs import told_costs
 from specviz.ui.lab_peers import PeersOrder, peers_order
@@ -148,42 +149,72 @@ def test_a_claim_that_there_is_not_or_that_cannot_be_measured_is_refused(number:
 # ---- peers
 
 
-def test_peers_run_on_the_same_weights_and_are_told_in_pairs() -> None:
-    order = PeersOrder("code", 3, prompts=1, repeats=1, new_tokens=8)
-    messages = list(order.messages(threading.Event()))
-    (found,) = (each for each in messages if each["kind"] == "peers")
-    assert len(found["pairs"]) == 4
-    for pair in found["pairs"]:
+def peers(**question: Any) -> PeersOrder:
+    form = FORM | {"max_new_tokens": "8"}
+    usual = {"form": form, "prompts": {"count": "1"}, "draft_length": "3"}
+    return replace(peers_order(usual | question), repeats=1)
+
+
+def told_peers(order: PeersOrder) -> list[dict[str, Any]]:
+    return [each for each in order.messages(threading.Event()) if each["kind"] == "peers"]
+
+
+def test_peers_run_on_the_same_weights_and_are_told_in_pairs_as_they_come() -> None:
+    messages = list(peers().messages(threading.Event()))
+    told = [each["pairs"] for each in messages if each["kind"] == "peers"]
+    measured = [sum(bool(p["ours"]) + bool(p["theirs"]) for p in pairs) for pairs in told]
+    assert [each for each in measured if each] == list(range(1, 9))
+    for pair in told[-1]:
         ours, theirs = pair["ours"], pair["theirs"]
         assert pair["ratio"] == ours["tokens_per_second"] / theirs["tokens_per_second"]
         assert ours["draft_length"] == theirs["draft_length"]
+    lefts = [each["seconds_left"] for each in messages if each["kind"] == "progress"]
+    assert lefts[0] is None and lefts[-1] == 0
     assert messages[-1] == {"kind": "end", "reason": "done"}
 
 
-def test_stopped_peers_are_not_told() -> None:
+def test_stopped_peers_keep_what_was_measured() -> None:
+    stop = threading.Event()
+    told: list[dict[str, Any]] = []
+    for message in replace(peers(), repeats=9).messages(stop):
+        told.append(message)
+        if message["kind"] == "peers" and len(message["pairs"]) == 2:
+            stop.set()
+    assert told[-1] == {"kind": "end", "reason": "stopped"}
+    assert [pair["theirs"] for pair in told[-2]["pairs"]] == [None, None]
+    assert all(pair["ours"] and pair["ratio"] is None for pair in told[-2]["pairs"])
+
+
+def test_peers_that_are_stopped_while_they_wait_measure_nothing() -> None:
     stop = threading.Event()
     stop.set()
-    order = PeersOrder("code", 3, prompts=1, repeats=2, new_tokens=4)
-    assert [each["kind"] for each in order.messages(stop) if each["kind"] != "line"] == ["end"]
+    assert [each["kind"] for each in peers().messages(stop)] == ["end"]
+
+
+def test_peers_decode_prompts_of_ones_own() -> None:
+    own = told_peers(peers(prompts={"text": "Once upon a time"}))[-1]
+    assert "1 prompt of your own" in own["setting"] and len(own["pairs"]) == 4
 
 
 @pytest.mark.parametrize("length", ["0", "33", "five", "", "5.5"])
 def test_peers_refuse_a_draft_length_that_there_is_not(length: str) -> None:
     with pytest.raises(InputError, match="draft_length must be an integer from 1 to 32"):
-        peers_order({"task": "code", "draft_length": length})
+        peers(draft_length=length)
 
 
 # ---- advice
 
 
 def asked(**question: Any) -> dict[str, Any]:
-    return {"form": FORM, "batch_size": "1", "seconds": "10"} | question
+    usual = {"form": FORM, "prompts": {"count": "4"}, "batch_size": "1", "seconds": "10"}
+    return usual | question
 
 
 def test_advice_ends_with_a_verdict_its_reasons_and_a_ranking() -> None:
     usual = advice_order(asked())
-    messages = list(AdviceOrder(usual.request, seconds=3).messages(threading.Event()))
+    messages = list(replace(usual, seconds=3).messages(threading.Event()))
     (advice,) = (each for each in messages if each["kind"] == "advice")
+    assert advice["setting"].startswith("Bundled pair · code: prompts 1 to 4 · temperature 0 · 16")
     assert advice["verdict"] and advice["reasons"] and advice["ranking"][0]["title"]
     assert {each["stage"] for each in messages if each["kind"] == "progress"} >= {"probe"}
     assert messages[-1] == {"kind": "end", "reason": "done"}
@@ -206,7 +237,7 @@ def test_a_stopped_advice_goes_by_what_was_measured() -> None:
         (asked(batch_size="two"), "batch_size must be a whole number"),
         (asked(seconds="1"), "seconds must be from 10 to 600"),
         (asked(seconds="long"), "seconds must be a number"),
-        (asked(form=FORM | {"pair": "custom"}), "pair must be one of the list"),
+        (asked(form=FORM | {"pair": "custom"}), "target must be a model folder"),
         (asked(form=FORM | {"task": ""}), "task must be one of"),
         (asked(form=FORM | {"temperature": "-1"}), "temperature must be"),
     ],

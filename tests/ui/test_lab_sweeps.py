@@ -21,10 +21,16 @@ from specviz.ui.lab_views import SweepViews
 TICKET = "a-ticket-of-the-lab"
 FORM = {"pair": "bundled", "task": "code", "method": "draft-model", "max_new_tokens": "6"}
 LENGTHS = {"name": "draft-length", "values": "1-3"}
+TASKS = {"name": "task", "values": "code,story"}
 
 
 def asked(*axes: dict[str, str], **question: Any) -> dict[str, Any]:
-    usual = {"form": FORM, "axes": list(axes) or [LENGTHS], "prompts": "1", "repeats": "1"}
+    usual = {
+        "form": FORM,
+        "axes": list(axes) or [LENGTHS],
+        "prompts": {"count": "1"},
+        "repeats": "1",
+    }
     return usual | question
 
 
@@ -104,13 +110,14 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked({"name": "method", "values": "draft-model,magic"}), "method must be one of"),
         (asked({"name": "speed", "values": "1"}), "axis must be one of"),
         (asked(LENGTHS, LENGTHS), "axis must be one or two different ones"),
-        (asked(prompts="0"), "prompts must be an integer from 1"),
+        (asked(prompts={"count": "0"}), "prompts must be a whole number from 1 to 40, got '0'"),
+        (asked(TASKS, prompts={"text": "a"}), "axis task needs the tasks"),
         (asked(repeats="x"), "repeats must be a whole number"),
         (asked(repeats="0"), "repeat must be an integer from 1"),
         (asked(form=FORM | {"temperature": "hot"}), "temperature must be a number"),
         (asked(form=FORM | {"task": "poetry"}), "task must be one of"),
         (asked({"name": "nodes", "values": "4"}), "options of method draft-model"),
-        (asked(form=FORM | {"pair": "custom"}), "pair must be one of the list"),
+        (asked(form=FORM | {"pair": "custom"}), "target must be a model folder or a Hub id"),
         (asked(form=[1]), "form must be settings by name"),
         (asked(form=FORM | {"temperature": 1.0}), "form must be settings by name"),
         (asked(form=FORM | {"task": "x" * 1000}), "task must have at most 500 characters"),
@@ -140,7 +147,7 @@ def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]])
         go.Figure(figure)
     speedups = [point["speedup"] for point in sweep.points]
     assert told["best"] == speedups.index(max(speedups))
-    assert told["setting"].startswith("Bundled pair · code · Draft model, chain · 6 new tokens")
+    assert told["setting"].startswith("Bundled pair · code: prompt 1 · Draft model, chain · 6")
 
 
 @pytest.mark.parametrize(

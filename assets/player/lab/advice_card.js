@@ -10,15 +10,15 @@ const MOST_ROWS = 6;
 const HEADINGS = ["method", "speedup", "interval", "acceptance α", "tokens per round", "from"];
 
 export class AdviceCard {
-  // `form()` is the setting of the sweep's form; `onSweep(method)` sweeps what was advised.
-  constructor(refs, { lab }, gradio, { form, onSweep }) {
-    Object.assign(this, { refs, form, advice: null });
+  // `setting()`: what is measured; `onSweep(method)` sweeps what was advised.
+  constructor(refs, { lab }, gradio, { setting, onSweep }) {
+    Object.assign(this, { refs, setting, advice: null });
     refs.adviceSeconds.value = String(lab.advice.seconds);
     this.refusal = new Refusal(refs.adviceError, { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
-      failed: (text) => this.refusal.show(text),
+      failed: (text) => this.setting().show(text) || this.refusal.show(text),
     });
     refs.adviceGo.addEventListener("click", () => this.start());
     refs.adviceSweep.addEventListener("click", () => onSweep(this.advice.best.candidate.method));
@@ -28,7 +28,9 @@ export class AdviceCard {
   start() {
     const { adviceBatch, adviceSeconds } = this.refs;
     this.refusal.clear();
-    this.run.start("advice", { form: this.form(), batch_size: adviceBatch.value, seconds: adviceSeconds.value });
+    this.setting().clearErrors();
+    if (this.setting().refuses()) return;
+    this.run.start("advice", { ...this.setting().order, batch_size: adviceBatch.value, seconds: adviceSeconds.value });
   }
 
   begun() {

@@ -1,32 +1,34 @@
 // The lab: its cards, and what keys do on it.
 // Knows its cards by name and no card's inside.
 
-import { Fold } from "../fold.js";
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";
 import { PeersCard } from "./peers_card.js";
+import { SettingForm } from "./setting_form.js";
 import { SweepCard } from "./sweep_card.js";
 
 export class LabPage {
   constructor(refs, theme, setup, gradio) {
     this.refs = refs;
-    this.sweep = new SweepCard(refs, theme, setup, gradio, { onPoint: (...point) => this.costs.setPoint(...point) });
-    this.costs = new CostCard(refs, (name, question) => this.sweep.run.transport.ask(name, question));
-    this.peers = new PeersCard(refs, setup, gradio);
-    this.claims = new ClaimsCard(refs, gradio);
-    this.advice = new AdviceCard(refs, setup, gradio, {
-      form: () => this.sweep.form.order.form,
-      onSweep: (method) => this.sweep.startWith(method),
+    const setting = () => this.setting;
+    this.sweep = new SweepCard(refs, theme, setup, gradio, { setting, onPoint: (...point) => this.costs.setPoint(...point) });
+    const ask = (name, question) => this.sweep.run.transport.ask(name, question);
+    this.setting = new SettingForm(refs, setup, ask, {
+      changed: () => this.sweep.form.drawSize(),
+      offer: (refusals) => this.sweep.form.offer(refusals),
     });
+    this.sweep.form.begin();
+    this.costs = new CostCard(refs, ask);
+    this.peers = new PeersCard(refs, gradio, { setting });
+    this.claims = new ClaimsCard(refs, gradio);
+    this.advice = new AdviceCard(refs, setup, gradio, { setting, onSweep: (method) => this.sweep.startWith(method) });
     this.isOpened = false;
   }
 
   onShow(isShown) {
     if (!isShown || this.isOpened) return;
     this.isOpened = true;
-    const { sweepForm, sweepEnd, sweepActions, sweepMore } = this.refs;
-    new Fold(sweepForm, { end: sweepEnd, cover: sweepActions, button: sweepMore }); // measures what is shown
     this.sweep.recall();
     this.costs.reckon();
     this.claims.load();

@@ -1,19 +1,20 @@
-// The library's ways to decode beside ours, as pairs of bars.
+// The library's ways to decode beside ours, as pairs of bars that come as they are measured.
 // Knows the server's message of peers (specviz/ui/lab_peers.py).
 
-import { element, option, setText } from "../dom.js";
+import { element, setText } from "../dom.js";
 import { Refusal } from "../step/refusal.js";
 import { LabRun } from "./lab_run.js";
+import { leftWords } from "./time_words.js";
 
 export class PeersCard {
-  constructor(refs, { tasks }, gradio) {
-    this.refs = refs;
-    refs.peersTask.append(...tasks.map(({ name, title }) => option(name, title)));
+  // `setting()`: what is measured.
+  constructor(refs, gradio, { setting }) {
+    Object.assign(this, { refs, setting });
     this.refusal = new Refusal(refs.peersError, { draft_length: refs.peersLength });
     this.run = new LabRun({ go: refs.peersGo, stop: refs.peersStop, state: refs.peersState }, gradio, {
-      begun: () => (refs.peersLesson.hidden = true),
+      begun: () => this.begun(),
       message: (message) => this.take(message),
-      failed: (text) => this.refusal.show(text),
+      failed: (text) => this.setting().show(text) || this.refusal.show(text),
     });
     refs.peersGo.addEventListener("click", () => this.start());
     refs.peersLength.addEventListener("keydown", (event) => event.key === "Enter" && this.start());
@@ -21,18 +22,36 @@ export class PeersCard {
 
   start() {
     this.refusal.clear();
-    this.run.start("peers", { task: this.refs.peersTask.value, draft_length: this.refs.peersLength.value });
+    this.setting().clearErrors();
+    if (this.setting().refuses()) return;
+    this.run.start("peers", { ...this.setting().order, draft_length: this.refs.peersLength.value });
+  }
+
+  begun() {
+    this.isNew = false;
+    this.refs.peersLesson.hidden = true;
   }
 
   take(message) {
-    if (message.kind === "line") this.run.tell(`${message.text} …`);
-    if (message.kind === "peers") this.show(message);
-    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : "stopped: only whole passes count, so nothing is kept");
+    if (message.kind === "progress") this.tellProgress(message);
+    if (message.kind === "peers" && message.pairs.length) this.show(message);
+    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
+  }
+
+  get stoppedWords() {
+    return this.isNew ? "stopped: what was measured until then stands here" : "stopped before anything was measured";
+  }
+
+  tellProgress({ doing, repeat, repeats, seconds_left: left }) {
+    const where = repeat === null ? "warming up" : `pass ${repeat} of ${repeats}`;
+    this.run.tell(`${where}: ${doing}${leftWords(left)}`);
   }
 
   show({ pairs, setting }) {
+    this.isNew = true;
     setText(this.refs.peersSetting, setting);
-    const most = Math.max(...pairs.flatMap(({ ours, theirs }) => [ours.tokens_per_second, theirs.tokens_per_second]));
+    const rates = pairs.flatMap(({ ours, theirs }) => [ours, theirs]).map((side) => side?.tokens_per_second ?? 0);
+    const most = Math.max(...rates);
     this.refs.peersResult.replaceChildren(...pairs.map((pair) => pairRow(pair, most)));
   }
 }
@@ -40,7 +59,7 @@ export class PeersCard {
 function pairRow({ title, call, ours, theirs, ratio }, most) {
   const row = element("section", "peer");
   const head = element("h3", "", title);
-  head.append(" ", element("b", "", `${ratio.toFixed(2)}×`), element("span", "hint", " ours over the library’s"));
+  if (ratio !== null) head.append(" ", element("b", "", `${ratio.toFixed(2)}×`), element("span", "hint", " ours over the library’s"));
   row.append(head, bar("this app", ours, most, "ours"), bar(call, theirs, most, "theirs"));
   return row;
 }
@@ -48,9 +67,9 @@ function pairRow({ title, call, ours, theirs, ratio }, most) {
 function bar(name, row, most, className) {
   const made = element("div", `peer-bar ${className}`);
   const track = element("i");
-  track.style.setProperty("--share", `${((100 * row.tokens_per_second) / most).toFixed(1)}%`);
-  const words = element("span", "", `${row.tokens_per_second.toFixed(1)} tok/s`);
-  made.append(element("span", "peer-name", name), track, words, element("span", "hint", facts(row)));
+  track.style.setProperty("--share", `${((100 * (row?.tokens_per_second ?? 0)) / most).toFixed(1)}%`);
+  const words = element("span", "", row ? `${row.tokens_per_second.toFixed(1)} tok/s` : "–");
+  made.append(element("span", "peer-name", name), track, words, element("span", "hint", row ? facts(row) : "not measured yet"));
   return made;
 }
 

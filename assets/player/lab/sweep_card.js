@@ -7,14 +7,15 @@ import { KeptSweep } from "./kept_sweep.js";
 import { LabRun } from "./lab_run.js";
 import { SweepForm } from "./sweep_form.js";
 import { SweepViews } from "./sweep_views.js";
+import { leftWords } from "./time_words.js";
 
 const NAME = "specviz-sweep";
 
 export class SweepCard {
-  // `onPoint(point)` hears of the point that is looked at.
-  constructor(refs, theme, setup, gradio, { onPoint }) {
-    Object.assign(this, { refs, onPoint, sweep: new KeptSweep(), picked: null });
-    this.form = new SweepForm(refs, setup);
+  // `setting()`: what is measured; `onPoint(point)` hears of the point that is looked at.
+  constructor(refs, theme, setup, gradio, { setting, onPoint }) {
+    Object.assign(this, { refs, setting, onPoint, sweep: new KeptSweep(), picked: null });
+    this.form = new SweepForm(refs, setup, setting);
     this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
     this.run = new LabRun({ go: refs.sweepGo, stop: refs.sweepStop, state: refs.sweepState }, gradio, {
       begun: () => this.begun(),
@@ -41,6 +42,7 @@ export class SweepCard {
   start() {
     if (this.run.isBusy) return;
     this.form.clearErrors();
+    this.setting().clearErrors();
     this.refs.sweepError.hidden = true;
     this.isRest = false;
     if (!this.form.refuses()) this.run.start("sweep", this.form.order);
@@ -96,7 +98,7 @@ export class SweepCard {
   tellProgress({ noise, repeats, done, points, seconds_left: left }) {
     if (noise !== undefined) return this.run.tell(`measuring the noise of this machine: ${noise + 1} of ${repeats} …`);
     this.refs.sweepBar.value = done / points;
-    this.run.tell(`${done} of ${points} points${left === null ? "" : ` · ${timeWords(left)} left`}`);
+    this.run.tell(`${done} of ${points} points${leftWords(left)}`);
   }
 
   // ---- what is shown
@@ -159,9 +161,4 @@ export class SweepCard {
     if (reply?.csv) download(new Blob([reply.csv], { type: "text/csv" }), `${NAME}.csv`);
     else this.tellError(reply?.error ?? "The server cannot be reached.");
   }
-}
-
-function timeWords(seconds) {
-  if (seconds < 1) return "less than a second";
-  return seconds < 90 ? `about ${Math.round(seconds)} s` : `about ${Math.round(seconds / 60)} min`;
 }

@@ -1,0 +1,63 @@
+// Prompts of one's own: typed, or read from a file, and how many they are.
+// Knows the text and where it came from; how it is parted the server says.
+
+import { setText } from "../dom.js";
+
+const REST_MILLISECONDS = 300; // after the last key
+const RULE = "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”.";
+
+export class OwnPrompts {
+  constructor(refs, ask, onChange) {
+    Object.assign(this, { refs, ask, onChange, name: "", count: null });
+    refs.ownText.addEventListener("input", () => this.edited());
+    refs.ownFileOpen.addEventListener("click", () => refs.ownFile.click());
+    refs.ownFile.addEventListener("change", () => this.read());
+    this.tell("");
+  }
+
+  get text() {
+    return this.refs.ownText.value;
+  }
+
+  // A file's name tells how it is written.
+  get order() {
+    return { text: this.text, name: this.name };
+  }
+
+  take({ text, name }) {
+    this.refs.ownText.value = text;
+    this.name = name;
+    this.tally();
+  }
+
+  async read() {
+    const { ownFile } = this.refs;
+    const [file] = ownFile.files;
+    ownFile.value = "";
+    if (!file) return;
+    this.take({ text: await file.text(), name: file.name });
+    this.onChange();
+  }
+
+  edited() {
+    if (!this.text.trim()) this.name = "";
+    this.count = null;
+    window.clearTimeout(this.waiting);
+    this.waiting = window.setTimeout(() => this.tally(), REST_MILLISECONDS);
+  }
+
+  async tally() {
+    const { text } = this;
+    if (!text.trim()) return this.tell("");
+    const reply = await this.ask("prompts", this.order);
+    if (text !== this.text) return;
+    this.count = reply?.count ?? null;
+    const of = this.name ? ` in ${this.name}` : "";
+    this.tell(reply?.error ? reply.error : this.count === null ? "" : `${this.count} ${this.count === 1 ? "prompt" : "prompts"}${of}`);
+    this.onChange();
+  }
+
+  tell(found) {
+    setText(this.refs.ownCount, found ? `${found}. ${RULE}` : RULE);
+  }
+}

@@ -1,0 +1,184 @@
+// What is measured: the models, the prompts and the sampling, which all cards of the lab share.
+// Knows the fields; the server's own checks decide, but for numbers that are plainly out of bounds.
+
+import { numberBreach } from "../field_rule.js";
+import { setText } from "../dom.js";
+import { labelled, settingNamed } from "../labels.js";
+import { Menu } from "../menu.js";
+import { PairFields } from "../pair_fields.js";
+import { OwnPrompts } from "./own_prompts.js";
+
+export const OWN = "own"; // in the place of a task: prompts of one's own
+
+// setting of the server -> data-ref of its control
+const CONTROLS = {
+  pair: "labPair",
+  target: "labTarget",
+  draft: "labDraft",
+  task: "labTask",
+  temperature: "labTemperature",
+  top_k: "labTopK",
+  top_p: "labTopP",
+  seed: "labSeed",
+  max_new_tokens: "labTokens",
+  device: "labDevice",
+  dtype: "labDtype",
+};
+
+export class SettingForm {
+  // `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
+  constructor(refs, setup, ask, on) {
+    Object.assign(this, { refs, on, bounds: setup.bounds, tasks: setup.tasks });
+    this.controls = Object.fromEntries(Object.entries(CONTROLS).map(([name, ref]) => [name, refs[ref]]));
+    this.own = new OwnPrompts(refs, ask, () => this.changed());
+    this.fill(setup);
+    this.pairs = new PairFields(pairRefs(refs), setup, {
+      ask: () => ask("check", { form: { ...this.form, method: refs.labMethod.value } }),
+      onOffer: (refusals) => on.offer(refusals),
+      onReport: () => this.changed(),
+    });
+    this.begin(setup);
+    refs.settingForm.addEventListener("input", () => this.changed());
+    refs.settingForm.addEventListener("submit", (event) => event.preventDefault());
+    refs.labTask.addEventListener("change", () => this.sourceChanged());
+    refs.settingChange.addEventListener("click", () => this.fold(false));
+  }
+
+  fill({ tasks, devices, dtypes }) {
+    const { labTask, labDevice, labDtype } = this.refs;
+    const held = tasks.map(({ name, title }) => ({ name, title: `${title} (held-out)` }));
+    new Menu(labTask, false).fill([...held, { name: OWN, title: "of your own …" }]);
+    new Menu(labDevice).fill(devices);
+    new Menu(labDtype).fill(dtypes);
+    for (const [menu, choices] of [[labDevice, devices], [labDtype, dtypes]]) menu.closest(".field").hidden = choices.length < 2;
+  }
+
+  begin({ defaults, lab }) {
+    const values = { ...defaults, task: this.tasks[0].name, max_new_tokens: lab.setting.tokens };
+    for (const [name, control] of Object.entries(this.controls)) control.value = String(values[name] ?? "");
+    this.usualCount = String(lab.setting.prompts);
+    this.refs.labPrompts.value = this.usualCount;
+    this.draw();
+  }
+
+  get isOwn() {
+    return this.controls.task.value === OWN;
+  }
+
+  // ---- what is sent
+
+  get form() {
+    const { target, draft, task, ...values } = Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value]));
+    const models = this.pairs.isCustom ? { target, draft } : {};
+    return { ...values, ...models, ...(this.isOwn ? {} : { task }) };
+  }
+
+  get order() {
+    const count = this.refs.labPrompts.value;
+    return { form: this.form, prompts: this.isOwn ? { count, ...this.own.order } : { count } };
+  }
+
+  // How many prompts there will be, null where that is not known.
+  get count() {
+    const typed = this.refs.labPrompts.value.trim();
+    if (this.isOwn && typed === "") return this.own.count;
+    return /^\d+$/.test(typed) ? Number(typed) : null;
+  }
+
+  // ---- what is shown
+
+  // Of prompts of one's own all are wanted, of held-out ones a few.
+  sourceChanged() {
+    this.refs.labPrompts.value = this.isOwn ? "" : this.usualCount;
+    this.changed();
+    if (this.isOwn) this.refs.ownText.focus();
+  }
+
+  changed() {
+    this.clearErrors();
+    this.draw();
+    this.on.changed();
+  }
+
+  draw() {
+    const { refs } = this;
+    refs.ownPrompts.hidden = !this.isOwn;
+    refs.labPrompts.placeholder = this.isOwn ? "all" : "";
+    this.pairs.refresh();
+    setText(refs.settingWords, this.words);
+  }
+
+  // The setting in a line, for where the fields are folded away.
+  get words() {
+    const { target, draft, task, temperature, max_new_tokens: tokens } = this.controls;
+    const pair = this.pairs.isCustom ? `${target.value || "?"} and ${draft.value || "?"}` : this.pairs.pair?.title;
+    const count = this.count ?? "?";
+    const prompts = this.isOwn ? `${count} prompts of your own` : `${count} ${task.value} prompts`;
+    return [pair, prompts, `temperature ${temperature.value}`, `${tokens.value} new tokens`].join(" · ");
+  }
+
+  // On a narrow screen a result goes before the fields; elsewhere there is room for both.
+  fold(isFolded) {
+    this.refs.settingForm.classList.toggle("is-folded", isFolded);
+    if (!isFolded) this.refs.labPair.focus({ preventScroll: true });
+  }
+
+  // ---- errors
+
+  // Whether it is plain that the server would say no.
+  refuses() {
+    const wrong = Object.entries(this.bounds).find(([name, bounds]) => this.controls[name] && numberBreach(bounds, this.controls[name].value));
+    if (!wrong) return false;
+    const [name, bounds] = wrong;
+    return this.show(`${name} ${numberBreach(bounds, this.controls[name].value)}`);
+  }
+
+  // Whether a sentence of the server is about a field of this form; then it stands there.
+  show(text) {
+    const slots = [...this.refs.settingForm.querySelectorAll("[data-slot]")];
+    const slot = slots.find(({ dataset }) => dataset.slot.split(" ").includes(settingNamed(text)));
+    if (!slot) return false;
+    this.refs.settingForm.classList.remove("is-folded");
+    setText(slot, labelled(text));
+    slot.hidden = false;
+    const field = slot.closest("[data-field]");
+    field.classList.add("is-wrong");
+    const control = controlOf(field, text);
+    control?.setAttribute("aria-invalid", "true");
+    control?.focus({ preventScroll: true });
+    slot.scrollIntoView({ block: "nearest" });
+    return true;
+  }
+
+  clearErrors() {
+    const { settingForm } = this.refs;
+    for (const each of settingForm.querySelectorAll("[data-slot]")) each.hidden = true;
+    for (const each of settingForm.querySelectorAll(".is-wrong")) each.classList.remove("is-wrong");
+    for (const each of settingForm.querySelectorAll("[aria-invalid]")) each.removeAttribute("aria-invalid");
+  }
+}
+
+// Of a field with many: the one whose value is quoted, or else a text that is typed.
+function controlOf(field, text) {
+  const all = [...field.querySelectorAll("textarea, input[type=text], select")].filter((each) => !each.closest("[hidden]"));
+  return all.find(({ value }) => text.endsWith(`got '${value}'`)) ?? all.find(({ type }) => type === "textarea") ?? all[0];
+}
+
+// The parts of the lab under the names that the race's form gives to its own.
+function pairRefs(refs) {
+  return {
+    pair: refs.labPair,
+    target: refs.labTarget,
+    draft: refs.labDraft,
+    method: refs.labMethod,
+    deviceChoice: refs.labDevice,
+    dtype: refs.labDtype,
+    custom: refs.labCustom,
+    pairNote: refs.labPairNote,
+    pairClaim: refs.labPairClaim,
+    checkRow: refs.labCheckRow,
+    checkPair: refs.labCheckPair,
+    checkWord: refs.labCheckWord,
+    pairReport: refs.labPairReport,
+  };
+}
