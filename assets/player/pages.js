@@ -4,6 +4,7 @@
 const PARAMETER = "view"; // Gradio keeps "page" for itself
 
 const OF_A_MOMENT = ["trace", "round", "pos", "axis"]; // the debugger writes them again where it is shown
+const OF_THE_LAB = "lab-"; // so does the lab
 
 export class Pages {
   // `pages`: name -> { section, onShow(isShown), onReturn() by Back or Forward }; the first is shown where the address names none.
@@ -47,7 +48,9 @@ export class Pages {
 
 function addressOf(name) {
   const url = new URL(window.location.href);
-  for (const each of OF_A_MOMENT) url.searchParams.delete(each);
+  for (const each of [...url.searchParams.keys()]) {
+    if (OF_A_MOMENT.includes(each) || each.startsWith(OF_THE_LAB)) url.searchParams.delete(each);
+  }
   url.searchParams.set(PARAMETER, name);
   return url.href;
 }

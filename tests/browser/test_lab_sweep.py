@@ -29,6 +29,31 @@ def test_before_a_sweep_the_page_says_what_will_appear(
     assert findings(driver.page) == []
 
 
+def test_a_link_and_a_reload_bring_the_forms_back(open_page: OpenPage, random_url: str) -> None:
+    given = "lab-task=own&lab-text=one%0Atwo&lab-vary=temperature&lab-values=0%2C1&lab-top-k=40"
+    driver = open_page(random_url, f"?view=lab&{given}&lab-batch=4&lab-tokens=0&lab-method=magic")
+    said = driver.text("labNotice")
+    assert (
+        "lab-tokens must be a whole number from 1" in said and "lab-method must be one of" in said
+    )
+
+    def values() -> list[str]:
+        refs = ("labTask", "ownText", "axis1", "values1", "labTopK", "adviceBatch", "labTokens")
+        return [driver.ref(ref).input_value() for ref in refs]
+
+    wanted = ["own", "one\ntwo", "temperature", "0,1", "40", "4", "64"]
+    assert values() == wanted
+    driver.until(
+        "document.querySelector('[data-ref=sweepSize]').textContent === '2 points, 16 runs'"
+    )
+    assert set(given.split("&")) <= set(driver.query.removeprefix("?").split("&"))
+    driver.page.locator("[data-page=race]").click()
+    assert "lab-" not in driver.query
+    driver.reload()
+    driver.page.locator("[data-page=lab]").click()
+    assert values() == wanted and driver.ref("labNotice").is_hidden()
+
+
 def test_a_sweep_ends_with_charts_a_table_and_files_that_open_again(lab: LabDriver) -> None:
     driver = lab.driver
     lab.run(values="1-2")

@@ -4,15 +4,18 @@
 import { element, setText } from "../dom.js";
 import { Refusal } from "../step/refusal.js";
 import { body, bodyRow, headRow } from "./cells.js";
+import { keep, recall } from "./kept.js";
 import { LabRun } from "./lab_run.js";
 
+const NAME = "advice"; // under which a tab remembers it
 const MOST_ROWS = 6;
 const HEADINGS = ["method", "speedup", "interval", "acceptance α", "tokens per round", "from"];
 
 export class AdviceCard {
-  // `setting()`: what is measured; `onSweep(method)` sweeps what was advised.
-  constructor(refs, { lab }, gradio, { setting, onSweep }) {
-    Object.assign(this, { refs, setting, advice: null });
+  // `setting()`: what is measured; `onSweep(method)` sweeps what was advised; `onResult()`
+  // hears that there is one.
+  constructor(refs, { lab }, gradio, { setting, onSweep, onResult }) {
+    Object.assign(this, { refs, setting, onResult, advice: null });
     refs.adviceSeconds.value = String(lab.advice.seconds);
     this.refusal = new Refusal(refs.adviceError, { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
@@ -23,6 +26,14 @@ export class AdviceCard {
     refs.adviceGo.addEventListener("click", () => this.start());
     refs.adviceSweep.addEventListener("click", () => onSweep(this.advice.best.candidate.method));
     for (const ref of ["adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (event) => event.key === "Enter" && this.start());
+  }
+
+  // What this tab had before a reload.
+  recall() {
+    const advice = recall(NAME);
+    if (!advice) return;
+    this.begun();
+    this.show(advice);
   }
 
   start() {
@@ -40,7 +51,7 @@ export class AdviceCard {
 
   take(message) {
     if (message.kind === "progress") this.tellProgress(message);
-    if (message.kind === "advice") this.show(message);
+    if (message.kind === "advice") this.show(message), keep(NAME, message);
     if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
   }
 
@@ -63,6 +74,7 @@ export class AdviceCard {
     const rows = advice.ranking.slice(0, MOST_ROWS).map(rankedRow);
     refs.adviceRanking.replaceChildren(headRow(HEADINGS), body(rows));
     refs.adviceResult.hidden = false;
+    this.onResult();
   }
 }
 

@@ -1,7 +1,9 @@
 // The sweep at hand, as the lines of its file, and the noise beside them; kept in this tab, so that a
 // reload loses nothing that was measured. Knows the file's form; draws nothing.
 
-const KEY = "specviz-sweep";
+import { keep, recall } from "./kept.js";
+
+const NAME = "sweep";
 
 export class KeptSweep {
   constructor() {
@@ -62,20 +64,13 @@ export class KeptSweep {
   }
 
   keep() {
-    try {
-      sessionStorage.setItem(KEY, JSON.stringify({ lines: this.lines, noise: this.noise }));
-    } catch {
-      // A reload then forgets it.
-    }
+    keep(NAME, { lines: this.lines, noise: this.noise });
   }
 
   // Whether this tab had one.
   recall() {
-    try {
-      Object.assign(this, JSON.parse(sessionStorage.getItem(KEY) ?? "{}"));
-    } catch {
-      this.clear();
-    }
+    const { lines = [], noise = [] } = recall(NAME) ?? {};
+    Object.assign(this, { lines, noise });
     return !this.isEmpty;
   }
 }

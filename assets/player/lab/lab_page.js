@@ -1,9 +1,11 @@
 // The lab: its cards, and what keys do on it.
 // Knows its cards by name and no card's inside.
 
+import { setText } from "../dom.js";
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";
+import { LabAddress } from "./lab_address.js";
 import { PeersCard } from "./peers_card.js";
 import { SettingForm } from "./setting_form.js";
 import { SweepCard } from "./sweep_card.js";
@@ -12,7 +14,8 @@ export class LabPage {
   constructor(refs, theme, setup, gradio) {
     this.refs = refs;
     const setting = () => this.setting;
-    this.sweep = new SweepCard(refs, theme, setup, gradio, { setting, onPoint: (...point) => this.costs.setPoint(...point) });
+    const onResult = () => this.setting.fold.close();
+    this.sweep = new SweepCard(refs, theme, setup, gradio, { setting, onResult, onPoint: (...point) => this.costs.setPoint(...point) });
     const ask = (name, question) => this.sweep.run.transport.ask(name, question);
     this.setting = new SettingForm(refs, setup, ask, {
       changed: () => this.sweep.form.drawSize(),
@@ -20,15 +23,29 @@ export class LabPage {
     });
     this.sweep.form.begin();
     this.costs = new CostCard(refs, ask);
-    this.peers = new PeersCard(refs, gradio, { setting });
+    this.peers = new PeersCard(refs, gradio, { setting, onResult });
     this.claims = new ClaimsCard(refs, gradio);
-    this.advice = new AdviceCard(refs, setup, gradio, { setting, onSweep: (method) => this.sweep.startWith(method) });
+    this.advice = new AdviceCard(refs, setup, gradio, { setting, onResult, onSweep: (method) => this.sweep.startWith(method) });
+    this.address = labAddress(refs, setup.bounds, this.setting.own);
+    this.readAddress();
+    for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.address.writeSoon());
     this.isOpened = false;
   }
 
+  readAddress() {
+    const { labNotice } = this.refs;
+    const problems = this.address.read();
+    this.setting.draw();
+    this.sweep.form.taken();
+    labNotice.hidden = problems.length === 0;
+    setText(labNotice, `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.`);
+  }
+
   onShow(isShown) {
+    if (isShown) this.address.write();
     if (!isShown || this.isOpened) return;
     this.isOpened = true;
+    this.advice.recall();
     this.sweep.recall();
     this.costs.reckon();
     this.claims.load();
@@ -51,11 +68,41 @@ export class LabPage {
 
   // For the button that copies a link.
   get place() {
-    const url = new URL("?view=lab", window.location.href);
-    return { write: () => {}, link: url.href, linkLimit: "of this page: a sweep is sent as its file" };
+    return this.address;
   }
 
   repaint() {
     this.sweep.views.repaint();
   }
+}
+
+// Every field of the page that a link brings back.
+function labAddress(refs, bounds, own) {
+  const [load, peak, price] = ["tokens_per_day", "peak_factor", "price_per_hour"].map((name) => refs.costsForm.querySelector(`[data-cost=${name}]`));
+  const measured = {
+    pair: refs.labPair,
+    target: refs.labTarget,
+    draft: refs.labDraft,
+    task: refs.labTask,
+    prompts: refs.labPrompts,
+    temperature: refs.labTemperature,
+    "top-k": refs.labTopK,
+    "top-p": refs.labTopP,
+    seed: refs.labSeed,
+    tokens: refs.labTokens,
+    device: refs.labDevice,
+    dtype: refs.labDtype,
+  };
+  const sweep = {
+    vary: refs.axis1,
+    values: refs.values1,
+    and: refs.axis2,
+    "and-values": refs.values2,
+    method: refs.labMethod,
+    k: refs.labLength,
+    repeats: refs.labRepeats,
+  };
+  const others = { batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength, load, peak, price };
+  const { temperature, top_k, top_p, seed, max_new_tokens: tokens, draft_length: k } = bounds;
+  return new LabAddress({ ...measured, ...sweep, ...others }, { temperature, "top-k": top_k, "top-p": top_p, seed, tokens, k, "peers-k": k }, own);
 }

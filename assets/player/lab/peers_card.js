@@ -7,9 +7,9 @@ import { LabRun } from "./lab_run.js";
 import { leftWords } from "./time_words.js";
 
 export class PeersCard {
-  // `setting()`: what is measured.
-  constructor(refs, gradio, { setting }) {
-    Object.assign(this, { refs, setting });
+  // `setting()`: what is measured; `onResult()` hears that there is one.
+  constructor(refs, gradio, { setting, onResult }) {
+    Object.assign(this, { refs, setting, onResult });
     this.refusal = new Refusal(refs.peersError, { draft_length: refs.peersLength });
     this.run = new LabRun({ go: refs.peersGo, stop: refs.peersStop, state: refs.peersState }, gradio, {
       begun: () => this.begun(),
@@ -49,6 +49,7 @@ export class PeersCard {
 
   show({ pairs, setting }) {
     this.isNew = true;
+    this.onResult();
     setText(this.refs.peersSetting, setting);
     const rates = pairs.flatMap(({ ours, theirs }) => [ours, theirs]).map((side) => side?.tokens_per_second ?? 0);
     const most = Math.max(...rates);

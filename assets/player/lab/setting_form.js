@@ -6,6 +6,7 @@ import { setText } from "../dom.js";
 import { labelled, settingNamed } from "../labels.js";
 import { Menu } from "../menu.js";
 import { PairFields } from "../pair_fields.js";
+import { NarrowFold } from "./narrow_fold.js";
 import { OwnPrompts } from "./own_prompts.js";
 
 export const OWN = "own"; // in the place of a task: prompts of one's own
@@ -41,7 +42,7 @@ export class SettingForm {
     refs.settingForm.addEventListener("input", () => this.changed());
     refs.settingForm.addEventListener("submit", (event) => event.preventDefault());
     refs.labTask.addEventListener("change", () => this.sourceChanged());
-    refs.settingChange.addEventListener("click", () => this.fold(false));
+    this.fold = new NarrowFold(refs.settingForm, refs.settingChange);
   }
 
   fill({ tasks, devices, dtypes }) {
@@ -117,12 +118,6 @@ export class SettingForm {
     return [pair, prompts, `temperature ${temperature.value}`, `${tokens.value} new tokens`].join(" · ");
   }
 
-  // On a narrow screen a result goes before the fields; elsewhere there is room for both.
-  fold(isFolded) {
-    this.refs.settingForm.classList.toggle("is-folded", isFolded);
-    if (!isFolded) this.refs.labPair.focus({ preventScroll: true });
-  }
-
   // ---- errors
 
   // Whether it is plain that the server would say no.
@@ -138,7 +133,7 @@ export class SettingForm {
     const slots = [...this.refs.settingForm.querySelectorAll("[data-slot]")];
     const slot = slots.find(({ dataset }) => dataset.slot.split(" ").includes(settingNamed(text)));
     if (!slot) return false;
-    this.refs.settingForm.classList.remove("is-folded");
+    this.fold.open();
     setText(slot, labelled(text));
     slot.hidden = false;
     const field = slot.closest("[data-field]");

@@ -12,9 +12,10 @@ import { leftWords } from "./time_words.js";
 const NAME = "specviz-sweep";
 
 export class SweepCard {
-  // `setting()`: what is measured; `onPoint(point)` hears of the point that is looked at.
-  constructor(refs, theme, setup, gradio, { setting, onPoint }) {
-    Object.assign(this, { refs, setting, onPoint, sweep: new KeptSweep(), picked: null });
+  // `setting()`: what is measured; `onPoint(point)` hears of the point that is looked at,
+  // `onResult()` that there is one.
+  constructor(refs, theme, setup, gradio, { setting, onPoint, onResult }) {
+    Object.assign(this, { refs, setting, onPoint, onResult, sweep: new KeptSweep(), picked: null });
     this.form = new SweepForm(refs, setup, setting);
     this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
     this.run = new LabRun({ go: refs.sweepGo, stop: refs.sweepStop, state: refs.sweepState }, gradio, {
@@ -118,6 +119,7 @@ export class SweepCard {
     this.views.draw(told, this.sweep);
     this.drawState();
     this.onPoint(this.views.picked, told.picked_words);
+    if (told.picked !== null) this.form.fold.close(), this.onResult();
   }
 
   drawState() {

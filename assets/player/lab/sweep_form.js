@@ -6,6 +6,7 @@ import { setText } from "../dom.js";
 import { labelled, settingNamed } from "../labels.js";
 import { Menu } from "../menu.js";
 import { AxisField } from "./axis_field.js";
+import { NarrowFold } from "./narrow_fold.js";
 
 const NOTHING_ELSE = "nothing else";
 const CUSTOM = "custom";
@@ -24,6 +25,7 @@ export class SweepForm {
       new AxisField(parts[0], this.axes, { names, onChange }),
       new AxisField(parts[1], this.axes, { names, none: NOTHING_ELSE, onChange }),
     ];
+    this.fold = new NarrowFold(refs.sweepForm, refs.sweepChange);
     refs.sweepForm.addEventListener("input", () => this.changed());
   }
 
@@ -74,6 +76,20 @@ export class SweepForm {
 
   drawSize() {
     setText(this.refs.sweepSize, this.sizeWords);
+    setText(this.refs.sweepWords, this.words);
+  }
+
+  // The order in a line, for where the fields are folded away.
+  get words() {
+    const axes = this.fields.filter(({ axis }) => axis).map(({ axis, input }) => `${axis.title} ${input.value}`);
+    const method = this.methods.find(({ name }) => name === this.refs.labMethod.value);
+    return [axes.join(" and "), method?.title, `${this.refs.labRepeats.value} repeats`].join(" · ");
+  }
+
+  // The values as an address or a reload has put them into the fields.
+  taken() {
+    for (const field of this.fields) field.take(field.input.value);
+    this.changed();
   }
 
   // How much there is to do, as far as the text says.
@@ -115,6 +131,7 @@ export class SweepForm {
   show(name, text) {
     const named = this.slotOf(name);
     const slot = named && !named.closest("[data-field][hidden]") ? named : this.slots.at(-1);
+    this.fold.open();
     setText(slot, text);
     slot.hidden = false;
     const field = slot.closest("[data-field]");

@@ -1,0 +1,96 @@
+// The lab's forms in the address, so that a link and a reload bring them back.
+// Knows the names of the parameters; what a field may hold the server says when it is measured.
+
+import { numberBreach } from "../field_rule.js";
+import { keep, recall } from "./kept.js";
+import { OWN } from "./setting_form.js";
+
+const PREFIX = "lab-"; // the race's setting has the plain names
+const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
+const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
+const LONGEST_VALUE = 500;
+const ALL = "prompts"; // an empty count is all of them
+const [FORM, TEXT] = ["lab-form", "lab-prompts"]; // what a tab remembers
+
+export class LabAddress {
+  // `fields`: parameter -> its control; `bounds`: parameter -> those of its number, where it has any;
+  // `own`: the prompts of one's own.
+  constructor(fields, bounds, own) {
+    Object.assign(this, { fields, bounds, own });
+  }
+
+  // Fill the forms from the address, or from what this tab remembers; one sentence per parameter that
+  // makes no sense.
+  read() {
+    const asked = new URLSearchParams(window.location.search);
+    const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
+    const given = isAsked ? asked : new URLSearchParams(recall(FORM) ?? "");
+    const names = Object.keys(this.fields).filter((name) => given.has(PREFIX + name));
+    const problems = names.map((name) => this.take(name, given.get(PREFIX + name))).filter(Boolean);
+    const text = given.get(`${PREFIX}text`);
+    const own = text === null ? recall(TEXT) : { text, name: given.get(`${PREFIX}file`) ?? "" };
+    if (own) this.own.take(own);
+    return problems;
+  }
+
+  take(name, text) {
+    const control = this.fields[name];
+    const problem = this.problem(control, this.bounds[name], text);
+    if (problem) return `${PREFIX}${name} ${problem}, got “${text.slice(0, 40)}”`;
+    control.value = text;
+    return "";
+  }
+
+  problem(control, bounds, text) {
+    if (control.options) {
+      const names = [...control.options].map(({ value }) => value);
+      return names.includes(text) ? "" : `must be one of ${names.filter(Boolean).join(", ")}`;
+    }
+    if (text.length > LONGEST_VALUE) return `must have at most ${LONGEST_VALUE} characters`;
+    return bounds ? numberBreach(bounds, text) : "";
+  }
+
+  // For others: of this page alone.
+  get link() {
+    return this.filled(new URL("?view=lab", window.location.href));
+  }
+
+  // What the link leaves out.
+  get linkLimit() {
+    return this.isOwn && !this.hasText ? "without the long prompts" : "";
+  }
+
+  get isOwn() {
+    return this.fields.task.value === OWN;
+  }
+
+  get hasText() {
+    return this.isOwn && this.own.text.length <= LONGEST_TEXT;
+  }
+
+  filled(url) {
+    const given = url.searchParams;
+    for (const name of [...given.keys()]) if (name.startsWith(PREFIX)) given.delete(name);
+    for (const [name, control] of Object.entries(this.fields)) {
+      if (control.value !== "" || name === ALL) given.set(PREFIX + name, control.value);
+    }
+    if (this.hasText) given.set(`${PREFIX}text`, this.own.text);
+    if (this.hasText && this.own.name) given.set(`${PREFIX}file`, this.own.name);
+    return url.href;
+  }
+
+  // Soon; only the last of many changes counts.
+  writeSoon() {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.write(), WRITE_MILLISECONDS);
+  }
+
+  write() {
+    window.clearTimeout(this.timer);
+    const url = new URL(window.location.href);
+    if (url.searchParams.get("view") !== "lab") return;
+    window.history.replaceState(window.history.state, "", this.filled(url));
+    keep(FORM, url.search);
+    keep(TEXT, this.own.order);
+  }
+}
