@@ -13,6 +13,7 @@ from typing import Any
 from specviz.advisor.estimate import Estimate, estimate
 from specviz.advisor.probe import Candidate, Probe, Refusal
 from specviz.advisor.reasons import Reason, reasons
+from specviz.advisor.wording import TYPED, Wording
 
 LENGTHS = (1, 2, 3, 5, 8, 12)  # the draft lengths that are weighed
 MIN_GAIN = 1.05  # of the speedup: for less a second way to decode is not worth its trouble
@@ -22,7 +23,7 @@ MIN_GAIN = 1.05  # of the speedup: for less a second way to decode is not worth 
 class Advice:
     """`best` is what to use if at all; `ranking` all candidates, those that raced first.
 
-    `refusals` are the methods that the pair cannot run.
+    `refusals` are the methods that the pair cannot run; `wording` is that of its sentences.
     """
 
     speculate: bool
@@ -30,22 +31,24 @@ class Advice:
     ranking: tuple[Estimate, ...]
     reasons: tuple[Reason, ...]
     refusals: tuple[Refusal, ...]
+    wording: Wording = TYPED
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        best, name = self.best, self.best.candidate.title
-        interval = f"{best.low:.2f}x to {best.high:.2f}x"
+        best, factor = self.best, self.wording.factor
+        name, gain = self.wording.candidate(best.candidate), factor(best.speedup)
+        interval = f"{factor(best.low)} to {factor(best.high)}"
         if self.speculate and best.low < 1:
             return (
-                f"Speculate with {name}, though it is not sure to pay: {best.speedup:.2f}x "
+                f"Speculate with {name}, though it is not sure to pay: {gain} "
                 f"expected, a loss is within the interval ({interval})."
             )
         if self.speculate:
-            return f"Speculate with {name}: {best.speedup:.2f}x expected ({interval})."
+            return f"Speculate with {name}: {gain} expected ({interval})."
         return (
-            f"Do not speculate: the best of all, {name}, gives {best.speedup:.2f}x ({interval}), "
-            f"less than {MIN_GAIN:g}x."
+            f"Do not speculate: the best of all, {name}, gives {gain} ({interval}), "
+            f"less than {factor(MIN_GAIN)}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,14 +68,17 @@ class Advice:
         }
 
 
-def advise(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> Advice | None:
+def advise(
+    probe: Probe, lengths: tuple[int, ...] = LENGTHS, wording: Wording = TYPED
+) -> Advice | None:
     """None before any method was probed."""
     ranking = ranked(probe, lengths)
     if not ranking:
         return None
     best = ranking[0]
     speculate = best.speedup >= MIN_GAIN
-    return Advice(speculate, best, ranking, reasons(probe, best, speculate), probe.refusals)
+    found = reasons(probe, best, speculate, wording)
+    return Advice(speculate, best, ranking, found, probe.refusals, wording)
 
 
 def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ...]:

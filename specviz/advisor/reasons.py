@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from specviz.advisor.estimate import Estimate, predicted_speedup, prefill_steps
 from specviz.advisor.probe import Probe, SpeculativeRun
+from specviz.advisor.wording import TYPED, Wording
 
 ENDLESS = 4096  # tokens: a request whose prefill and whose end hardly count
 LOSS = 0.1  # a share of the speedup that is worth a sentence
@@ -29,17 +30,19 @@ class Reason:
     speaks_for: bool
 
 
-def reasons(probe: Probe, best: Estimate, speculate: bool) -> tuple[Reason, ...]:
+def reasons(
+    probe: Probe, best: Estimate, speculate: bool, wording: Wording = TYPED
+) -> tuple[Reason, ...]:
     """Those of the chosen candidate, what speaks for the advice first."""
     found = [
         *_acceptance(probe, best),
         *_slow_draft(best),
-        *_short_outputs(probe, best),
-        *_prefill(probe),
-        *_temperature(probe),
+        *_short_outputs(probe, best, wording),
+        *_prefill(probe, wording),
+        *_temperature(probe, wording),
         *_batch(probe, best),
-        *_vocabulary(probe),
-        *_memory(probe, best),
+        *_vocabulary(probe, wording),
+        *_memory(probe, best, wording),
     ]
     return tuple(sorted(found, key=lambda each: each.speaks_for is not speculate))
 
@@ -74,21 +77,21 @@ def _slow_draft(best: Estimate) -> Iterator[Reason]:
     )
 
 
-def _short_outputs(probe: Probe, best: Estimate) -> Iterator[Reason]:
+def _short_outputs(probe: Probe, best: Estimate, wording: Wording) -> Iterator[Reason]:
     """The last rounds have no room to draft in, and the first token is not sped up."""
     tokens = probe.place.max_new_tokens
     here, endless = (predicted_speedup(probe, best.candidate, n) for n in (tokens, ENDLESS))
     if tokens < ENDLESS and here < (1 - LOSS) * endless:
         yield Reason(
             "short-outputs",
-            f"Outputs of {tokens} tokens are short: theory gives {here:.2f}x on them, and "
-            f"{endless:.2f}x on endless ones.",
+            f"Outputs of {tokens} tokens are short: theory gives {wording.factor(here)} on them, "
+            f"and {wording.factor(endless)} on endless ones.",
             here / endless,
             False,
         )
 
 
-def _prefill(probe: Probe) -> Iterator[Reason]:
+def _prefill(probe: Probe, wording: Wording) -> Iterator[Reason]:
     """Reading the prompt takes a large share of the plain lane's time."""
     first, steps = prefill_steps(probe), probe.place.max_new_tokens - 1
     share = first / (first + steps)
@@ -98,13 +101,13 @@ def _prefill(probe: Probe) -> Iterator[Reason]:
         "prefill-bound",
         f"{_percent(share)} of the time goes into reading the prompt "
         f"({probe.place.prompt_tokens:.0f} tokens), which nothing here speeds up: no more than "
-        f"{1 / share:.2f}x can be had.",
+        f"{wording.factor(1 / share)} can be had.",
         share,
         False,
     )
 
 
-def _temperature(probe: Probe) -> Iterator[Reason]:
+def _temperature(probe: Probe, wording: Wording) -> Iterator[Reason]:
     """The same drafter is believed more often at temperature 0, on the same prompts."""
     for cold in probe.greedy:
         warm = next(
@@ -117,7 +120,7 @@ def _temperature(probe: Probe) -> Iterator[Reason]:
             yield Reason(
                 "high-temperature",
                 f"At temperature {probe.place.temperature:g} {_percent(here)} of the guesses of "
-                f"{cold.candidate.method} pass, at 0 it is {_percent(there)}.",
+                f"{wording.method(cold.candidate.method)} pass, at 0 it is {_percent(there)}.",
                 here,
                 False,
             )
@@ -148,27 +151,29 @@ def _batch(probe: Probe, best: Estimate) -> Iterator[Reason]:
         )
 
 
-def _vocabulary(probe: Probe) -> Iterator[Reason]:
+def _vocabulary(probe: Probe, wording: Wording) -> Iterator[Reason]:
     """What the draft model offers is lost where its tokens mean something else."""
     for refusal in probe.refusals:
         if refusal.shared_share is not None:
             yield Reason(
                 "vocabulary",
                 f"The draft model has a vocabulary of its own: {_percent(refusal.shared_share)} of "
-                "the target's tokens are in it, so only cross-vocabulary can use it.",
+                "the target's tokens are in it, so the only method that can use it is "
+                f"{wording.method('cross-vocabulary')}.",
                 refusal.shared_share,
                 False,
             )
             return
 
 
-def _memory(probe: Probe, best: Estimate) -> Iterator[Reason]:
+def _memory(probe: Probe, best: Estimate, wording: Wording) -> Iterator[Reason]:
     """Weights beside the target's."""
     extra, place = best.drafter_bytes, probe.place
+    method = wording.method(best.candidate.method)
     if place.free_bytes is not None and extra > MUCH * place.free_bytes:
         yield Reason(
             "memory",
-            f"{best.candidate.method} needs {extra / 1e6:.0f} MB beside the target's "
+            f"{method} needs {extra / 1e6:.0f} MB beside the target's "
             f"{place.target_bytes / 1e6:.0f} MB, {_percent(extra / place.free_bytes)} of what is "
             "free.",
             extra / place.free_bytes,
@@ -177,7 +182,7 @@ def _memory(probe: Probe, best: Estimate) -> Iterator[Reason]:
     elif extra > MUCH * place.target_bytes:
         yield Reason(
             "memory",
-            f"{best.candidate.method} needs {extra / 1e6:.0f} MB beside the target's "
+            f"{method} needs {extra / 1e6:.0f} MB beside the target's "
             f"{place.target_bytes / 1e6:.0f} MB.",
             extra / place.target_bytes,
             False,

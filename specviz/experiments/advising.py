@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from specviz.advisor.advice import Advice, advise, challengers, contenders, ranked
 from specviz.advisor.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
+from specviz.advisor.wording import TYPED, Wording
 from specviz.errors import InputError
 from specviz.experiments.probing import (
     AdviceRequest,
@@ -54,12 +55,18 @@ class AdviceStep:
 class Advising:
     """Advice in the making. Iterate it once; `advice()` may be asked at any time."""
 
-    def __init__(self, request: AdviceRequest, seconds: float = DEFAULT_SECONDS) -> None:
+    def __init__(
+        self,
+        request: AdviceRequest,
+        seconds: float = DEFAULT_SECONDS,
+        wording: Wording = TYPED,
+    ) -> None:
         """Loads the target and measures its forwards; InputError for what a user can mend."""
         if not math.isfinite(seconds) or not seconds > 0:
             raise InputError(f"seconds must be a positive number, got {seconds:g}")
         self._request = request
         self._seconds = seconds
+        self._wording = wording
         self._began = time.perf_counter()
         self.probe: Probe = first_probe(request)
 
@@ -71,7 +78,7 @@ class Advising:
 
     def advice(self) -> Advice | None:
         """From what is measured so far; None before any method was."""
-        return advise(self.probe)
+        return advise(self.probe, wording=self._wording)
 
     # --- probe
 
@@ -115,7 +122,7 @@ class Advising:
             share = shared_share(self._request, candidate.method)
             self._refuse(Refusal(candidate.method, " ".join(str(error).split()), share))
             return
-        yield self._step("probe", candidate.title)
+        yield self._step("probe", self._wording.candidate(candidate))
 
     def _probe_greedy(self) -> Iterator[AdviceStep]:
         """Above temperature 0: the best method's first run again at 0, to tell what it costs."""
@@ -126,7 +133,8 @@ class Advising:
         warm = self.probe.of_method(ranking[0].candidate.method)[0]
         found = run_candidate(request, warm.candidate, warm.prompts, self._probe_tokens, warm.block)
         self.probe = replace(self.probe, greedy=(found,))
-        yield self._step("probe", f"{warm.candidate.method} at temperature 0")
+        name = self._wording.method(warm.candidate.method)
+        yield self._step("probe", f"{name} at temperature 0")
 
     # --- race
 
@@ -172,7 +180,7 @@ class Advising:
                 found.append(
                     run_candidate(self._request, each, prompts, tokens, block, is_race=True)
                 )
-                yield self._step("race", each.title)
+                yield self._step("race", self._wording.candidate(each))
         self._add(*plain, *found)
 
     def _first_racers(self) -> Sequence[Candidate]:

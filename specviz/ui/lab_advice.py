@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.advisor.probe import Candidate
+from specviz.advisor.wording import Wording
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.advising import DEFAULT_SECONDS, Advising
@@ -23,6 +24,7 @@ from specviz.ui.lab_order import LabOrder
 from specviz.ui.lab_setting import LabSetting, lab_setting
 
 SECONDS = (10.0, 600.0)  # that may be given
+SHOWN = Wording(lambda name: method_named(name).title, "×")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class AdviceOrder(LabOrder):
         return self.request.pair
 
     def messages(self, stop: threading.Event) -> Iterator[Message]:
-        advising = Advising(self.request, self.seconds)
+        advising = Advising(self.request, self.seconds, SHOWN)
         for step in () if stop.is_set() else advising:
             yield {
                 "kind": "progress",
@@ -57,7 +59,8 @@ class AdviceOrder(LabOrder):
             return
         told = advice.to_dict()
         ranking = [
-            each | {"title": _titled(Candidate(**each["candidate"]))} for each in told["ranking"]
+            each | {"title": SHOWN.candidate(Candidate(**each["candidate"]))}
+            for each in told["ranking"]
         ]
         yield {"kind": "advice", "setting": self._setting} | told | {"ranking": ranking}
 
@@ -105,8 +108,3 @@ def _number(question: Mapping[str, Any], name: str) -> float:
         kind = "whole number" if name == "batch_size" else "number"
         raise InputError(f"{name} must be a {kind}, got {short(value)}")
     return number
-
-
-def _titled(candidate: Candidate) -> str:
-    shape = f", branching {','.join(map(str, candidate.branching))}" if candidate.branching else ""
-    return f"{method_named(candidate.method).title}, K {candidate.draft_length}{shape}"

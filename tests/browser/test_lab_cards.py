@@ -131,7 +131,7 @@ def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: 
     assert lab.driver.ref("adviceSeconds").get_attribute("aria-invalid") == "true"
     lab.driver.fill("adviceSeconds", "20")
     lab.driver.ref("adviceGo").click()
-    lab.driver.until("specviz.lab.advice.refs.adviceState.textContent.includes('draft-tree')")
+    lab.driver.until("specviz.lab.advice.refs.adviceState.textContent.includes('static tree')")
     lab.driver.ref("adviceStop").click()
     lab.page.wait_for_selector("[data-ref=adviceResult]:visible")
     assert "peculate" in lab.driver.text("adviceVerdict")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from specviz.claims.catalog import CLAIMS
 from specviz.claims.setting import Laws
+from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.serving_cost import Load, Machine, daily_cost
 from specviz.ui.handlers import Handlers
@@ -215,6 +217,9 @@ def test_advice_ends_with_a_verdict_its_reasons_and_a_ranking() -> None:
     messages = list(replace(usual, seconds=3).messages(threading.Event()))
     (advice,) = (each for each in messages if each["kind"] == "advice")
     assert advice["setting"].startswith("Bundled pair · code: prompts 1 to 4 · temperature 0 · 16")
+    said = " ".join([advice["verdict"], *(each["sentence"] for each in advice["reasons"])])
+    assert "×" in said and not re.search(r"\d x|\dx", said)
+    assert not any(re.search(rf"\b{name}\b", said) for name in DRAFTERS if "-" in name)
     assert advice["verdict"] and advice["reasons"] and advice["ranking"][0]["title"]
     assert {each["stage"] for each in messages if each["kind"] == "progress"} >= {"probe"}
     assert messages[-1] == {"kind": "end", "reason": "done"}
