@@ -1,6 +1,7 @@
 """Speedup along one axis of a sweep: measured with its spread, beside theory and the noise.
 
-Pure: the points of a sweep to a Plotly dict.
+Pure: the points of a sweep to a Plotly dict. Three looks that cannot be taken for one another:
+points and bars for what was measured, a dashed line in a tint for theory, a hatched band for noise.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from specviz.figures.lab_axis import Value, value_axis
 from specviz.figures.plain_line import plain_line
 from specviz.figures.theme import LIGHT, Figure, base_layout
 
+CLEAR = "rgba(0,0,0,0)"
 Points = Sequence[Mapping[str, Any]]  # as a sweep gives them
 
 
@@ -32,13 +34,12 @@ def lab_speedup_figure(
     bands = [] if _are_names(values) else [points[place]["theory_band"] for place in theory]
     return {
         "data": [
-            plain_line("grid", theory[: len(bands)], [low for low, _ in bands], 0),
-            plain_line("grid", theory[: len(bands)], [high for _, high in bands], 0)
-            | {"fill": "tonexty", "fillcolor": LIGHT["grid"]},
+            _noise_band(len(values), noise),
+            _theory_band(theory[: len(bands)], bands),
             _theory_marks(theory, points)
             if _are_names(values)
             else plain_line(
-                "theory", theory, [points[p]["theory_speedup"] for p in theory], 1.4, "dash"
+                "expected", theory, [points[p]["theory_speedup"] for p in theory], 1.8, "dash"
             ),
             _joined([] if _are_names(values) else places, points),
             _ring([each for each in places if each == picked], points),
@@ -50,6 +51,30 @@ def lab_speedup_figure(
 
 def _are_names(values: Sequence[Value]) -> bool:
     return isinstance(values[0], str)
+
+
+def _noise_band(count: int, noise: Sequence[float]) -> dict[str, Any]:
+    """How far two runs of the same thing lie apart here, over the whole axis of so many values."""
+    ends = [min([1.0, *noise]), max([1.0, *noise])] if noise else []
+    left, right = -0.5, count - 0.5
+    pattern = {"shape": "/", "fgcolor": LIGHT["muted"], "bgcolor": CLEAR, "size": 7}
+    return plain_line(
+        "muted", [left, right, right, left, left][: 5 * len(ends)], _rectangle(ends), 0.8
+    ) | {"fill": "toself", "fillcolor": CLEAR, "fillpattern": pattern | {"solidity": 0.12}}
+
+
+def _rectangle(ends: Sequence[float]) -> list[float | None]:
+    if not ends:
+        return []
+    low, high = ends
+    return [low, low, high, high, low]
+
+
+def _theory_band(places: Sequence[int], bands: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """From its lower ends to the right, and back along the upper ones."""
+    lows, highs = [low for low, _ in bands], [high for _, high in bands]
+    outline = plain_line("expected", [*places, *places[::-1]], [*lows, *highs[::-1]], 0)
+    return outline | {"fill": "toself", "fillcolor": LIGHT["expected"], "opacity": 0.18}
 
 
 def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
@@ -65,19 +90,19 @@ def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
             "symmetric": False,
             "array": [each["theory_band"][1] - each["theory_speedup"] for each in found],
             "arrayminus": [each["theory_speedup"] - each["theory_band"][0] for each in found],
-            "color": LIGHT["theory"],
+            "color": LIGHT["expected"],
             "thickness": 1,
             "width": 0,
         },
         "marker": {
             "symbol": "line-ew",
             "size": 12,
-            "color": LIGHT["theory"],
+            "color": LIGHT["expected"],
             "opacity": 1,
-            "line": {"color": LIGHT["theory"], "width": 2},
+            "line": {"color": LIGHT["expected"], "width": 2},
         },
         "hoverinfo": "skip",
-        "meta": {"role": "theory"},
+        "meta": {"role": "expected"},
     }
 
 
@@ -162,18 +187,8 @@ def _layout(
     room = 0.06 * (high - low)
     layout["xaxis"] = value_axis(title, values)
     layout["yaxis"] |= {"range": [low - room, high + room], "ticksuffix": "×", "nticks": 6}
-    layout["shapes"] = [*_noise_band(noise), _baseline()]
+    layout["shapes"] = [_baseline()]
     return layout
-
-
-def _noise_band(noise: Sequence[float]) -> list[dict[str, Any]]:
-    """How far two runs of the same thing lie apart here."""
-    if not noise:
-        return []
-    ends = {"y0": min([1, *noise]), "y1": max([1, *noise])}
-    line = {"width": 0, "color": LIGHT["muted"]}
-    fill = {"fillcolor": LIGHT["muted"], "opacity": 0.2, "layer": "below", "line": line}
-    return [{"type": "rect", "xref": "paper", "x0": 0, "x1": 1, **ends, **fill}]
 
 
 def _baseline() -> dict[str, Any]:

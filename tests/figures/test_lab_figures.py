@@ -12,7 +12,7 @@ import pytest
 from specviz.figures.lab_heatmap import lab_heatmap_figure
 from specviz.figures.lab_speedup import lab_speedup_figure
 from specviz.figures.lab_times import lab_times_figure
-from specviz.figures.theme import LIGHT, Figure, recolour
+from specviz.figures.theme import LIGHT, PALETTES, Figure, recolour
 
 
 def point(speedup: float, *, drafted: bool = True) -> dict[str, Any]:
@@ -63,6 +63,10 @@ def test_every_colour_and_every_role_is_of_the_palette(figure: Figure) -> None:
     assert not set(colours(recolour(figure, "dark"))) & {LIGHT["card"], LIGHT["ink"]}
 
 
+def traces(figure: Figure, role: str) -> list[dict[str, Any]]:
+    return [trace for trace in figure["data"] if trace["meta"]["role"] == role]
+
+
 def colours(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, each in value.items():
@@ -100,15 +104,28 @@ def test_no_line_crosses_what_is_not_measured() -> None:
 
 def test_nothing_joins_names_and_theory_still_has_its_band() -> None:
     joined = [trace for trace in NAMED["data"] if "lines" in trace["mode"] and trace["x"]]
-    assert joined == []
-    (theory,) = (trace for trace in NAMED["data"] if trace["meta"]["role"] == "theory")
+    assert [trace["meta"]["role"] for trace in joined] == ["muted"]  # the noise's band
+    (theory,) = (trace for trace in traces(NAMED, "expected") if trace["mode"] == "markers")
     assert len(theory["error_y"]["array"]) == len(theory["x"]) == 2
 
 
 def test_the_noise_is_a_band_round_one() -> None:
-    (band, line) = FIGURES["speedup"]["layout"]["shapes"]
-    assert (band["y0"], band["y1"]) == (0.97, 1.02) and line["y0"] == 1
-    assert len(FIGURES["speedup without noise"]["layout"]["shapes"]) == 1
+    (band,) = traces(FIGURES["speedup"], "muted")
+    assert (min(band["y"]), max(band["y"])) == (0.97, 1.02)
+    assert [min(band["x"]), max(band["x"])] == FIGURES["speedup"]["layout"]["xaxis"]["range"]
+    assert traces(FIGURES["speedup without noise"], "muted")[0]["x"] == []
+    (line,) = FIGURES["speedup"]["layout"]["shapes"]
+    assert line["y0"] == line["y1"] == 1
+
+
+def test_noise_theory_and_what_was_measured_have_looks_of_their_own() -> None:
+    (noise,) = traces(FIGURES["speedup"], "muted")
+    band, line = traces(FIGURES["speedup"], "expected")
+    assert noise["fillpattern"]["shape"] and "fillpattern" not in band
+    assert (line["line"]["dash"], noise["line"]["dash"]) == ("dash", "solid")
+    assert band["x"] == [0, 2, 2, 0] and band["y"] == pytest.approx([0.8, 1.6, 1.7, 0.9])
+    for palette in PALETTES.values():
+        assert len({palette[role] for role in ("muted", "expected", "accepted")}) == 3
 
 
 def test_the_parts_of_a_token_add_up_to_its_whole_time() -> None:
@@ -120,3 +137,28 @@ def test_one_is_the_middle_of_the_heatmap_whatever_was_measured() -> None:
     for name in ("heatmap", "no heatmap yet"):
         heat = FIGURES[name]["data"][0]
         assert heat["zmin"] + heat["zmax"] == 2
+
+
+def test_a_cell_of_the_heatmap_stands_at_its_own_two_values() -> None:
+    heat, numbers = FIGURES["heatmap"]["data"]
+    assert heat["z"] == [[0.8, None, None, None], [None, None, None, 1.6]]
+    assert heat["customdata"][1][3] == [3, 1]
+    assert heat["hovertext"][1][3].startswith("1.60× measured (1.50 to 1.70)")
+    assert heat["hovertext"][0][1] == ""
+    told = zip(numbers["x"], numbers["y"], numbers["text"], strict=True)
+    assert list(told) == [(0, 0, "0.80"), (3, 1, "1.60")]
+    axes = FIGURES["heatmap"]["layout"]
+    assert axes["xaxis"]["ticktext"] == ["1", "2", "4", "8"]
+    assert (axes["xaxis"]["title"]["text"], axes["yaxis"]["title"]["text"]) == ("K", "Temperature")
+    (frame,) = axes["shapes"]
+    assert frame["x0"] < 3 < frame["x1"] and frame["y0"] < 1 < frame["y1"]
+
+
+def test_what_is_pointed_at_says_its_numbers() -> None:
+    told = FIGURES["speedup"]["data"][-1]["hovertext"]
+    assert told[1].split("<br>") == [
+        "1.60× measured (1.50 to 1.70)",
+        "1.65× by theory (1.60 to 1.70)",
+        "acceptance 0.80",
+    ]
+    assert told[2] == "1.20× measured (1.10 to 1.30)"  # nothing was drafted there

@@ -40,8 +40,9 @@ export class SweepViews {
     refs.sweepViews.hidden = told.picked === null;
     if (told.picked === null) return refs.sweepTable.replaceChildren();
     refs.heatmapCard.hidden = !told.figures.heatmap;
-    setText(refs.lineWords, told.line_words && `${told.line_words} · `);
-    setText(refs.noiseWords, told.noise_words && ` · band round 1×: the baseline beside itself, ${told.noise_words}`);
+    setText(refs.lineWords, told.line_words);
+    setText(refs.noiseWords, told.noise_words);
+    refs.noiseLegend.hidden = !told.noise_words;
     setText(refs.pickedWords, `at ${told.picked_words}`);
     for (const [name, chart] of Object.entries(this.charts)) {
       if (told.figures[name]) chart.draw(told.figures[name]);
