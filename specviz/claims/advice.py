@@ -52,9 +52,9 @@ def mistakes_theory(
 ) -> Finding:
     whole = {share: whole_speedup(speedup, share) for share in prefill_shares}
     return Finding(
-        f"Speculation leaves the prefill as it is. A decoder {speedup:g}x as fast makes the whole "
+        f"Speculation leaves the prefill as it is. A decoder {speedup:g}× as fast makes the whole "
         "request "
-        + ", ".join(f"{gain:.2f}x with {percent(share)} prefill" for share, gain in whole.items())
+        + ", ".join(f"{gain:.2f}× with {percent(share)} prefill" for share, gain in whole.items())
         + ". A draft of another family has less overlap, and other tokens. Under the exact rule "
         "the output's law stays the target's whatever the draft is.",
         tuple(
@@ -97,11 +97,11 @@ def table_theory(
     speculated, cached = whole_speedup(gain, prefill_share), 1 / (1 - prefill_share)
     smaller = 16 / _Q4_K_M_BITS
     return Finding(
-        f"Of a request with {percent(prefill_share)} prefill, speculation at {gain:.2f}x makes "
-        f"{speculated:.2f}x, and prompt caching, which spares only the prefill, {cached:.2f}x at "
+        f"Of a request with {percent(prefill_share)} prefill, speculation at {gain:.2f}× makes "
+        f"{speculated:.2f}×, and prompt caching, which spares only the prefill, {cached:.2f}× at "
         "the most: it is no replacement. What an API can offer of this kind is a predicted output "
         "(the parameter `prediction`), a draft that the caller supplies. Weights of "
-        f"{_Q4_K_M_BITS:g} instead of 16 bits allow up to {smaller:.1f}x, with other outputs than "
+        f"{_Q4_K_M_BITS:g} instead of 16 bits allow up to {smaller:.1f}×, with other outputs than "
         "the full model's; speculation keeps them. The rest of the advice is usual.",
         (
             Number("whole request, speculation", speculated, "x"),
@@ -127,7 +127,7 @@ def judge_table(results: Sequence[Result]) -> Judgement:
 CLAIMS = (
     Claim(
         5,
-        '"SSD"',
+        '"SSD" means drafting with the model\'s own first layers',
         "SSD drafts with the first N layers of the model and checks a tree.",
         (Text.A,),
         Kind.DEFINITION,
@@ -136,7 +136,7 @@ CLAIMS = (
     ),
     Claim(
         14,
-        "Three mistakes",
+        "A draft of another family and work that is all prefill gain nothing",
         "It is a mistake to draft with another family, to expect a gain from work that is all "
         "prefill, or to fear for the quality.",
         (Text.B,),
@@ -147,7 +147,7 @@ CLAIMS = (
     ),
     Claim(
         22,
-        "What to take when",
+        "For latency speculate, on a server take vLLM, on a CPU GGUF",
         "One GPU and latency: speculate; a server: vLLM; no draft: Medusa or EAGLE; a CPU: GGUF "
         "Q4_K_M; an API: prompt caching.",
         (Text.C,),

@@ -40,8 +40,8 @@ def ladder_theory(
     return Finding(
         f"Acceptance alone fixes no speedup. At K = {K} the pairs fit a draft of "
         f"c = {common:.3f}; at c = {USUAL_COST_RATIO:g} they are "
-        + ", ".join(f"{n.value:.2f}x" for n in numbers[len(steps) :])
-        + ". And a speedup above 1 is a gain: whether 1.5x is worth it is no matter of arithmetic.",
+        + ", ".join(f"{n.value:.2f}×" for n in numbers[len(steps) :])
+        + ". And a speedup above 1 is a gain: whether 1.5× is worth it is no matter of arithmetic.",
         numbers,
         Verdict.HOLDS if fits(USUAL_COST_RATIO) else verdict,
     )
@@ -57,8 +57,8 @@ def judge_ladder(results: Sequence[Result]) -> Judgement:
         judging.combined_sizes(parts),
         "Beside the claim's line at the measured acceptance: "
         + ", ".join(
-            f"{each['setting']['task']} {_on_ladder(each['acceptance_rate'] or 0.0):.2f}x claimed, "
-            f"{each['speedup']:.2f}x measured"
+            f"{each['setting']['task']} {_on_ladder(each['acceptance_rate'] or 0.0):.2f}× claimed, "
+            f"{each['speedup']:.2f}× measured"
             for each in points
         )
         + ".",
@@ -119,8 +119,8 @@ def judge_product(results: Sequence[Result]) -> Judgement:
 CLAIMS = (
     Claim(
         15,
-        "A ladder from acceptance to speedup",
-        "80 % acceptance gives 3x, 60 % gives 2x, 40 % gives 1.5x and is not worth it.",
+        "80 % acceptance gives 3×, 60 % gives 2×, 40 % is not worth it",
+        "80 % acceptance gives 3×, 60 % gives 2×, 40 % gives 1.5× and is not worth it.",
         (Text.C,),
         Kind.ARITHMETIC,
         ladder_theory,
@@ -129,7 +129,7 @@ CLAIMS = (
     ),
     Claim(
         29,
-        "a K + 1 tokens per forward",
+        "K = 4 at 80 % acceptance gives 4.2 tokens per target forward",
         "At an acceptance rate of 0.8 and K = 4 a target forward gives 0.8 x 4 + 1 = 4.2 tokens.",
         (Text.E,),
         Kind.ARITHMETIC,

@@ -51,7 +51,7 @@ def thresholds_theory(
     return Finding(
         "The acceptance that pays is no constant: it rises with the draft's cost, "
         + ", ".join(f"{n.value:.2f} at {n.name.rpartition(' at ')[2]}" for n in numbers)
-        + f" for K = {K}. {few_tokens - 1} new tokens gain at least {short:.2f}x at a = 0.8 and "
+        + f" for K = {K}. {few_tokens - 1} new tokens gain at least {short:.2f}× at a = 0.8 and "
         f"c = {USUAL_COST_RATIO:g}, the prefill aside. A short time to the first token by itself "
         "costs nothing; a full memory does rule out a draft model, though not prompt lookup.",
         (
@@ -108,9 +108,9 @@ def short_theory(
     starts = "" if first is None else f" and pays from {first} tokens on"
     return Finding(
         f"At most {K} drafted tokens are wasted at the end, once per answer. At a = {a:g} and "
-        f"c = {c:g} an answer of {few_tokens - 1} tokens gains {gained:.2f}x or more{starts}, the "
+        f"c = {c:g} an answer of {few_tokens - 1} tokens gains {gained:.2f}× or more{starts}, the "
         f"prefill aside. The text's own run had {rate * seconds:.0f} tokens and gained "
-        f"{claimed_speedup:.1f}x.",
+        f"{claimed_speedup:.1f}×.",
         (
             Number(f"speedup of {few_tokens - 1} tokens at the least", gained, "x", 1.0),
             Number("speedup of an endless answer", theory.speedup(a, K, c), "x"),
@@ -187,7 +187,7 @@ def judge_temperature(results: Sequence[Result]) -> Judgement:
 CLAIMS = (
     Claim(
         10,
-        "When to avoid it",
+        "Avoid it below 60 % acceptance, above temperature 1, under 50 tokens",
         "Avoid it if the first token comes within 100 ms, above temperature 1, below 60 % "
         "acceptance, for fewer than 50 tokens, with a draft of another family, or when memory is "
         "full.",
@@ -199,7 +199,7 @@ CLAIMS = (
     ),
     Claim(
         26,
-        "Nothing gained under 50 tokens",
+        "Answers of fewer than 50 tokens gain nothing",
         "Answers of fewer than 50 tokens gain nothing.",
         (Text.D,),
         Kind.ARITHMETIC,
@@ -209,7 +209,7 @@ CLAIMS = (
     ),
     Claim(
         27,
-        "Only below temperature 1",
+        "The temperature must be below 1",
         "The temperature must be below 1.",
         (Text.D,),
         Kind.ARITHMETIC,

@@ -35,7 +35,7 @@ def self_draft_theory(
         "pull request 15466). What the claim wants, a target that drafts with some of its own "
         "layers, would cost the share of layers that it runs: at "
         f"a = {a:g} "
-        + ", ".join(f"{g:.2f}x with {percent(s)}" for g, s in zip(gains, shares, strict=True))
+        + ", ".join(f"{g:.2f}× with {percent(s)}" for g, s in zip(gains, shares, strict=True))
         + ".",
         tuple(
             Number(f"speedup at c = {share:g}, K = {K}", gain, "x")
@@ -63,8 +63,8 @@ def argument_theory(
 ) -> Finding:
     wanted, got = theory.speedup(a, asked, c), theory.speedup(a, used, c)
     return Finding(
-        f"At a = {a:g} and c = {c:g}, K = {asked} gives {wanted:.2f}x and the library's own "
-        f"K = {used}, run to its end, {got:.2f}x; it also stops a draft that is not confident. "
+        f"At a = {a:g} and c = {c:g}, K = {asked} gives {wanted:.2f}× and the library's own "
+        f"K = {used}, run to its end, {got:.2f}×; it also stops a draft that is not confident. "
         "Which of the two is used shows in the number of target forwards.",
         (
             Number(f"speedup at K = {asked}", wanted, "x"),
@@ -114,7 +114,7 @@ def ratio_theory(
         "run; it does not warm up and always runs the baseline first, so whatever only the first "
         "calls cost is charged to the baseline. It divides sums of rates: for two prompts of as "
         f"many tokens at {_rates(baseline)} and then {_rates(speculative)} tokens/s that says "
-        f"{summed:.2f}x, where the time shrank {timed:.2f}x.",
+        f"{summed:.2f}×, where the time shrank {timed:.2f}×.",
         (Number("speedup by time, in the example", timed, "x", summed),),
         Verdict.WRONG,
     )
@@ -141,7 +141,7 @@ def judge_noise(results: Sequence[Result]) -> Judgement:
 CLAIMS = (
     Claim(
         11,
-        'vLLM\'s "[self]"',
+        'In vLLM speculative_model="[self]" turns self-drafting on',
         'In vLLM 0.7 and 0.8 speculative_model="[self]" and flat arguments turn self-drafting on.',
         (Text.A,),
         Kind.DEFINITION,
@@ -150,7 +150,7 @@ CLAIMS = (
     ),
     Claim(
         18,
-        "The argument num_assistant_tokens",
+        "num_assistant_tokens=5 makes the library draft five tokens",
         "generate(..., num_assistant_tokens=5) sets how many tokens are drafted.",
         (Text.C,),
         Kind.MEASURABLE,
@@ -160,7 +160,7 @@ CLAIMS = (
     ),
     Claim(
         19,
-        "The notebook's benchmark",
+        "A notebook's code measures the speedup of assisted generation",
         "Its code measures the speedup of assisted generation.",
         (Text.C,),
         Kind.DEFINITION,
@@ -170,7 +170,7 @@ CLAIMS = (
     ),
     Claim(
         32,
-        "vLLM's parts",
+        "vLLM's SpecDecodeWorker does the work",
         "SpecDecodeWorker and BatchExpansionTop1Scorer do the work, and scheduling is apart.",
         (Text.E,),
         Kind.DEFINITION,

@@ -186,7 +186,7 @@ def _or_zero(distance: float) -> str:
 CLAIMS = (
     Claim(
         2,
-        "Accepted where the probabilities match",
+        "Only drafts whose probability matches the target's are kept",
         "The target keeps those tokens whose draft probability matches its own.",
         (Text.A,),
         Kind.ARITHMETIC,
@@ -196,7 +196,7 @@ CLAIMS = (
     ),
     Claim(
         3,
-        "Resampled from the target",
+        "After a rejection the token is drawn from the target",
         "After a rejection the token is drawn anew from the target's distribution.",
         (Text.A, Text.B, Text.E),
         Kind.ARITHMETIC,
@@ -206,7 +206,7 @@ CLAIMS = (
     ),
     Claim(
         4,
-        "The longest accepted path",
+        "Of a draft tree the longest accepted path is taken",
         "Of a draft tree the longest path that the target accepts is selected.",
         (Text.A,),
         Kind.ARITHMETIC,
@@ -216,7 +216,7 @@ CLAIMS = (
     ),
     Claim(
         20,
-        "One tokenizer for both",
+        "Draft and target must share the tokenizer",
         "Draft and target must share the tokenizer.",
         (Text.C,),
         Kind.ARITHMETIC,

@@ -17,8 +17,23 @@ export function claimView(claim, { budget }, place = null) {
   Object.assign(view.dataset, { number: claim.number, verdict: claim.verdict });
   const summary = element("summary");
   summary.append(element("span", "claim-number", String(claim.number)), element("span", "claim-title", claim.title), chip(claim.verdict));
+  summary.append(element("span", "claim-key hint", keyWords(claim)));
   view.append(summary, told(claim, budget, place));
   return view;
+}
+
+// The number that tells most: what was measured, else theory's beside the claimed one, a factor first.
+function keyWords({ measured, theory }) {
+  if (measured) return `measured: ${measured.figures.slice(0, 1).map(figureWords)[0] ?? measured.verdict}`;
+  const beside = theory.numbers.filter(({ claimed }) => claimed !== null);
+  const number = beside.find(({ unit }) => unit === "x") ?? beside[0] ?? theory.numbers[0];
+  if (!number) return "";
+  const claimed = number.claimed === null ? "" : `; claimed ${digits(number.claimed, number.unit)}`;
+  return `by theory: ${figureWords(number)}${claimed}`;
+}
+
+function figureWords({ name, value, unit }) {
+  return `${name} ${digits(value, unit)}`;
 }
 
 function chip(verdict) {

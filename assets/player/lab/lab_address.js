@@ -27,6 +27,7 @@ export class LabAddress {
     const given = isAsked ? asked : new URLSearchParams(recall(FORM) ?? "");
     const names = Object.keys(this.fields).filter((name) => given.has(PREFIX + name));
     const problems = names.map((name) => this.take(name, given.get(PREFIX + name))).filter(Boolean);
+    if (this.isOwn && !given.has(PREFIX + ALL)) this.fields[ALL].value = "";
     const text = given.get(`${PREFIX}text`);
     const own = text === null ? recall(TEXT) : { text, name: given.get(`${PREFIX}file`) ?? "" };
     if (own) this.own.take(own);
