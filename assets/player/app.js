@@ -50,7 +50,7 @@ export class App {
     this.transport = new Transport(gradio, {
       accepted: () => this.showResults(),
       message: (message) => this.take(message),
-      queued: (ahead) => this.tell(waitingWords(ahead)),
+      queued: (...ahead) => this.tell(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
     setText(refs.device, setup.device);

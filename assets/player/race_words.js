@@ -1,6 +1,8 @@
 // What the race page says about how a race stands: waiting, going on, held, over; and of its models.
 // Knows words only.
 
+import { leftWords } from "./time_words.js";
+
 export const RACING = "racing …";
 export const HELD = "held: nothing is decoded until it goes on";
 
@@ -10,9 +12,12 @@ export const ENDINGS = {
   stopped: "stopped",
 };
 
-export function waitingWords(ahead) {
-  const races = ahead === 1 ? "1 race is ahead" : `${ahead} races are ahead`;
-  return ahead ? `waiting: ${races} of yours` : "starting …";
+// `running`: {title, seconds_left} of what runs now, null where nothing is known of it.
+export function waitingWords(ahead, running) {
+  if (!ahead) return "starting …";
+  const runs = ahead === 1 ? "1 run is ahead of yours" : `${ahead} runs are ahead of yours`;
+  const now = running ? `${ahead === 1 ? ":" : "; now"} ${running.title}${leftWords(running.seconds_left)}` : "";
+  return `waiting: ${runs}${now}`;
 }
 
 export function modelWords({ target, draft }) {

@@ -12,7 +12,7 @@ const PATIENCE = 12; // failed looks before the race is given up
 export class Transport {
   constructor(gradio, on) {
     this.gradio = gradio;
-    this.on = on; // { accepted(), message(message), queued(ahead), failed(text) }
+    this.on = on; // { accepted(), message(message), queued(ahead, running), failed(text) }
     this.ticket = null;
     gradio.onBatch((batch) => this.take(batch));
   }
@@ -88,7 +88,7 @@ export class Transport {
     if (this.ticket !== ticket) return;
     if (!reply?.state) return this.missed();
     this.misses = 0;
-    if (reply.state === "waiting") this.on.queued(reply.ahead);
+    if (reply.state === "waiting") this.on.queued(reply.ahead, reply.running);
     this.deliver(reply.messages.map((text) => JSON.parse(text)));
     if (!this.isBusy) return;
     if (reply.state === "unknown") this.fail("The server no longer knows this run: it was restarted.");

@@ -111,9 +111,16 @@ class Handlers:
             return
         try:
             with closing(race_messages(run, self._start)) as messages:
-                yield from batches(messages, run.ticket, run.messages)
+                yield from batches(self._heard(run, messages), run.ticket, run.messages)
         finally:
             self._runs.leave(run)
+
+    def _heard(self, run: Run, messages: Iterator[Message]) -> Iterator[Message]:
+        """Those who wait are told how long a run says that it will take."""
+        for message in messages:
+            if "seconds_left" in message:
+                self._runs.expect(run, message["seconds_left"])
+            yield message
 
     # ---- recordings
 

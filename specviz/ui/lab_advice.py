@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from specviz.advisor.probe import Candidate
 from specviz.advisor.wording import Wording
@@ -30,6 +30,8 @@ SHOWN = Wording(lambda name: method_named(name).title, "×")
 @dataclass(frozen=True, slots=True)
 class AdviceOrder(LabOrder):
     """`seconds` to probe and to race the best; stopped, it advises from what there is."""
+
+    title: ClassVar[str] = "advice"
 
     request: AdviceRequest
     setting: LabSetting

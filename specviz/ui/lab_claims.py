@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from specviz.claims.catalog import CLAIMS, claim_numbered
 from specviz.claims.claim import Claim, Judgement
@@ -80,6 +80,8 @@ class LabClaims:
 
 class ClaimOrder(LabOrder):
     """One claim to be measured on the bundled pair."""
+
+    title: ClassVar[str] = "a claim"
 
     def __init__(self, claims: LabClaims, claim: Claim) -> None:
         self._claims, self._claim = claims, claim

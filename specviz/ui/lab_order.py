@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import ClassVar
 
 from specviz.models.pair import Pair
 from specviz.ui.batches import Message
@@ -15,6 +16,8 @@ from specviz.ui.batches import Message
 
 class LabOrder(ABC):
     """One measurement of the lab, checked before it takes its place in the queue."""
+
+    title: ClassVar[str]  # what others are told who wait for it
 
     @property
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
@@ -35,6 +35,8 @@ class PeersOrder(LabOrder):
 
     Stopped, it tells what was measured until then.
     """
+
+    title: ClassVar[str] = "a comparison of peers"
 
     setting: LabSetting
     draft_length: int

@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
@@ -54,6 +54,8 @@ def sweep_offer() -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 class SweepOrder(LabOrder):
     """`known` points and `noise`, of a sweep that was cut off, are not measured again."""
+
+    title: ClassVar[str] = "a sweep"
 
     plan: SweepPlan
     known: Mapping[Place, Point] = field(default_factory=dict)

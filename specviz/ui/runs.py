@@ -22,6 +22,12 @@ from specviz.ui.lab_order import LabOrder
 Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
 MAX_WAITING = 24
 AWAY_SECONDS = 5.0  # a waiting browser that has not asked for so long no longer counts
+# what others are told of a run; an order of the lab tells it itself
+TITLES: dict[type, str] = {
+    RaceRequest: "a race",
+    ForkRequest: "a fork",
+    ProfileRequest: "a profile",
+}
 KEEP_SECONDS = 120.0  # how long a finished run can still be refilled from
 TICKET_LENGTHS = range(16, 65)
 
@@ -43,6 +49,12 @@ class Run:
     stop: threading.Event = field(default_factory=threading.Event)
     gate: Gate = field(default_factory=Gate)
     messages: list[str] = field(default_factory=list)
+    ends: float | None = None  # likely, as its own progress told last
+
+    @property
+    def title(self) -> str:
+        request = self.request
+        return request.title if isinstance(request, LabOrder) else TITLES[type(request)]
 
 
 class Runs:
@@ -103,6 +115,11 @@ class Runs:
                 run.gate.release()
                 run.state = State.DONE if run.state is State.WAITING else run.state
 
+    def expect(self, run: Run, seconds_left: float | None) -> None:
+        """A run told how long it will likely go on, None where it does not know."""
+        with self._lock:
+            run.ends = None if seconds_left is None else self._clock() + seconds_left
+
     def gate(self, ticket: str) -> Gate | None:
         """The gate of a run that goes on, None where there is none."""
         with self._lock:
@@ -110,15 +127,24 @@ class Runs:
             return run.gate if run is not None and run.state is State.RUNNING else None
 
     def look(self, ticket: str, after: int) -> dict[str, object]:
-        """Where the run stands: its state, how many are ahead, its messages from `after` on."""
+        """Where the run stands: its state, how many are ahead, its messages from `after` on.
+
+        `running` is what it waits for: {"title", "seconds_left": None where that is not known}.
+        """
         with self._lock:
             run = self._runs.get(ticket)
             if run is None:
-                return {"state": "unknown", "ahead": 0, "messages": []}
+                return {"state": "unknown", "ahead": 0, "running": None, "messages": []}
             run.seen = self._clock()
             self._end_abandoned()
             messages = run.messages[max(0, after) :]
-            return {"state": run.state.value, "ahead": self._ahead(run), "messages": messages}
+            ahead = self._ahead(run)
+            return {
+                "state": run.state.value,
+                "ahead": ahead,
+                "running": self._running() if ahead else None,
+                "messages": messages,
+            }
 
     def _end_abandoned(self) -> None:
         """A run that is held by a page which went away must not keep the others waiting."""
@@ -133,6 +159,13 @@ class Runs:
         runs = self._runs.values()
         running = sum(each.state is State.RUNNING and each.request is not None for each in runs)
         return running + self._waiting().index(run)
+
+    def _running(self) -> dict[str, object] | None:
+        for run in self._runs.values():
+            if run.state is State.RUNNING and run.request is not None:
+                left = None if run.ends is None else max(0.0, run.ends - self._clock())
+                return {"title": run.title, "seconds_left": left}
+        return None
 
     def _waiting(self) -> list[Run]:
         limit = self._clock() - AWAY_SECONDS

@@ -20,7 +20,7 @@ def test_the_second_tab_waits_sees_its_place_and_gets_its_own_run(
     first.wait_for_rounds()
     second.press_race()
     second.until("document.querySelector('[data-ref=runState]').textContent.includes('ahead')", 10)
-    assert second.text("runState") == "waiting: 1 race is ahead of yours"
+    assert second.text("runState") == "waiting: 1 run is ahead of yours: a race"
     first.ref("stop").click()
     first.wait_for_end(20)
     second.wait_for_end()

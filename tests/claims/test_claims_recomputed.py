@@ -180,7 +180,7 @@ def test_thresholds_and_needed_acceptance_solve_their_equations() -> None:
     for name, a in theory(10).items():
         if name.startswith("break-even"):
             assert tokens(a, 5) == pytest.approx(1 + 5 * float(name.rpartition("= ")[2]))
-    assert tokens(theory(17)["acceptance for 3x at c = 0.1, eagle"], 5) == pytest.approx(4.5)
+    assert tokens(theory(17)["acceptance for 3× at c = 0.1, eagle"], 5) == pytest.approx(4.5)
     assert tokens(theory(5)["break-even acceptance at c = 0.5"], 5) == pytest.approx(3.5)
 
 

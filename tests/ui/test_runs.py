@@ -40,6 +40,22 @@ def test_each_run_knows_how_many_are_ahead() -> None:
     assert [line.look(ticket(n), 0)["ahead"] for n in (1, 2)] == [0, 1]
 
 
+def test_whoever_waits_is_told_what_runs_and_how_long_it_will_likely_go_on() -> None:
+    line, clock = joined(3)
+    first = line.enter(ticket(0))
+    assert first is not None
+    assert line.look(ticket(0), 0)["running"] is None
+    assert line.look(ticket(2), 0)["running"] == {"title": "a race", "seconds_left": None}
+    line.expect(first, 30.0)
+    clock.now += 4
+    assert line.look(ticket(1), 0)["running"] == {"title": "a race", "seconds_left": 26.0}
+    clock.now += 40
+    line.look(ticket(2), 0)
+    assert line.look(ticket(1), 0)["running"] == {"title": "a race", "seconds_left": 0.0}
+    line.leave(first)
+    assert line.look(ticket(2), 0)["running"] is None  # one waits before it, none runs
+
+
 def test_a_ticket_runs_once() -> None:
     line, _ = joined(1)
     assert line.enter(ticket(0)) is not None
@@ -65,7 +81,12 @@ def test_stop_reaches_a_running_race() -> None:
 
 def test_a_strange_ticket_learns_nothing() -> None:
     line, _ = joined(1)
-    assert line.look("somebody-elses-ticket", 0) == {"state": "unknown", "ahead": 0, "messages": []}
+    assert line.look("somebody-elses-ticket", 0) == {
+        "state": "unknown",
+        "ahead": 0,
+        "running": None,
+        "messages": [],
+    }
     line.stop("somebody-elses-ticket")
 
 

@@ -2,6 +2,7 @@
 // Knows the transport and two buttons; what is measured, the card knows.
 
 import { setText } from "../dom.js";
+import { waitingWords } from "../race_words.js";
 import { Transport } from "../transport.js";
 
 export class LabRun {
@@ -12,7 +13,7 @@ export class LabRun {
     this.transport = new Transport(gradio, {
       accepted: () => (this.setBusy(true), this.tell("starting …"), on.begun?.()),
       message: (message) => this.take(message),
-      queued: (ahead) => this.tell(ahead ? `waiting: ${ahead === 1 ? "1 run is" : `${ahead} runs are`} ahead of yours` : "starting …"),
+      queued: (...ahead) => this.tell(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
     if (parts) this.attach(parts);

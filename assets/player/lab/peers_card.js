@@ -4,7 +4,7 @@
 import { element, setText } from "../dom.js";
 import { Refusal } from "../step/refusal.js";
 import { LabRun } from "./lab_run.js";
-import { leftWords } from "./time_words.js";
+import { leftWords } from "../time_words.js";
 
 export class PeersCard {
   // `setting()`: what is measured; `onResult()` hears that there is one.

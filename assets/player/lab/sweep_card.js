@@ -7,7 +7,7 @@ import { KeptSweep } from "./kept_sweep.js";
 import { LabRun } from "./lab_run.js";
 import { SweepForm } from "./sweep_form.js";
 import { SweepViews } from "./sweep_views.js";
-import { leftWords } from "./time_words.js";
+import { leftWords } from "../time_words.js";
 
 const NAME = "specviz-sweep";
 

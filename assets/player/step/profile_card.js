@@ -2,6 +2,7 @@
 // debugger. Knows the server's profile messages (specviz/ui/profiles.py), and draws the ranking.
 
 import { element, option, setText } from "../dom.js";
+import { waitingWords } from "../race_words.js";
 import { Transport } from "../transport.js";
 import { dimensionTabs, rankingRows } from "./ranking.js";
 import { Refusal } from "./refusal.js";
@@ -18,7 +19,7 @@ export class ProfileCard {
     this.transport = new Transport(gradio, {
       accepted: () => this.begun(),
       message: (message) => this.take(message),
-      queued: (ahead) => this.tell(ahead ? "waiting for another run to end …" : "starting …"),
+      queued: (...ahead) => this.tell(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
     refs.profileGo.addEventListener("click", () => this.go());
