@@ -15,7 +15,13 @@ from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
 from specviz.trace_file.fields import short
 
 RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
-MAX_NUMBER = 1e15
+# what a load or a machine of this world may be: low, high
+BOUNDS = {
+    "tokens_per_day": (1.0, 1e13),
+    "peak_factor": (1.0, 100.0),
+    "price_per_hour": (0.0, 1e6),
+    **dict.fromkeys(RATES, (0.01, 1e7)),
+}
 _IN_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
 
 
@@ -33,10 +39,7 @@ def told_costs(form: Mapping[str, Any]) -> dict[str, Any]:
 def _cost(load: Load, form: Mapping[str, Any], name: str, price: float) -> DailyCost | None:
     if str(form.get(name, "")).strip() == "":
         return None
-    rate = _number(form, name)
-    if rate <= 0:
-        raise InputError(f"{name} must be a positive number, got {rate}")
-    return daily_cost(load, Machine(rate, price))
+    return daily_cost(load, Machine(_number(form, name), price))
 
 
 def _told(cost: DailyCost | None) -> dict[str, Any] | None:
@@ -49,12 +52,16 @@ def _sentence(baseline: DailyCost | None, speculative: DailyCost | None) -> str:
         return ""
     saved = baseline.machines - speculative.machines
     if saved == 0:
-        return "Both need as many machines: the load is too small, or the gain, to save one."
-    whole = f"{abs(saved):,} of {baseline.machines:,} machines" if saved > 0 else f"{-saved:,} more"
+        count = f"{baseline.machines:,} machine{'' if baseline.machines == 1 else 's'}"
+        return f"Both need {count}: the gain, or the load, is too small to save a whole one."
     money = abs(baseline.money - speculative.money)
     if saved > 0:
-        return f"Speculating saves {whole}, {money:,.2f} a day."
-    return f"Speculating needs {whole} machines, {money:,.2f} more a day."
+        return (
+            f"Speculation saves {saved:,} of {baseline.machines:,} machines, "
+            f"which is {money:,.2f} a day."
+        )
+    more = f"{-saved:,} more machine{'' if saved == -1 else 's'}"
+    return f"Speculation needs {more}, which is {money:,.2f} more a day."
 
 
 def _number(form: Mapping[str, Any], name: str) -> float:
@@ -64,6 +71,9 @@ def _number(form: Mapping[str, Any], name: str) -> float:
         number = float(text.replace(",", "") if _IN_THOUSANDS.fullmatch(text) else text)
     except ValueError:
         raise InputError(f"{name} must be a number, got {short(value)}") from None
-    if not abs(number) <= MAX_NUMBER:
-        raise InputError(f"{name} must be a number of at most {MAX_NUMBER:.0e}, got {number}")
+    low, high = BOUNDS[name]
+    if not low <= number <= high:
+        raise InputError(
+            f"{name} must be a number from {low:,g} to {high:,.0f}, got {short(value)}"
+        )
     return number

@@ -35,13 +35,13 @@ def test_costs_follow_every_field_and_say_what_is_wrong_with_one(lab: LabDriver)
         ("speculative_rate", "100"),
     ):
         cost(lab, name, text)
-    saved = "Speculating saves 7 of 14 machines, 504.00 a day."
+    saved = "Speculation saves 7 of 14 machines, which is 504.00 a day."
     lab.driver.until(f"specviz.lab.costs.refs.costsSentence.textContent === '{saved}'")
     cells = lab.driver.ref("costsTable").locator("tbody tr").first.inner_text().split()
-    assert cells[:3] == ["baseline", "14", "1,008.00"]
+    assert cells[:4] == ["plain", "decoding", "14", "1,008.00"]
     cost(lab, "price_per_hour", "dear")
     lab.page.wait_for_selector("[data-ref=costsError]:visible")
-    assert lab.driver.text("costsError").startswith("Price an hour must be a number")
+    assert lab.driver.text("costsError").startswith("Price must be a number")
     field = lab.page.locator("[data-cost=price_per_hour]")
     assert field.get_attribute("aria-invalid") == "true"
     assert lab.driver.text("costsSentence") == ""

@@ -35,14 +35,14 @@ def test_costs_are_those_of_the_one_function() -> None:
     expected = daily_cost(Load(30e6, 2), Machine(50, 3))
     assert reply["costs"]["baseline"]["machines"] == expected.machines == 14
     assert reply["costs"]["baseline"]["money"] == expected.money
-    assert reply["sentence"] == "Speculating saves 7 of 14 machines, 504.00 a day."
+    assert reply["sentence"] == "Speculation saves 7 of 14 machines, which is 504.00 a day."
 
 
 @pytest.mark.parametrize(
     ("rate", "sentence"),
     [
-        ("50", "Both need as many machines: the load is too small, or the gain, to save one."),
-        ("25", "Speculating needs 14 more machines, 1,008.00 more a day."),
+        ("50", "Both need 14 machines: the gain, or the load, is too small to save a whole one."),
+        ("25", "Speculation needs 14 more machines, which is 1,008.00 more a day."),
         ("", ""),
     ],
 )
@@ -63,6 +63,9 @@ def test_the_sentence_says_what_speculating_changes(rate: str, sentence: str) ->
         ("tokens_per_day", "1,00,000"),
         ("baseline_rate", "0"),
         ("speculative_rate", "1e99"),
+        ("tokens_per_day", "1e14"),
+        ("peak_factor", "101"),
+        ("price_per_hour", "2e6"),
     ],
 )
 def test_a_number_that_makes_no_sense_is_told_by_its_name(name: str, text: str) -> None:

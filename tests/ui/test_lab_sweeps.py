@@ -150,6 +150,18 @@ def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]])
     assert told["setting"].startswith("Bundled pair · code: prompt 1 · Draft model, chain · 6")
 
 
+def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:
+    axis = {"name": "batch-size", "values": "2"}
+    order = sweep_order(asked(axis, prompts={"count": "3"}, repeats="2"))
+    sweep = read_sweep(lines(list(order.messages(threading.Event()))))
+    (point,) = sweep.points
+    bars = [t for t in SweepViews(sweep, [], None).told()["figures"]["times"]["data"]]
+    parts = {bar["name"]: bar["y"][0] for bar in bars if bar["type"] == "bar"}
+    tokens = 2 * (2 * 2) * 6  # repeats, batches of rows, new tokens of each
+    for part in ("prefill", "draft", "verify", "host"):
+        assert parts[part] == pytest.approx(1000 * point[f"{part}_seconds"] / tokens)
+
+
 @pytest.mark.parametrize(
     ("spread", "noise", "beginning"),
     [

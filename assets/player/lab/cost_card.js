@@ -5,14 +5,15 @@ import { setText } from "../dom.js";
 import { body, bodyRow, DASH, headRow, megabytes, milliseconds } from "./cells.js";
 
 const REST_MILLISECONDS = 150; // after the last key
-const HEADINGS = ["", "machines", "a day", "a million tokens", "at work", "first token", "memory on top"];
+const HEADINGS = ["", "machines", "cost a day", "cost per million tokens", "time at work", "first token after", "memory beside the target"];
 const LABELS = {
-  tokens_per_day: "Tokens a day",
+  tokens_per_day: "Load",
   peak_factor: "Busiest hour",
-  price_per_hour: "Price an hour",
-  baseline_rate: "Baseline",
-  speculative_rate: "Speculative",
+  price_per_hour: "Price",
+  baseline_rate: "Plain decoding",
+  speculative_rate: "Speculation",
 };
+const ROWS = { baseline: "plain decoding", speculative: "speculation" };
 
 export class CostCard {
   // `ask(name, question)` asks the server.
@@ -33,14 +34,14 @@ export class CostCard {
     this.point = point;
     this.fields.baseline_rate.value = point.baseline_tokens_per_second.toFixed(1);
     this.fields.speculative_rate.value = point.tokens_per_second.toFixed(1);
-    setText(this.refs.costsPoint, `Rates measured at ${words}`);
+    setText(this.refs.costsPoint, `The two rates were measured by the sweep at ${words}.`);
     this.reckon();
   }
 
   // A rate of one's own: what was measured beside it says nothing of it.
   typed() {
     this.point = null;
-    setText(this.refs.costsPoint, "Rates as typed");
+    setText(this.refs.costsPoint, "The two rates are as typed.");
   }
 
   async reckon() {
@@ -69,7 +70,7 @@ export class CostCard {
       baseline: [milliseconds(point?.baseline_ttft_seconds), DASH],
       speculative: [milliseconds(point?.ttft_seconds), megabytes(point?.drafter_bytes)],
     };
-    const rows = Object.entries(measured).map(([name, others]) => bodyRow([name, ...dayOf(costs?.[name]), ...others]));
+    const rows = Object.entries(measured).map(([name, others]) => bodyRow([ROWS[name], ...dayOf(costs?.[name]), ...others]));
     this.refs.costsTable.replaceChildren(headRow(HEADINGS), body(rows));
   }
 }
