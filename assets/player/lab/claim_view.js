@@ -33,7 +33,7 @@ function keyWords({ measured, theory }) {
 }
 
 function figureWords({ name, value, unit }) {
-  return `${name} ${digits(value, unit)}`;
+  return `${name} is ${digits(value, unit)}`;
 }
 
 function chip(verdict) {
