@@ -23,6 +23,7 @@ const LABELS = {
   batch_size: "Batch size",
   "batch-size": "Batch size",
   seconds: "Seconds",
+  axis: "Vary",
 };
 
 // The setting that a sentence of the server is about, by the server's name of it.

@@ -119,10 +119,13 @@ def test_peers_refuse_a_draft_length_at_its_field(lab: LabDriver) -> None:
 
 @pytest.mark.slow
 def test_peers_end_as_pairs_of_bars(lab: LabDriver) -> None:
+    lab.order(tokens=8)
     lab.driver.fill("peersLength", "4")
     lab.driver.ref("peersGo").click()
-    lab.page.wait_for_selector(".peer", timeout=300_000)
+    lab.driver.until("specviz.lab.peers.refs.peersState.textContent.endsWith(' left')")
+    lab.driver.until("!specviz.lab.peers.run.isBusy")
     assert lab.page.locator(".peer").count() == 4 and lab.page.locator(".peer-bar").count() == 8
+    assert "code: prompt 1" in lab.driver.text("peersSetting")
     assert findings(lab.page) == []
 
 
@@ -147,3 +150,8 @@ def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: 
     assert lab.driver.ref("labMethod").input_value() == method
     lab.page.keyboard.press("Escape")
     lab.driver.until("!specviz.lab.sweep.run.isBusy")
+    verdict = lab.driver.text("adviceVerdict")
+    lab.driver.reload()
+    lab.page.locator("[data-page=lab]").click()
+    assert lab.driver.text("adviceVerdict") == verdict and verdict
+    assert lab.driver.ref("labTokens").input_value() == "16"

@@ -99,8 +99,12 @@ def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
     driver.fill("values2", "0,1")
     lab.run(values="1-2")
     assert lab.points == 4 and len(lab.chart("heatmap")[0]["z"]) == 2
+    assert driver.ref("labPair").is_visible() and driver.ref("settingChange").is_hidden()
     for width in (390, 1280):
         lab.page.set_viewport_size({"width": width, "height": 900})
+        assert driver.ref("labPair").is_hidden() is (
+            width == 390
+        )  # behind a line, the result first
         for _ in range(2):
             driver.ref("large").click()
             driver.settle(0.2)
@@ -109,6 +113,10 @@ def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
     driver.settle(0.5)
     assert findings(lab.page) == []
     driver.ref("theme").click()
+    lab.page.set_viewport_size({"width": 390, "height": 900})
+    for change, field in (("settingChange", "labPair"), ("sweepChange", "axis2")):
+        driver.ref(change).click()
+        assert driver.ref(field).is_visible()
     driver.ref("axis2").select_option("")
 
 

@@ -111,7 +111,7 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked({"name": "speed", "values": "1"}), "axis must be one of"),
         (asked(LENGTHS, LENGTHS), "axis must be one or two different ones"),
         (asked(prompts={"count": "0"}), "prompts must be a whole number from 1 to 40, got '0'"),
-        (asked(TASKS, prompts={"text": "a"}), "axis task needs the tasks"),
+        (asked(TASKS, prompts={"text": "a"}), "task must be of held-out prompts to be varied"),
         (asked(repeats="x"), "repeats must be a whole number"),
         (asked(repeats="0"), "repeat must be an integer from 1"),
         (asked(form=FORM | {"temperature": "hot"}), "temperature must be a number"),
