@@ -12,9 +12,11 @@ from typing import Any
 
 from specviz.decoding.race import Lane
 from specviz.experiments.racing import Race
-from specviz.metrics.measured_costs import measured_costs, theory_band
+from specviz.metrics.measured_costs import Costs, measured_costs, theory_band
 from specviz.metrics.round_totals import RoundTotals
+from specviz.metrics.run_summary import TheoryBand
 from specviz.records import Trace
+from specviz.theory.expected_time import waiting
 
 
 class _LaneSums:
@@ -47,6 +49,7 @@ class PointMeter:
         self._steps = 0
         self._prompt_tokens: list[int] = []
         self._drafter_bytes: int | None = None
+        self._rows = 1  # decoded together
         self._draft_seconds = self._verify_seconds = self._host_seconds = 0.0  # of whole batches
 
     def add(self, lane: Lane, race: Race) -> None:
@@ -75,6 +78,7 @@ class PointMeter:
     def _add_speculative(self, traces: Sequence[Trace]) -> None:
         longest = max(traces, key=lambda trace: len(trace.rounds))
         assert longest.prefill is not None
+        self._rows = len(traces)
         for trace in traces:
             for each in trace.rounds:
                 self._totals.add(each)
@@ -105,7 +109,7 @@ class PointMeter:
         totals = self._totals
         speedups = [speculative / baseline for baseline, speculative in self._rates]
         costs = measured_costs(totals, self._step_seconds / self._steps) if self._steps else None
-        band = theory_band(totals, costs) if costs else None
+        band = self._theory(costs) if costs else None
         return {
             "speedup": median(speedups),
             "speedup_spread": [min(speedups), max(speedups)],
@@ -130,3 +134,12 @@ class PointMeter:
             "host_seconds": self._host_seconds,
             "drafter_bytes": self._drafter_bytes,
         }
+
+    def _theory(self, costs: Costs) -> TheoryBand:
+        """At the measured acceptance and costs; a batch ends with its longest row."""
+        band, totals = theory_band(self._totals, costs), self._totals
+        rate, longest = totals.acceptance_rate or 0.0, max(totals.rounds_by_draft_length)
+        tokens = round((totals.block_efficiency or 1.0) * totals.rounds / len(self._prompt_tokens))
+        survival = [rate**depth for depth in range(1, longest + 1)]
+        waits = waiting(self._rows, tokens, survival)
+        return TheoryBand(band.low / waits, band.expected / waits, band.high / waits)

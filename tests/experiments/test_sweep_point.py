@@ -9,6 +9,7 @@ import pytest
 from specviz.decoding.race import Lane
 from specviz.experiments.sweep_point import PointMeter
 from specviz.records import BaselineStep, Trace
+from specviz.theory.expected_time import waiting
 from tests.tiny_trace import chain, tiny_trace
 
 
@@ -35,3 +36,18 @@ def test_the_row_that_runs_longest_tells_the_time_of_its_batch(is_first: bool) -
     spent = [point[f"{part}_seconds"] for part in ("prefill", "draft", "verify", "host")]
     assert spent == pytest.approx([0.1, 0.16, 0.52, 0.12])
     assert point["rounds"] == 5
+
+
+def test_theory_of_a_batch_waits_for_its_longest_row() -> None:
+    alone, together = PointMeter(), PointMeter()
+    for lane in Lane:
+        alone.add_rows(lane, [longer_row()])
+        together.add_rows(lane, [longer_row()] * 8)
+    for meter in (alone, together):
+        meter.end_block()
+    one, many = alone.result(), together.result()
+    a, tokens = one["acceptance_rate"], sum(len(each.emitted_ids) for each in longer_row().rounds)
+    K = max(len(each.tree.nodes) for each in longer_row().rounds)
+    waits = waiting(8, tokens, [a**depth for depth in range(1, K + 1)])
+    assert waits > 1.1
+    assert many["theory_speedup"] == pytest.approx(one["theory_speedup"] / waits)
