@@ -29,11 +29,6 @@ class Heads:
         """Query heads that share one key-value head."""
         return self.queries // self.keys
 
-    @property
-    def parts(self) -> tuple[int, int]:
-        """How many of the joined heads are queries, and how many keys and values."""
-        return self.queries, 2 * self.keys
-
 
 @dataclass(frozen=True, slots=True)
 class Attention:
@@ -50,27 +45,28 @@ class Attention:
 
     def __call__(self, layer: int, joined: Tensor) -> Tensor:
         """[T, A + 2 G, D], queries before keys before values -> [T, A * D]."""
-        heads, split = self.heads, (self.slots.rows, self.slots.count, -1, self.heads.size)
-        queries, keys_values = joined.view(split).split_with_sizes(heads.parts, 2)
-        keys, values = self.slots.write(layer, keys_values.transpose(1, 2))
+        heads, rows, count = self.heads, self.slots.rows, self.slots.count
+        split = joined.view(rows, count, -1, heads.size).transpose(1, 2)  # [B, A + 2 G, N, D]
+        queries, keys_values = split.tensor_split((heads.queries,), 1)
+        keys, values = self.slots.write(layer, keys_values)
         mixed = (self._causal if self.is_causal else self._masked)(queries, keys, values)
-        return mixed.reshape(-1, heads.queries * heads.size)
+        return mixed.reshape(rows * count, heads.queries * heads.size)
 
     def _causal(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         mixed = F.scaled_dot_product_attention(
-            queries.transpose(1, 2), keys, values, is_causal=True, enable_gqa=self.heads.group > 1
+            queries, keys, values, is_causal=True, enable_gqa=self.heads.group > 1
         )
         return mixed.transpose(1, 2)  # [B, N, A, D]
 
     def _masked(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """The R query heads of a group become R * N queries of one head: nothing is repeated."""
         heads, rows, count = self.heads, self.slots.rows, self.slots.count
-        split = (rows, count, heads.keys, heads.group, heads.size)
-        packed = queries.view(split).permute(0, 2, 3, 1, 4)  # [B, G, R, N, D]
-        packed = packed.reshape(rows, heads.keys, -1, heads.size)
+        packed = queries.reshape(rows, heads.keys, -1, heads.size)  # [B, G, R * N, D]
         mixed = F.scaled_dot_product_attention(packed, keys, values, self.mask)
-        unpacked = (rows, heads.keys, heads.group, count, heads.size)
-        return mixed.view(unpacked).permute(0, 3, 1, 2, 4)  # [B, N, G, R, D]
+        if count == 1:
+            return mixed
+        unpacked = mixed.view(rows, heads.keys, -1, count, heads.size)
+        return unpacked.permute(0, 3, 1, 2, 4)  # [B, N, G, R, D]
 
 
 def attention(slots: Slots, heads: Heads, like: Tensor, tree_mask: Tensor | None) -> Attention:

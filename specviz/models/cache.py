@@ -33,7 +33,10 @@ class SlotCache:
         self._length = 0
         self._slots = 0  # C
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
-        self._layers: list[Tensor] = []  # views of it, [B, 2 G, C, D]
+        self._written = (0, 0)  # the slots that the last write filled, and its views of each layer:
+        self._new: list[Tensor] = []  # those slots, [B, 2 G, N, D]
+        self._keys: list[Tensor] = []  # all up to them, [B, G, start + N, D]
+        self._values: list[Tensor] = []
 
     @property
     def length(self) -> int:
@@ -61,21 +64,16 @@ class SlotCache:
 
         In: [B, 2 G, N, D], key heads before value heads. Out: [B, G, start + N, D] each.
         """
-        count = keys_values.shape[2]
-        end = start + count
-        if end > self._slots:
-            self._grow(end, keys_values)
-        slots = self._layers[layer]
-        slots.narrow(2, start, count).copy_(keys_values)
-        heads = slots.shape[1] // 2
-        keys, values = slots.narrow(2, 0, end).split_with_sizes((heads, heads), 1)
-        return keys, values
+        written = (start, start + keys_values.shape[2])
+        if written != self._written:
+            self._open(*written, keys_values)
+        self._new[layer].copy_(keys_values)
+        return self._keys[layer], self._values[layer]
 
     def advance(self, count: int) -> None:
         """Count the tokens that a whole forward has written."""
         self._length += count
 
-    @torch.inference_mode()
     def keep(self, start: int, slots: Sequence[int]) -> None:
         """Move `slots` (ascending, from `start` on) to start, start + 1, …; drop the rest."""
         assert 0 <= start <= self._length, f"start {start} of {self._length} slots"
@@ -84,9 +82,24 @@ class SlotCache:
         moved = slots[in_place:]
         end = start + len(slots)
         if moved and self._buffer is not None:
-            source = torch.tensor(moved, device=self._buffer.device)
-            self._buffer[..., start + in_place : end, :] = self._buffer.index_select(3, source)
+            self._move(moved, slice(start + in_place, end))
         self._length = end
+
+    @torch.inference_mode()
+    def _move(self, moved: Sequence[int], target: slice) -> None:
+        assert self._buffer is not None
+        source = torch.tensor(moved, device=self._buffer.device)
+        self._buffer[..., target, :] = self._buffer.index_select(3, source)
+
+    def _open(self, start: int, end: int, like: Tensor) -> None:
+        """Make the views of one write once, for all layers that it will come to."""
+        if end > self._slots:
+            self._grow(end, like)
+        assert self._buffer is not None
+        self._new = list(self._buffer.narrow(3, start, end - start).unbind())
+        keys, values = self._buffer.narrow(3, 0, end).chunk(2, dim=2)
+        self._keys, self._values = list(keys.unbind()), list(values.unbind())
+        self._written = (start, end)
 
     def _grow(self, end: int, like: Tensor) -> None:
         self.check_room(end - self._length)
@@ -97,4 +110,3 @@ class SlotCache:
         if self._buffer is not None:
             grown[..., :held, :] = self._buffer
         self._buffer = grown
-        self._layers = list(grown)

@@ -6,6 +6,7 @@ size, A query heads, G key-value heads, D head size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,8 +27,10 @@ class RootMeanSquareNorm:
         self._weight = weight
         self._eps = eps
         self._width = weight.shape[-1]
-        self._eps_tensor = torch.full((1,), eps, dtype=weight.dtype, device=weight.device)
         self._by_hand = weight.device.type == "cpu" and weight.dtype is torch.float32
+        # for |x|: x / sqrt(|x|^2 / W + eps) = x / sqrt(|x|^2 + W eps) * sqrt(W)
+        self._least = torch.full((1,), math.sqrt(self._width * eps))
+        self._scaled = weight * math.sqrt(self._width)
 
     def __call__(self, x: Tensor) -> Tensor:
         if not self._by_hand and self._weight.ndim == 1:
@@ -35,9 +38,8 @@ class RootMeanSquareNorm:
         if not self._by_hand:
             return F.rms_norm(x, (self._width,), None, self._eps) * self._weight
         # on CPU F.rms_norm takes twice the time of these kernels
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        scale = torch.addcmul(self._eps_tensor, length, length, value=1 / self._width).rsqrt_()
-        return (x * scale).mul_(self._weight)
+        length = torch.linalg.vector_norm(x, 2, -1, True)
+        return (x / length.hypot_(self._least)).mul_(self._scaled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class LlamaLayer:
         rotate(turned if self.head_norm is None else self.head_norm(turned), angles, out=turned)
         hidden = self.out.add_to(hidden, attend(index, joined))
         gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, dim=-1)
-        return self.down.add_to(hidden, F.silu(gate) * up)
+        return self.down.add_to(hidden, F.silu(gate).mul_(up))
 
     def converted(self, convert: Callable[[Product], Product]) -> LlamaLayer:
         """The same layer with each product held in another way."""
