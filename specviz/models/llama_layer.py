@@ -38,7 +38,7 @@ class RootMeanSquareNorm:
         if not self._by_hand:
             return F.rms_norm(x, (self._width,), None, self._eps) * self._weight
         # on CPU F.rms_norm takes twice the time of these kernels
-        length = torch.linalg.vector_norm(x, 2, -1, True)
+        length: Tensor = torch.linalg.vector_norm(x, 2, -1, True)
         return (x / length.hypot_(self._least)).mul_(self._scaled)
 
 
