@@ -35,10 +35,15 @@ class Rotary:
 
     def angles(self, position_ids: Tensor, reach: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines [T, 1, D] of the positions [T], all of them below `reach`."""
-        if reach > self._table.shape[0]:
-            self._table = self._build(1 << (reach - 1).bit_length())
-        cosines, sines = F.embedding(position_ids, self._table).unsqueeze(1).chunk(2, -1)
+        found = F.embedding(position_ids, self.reach(reach)).unsqueeze(1)
+        cosines, sines = found.chunk(2, -1)
         return cosines, sines
+
+    def reach(self, count: int) -> Tensor:  # [P, 2 D]
+        """The table, made larger where it has fewer than `count` positions."""
+        if count > self._table.shape[0]:
+            self._table = self._build(1 << (count - 1).bit_length())
+        return self._table
 
     def _build(self, count: int) -> Tensor:  # [P, 2 D]
         positions = torch.arange(count, device=self._frequencies.device)[:, None].float()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specviz.errors import InputError
+from specviz.models.captured_model import CapturedModel
 from specviz.models.language_model import KeyValueCache, LayeredModel
 from specviz.models.llama_model import LlamaModel
 
@@ -23,10 +24,14 @@ MASK = torch.tensor(
 SPLITS = ((0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3))
 
 
-@pytest.fixture(params=["llama", "llama-grouped", "llama-biased", "qwen3"])
+FAMILIES = ("llama", "llama-grouped", "llama-biased", "qwen3")
+
+
+@pytest.fixture(params=[(kind, each) for kind in (LlamaModel, CapturedModel) for each in FAMILIES])
 def model(request: pytest.FixtureRequest, tiny_module: Any, tiny_info: Any) -> LayeredModel:
-    module = tiny_module(request.param)
-    return LlamaModel(module, tiny_info(module))
+    kind, family = request.param
+    module = tiny_module(family)
+    return kind(module, tiny_info(module))
 
 
 def prefilled(model: LayeredModel) -> KeyValueCache:

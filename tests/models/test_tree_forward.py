@@ -1,4 +1,4 @@
-"""Both ways through a model give every node of a tree the logits of its own path."""
+"""Every way through a model gives every node of a tree the logits of its own path."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from specviz.errors import InputError
+from specviz.models.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama_model import LlamaModel
@@ -72,6 +73,7 @@ def device(request: pytest.FixtureRequest) -> str:
 PATHS = (
     *((LibraryModel, family) for family in (*ROTARY_FAMILIES, *OTHER_FAMILIES)),
     *((LlamaModel, family) for family in ROTARY_FAMILIES),
+    *((CapturedModel, family) for family in ROTARY_FAMILIES),
 )
 
 

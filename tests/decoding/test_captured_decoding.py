@@ -1,0 +1,104 @@
+"""Whole runs over recorded steps: the same rounds as ever, and one wait for the device in each."""
+
+import pytest
+import torch
+
+from specviz.decoding import speculative
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
+from specviz.decoding.drafters.tree_budget import NODES
+from specviz.decoding.speculative import SpeculativeRun
+from specviz.decoding.target import cache_capacity
+from specviz.decoding.transfer import HostTransfer
+from specviz.models.captured_model import CapturedModel
+from specviz.models.llama_model import LlamaModel
+from specviz.records import DecodingConfig, Round
+from tests.decoding.conftest import tiny_model
+from tests.decoding.tiny_parts import parts_for
+
+PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
+NEEDS_CUDA = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+SINGLE_COPY = [
+    method.name
+    for method in DRAFTERS.values()
+    if method.host_copies == 1 and method.name != "pre-speculation"  # waits for its own stream
+]
+
+
+def setup_for(kind, device, config):
+    def on_device(module, info):
+        return kind(module.to(device), info)
+
+    target = tiny_model(1, 3, "tiny target", kind=on_device)
+    draft = tiny_model(2, 1, "tiny draft", kind=on_device)
+    return Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
+
+
+def config_of(method, temperature):
+    """Trees of a given size, not of one that follows from measured times."""
+    return DecodingConfig(
+        method=method.name,
+        draft_length=4,
+        branching=method.default_branching,
+        tree_kind=method.kinds[0],
+        max_new_tokens=24,
+        temperature=temperature,
+        seed=5,
+        options=tuple((NODES.name, 6) for option in method.options if option is NODES),
+    )
+
+
+def emitted(setup):
+    drafter = make_drafter(setup)
+    events = speculative.decode(setup.target, drafter, PROMPT, setup.config)
+    return [event.emitted_ids for event in events if isinstance(event, Round)]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=list(DRAFTERS))
+def test_every_method_emits_in_every_round_what_it_does_without_recordings(
+    method, temperature, device
+):
+    config = config_of(method, temperature)
+    plain, captured = (setup_for(kind, device, config) for kind in (LlamaModel, CapturedModel))
+    expected = emitted(plain)
+    assert emitted(captured) == expected
+    assert emitted(captured) == expected  # over the places of the first run
+
+
+@pytest.fixture
+def waits_are_errors(monkeypatch):
+    """Every wait for the device raises, but that of the counted copy."""
+    counted = HostTransfer.to_host
+
+    def allowed(transfer, tensor):
+        mode = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("default")
+        try:
+            return counted(transfer, tensor)
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+
+    monkeypatch.setattr(HostTransfer, "to_host", allowed)
+    yield lambda: torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("name", SINGLE_COPY)
+def test_a_round_waits_for_the_device_at_its_counted_copy_only(name, temperature, waits_are_errors):
+    setup = setup_for(CapturedModel, "cuda", config_of(DRAFTERS[name], temperature))
+    emitted(setup)  # records every step that the run will take
+    drafter = make_drafter(setup)
+    run = SpeculativeRun(setup.target, drafter, PROMPT, setup.config, ())
+    run.prefill()
+    run.round()
+    waits_are_errors()
+    while run.finish is None:
+        run.round()

@@ -1,0 +1,209 @@
+"""Recorded steps give what the plain forward gives, whatever ran over the same places before."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.captured_model import CapturedModel
+from specviz.models.fixed_slots import FixedCache
+from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.models.llama_model import LlamaModel
+from specviz.models.self_model import layer_skipping, quantised
+from specviz.models.stage import LEAST_SLOTS, MOST_TOKENS
+
+VOCAB = 61
+PROMPT = [7, 3, 11, 42, 5, 19, 28]
+CONTEXT = 1024
+DEVICES = (
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.cuda,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+        ],
+    ),
+)
+Pair = tuple[CapturedModel, LlamaModel]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["llama", "llama-grouped", "qwen3"])
+def pair(request: Any, device: str, tiny_module: Any, tiny_info: Any) -> Pair:
+    """The same weights with recorded steps and without."""
+
+    def made(kind: Callable[[Any, Any], Any]) -> Any:
+        module = tiny_module(request.param).to(device)
+        module.config.max_position_embeddings = CONTEXT
+        return kind(module, tiny_info(module))
+
+    return made(CapturedModel), made(LlamaModel)
+
+
+def ids_of(model: LanguageModel, count: int, seed: int = 0) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randint(VOCAB, (1, count), generator=draw).to(model.device)
+
+
+def positions_of(model: LanguageModel, start: int, count: int) -> Tensor:
+    return torch.arange(start, start + count, device=model.device)[None]
+
+
+def filled(model: LanguageModel, length: int = len(PROMPT), capacity: int = 300) -> KeyValueCache:
+    cache = model.new_cache(capacity)
+    model.forward(ids_of(model, length), positions_of(model, 0, length), cache, last_only=True)
+    return cache
+
+
+def chain(model: LanguageModel, cache: KeyValueCache, count: int, seed: int = 1) -> Tensor:
+    start = cache.length
+    ids, positions = ids_of(model, count, seed), positions_of(model, start, count)
+    return model.forward(ids, positions, cache).logits
+
+
+def star(model: LanguageModel, cache: KeyValueCache, count: int) -> Tensor:
+    """A root and its children."""
+    mask = torch.eye(count, dtype=torch.bool, device=model.device)
+    mask[:, 0] = True
+    positions = cache.length + torch.arange(count, device=model.device).clamp(max=1)[None]
+    return model.forward(ids_of(model, count, 2), positions, cache, mask).logits
+
+
+def assert_near(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("run", [chain, star])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 16, 33, 65, MOST_TOKENS])
+def test_every_size_gives_the_plain_logits(pair: Pair, run: Any, count: int) -> None:
+    found, expected = (run(model, filled(model), count) for model in pair)
+    assert_near(found, expected)
+
+
+def test_steps_of_all_sizes_one_after_the_other_share_one_cache(pair: Pair) -> None:
+    caches = [filled(model) for model in pair]
+    for count in (1, 5, 2, 1, 7, 16, 3, 1):
+        found, expected = (
+            chain(model, cache, count, seed=count)
+            for model, cache in zip(pair, caches, strict=True)
+        )
+        assert_near(found, expected)
+
+
+def test_accepted_slots_of_a_tree_are_kept_and_the_rest_forgotten(pair: Pair) -> None:
+    behind = []
+    for model in pair:
+        cache = filled(model)
+        start = cache.length
+        star(model, cache, 6)
+        cache.keep(start, [start, start + 4])
+        assert cache.length == start + 2
+        behind.append(torch.cat([chain(model, cache, 3), star(model, cache, 2)], 1))
+    assert_near(*behind)
+
+
+def test_a_text_may_grow_into_the_next_buckets_of_slots(pair: Pair) -> None:
+    caches = [filled(model, LEAST_SLOTS - 3, capacity=600) for model in pair]
+    for count in (1, 2, 1, 4, 1):
+        found, expected = (chain(m, c, count) for m, c in zip(pair, caches, strict=True))
+        assert_near(found, expected)
+
+
+def test_results_stay_as_they_are_while_other_steps_run(pair: Pair) -> None:
+    model = pair[0]
+    cache = filled(model)
+    root, position = ids_of(model, 1), positions_of(model, cache.length, 1)
+    first = model.forward(root, position, cache, with_features=True)
+    assert first.features is not None
+    logits, features = first.logits.clone(), first.features.clone()
+    for seed in range(3):
+        chain(model, cache, 1, seed)
+        star(model, cache, 4)
+    assert torch.equal(first.logits, logits) and torch.equal(first.features, features)
+
+
+def test_hidden_states_stay_as_they_are_while_other_steps_run(pair: Pair) -> None:
+    model = pair[0]
+    cache = filled(model)
+    first = run_layer(model, cache, seed=1)
+    kept = first.clone()
+    run_layer(model, cache, seed=2)
+    assert torch.equal(first, kept)
+
+
+def run_layer(model: LlamaModel, cache: KeyValueCache, seed: int) -> Tensor:
+    positions = positions_of(model, cache.length, 3)[0]
+    hidden = model.embed(ids_of(model, 3, seed)[0])
+    return model.run_layers(hidden, positions, cache, range(1), cache.length)
+
+
+def test_two_sequences_at_once_do_not_meet(pair: Pair) -> None:
+    model, plain = pair
+    one, other = filled(model, 7), filled(model, 12)
+    chain(model, one, 2, seed=5)
+    chain(model, other, 4, seed=6)
+    alone = filled(plain, 7)
+    chain(plain, alone, 2, seed=5)
+    assert_near(chain(model, one, 2), chain(plain, alone, 2))
+
+
+def test_a_new_cache_gets_the_recordings_of_one_that_is_gone(pair: Pair) -> None:
+    model, plain = pair
+    cache = filled(model)
+    assert isinstance(cache, FixedCache) and cache.stage is not None
+    stage = cache.stage
+    with torch.inference_mode():
+        stage.buffer.fill_(float("nan"))  # whatever broken weights may have left
+    del cache
+    again = filled(model)
+    assert isinstance(again, FixedCache) and again.stage is stage
+    assert_near(chain(model, again, 3), chain(plain, filled(plain), 3))
+
+
+def test_features_are_those_of_the_plain_forward(pair: Pair) -> None:
+    ids, outputs = ids_of(pair[0], 3), []
+    for model in pair:
+        cache = filled(model)
+        positions = positions_of(model, cache.length, 3)
+        outputs.append(model.forward(ids, positions, cache, last_only=True, with_features=True))
+    found, expected = outputs
+    assert found.logits.shape == (1, 1, VOCAB)
+    assert_near(found.logits, expected.logits)
+    assert found.features is not None and expected.features is not None
+    assert_near(found.features, expected.features)
+
+
+def test_a_full_cache_is_refused_as_ever(pair: Pair) -> None:
+    model = pair[0]
+    cache = filled(model, capacity=10)
+    with pytest.raises(InputError, match="no room for 4 more tokens"):
+        chain(model, cache, 4)
+    with pytest.raises(InputError, match="no room"):
+        hidden = model.embed(ids_of(model, 4)[0])
+        model.run_layers(hidden, positions_of(model, 7, 4)[0], cache, range(1), cache.length)
+    assert chain(model, cache, 3).shape == (1, 3, VOCAB)
+
+
+@pytest.mark.parametrize("cheaper", [lambda model: layer_skipping(model, [1]), quantised])
+def test_models_made_of_its_layers_record_steps_of_their_own(pair: Pair, cheaper: Any) -> None:
+    chain(pair[0], filled(pair[0]), 2)
+    found, expected = (chain(cheaper(model), filled(cheaper(model)), 2) for model in pair)
+    assert_near(found, expected)
+
+
+def test_another_process_gets_the_model_without_its_recordings(pair: Pair) -> None:
+    model = pair[0]
+    expected = chain(model, filled(model), 3)
+    copied = pickle.loads(pickle.dumps(model))
+    assert torch.equal(chain(copied, filled(copied), 3), expected)
