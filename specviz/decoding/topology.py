@@ -60,19 +60,22 @@ def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
         expanded=max((row + 1 for row, group in enumerate(shape.groups) if group), default=0),
         is_chain=shape.is_chain,
         is_padded=False,
-        parents=torch.tensor(parents, dtype=torch.int64).to(device),
+        parents=torch.tensor(parents, dtype=torch.int64).to(device, non_blocking=True),
         siblings=tuple(
             _with_child(shape, rank, device) for rank in range(max(map(len, shape.groups)))
         ),
-        offsets=torch.tensor([0, *shape.depths]).to(device),
-        mask=mask.to(device),
+        offsets=torch.tensor([0, *shape.depths]).to(device, non_blocking=True),
+        mask=mask.to(device, non_blocking=True),
     )
 
 
 def _with_child(shape: TreeShape, rank: int, device: torch.device) -> tuple[Tensor, Tensor]:
     rows = [row for row, group in enumerate(shape.groups) if len(group) > rank]
     nodes = [shape.groups[row][rank] for row in rows]
-    return torch.tensor(rows).to(device), torch.tensor(nodes).to(device)
+    return (
+        torch.tensor(rows).to(device, non_blocking=True),
+        torch.tensor(nodes).to(device, non_blocking=True),
+    )
 
 
 def device_topology(

@@ -88,7 +88,7 @@ class SlotCache:
     @torch.inference_mode()
     def _move(self, moved: Sequence[int], target: slice) -> None:
         assert self._buffer is not None
-        source = torch.tensor(moved, device=self._buffer.device)
+        source = torch.tensor(moved).to(self._buffer.device, non_blocking=True)
         self._buffer[..., target, :] = self._buffer.index_select(3, source)
 
     def _open(self, start: int, end: int, like: Tensor) -> None:

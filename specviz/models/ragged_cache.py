@@ -92,7 +92,9 @@ class RaggedCache:
             moves += [(row, slot, start + i) for i, slot in enumerate(kept) if slot != start + i]
             self._lengths[row] = start + len(kept)
         if moves and self._buffer is not None:
-            rows, sources, targets = torch.tensor(moves).t().to(self._buffer.device)
+            rows, sources, targets = (
+                torch.tensor(moves).t().to(self._buffer.device, non_blocking=True)
+            )
             self._buffer[:, rows, :, targets] = self._buffer[:, rows, :, sources]
 
     @torch.inference_mode()
@@ -100,7 +102,8 @@ class RaggedCache:
         """Only these rows stay, in this order."""
         self._lengths = [self._lengths[row] for row in rows]
         if self._buffer is not None:
-            chosen = torch.tensor(rows, dtype=torch.int64, device=self._buffer.device)
+            chosen = torch.tensor(rows, dtype=torch.int64)
+            chosen = chosen.to(self._buffer.device, non_blocking=True)
             self._buffer = self._buffer.index_select(1, chosen)
 
     def _grow(self, end: int, like: Tensor) -> None:
