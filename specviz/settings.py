@@ -13,7 +13,7 @@ from pathlib import Path
 from specviz.errors import InputError
 
 _YES = frozenset({"1", "on", "true", "yes"})
-_NO = frozenset({"", "0", "off", "false", "no"})
+_NO = frozenset({"0", "off", "false", "no"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Settings:
     HOST, PORT: where the page is served. SPECVIZ_MODELS: folder of the bundled models (holds
     `target` and `draft`; None: the repository's own). SPECVIZ_THREADS: torch threads (0: by the
     size of the model). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE:
-    never ask the Hub.
+    never ask the Hub. SPECVIZ_CUDA_GRAPHS: whether steps on a GPU are recorded and replayed.
     """
 
     host: str = "127.0.0.1"
@@ -32,6 +32,7 @@ class Settings:
     threads: int = 0
     max_model_gb: int = 20
     hub_offline: bool = False
+    cuda_graphs: bool = True
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -44,7 +45,8 @@ class Settings:
             models_folder=Path(folder).expanduser() if folder else None,
             threads=_integer(source, "SPECVIZ_THREADS", 0, 0, 1024),
             max_model_gb=_integer(source, "SPECVIZ_MAX_MODEL_GB", cls().max_model_gb, 1, 10_000),
-            hub_offline=_switch(source, "HF_HUB_OFFLINE"),
+            hub_offline=_switch(source, "HF_HUB_OFFLINE", cls().hub_offline),
+            cuda_graphs=_switch(source, "SPECVIZ_CUDA_GRAPHS", cls().cuda_graphs),
         )
 
 
@@ -57,8 +59,10 @@ def _integer(source: Mapping[str, str], name: str, default: int, low: int, high:
     return int(text)
 
 
-def _switch(source: Mapping[str, str], name: str) -> bool:
+def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:
     text = source.get(name, "").strip().lower()
+    if not text:
+        return default
     if text not in _YES | _NO:
         raise InputError(f"{name} must be 0 or 1, got {source[name]!r}")
     return text in _YES

@@ -22,8 +22,9 @@ def test_every_setting_is_read() -> None:
         "SPECVIZ_THREADS": "2",
         "SPECVIZ_MAX_MODEL_GB": "3",
         "HF_HUB_OFFLINE": "1",
+        "SPECVIZ_CUDA_GRAPHS": "0",
     }
-    expected = Settings("0.0.0.0", 80, Path("some/folder"), 2, 3, True)
+    expected = Settings("0.0.0.0", 80, Path("some/folder"), 2, 3, True, False)
     assert Settings.from_environment(environment) == expected
 
 

@@ -35,9 +35,11 @@ def steps_text(result: dict[str, Any]) -> str:
             "model": each["model"],
             "MB": each["bytes"] / 1e6,
             "ours (ms)": 1000 * each["own_seconds"],
+            **_eager(each),
             "library (ms)": 1000 * each["library_seconds"],
             "ours / library": each["ratio"],
             "weights read (ms)": 1000 * each["read_seconds"],
+            "of that limit (%)": 100 * each["read_seconds"] / each["own_seconds"],
         }
         for each in result["models"]
     ]
@@ -50,3 +52,9 @@ def steps_text(result: dict[str, Any]) -> str:
         f"{result['threads']} threads, memory read at {result['bandwidth'] / 1e9:.1f} GB/s"
     )
     return "\n\n".join([head, table(times), table(shares)])
+
+
+def _eager(cost: dict[str, Any]) -> dict[str, float]:
+    """Beside recorded steps: the same ones kernel by kernel."""
+    seconds = cost["eager_seconds"]
+    return {} if seconds is None else {"kernel by kernel (ms)": 1000 * seconds}

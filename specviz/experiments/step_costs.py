@@ -19,8 +19,10 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import DynamicCache
 
 from specviz.experiments.peers import load_library_model
+from specviz.models.cache import SlotCache
+from specviz.models.captured_model import CapturedModel
 from specviz.models.catalog import Pair
-from specviz.models.language_model import LanguageModel
+from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.pairs import load_pair
 from specviz.settings import silence_profiler
 
@@ -42,7 +44,8 @@ _KINDS = {
 class StepCost:
     """Median seconds of a forward of one token behind CONTEXT others, batch 1.
 
-    `ratio` is ours / the library's, the median over blocks that ran side by side.
+    `ratio` is ours / the library's, the median over blocks that ran side by side. Where our steps
+    are recorded and replayed, `eager_seconds` is what they take kernel by kernel; else None.
     `read_seconds` is what reading every weight once takes at the memory's measured bandwidth (a
     model that fits into a processor's cache can be faster). `shares` says what our time goes into,
     by kind of operation: `between` is all that is no tensor operation.
@@ -51,6 +54,7 @@ class StepCost:
     model: str
     bytes: int
     own_seconds: float
+    eager_seconds: float | None
     library_seconds: float
     ratio: float
     read_seconds: float
@@ -88,19 +92,23 @@ def step_cost(
     model: LanguageModel, source: str, dtype: str, blocks: int, bandwidth: float
 ) -> StepCost:
     """One model; `source` is the folder of the same model, for the library to load."""
-    own = _own_step(model)
-    other = library_step(load_library_model(source, model.device, dtype), model)
-    for step in (own, other):
+    own = _own_step(model, model.new_cache(CONTEXT + 1))
+    module = load_library_model(source, model.device, dtype)
+    steps = {"own": own, "library": library_step(module, model)}
+    if isinstance(model, CapturedModel):
+        steps["eager"] = _own_step(model, SlotCache(model.info.layers, CONTEXT + 1))
+    for step in steps.values():
         _seconds(step, WARM_UP_STEPS)
     times: dict[str, list[float]] = defaultdict(list)
     for block in range(blocks):
-        order = (("own", own), ("library", other))
+        order = list(steps.items())
         for name, step in order if block % 2 == 0 else order[::-1]:
             times[name].append(_seconds(step, STEPS))
     return StepCost(
         model=model.info.name,
         bytes=model.info.bytes,
         own_seconds=median(times["own"]),
+        eager_seconds=median(times["eager"]) if "eager" in times else None,
         library_seconds=median(times["library"]),
         ratio=median(a / b for a, b in zip(times["own"], times["library"], strict=True)),
         read_seconds=model.info.bytes / bandwidth,
@@ -126,9 +134,8 @@ def read_bandwidth(device: torch.device) -> float:
     return passes * data.nbytes / _seconds(read, _READS)
 
 
-def _own_step(model: LanguageModel) -> Callable[[], None]:
+def _own_step(model: LanguageModel, cache: KeyValueCache) -> Callable[[], None]:
     device = model.device
-    cache = model.new_cache(CONTEXT + 1)
     ids = torch.zeros((1, CONTEXT), dtype=torch.int64, device=device)
     model.forward(ids, torch.arange(CONTEXT, device=device)[None], cache, last_only=True)
     one, place = ids[:, :1], torch.full((1, 1), CONTEXT, device=device)

@@ -14,6 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from specviz.errors import InputError
+from specviz.models.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama_model import LlamaModel, is_supported
@@ -144,10 +145,15 @@ def _ready(source: str, module: Any, info: ModelInfo, placement: Placement) -> L
             return checked_model(spread, lambda: spread)
         module.to(placement.device)
         reference = LibraryModel(module, info)
-        is_own = is_supported(module.config)
-        return checked_model(reference, lambda: LlamaModel(module, info) if is_own else reference)
+        own = _own_kind(placement.device) if is_supported(module.config) else None
+        return checked_model(reference, lambda: own(module, info) if own else reference)
     except torch.OutOfMemoryError:
         raise _too_large(source, placement) from None
+
+
+def _own_kind(device: torch.device) -> type[LlamaModel]:
+    is_captured = device.type == "cuda" and Settings.from_environment().cuda_graphs
+    return CapturedModel if is_captured else LlamaModel
 
 
 def _too_large(source: str, placement: Placement) -> InputError:

@@ -27,6 +27,17 @@ def test_the_shares_make_a_whole_and_the_products_are_the_greatest_of_the_operat
     assert max(operations, key=lambda kind: operations[kind]) == "products"
     assert cost.read_seconds == cost.bytes / 1e9 == target.info.bytes / 1e9
     assert cost.ratio == pytest.approx(cost.own_seconds / cost.library_seconds)
+    assert cost.eager_seconds is None  # nothing is recorded on a processor
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_recorded_steps_on_cuda_take_less_time_than_their_kernels_one_by_one() -> None:
+    pair = pair_named("bundled")
+    draft = load_pair(pair, "cuda").parts.draft
+    assert draft is not None
+    cost = step_cost(draft, pair.draft, "float32", 2, 1e12)
+    assert cost.eager_seconds is not None and cost.own_seconds < cost.eager_seconds
 
 
 def test_every_step_of_the_library_has_the_same_tokens_before_it() -> None:

@@ -13,6 +13,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from specviz.errors import InputError
+from specviz.models.captured_model import CapturedModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama_model import LlamaModel
 from specviz.models.loading import load_model
@@ -169,6 +170,16 @@ def test_a_model_that_looks_ahead_is_refused(save_model: Save) -> None:
 )
 def test_unknown_devices_and_dtypes_are_refused(options: dict[str, str], message: str) -> None:
     assert refusal("anything", **options) == message
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize(("setting", "kind"), [("", CapturedModel), ("0", LlamaModel)])
+def test_steps_on_cuda_are_recorded_unless_the_setting_says_no(
+    setting: str, kind: type, save_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECVIZ_CUDA_GRAPHS", setting)
+    assert type(load_model(str(save_model()), device="cuda").model) is kind
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
