@@ -105,7 +105,7 @@ class PeersOrder(LabOrder):
             f"K {self.draft_length}",
             "temperature 0 (both sides are compared greedily)",
             f"{setting.config.max_new_tokens} new tokens",
-            f"{self.repeats} passes",
+            "1 pass" if self.repeats == 1 else f"{self.repeats} passes",
         ]
         return " · ".join(parts)
 

@@ -173,6 +173,12 @@ def test_peers_run_on_the_same_weights_and_are_told_in_pairs_as_they_come() -> N
         ours, theirs = pair["ours"], pair["theirs"]
         assert pair["ratio"] == ours["tokens_per_second"] / theirs["tokens_per_second"]
         assert ours["draft_length"] == theirs["draft_length"]
+    assert [(pair["title"], pair["call"]) for pair in told[-1]] == [
+        ("Plain decoding", "generate()"),
+        ("A draft model", "generate(assistant_model)"),
+        ("Prompt lookup", "generate(prompt_lookup_num_tokens)"),
+        ("Early exit", "generate(assistant_early_exit)"),
+    ]
     lefts = [each["seconds_left"] for each in messages if each["kind"] == "progress"]
     assert lefts[0] is None and lefts[-1] == 0
     assert messages[-1] == {"kind": "end", "reason": "done"}
@@ -198,7 +204,9 @@ def test_peers_that_are_stopped_while_they_wait_measure_nothing() -> None:
 
 def test_peers_decode_prompts_of_ones_own() -> None:
     own = told_peers(peers(prompts={"text": "Once upon a time"}))[-1]
-    assert "1 prompt of your own" in own["setting"] and len(own["pairs"]) == 4
+    said = own["setting"].split(" · ")
+    assert said[:3] == ["Bundled pair", "1 prompt of your own", "K 3"] and len(own["pairs"]) == 4
+    assert said[3].startswith("temperature 0") and said[4:] == ["8 new tokens", "1 pass"]
 
 
 @pytest.mark.parametrize("length", ["0", "33", "five", "", "5.5"])
