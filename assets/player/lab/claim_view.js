@@ -12,6 +12,9 @@ export const VERDICTS = {
   undecided: "undecided",
 };
 
+// what a claim says for which theory has nothing to set beside it, by what decides it
+const WITHOUT_NUMBER = { measurement: "not measured here yet", source: "decided by what the sources say" };
+
 export function claimView(claim, { budget }, place = null) {
   const view = element("details", "lab-claim");
   Object.assign(view.dataset, { number: claim.number, verdict: claim.verdict });
@@ -23,13 +26,12 @@ export function claimView(claim, { budget }, place = null) {
 }
 
 // The number that tells most: what was measured, else theory's beside the claimed one, a factor first.
-function keyWords({ measured, theory }) {
+function keyWords({ measured, theory, decided_by: judge }) {
   if (measured) return `measured: ${measured.figures.slice(0, 1).map(figureWords)[0] ?? measured.verdict}`;
   const beside = theory.numbers.filter(({ claimed }) => claimed !== null);
-  const number = beside.find(({ unit }) => unit === "x") ?? beside[0] ?? theory.numbers[0];
-  if (!number) return "";
-  const claimed = number.claimed === null ? "" : `; claimed ${digits(number.claimed, number.unit)}`;
-  return `by theory: ${figureWords(number)}${claimed}`;
+  const number = beside.find(({ unit }) => unit === "x") ?? beside[0];
+  if (number) return `by theory: ${figureWords(number)}; claimed ${digits(number.claimed, number.unit)}`;
+  return WITHOUT_NUMBER[judge] ?? `by theory: ${figureWords(theory.numbers[0])}`;
 }
 
 function figureWords({ name, value, unit }) {
