@@ -77,8 +77,8 @@ def bound_theory(
         f"than the arithmetic. There a = {a:g}, c = {c:g} gives {by_memory:.2f}×. Where arithmetic "
         f"is the limit, {K + 1} tokens cost {K + 1} times as much: {by_arithmetic:.2f}×.",
         (
-            Number("speedup bound by memory bandwidth", by_memory, "x"),
             Number("speedup bound by arithmetic", by_arithmetic, "x"),
+            Number("speedup bound by memory bandwidth", by_memory, "x"),
             Number("tokens a forward at the border", ridge, "tokens"),
         ),
         Verdict.HOLDS if by_arithmetic > by_memory else Verdict.WRONG,

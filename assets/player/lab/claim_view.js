@@ -25,13 +25,18 @@ export function claimView(claim, { budget }, place = null) {
   return view;
 }
 
-// The number that tells most: what was measured, else theory's beside the claimed one, a factor first.
+// The number that tells most: what was measured, else theory's that is furthest from the claimed one,
+// a factor where there is any.
 function keyWords({ measured, theory, decided_by: judge }) {
   if (measured) return `measured: ${measured.figures.slice(0, 1).map(figureWords)[0] ?? measured.verdict}`;
-  const beside = theory.numbers.filter(({ claimed }) => claimed !== null);
+  const beside = theory.numbers.filter(({ claimed }) => claimed !== null).sort((a, b) => gap(b) - gap(a));
   const number = beside.find(({ unit }) => unit === "x") ?? beside[0];
   if (number) return `by theory: ${figureWords(number)}; claimed ${digits(number.claimed, number.unit)}`;
   return WITHOUT_NUMBER[judge] ?? `by theory: ${figureWords(theory.numbers[0])}`;
+}
+
+function gap({ value, claimed }) {
+  return Math.abs(value - claimed) / Math.max(Math.abs(value), Math.abs(claimed), Number.MIN_VALUE);
 }
 
 function figureWords({ name, value, unit }) {
