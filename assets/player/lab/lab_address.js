@@ -89,9 +89,9 @@ export class LabAddress {
   write() {
     window.clearTimeout(this.timer);
     const url = new URL(window.location.href);
-    if (url.searchParams.get("view") !== "lab") return;
-    window.history.replaceState(window.history.state, "", this.filled(url));
-    keep(FORM, url.search);
+    const isShown = url.searchParams.get("view") === "lab"; // the other pages have addresses of their own
+    if (isShown) window.history.replaceState(window.history.state, "", this.filled(url));
+    keep(FORM, new URL(this.link).search);
     keep(TEXT, this.own.order);
   }
 }
