@@ -27,6 +27,7 @@ SAME = (
     ("Prompt lookup", "prompt-lookup", "generate(prompt_lookup_num_tokens)"),
     ("Early exit", "early-exit", "generate(assistant_early_exit)"),
 )
+TITLES = {ours: f"{title}, this app" for title, ours, _ in (PLAIN, *SAME)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class PeersOrder(LabOrder):
             for step in measuring:
                 yield {
                     "kind": "progress",
-                    "doing": step.doing,
+                    "doing": TITLES.get(step.doing, step.doing),
                     "repeat": None if step.seconds_left is None else step.repeat + 1,
                     "repeats": self.repeats,
                     "seconds_left": step.seconds_left,

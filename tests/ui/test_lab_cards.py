@@ -179,6 +179,9 @@ def test_peers_run_on_the_same_weights_and_are_told_in_pairs_as_they_come() -> N
         ("Prompt lookup", "generate(prompt_lookup_num_tokens)"),
         ("Early exit", "generate(assistant_early_exit)"),
     ]
+    doing = [each["doing"] for each in messages if each["kind"] == "progress"]
+    assert doing[:4] == [f"{pair['title']}, this app" for pair in told[-1]]
+    assert doing[4:8] == [pair["call"] for pair in told[-1]]
     lefts = [each["seconds_left"] for each in messages if each["kind"] == "progress"]
     assert lefts[0] is None and lefts[-1] == 0
     assert messages[-1] == {"kind": "end", "reason": "done"}
