@@ -1,13 +1,15 @@
 """Work on tensors of fixed places that can be done again at the price of one call.
 
 On CUDA the work is captured as a graph (PyTorch's CUDA graphs): replaying it starts all its kernels
-at once, with no Python between them. Elsewhere it is simply done again, into the same places, so
-that whoever keeps a result too long is found out there too. Knows nothing of models.
+at once, with no Python between them. Elsewhere, and where a capture fails, it is simply done again,
+into the same places, so that whoever keeps a result too long is found out there too. Knows nothing
+of models.
 """
 
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -28,19 +30,22 @@ class Replay:
     """
 
     def __init__(self, work: Work, device: torch.device, pool: Any = None) -> None:
-        self._work: Work | None = work
+        self._work = work
         self._graph: torch.cuda.CUDAGraph | None = None
-        if device.type != "cuda":
-            self._results = work()
-            return
-        self._work = None
-        self._graph, self._results = _captured(work, device, pool)
+        if device.type == "cuda":
+            try:
+                self._graph, self._results = _captured(work, device, pool)
+                return
+            except RuntimeError as error:  # slower, but a run is better than none
+                warnings.warn(
+                    f"a step runs kernel by kernel, not as a graph: {error}", stacklevel=2
+                )
+        self._results = work()
 
     def __call__(self) -> tuple[Tensor, ...]:
         if self._graph is not None:
             self._graph.replay()
         else:
-            assert self._work is not None
             for place, result in zip(self._results, self._work(), strict=True):
                 place.copy_(result)
         return self._results

@@ -41,3 +41,17 @@ def test_recordings_of_one_pool_leave_each_others_results_alone(name: str) -> No
     for n in (2, 0, 3, 1, 2):
         replays[n]()
     assert [result[0].item() for result in results] == [1, 3, 5, 7]
+
+
+def test_work_that_cannot_be_captured_is_done_as_ever_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr("specviz.models.replay._captured", refuse)
+    place = torch.ones(3)
+    with pytest.warns(UserWarning, match="kernel by kernel, not as a graph: operation not"):
+        replay = Replay(lambda: (place * 2,), torch.device("cuda"))
+    place.fill_(4)
+    assert replay()[0].tolist() == [8, 8, 8]
