@@ -76,7 +76,7 @@ class Stage:
         seen.zero_()
         seen[:, :below] = True
         seen[:count, below:end] = tree_mask
-        seen[count:, 0] = True  # padding must see something; nobody sees padding
+        seen[count:, 0] = True  # seeing nothing is NaN on some devices
 
     def seen(self, shape: StepShape) -> Tensor:  # [N, E]
         """Where the mask of a tree of that shape stands."""

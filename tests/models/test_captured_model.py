@@ -91,6 +91,18 @@ def test_every_size_gives_the_plain_logits(pair: Pair, run: Any, count: int) -> 
     assert_near(found, expected)
 
 
+def test_a_mask_that_covers_every_slot_leaves_padding_harmless(pair: Pair) -> None:
+    behind = []
+    for model in pair:
+        cache = filled(model)
+        end = cache.length + 3  # padded to 4 tokens
+        mask = torch.ones(3, end, dtype=torch.bool, device=model.device).tril(cache.length)
+        positions = positions_of(model, cache.length, 3)
+        model.forward(ids_of(model, 3), positions, cache, mask)
+        behind.append(chain(model, cache, 3))
+    assert_near(*behind)
+
+
 def test_steps_of_all_sizes_one_after_the_other_share_one_cache(pair: Pair) -> None:
     caches = [filled(model) for model in pair]
     for count in (1, 5, 2, 1, 7, 16, 3, 1):
