@@ -40,7 +40,7 @@ def race(options: Namespace, progress: Progress) -> dict[str, Any]:
     _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
     batch_options(options)
     for name in trace_files(options):
-        _check_writable(name)
+        check_writable("trace file", name)
     if options.batch_size is not None:
         return race_batch(options, chosen_pair(options), chosen_config(options), progress)
     task, prompt = chosen_prompt(options)
@@ -103,14 +103,14 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Every method and draft length on every task."""
     _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
     _check_integer("prompts", options.prompts, 1, len(held_out_prompts(TASKS[0])))
-    tasks = _words(options.tasks)
-    if not tasks:
-        raise InputError(f"tasks must name at least one of {', '.join(TASKS)}, got none")
+    lengths = parse_integers("draft-lengths", options.draft_lengths)
+    if not lengths:
+        raise InputError("draft-lengths must be at least one number, got none")
     plan = Plan(
         pair=chosen_pair(options),
-        tasks=tasks,
-        methods=_words(options.methods) if options.methods else tuple(DRAFTERS),
-        draft_lengths=parse_integers("draft-lengths", options.draft_lengths),
+        tasks=_words("tasks", options.tasks),
+        methods=tuple(DRAFTERS) if options.methods is None else _words("methods", options.methods),
+        draft_lengths=lengths,
         temperature=options.temperature,
         max_new_tokens=options.max_new_tokens,
         prompts=options.prompts,
@@ -124,8 +124,11 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     return benchmark(plan, progress)
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+def _words(name: str, text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words:
+        raise InputError(f"{name} must be at least one name, got {text!r}")
+    return words
 
 
 def _race_result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
@@ -189,12 +192,12 @@ def _named_integers(option: str, given: Sequence[str]) -> tuple[tuple[str, int],
     return tuple(parsed.items())
 
 
-def _check_writable(name: str) -> None:
+def check_writable(what: str, name: str) -> None:
     """Before the measurement: a place that cannot be written must not cost its result."""
     try:
         Path(name).open("ab").close()
     except OSError as error:
-        raise InputError(f"trace file {name!r} cannot be written: {error.strerror}") from None
+        raise InputError(f"{what} {name!r} cannot be written: {error.strerror}") from None
 
 
 def _check_integer(name: str, value: int, low: int, high: int) -> None:

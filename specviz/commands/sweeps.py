@@ -8,10 +8,11 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from specviz.commands.console import table
-from specviz.commands.runs import chosen_config, chosen_pair
+from specviz.commands.runs import check_writable, chosen_config, chosen_pair
 from specviz.errors import InputError
 from specviz.experiments.sweep import Sweep, SweepPlan, measure_noise
 from specviz.experiments.sweep_axis import Value, axis_named
@@ -27,10 +28,15 @@ DEFAULT_AXIS = "draft-length=1-8"
 
 def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure every point; Ctrl-C keeps those of --output."""
+    _check_files(options)
     setting = _setting(options)
     plan = SweepPlan(setting, tuple(map(_axis, options.axis or [DEFAULT_AXIS])), options.repeat)
     with ExitStack() as stack:
-        file = stack.enter_context(SweepFile(options.output, plan)) if options.output else None
+        file = (
+            stack.enter_context(SweepFile(options.output, plan))
+            if options.output is not None
+            else None
+        )
         noise = measure_noise(setting, options.repeat)
         progress(f"the baseline beside itself: {min(noise):.2f} to {max(noise):.2f}")
         run = Sweep(plan, file.known if file else None)
@@ -46,15 +52,31 @@ def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     return {**describe(plan), "noise": noise, "points": points}
 
 
+def _check_files(options: Namespace) -> None:
+    """Before the measurement: a place that cannot be written must not cost its result."""
+    for name in ("prompt_file", "output", "csv"):
+        if getattr(options, name) == "":
+            raise InputError(f"{name.replace('_', '-')} must name a file, got ''")
+    if options.csv is None:
+        return
+    if options.output and Path(options.csv).resolve() == Path(options.output).resolve():
+        raise InputError(f"csv file must be another one than the output, got {options.csv!r}")
+    check_writable("csv file", options.csv)
+
+
 def _setting(options: Namespace) -> SweepSetting:
     """Of a file's own prompts all are taken unless counted."""
     texts = read_prompts(options.prompt_file) if options.prompt_file else ()
-    usual = min(len(texts), MAX_PROMPTS) or DEFAULT_PROMPTS
+    if options.prompts is None and len(texts) > MAX_PROMPTS:
+        raise InputError(
+            f"prompt-file must have at most {MAX_PROMPTS} prompts, got {len(texts)}; "
+            "prompts takes the first ones"
+        )
     return SweepSetting(
         pair=chosen_pair(options),
         config=chosen_config(options),
         task=options.task or (None if texts else TASKS[0]),
-        prompts=usual if options.prompts is None else options.prompts,
+        prompts=(len(texts) or DEFAULT_PROMPTS) if options.prompts is None else options.prompts,
         device=options.device,
         dtype=options.dtype,
         texts=texts,

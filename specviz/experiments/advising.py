@@ -147,10 +147,10 @@ class Advising:
             began = time.perf_counter()
             prompts = self._request.texts(self._rows(groups), number * self._rows(groups))
             yield from self._pass(racers, prompts, tokens, number % 2 == 1)
-            per_run = (time.perf_counter() - began) / (1 + len(racers))
+            per_run = (time.perf_counter() - began) / _runs(racers)
             self.probe = replace(self.probe, finalists=contenders(self.probe, racers))
             racers = (*self.probe.finalists, *challengers(self.probe))[:FINALISTS]
-            if self._spent + per_run * (1 + len(racers)) > self._seconds:
+            if self._spent + per_run * _runs(racers) > self._seconds:
                 return
 
     def _pass(
@@ -232,3 +232,8 @@ class Advising:
     def _step(self, stage: str, doing: str) -> AdviceStep:
         left = self._seconds - self._spent
         return AdviceStep(stage, doing, self._spent, left if left > 0 else None)
+
+
+def _runs(racers: Sequence[Candidate]) -> int:
+    """Of a pass: each racer's, and the baseline's beside every few of them."""
+    return len(racers) + math.ceil(len(racers) / GROUP)

@@ -18,6 +18,7 @@ from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.drafters.tree_budget import forward_curve
 from specviz.decoding.race import Lane
 from specviz.decoding.rows_time import rows_time
+from specviz.decoding.target import check_prompt
 from specviz.errors import InputError
 from specviz.experiments.batch_race import run_rows
 from specviz.experiments.racing import RaceRequest, load_request
@@ -26,6 +27,7 @@ from specviz.metrics.round_totals import levels
 from specviz.models.batched import as_batched
 from specviz.models.memory import free_bytes
 from specviz.models.pair import Pair
+from specviz.models.pairs import LoadedPair
 from specviz.models.parts import Need
 from specviz.models.survey import survey_model
 from specviz.models.vocabulary import difference, match_vocabularies
@@ -93,7 +95,7 @@ def candidate_of(method: str, draft_length: int) -> Candidate:
 
 def place_of(request: AdviceRequest) -> Place:
     """Loads the target and its tokenizer."""
-    loaded = load_request(request.race(Candidate(PLAIN, 1), request.prompts[0], 1))
+    loaded = _loaded(request)
     lengths = [len(loaded.codec.encode(text, request.task)) for text in request.prompts[:8]]
     return Place(
         request.batch_size,
@@ -107,7 +109,9 @@ def place_of(request: AdviceRequest) -> Place:
 
 def first_probe(request: AdviceRequest) -> Probe:
     """The place and the forward curves; nothing is decoded yet."""
-    target = load_request(request.race(Candidate(PLAIN, 1), request.prompts[0], 1)).target
+    loaded = _loaded(request)
+    _check_prompts(request, loaded)
+    target = loaded.target
     row, rows = forward_curve(target), request.batch_size
     batched = as_batched(target)
     if rows == 1:
@@ -119,6 +123,20 @@ def first_probe(request: AdviceRequest) -> Probe:
         least = tuple(min(seconds[index:]) for index in range(len(seconds)))
         batch = ForwardCurve(BATCH_COUNTS, least)
     return Probe(place_of(request), row, batch)
+
+
+def _loaded(request: AdviceRequest) -> LoadedPair:
+    """With the target alone."""
+    return load_request(request.race(Candidate(PLAIN, 1), request.prompts[0], 1))
+
+
+def _check_prompts(request: AdviceRequest, loaded: LoadedPair) -> None:
+    """InputError with the number of a prompt that leaves no room for the output."""
+    for number, text in enumerate(request.prompts, start=1):
+        try:
+            check_prompt(loaded.target, loaded.codec.encode(text, request.task), request.config)
+        except InputError as error:
+            raise InputError(f"prompts are refused at number {number}: {error}") from None
 
 
 def run_baseline(

@@ -26,13 +26,17 @@ class SweepFile:
     def __init__(self, path: str, plan: SweepPlan) -> None:
         """InputError where the file holds something else or cannot be written."""
         self._path, self._plan = Path(path), plan
+        if self._path.exists() and not self._path.is_file():
+            raise InputError(f"output file {path!r} must be a plain file")
         self._header = json.dumps(describe(plan))
         self.known: dict[Place, dict[str, Any]] = {}
         try:
-            lines = self._read()
-            self._file: TextIO = self._path.open("w", encoding="utf-8")
-            for line in (self._header, *lines):
-                self._write(line)
+            whole = "".join(f"{line}\n" for line in (self._header, *self._read()))
+            place = self._path.resolve()
+            beside = place.with_name(f"{place.name}.part")
+            beside.write_text(whole, encoding="utf-8")  # what is measured must not be lost halfway
+            beside.replace(place)
+            self._file: TextIO = self._path.open("a", encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise InputError(f"output file {path!r} cannot be used: {reason}") from None
@@ -52,10 +56,7 @@ class SweepFile:
         return whole
 
     def add(self, point: dict[str, Any]) -> None:
-        self._write(json.dumps(point))
-
-    def _write(self, line: str) -> None:
-        self._file.write(line + "\n")
+        self._file.write(json.dumps(point) + "\n")
         self._file.flush()
 
     def __enter__(self) -> SweepFile:

@@ -53,7 +53,7 @@ class CapturedModel(LlamaModel):
             )
         else:
             stage.clear()
-        cache = FixedCache(self._info.layers, capacity, stage)
+        cache = FixedCache(self._info.layers, capacity, stage, self._stages)
         weakref.finalize(cache, self._stages.give, stage).atexit = False
         return cache
 
@@ -69,7 +69,7 @@ class CapturedModel(LlamaModel):
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         rows, count = token_ids.shape
-        stage = _stage(cache, rows, cache.length, count)
+        stage = self._stage(cache, rows, cache.length, count)
         if stage is None:
             return super().forward(
                 token_ids, position_ids, cache, tree_mask, last_only, with_features
@@ -98,7 +98,7 @@ class CapturedModel(LlamaModel):
     ) -> Tensor:  # [n, W]
         """See `LayeredModel.run_layers`."""
         count = hidden.shape[0]
-        stage = _stage(cache, 1, start, count)
+        stage = self._stage(cache, 1, start, count)
         if stage is None:
             return super().run_layers(hidden, position_ids, cache, layers, start, tree_mask)
         assert isinstance(cache, FixedCache)
@@ -136,8 +136,11 @@ class CapturedModel(LlamaModel):
         assert output.features is not None
         return output.features, output.logits
 
+    def _stage(self, cache: KeyValueCache, rows: int, start: int, count: int) -> Stage | None:
+        """Where these tokens can be replayed; None where they run as ever.
 
-def _stage(cache: KeyValueCache, rows: int, start: int, count: int) -> Stage | None:
-    """Where these tokens can be replayed; None where they run as ever."""
-    is_step = rows == 1 and 0 < start and count <= MOST_TOKENS
-    return cache.stage if is_step and isinstance(cache, FixedCache) else None
+        Recordings are of one model's weights: another one's cache has none for this.
+        """
+        if not isinstance(cache, FixedCache) or cache.stages is not self._stages:
+            return None
+        return cache.stage if rows == 1 and 0 < start and count <= MOST_TOKENS else None

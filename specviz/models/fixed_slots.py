@@ -9,18 +9,19 @@ import torch
 from torch import Tensor
 
 from specviz.models.cache import SlotCache
-from specviz.models.stage import Stage
+from specviz.models.stage import Stage, Stages
 
 
 class FixedCache(SlotCache):
-    """A sequence's cache on a stage of its own, which holds at least `capacity` slots.
+    """A sequence's cache on a stage of its own, one of `stages`, with room for `capacity` slots.
 
     More than one row finds no room there: those are held as in any other cache.
     """
 
-    def __init__(self, layers: int, capacity: int, stage: Stage) -> None:
+    def __init__(self, layers: int, capacity: int, stage: Stage, stages: Stages) -> None:
         super().__init__(layers, capacity)
         self.stage: Stage | None = stage
+        self.stages = stages
         self._buffer = stage.buffer
         self._slots = capacity
 

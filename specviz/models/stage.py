@@ -17,7 +17,7 @@ from torch import Tensor
 from specviz.models.replay import Replay, graph_pool
 
 MOST_TOKENS = 128  # of one step: the largest tree with its root, or a lookahead window
-LEAST_SLOTS = 256
+LEAST_SLOTS = 1024  # the same for a warm-up and most runs, so that none records while it is timed
 KEPT = 2  # stages that wait for the next run: one a lane
 
 

@@ -149,6 +149,18 @@ def test_only_those_leave_the_race_whose_interval_ends_below_the_best() -> None:
     assert len(contenders(found, (racing[0], racing[3]))) == 2  # one beside the best stays
 
 
+def test_a_racer_leaves_once_its_interval_ends_below_the_best_estimate() -> None:
+    gains = {"best": 2.0, "near": 1.9, "out": 1.53}
+    runs = [run(each, HALF, 5, 0.02, 0.0) for each in gains]
+    races = [
+        raced(each, gains[each.candidate.method], block) for block in range(8) for each in runs
+    ]
+    found = replace(probe(*runs, *races), baselines=tuple(baseline(b) for b in range(8)))
+    best, near, out = (estimate(found, each.candidate) for each in runs)
+    assert best.low < near.speedup < out.high < best.speedup  # intervals overlap, yet it leaves
+    assert out.candidate not in contenders(found, [each.candidate for each in runs])
+
+
 def test_what_promises_more_than_every_finalist_challenges_them() -> None:
     """Of a method whose raced length does worse than theory, another length may be the best."""
     runs = [run("x", TWO_THIRDS, K, 0.02, 0.0) for K in (2, 8)] + [run("y", HALF, 5, 0.5, 0.0)]
@@ -161,6 +173,10 @@ def test_what_promises_more_than_every_finalist_challenges_them() -> None:
     promises = [estimate(found, each).speedup for each in better]
     assert promises == sorted(promises, reverse=True) and promises[-1] > best
     assert of(found).best.candidate == Candidate("x", 8)  # a promise alone is no choice
+    left = replace(found, runs=(*found.runs, raced(runs[0], 3.0, 0)))  # by luck, then it lost
+    assert Candidate("x", 2) not in challengers(left)
+    both = replace(found, finalists=(Candidate("x", 8), Candidate("y", 5)))
+    assert estimate(both, Candidate("y", 5)).speedup < best and challengers(both) == better
 
 
 # --- reasons

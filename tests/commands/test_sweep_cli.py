@@ -90,6 +90,11 @@ def test_own_prompts_are_swept_and_kept_with_the_sweep(
         (["--axis", "draft-length=1", "--prompts", "0"], "prompts must be an integer from 1"),
         (["--axis", "draft-length=1", "--task", "poems"], "task must be one of"),
         (["--axis", "draft-length=1", "--output", "/no/such/f"], "output file '/no/such/f' cannot"),
+        (["--output", "/dev/null"], "output file '/dev/null' must be a plain file"),
+        (["--csv", "/no/such/f"], "csv file '/no/such/f' cannot be written"),
+        (["--csv", "x", "--output", "./x"], "csv file must be another one than the output"),
+        (["--output", ""], "output must name a file, got ''"),
+        (["--prompt-file", ""], "prompt-file must name a file, got ''"),
     ],
 )
 def test_what_cannot_be_swept_is_one_line(
@@ -113,6 +118,15 @@ def test_batch_sizes_are_swept_resumed_and_written(
     again = json.loads(capsys.readouterr().out)["points"]
     assert again[0] == first[0] and again[1]["setting"] == {"batch-size": 2}
     assert [row["batch-size"] for row in csv.DictReader(table.open())] == ["1", "2"]
+
+
+def test_a_file_of_too_many_prompts_is_not_cut_in_silence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "many.txt"
+    texts.write_text("\n".join(f"def f{i}():" for i in range(41)))
+    assert main(["sweep", "--device", "cpu", "--prompt-file", str(texts)]) == 2
+    assert "prompt-file must have at most 40 prompts, got 41" in capsys.readouterr().err
 
 
 def test_without_an_axis_the_draft_length_is_swept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,6 +158,12 @@ def test_a_request_that_breaks_a_rule_is_refused(changes: dict[str, object], mes
         replace(REQUEST, **changes)  # type: ignore[arg-type]
 
 
+def test_a_prompt_without_room_for_the_output_is_refused_by_its_number_at_once() -> None:
+    request = replace(REQUEST, prompts=("def f():", "x = 1\n" * 2000))
+    with pytest.raises(InputError, match="prompts are refused at number 2: prompt must have at"):
+        Advising(request)
+
+
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_no_time_is_refused(seconds: float) -> None:
     with pytest.raises(InputError, match="seconds must be a positive number"):

@@ -99,3 +99,20 @@ def test_a_file_of_one_line_many_times_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="line 3"):
         read_points(plan, [point] * 7000, "file")
     assert perf_counter() - began < 0.5
+
+
+def test_points_outlive_a_disk_that_is_full_when_a_sweep_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sweep.jsonl"
+    with SweepFile(str(path), PLAN) as file:
+        file.add(whole_point(1))
+    before = path.read_text()
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(InputError, match="cannot be used: No space left on device"):
+        SweepFile(str(path), PLAN)
+    assert path.read_text() == before

@@ -51,3 +51,7 @@ def test_theory_of_a_batch_waits_for_its_longest_row() -> None:
     waits = waiting(8, tokens, [a**depth for depth in range(1, K + 1)])
     assert waits > 1.1
     assert many["theory_speedup"] == pytest.approx(one["theory_speedup"] / waits)
+    low, high = many["theory_band"]
+    assert low < many["theory_speedup"] < high and high / low <= (
+        one["theory_band"][1] / one["theory_band"][0]
+    )

@@ -20,7 +20,7 @@ from specviz.models.stage import LEAST_SLOTS, MOST_TOKENS
 
 VOCAB = 61
 PROMPT = [7, 3, 11, 42, 5, 19, 28]
-CONTEXT = 1024
+CONTEXT = 4 * LEAST_SLOTS
 DEVICES = (
     "cpu",
     pytest.param(
@@ -126,7 +126,7 @@ def test_accepted_slots_of_a_tree_are_kept_and_the_rest_forgotten(pair: Pair) ->
 
 
 def test_a_text_may_grow_into_the_next_buckets_of_slots(pair: Pair) -> None:
-    caches = [filled(model, LEAST_SLOTS - 3, capacity=600) for model in pair]
+    caches = [filled(model, LEAST_SLOTS - 3, capacity=LEAST_SLOTS + 300) for model in pair]
     for count in (1, 2, 1, 4, 1):
         found, expected = (chain(m, c, count) for m, c in zip(pair, caches, strict=True))
         assert_near(found, expected)
@@ -212,6 +212,15 @@ def test_models_made_of_its_layers_record_steps_of_their_own(pair: Pair, cheaper
     chain(pair[0], filled(pair[0]), 2)
     found, expected = (chain(cheaper(model), filled(cheaper(model)), 2) for model in pair)
     assert_near(found, expected)
+
+
+def test_over_a_cache_of_another_model_a_step_is_its_own(pair: Pair) -> None:
+    found = []
+    for model in pair:
+        cache = filled(model)
+        chain(model, cache, 2)  # recorded, where there are recordings
+        found.append(chain(layer_skipping(model, [1]), cache, 2))
+    assert_near(*found)
 
 
 def test_another_process_gets_the_model_without_its_recordings(pair: Pair) -> None:

@@ -12,7 +12,12 @@ from specviz.decoding.row import Row
 from specviz.errors import InputError
 from specviz.records import DecodingConfig
 from specviz.theory import expected_tokens, round_cost, speedup
-from specviz.theory.expected_time import EXACT_TOKENS, expected_seconds, waiting
+from specviz.theory.expected_time import (
+    EXACT_ROWS_TOKENS,
+    EXACT_TOKENS,
+    expected_seconds,
+    waiting,
+)
 
 
 def every_course(left: int, survival: list[float], costs: list[float]) -> float:
@@ -86,7 +91,7 @@ def every_course_time(tokens: int, survival: list[float], costs: list[float]) ->
 
 @pytest.mark.parametrize(
     ("rows", "tokens", "a", "K"),
-    [(4, 32, 0.7, 5), (8, 24, 0.5, 5), (16, 50, 0.5, 2), (2, 64, 0.8, 8)],
+    [(4, 32, 0.7, 5), (16, 2, 0.8, 8), (16, 90, 0.5, 2), (2, 100, 0.8, 8)],
 )
 def test_the_longest_row_takes_the_rounds_that_a_simulation_finds(
     rows: int, tokens: int, a: float, K: int
@@ -112,9 +117,17 @@ def simulated_rounds(left: int, a: float, K: int, draws: random.Random) -> int:
     return rounds
 
 
-@pytest.mark.parametrize("survival", [[0.0], [1.0, 1.0], []])
-def test_rows_that_cannot_differ_do_not_wait(survival: list[float]) -> None:
-    assert waiting(64, 30, survival) == 1 == waiting(1, 30, [0.5])
+@pytest.mark.parametrize("survival", [[0.0], [1.0, 1.0], [], [1 - 2**-53] * 2])
+@pytest.mark.parametrize("tokens", [0, 1, 30, 200])
+def test_rows_that_cannot_differ_do_not_wait(survival: list[float], tokens: int) -> None:
+    assert waiting(64, tokens, survival) == pytest.approx(1)
+    assert waiting(1, tokens, [0.5]) == pytest.approx(1)
+
+
+def test_exact_and_normal_waiting_meet() -> None:
+    survival = [0.7**depth for depth in range(1, 6)]
+    here, beyond = (waiting(16, EXACT_ROWS_TOKENS + n, survival) for n in (0, 1))
+    assert beyond == pytest.approx(here, rel=0.01)
 
 
 def test_no_rows_are_refused() -> None:
