@@ -64,7 +64,14 @@ class AdviceOrder(LabOrder):
             each | {"title": SHOWN.candidate(Candidate(**each["candidate"]))}
             for each in told["ranking"]
         ]
-        yield {"kind": "advice", "setting": self._setting} | told | {"ranking": ranking}
+        refusals = [each | {"title": SHOWN.method(each["method"])} for each in told["refusals"]]
+        yield {
+            "kind": "advice",
+            "setting": self._setting,
+            **told,
+            "ranking": ranking,
+            "refusals": refusals,
+        }
 
     @property
     def _setting(self) -> str:

@@ -142,6 +142,9 @@ def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: 
     lab.page.wait_for_selector("[data-ref=adviceResult]:visible")
     assert "peculate" in lab.driver.text("adviceVerdict")
     assert lab.page.locator("[data-ref=adviceReasons] li").count() >= 1
+    titles = lab.page.locator("[data-ref=adviceRanking] tbody th").all_inner_texts()
+    methods = [title.split(", K")[0] for title in titles]
+    assert len(methods) == len(set(methods)) >= 1  # each method once
     assert findings(lab.page) == []
     lab.driver.until("!specviz.lab.advice.run.isBusy")
     lab.driver.ref("adviceSweep").click()

@@ -235,6 +235,11 @@ def test_advice_ends_with_a_verdict_its_reasons_and_a_ranking() -> None:
     assert "×" in said and not re.search(r"\d x|\dx", said)
     assert not any(re.search(rf"\b{name}\b", said) for name in DRAFTERS if "-" in name)
     assert advice["verdict"] and advice["reasons"] and advice["ranking"][0]["title"]
+    refused = {each["method"]: each for each in advice["refusals"]}
+    assert {each["candidate"]["method"] for each in advice["ranking"]} | set(refused) == set(
+        DRAFTERS
+    )
+    assert all(each["title"] and each["why"] for each in refused.values())
     assert {each["stage"] for each in messages if each["kind"] == "progress"} >= {"probe"}
     assert messages[-1] == {"kind": "end", "reason": "done"}
 

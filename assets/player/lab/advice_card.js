@@ -8,7 +8,6 @@ import { keep, recall } from "./kept.js";
 import { LabRun } from "./lab_run.js";
 
 const NAME = "advice"; // under which a tab remembers it
-const MOST_ROWS = 6;
 const HEADINGS = ["method", "speedup", "interval", "acceptance α", "tokens per round", "from"];
 
 export class AdviceCard {
@@ -71,8 +70,8 @@ export class AdviceCard {
     setText(refs.adviceVerdict, advice.verdict);
     setText(refs.adviceSetting, advice.setting);
     refs.adviceReasons.replaceChildren(...advice.reasons.map(reason));
-    const rows = advice.ranking.slice(0, MOST_ROWS).map(rankedRow);
-    refs.adviceRanking.replaceChildren(headRow(HEADINGS), body(rows));
+    refs.adviceRanking.replaceChildren(headRow(HEADINGS), body(bestOfEach(advice.ranking).map(rankedRow)));
+    refs.adviceRefusals.replaceChildren(...advice.refusals.map(({ title, why }) => element("li", "", `${title}: ${why}`)));
     refs.adviceResult.hidden = false;
     this.onResult();
   }
@@ -82,6 +81,13 @@ function reason({ sentence, speaks_for: speaksFor }) {
   const made = element("li", speaksFor ? "for" : "against");
   made.append(element("b", "", speaksFor ? "for" : "against"), " ", sentence);
   return made;
+}
+
+// Every method once, at its first place in the ranking.
+function bestOfEach(ranking) {
+  const best = new Map();
+  for (const each of ranking) if (!best.has(each.candidate.method)) best.set(each.candidate.method, each);
+  return [...best.values()];
 }
 
 function rankedRow({ title, speedup, low, high, races, acceptance_rate: rate, tokens_per_round: tokens }) {
