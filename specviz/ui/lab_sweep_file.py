@@ -21,15 +21,17 @@ from specviz.experiments.sweep_lines import Point as Point
 from specviz.experiments.sweep_lines import json_object, read_points
 from specviz.experiments.sweep_setting import SweepSetting
 from specviz.models.catalog import custom_pair, pair_named
+from specviz.models.loading import DEVICES, DTYPES
 from specviz.models.pair import Pair
 from specviz.records import DecodingConfig, ProposalKind
 
 MAX_CHARACTERS = 4_000_000
+MAX_WRITTEN = 800  # characters of a field as JSON; an axis of the form comes to some 700
 TYPES = {  # of what no rule of a setting checks
     **dict.fromkeys(("prompts", "repeats"), (int,)),
-    **dict.fromkeys(("device", "dtype"), (str,)),
     "prompt_tokens": (int, type(None)),
 }
+CHOICES = {"device": DEVICES, "dtype": tuple(DTYPES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,7 @@ def _plan(header: dict[str, Any] | None) -> SweepPlan:
 
 
 def _built(header: dict[str, Any]) -> SweepPlan:
-    for name, types in TYPES.items():
-        if type(header[name]) not in types:
-            raise TypeError(name)
+    _check_fields(header)
     texts = header.get("texts", [])
     if not all(isinstance(each, str) for each in texts):
         raise TypeError("texts")
@@ -110,6 +110,25 @@ def _built(header: dict[str, Any]) -> SweepPlan:
         for name, values in header["axes"]
     )
     return SweepPlan(setting, axes, header["repeats"])
+
+
+def _check_fields(header: dict[str, Any]) -> None:
+    """ValueError, TypeError or KeyError for what no setting refuses, or would quote without end."""
+    for name, types in TYPES.items():
+        if type(header[name]) not in types:
+            raise TypeError(name)
+    for name, known in CHOICES.items():
+        if header[name] not in known:
+            raise ValueError(name)
+    if any(len(json.dumps(field, ensure_ascii=False)) > MAX_WRITTEN for field in _quoted(header)):
+        raise ValueError("header")
+
+
+def _quoted(header: dict[str, Any]) -> list[Any]:
+    """What an error may quote as a whole."""
+    fields = [header[name] for name in header.keys() - {"axes", "texts", "config"}]
+    names = [name for name, _ in header["axes"]]
+    return [*fields, *header["config"].values(), *header["axes"], names]
 
 
 def _pair(header: dict[str, Any]) -> Pair:

@@ -170,6 +170,7 @@ def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:
         ([0.5, 0.8], [0.9, 1.1], "Speculation loses at every point"),
         ([1.1, 1.2], [], "The best: 1.15× (1.10 to 1.20) at draft length K 1; the noise of its"),
         ([1.9, 2.0], [0.9, 1.8], "The machine is too busy to tell: plain decoding beside itself"),
+        ([1.9, 2.0], [0.6, 1.1], "The machine is too busy to tell: plain decoding beside itself"),
     ],
 )
 def test_the_sentence_is_judged_by_the_spread_and_by_the_noise(
@@ -241,6 +242,8 @@ def broken(measured: list[dict[str, Any]], name: str) -> str:
         "a device that is a number": json.dumps(plan | {"device": 5}) + "\n",
         "a dtype that is a list": json.dumps(plan | {"dtype": ["x"]}) + "\n",
         "a device that is no text": json.dumps(plan | {"device": "\ud800"}) + "\n",
+        "a device that there is not": json.dumps(plan | {"device": "tpu"}) + "\n",
+        "a dtype that there is not": json.dumps(plan | {"dtype": "int4"}) + "\n",
         "texts that are numbers": json.dumps(plan | {"texts": [1, 2]}) + "\n",
         "texts that are one": json.dumps(plan | {"texts": "one"}) + "\n",
         "a point twice": f"{header}\n{first}\n{first}\n",
@@ -260,6 +263,7 @@ def broken(measured: list[dict[str, Any]], name: str) -> str:
         *("a device that is a number", "a dtype that is a list", "a device that is no text"),
         *("a band without its speedup", "a field too many"),
         *("texts that are numbers", "texts that are one"),
+        *("a device that there is not", "a dtype that there is not"),
     ],
 )
 def test_a_file_that_is_no_sweep_is_refused_in_one_sentence(
@@ -267,6 +271,37 @@ def test_a_file_that_is_no_sweep_is_refused_in_one_sentence(
 ) -> None:
     reply = Handlers().lab.draw({"file": broken(measured, name)})
     assert reply["error"].startswith("file ") and "\n" not in reply["error"]
+
+
+ENDLESS = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"pair": ENDLESS}, {"task": ENDLESS}, {"device": ENDLESS}, {"dtype": ENDLESS}),
+        *({"axes": [[ENDLESS, [1]]]}, {"axes": [["method", [ENDLESS]]]}),
+        *({"axes": [["draft-length", [1] * 5000]]}, {"axes": [["temperature", [0]]] * 5000}),
+        *({"config": {"method": ENDLESS}}, {"config": {"seed": ENDLESS}}),
+        *({"config": {"branching": [1] * 5000}}, {"config": {"seed": 10**4000}}),
+        *({"config": {"options": [["a", "b"]] * 5000}}, {"repeats": 10**4000}),
+    ],
+)
+def test_what_a_hostile_header_says_does_not_come_back(
+    measured: list[dict[str, Any]], change: dict[str, Any]
+) -> None:
+    plan = json.loads(lines(measured).split("\n")[0])
+    config = plan["config"] | change.get("config", {})
+    reply = Handlers().lab.draw({"file": json.dumps(plan | change | {"config": config}) + "\n"})
+    assert reply["error"].startswith("file ") and len(reply["error"]) < 200
+
+
+def test_the_longest_axis_of_the_form_comes_back_from_its_file() -> None:
+    values = ",".join(f"1.{number:05}" for number in range(1, 63))
+    order = sweep_order(asked({"name": "temperature", "values": values}))
+    assert len(values) > 490 and len(order.plan.places) == 62
+    header = next(iter(order.messages(threading.Event())))["line"]
+    assert read_sweep(f"{header}\n").plan == order.plan
 
 
 def test_a_line_that_was_cut_off_does_not_count(measured: list[dict[str, Any]]) -> None:
