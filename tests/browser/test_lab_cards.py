@@ -95,6 +95,10 @@ def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
         {"name": "my.jsonl", "mimeType": "text/plain", "buffer": text}
     )
     driver.until("document.querySelector('[data-ref=ownCount]').textContent.includes('in my.json')")
+    driver.fill("ownText", "Pasted over it")
+    driver.until(
+        "document.querySelector('[data-ref=ownCount]').textContent.startsWith('1 prompt.')"
+    )
     driver.ref("labPair").select_option("custom")
     driver.ref("adviceGo").click()
     assert driver.page.locator("#sv-lab-pair-error:visible").inner_text().startswith("Target")

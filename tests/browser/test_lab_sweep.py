@@ -77,6 +77,10 @@ def test_a_sweep_ends_with_charts_a_table_and_files_that_open_again(lab: LabDriv
     driver.page.wait_for_selector("[data-ref=sweepError]:visible")
     assert driver.text("sweepError").startswith("mine.jsonl: file must be that of a sweep")
     assert lab.points == 2
+    assert driver.evaluate("sessionStorage.getItem('specviz-sweep')")
+    driver.evaluate(f"{SWEEP}.sweep.setNoise(Array(2e6).fill(1.0625))")  # more than a tab can keep
+    assert driver.evaluate("sessionStorage.getItem('specviz-sweep')") is None
+    driver.evaluate(f"{SWEEP}.sweep.setNoise([])")
 
 
 def test_keys_and_rows_walk_through_the_points_and_the_charts_follow(lab: LabDriver) -> None:

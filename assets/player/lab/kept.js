@@ -6,7 +6,15 @@ export function keep(name, value) {
   try {
     sessionStorage.setItem(PREFIX + name, JSON.stringify(value));
   } catch {
-    // A reload then forgets it.
+    forget(name); // or a reload would bring an older one back
+  }
+}
+
+function forget(name) {
+  try {
+    sessionStorage.removeItem(PREFIX + name);
+  } catch {
+    // There is nowhere to keep anything.
   }
 }
 

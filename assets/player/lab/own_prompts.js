@@ -19,7 +19,7 @@ export class OwnPrompts {
     return this.refs.ownText.value;
   }
 
-  // A file's name tells how it is written.
+  // A file's name tells how it is written; what is edited is the file's no longer.
   get order() {
     return { text: this.text, name: this.name };
   }
@@ -40,7 +40,7 @@ export class OwnPrompts {
   }
 
   edited() {
-    if (!this.text.trim()) this.name = "";
+    this.name = "";
     this.count = null;
     window.clearTimeout(this.waiting);
     this.waiting = window.setTimeout(() => this.tally(), REST_MILLISECONDS);
