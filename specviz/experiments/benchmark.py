@@ -117,7 +117,10 @@ class Benchmark:
                 yield from self._pass(task, repeat)
 
     def result(self) -> dict[str, Any]:
-        """A row per task and contender that has run; speedups over the same pass's baseline."""
+        """A row per task and contender that has run; speedups over the same pass's baseline.
+
+        `rates` are the tokens per second of every pass, in order.
+        """
         rows = [
             _row(task, each, contenders[0])
             for task, contenders in self._contenders.items()
@@ -243,6 +246,7 @@ def _row(task: str, contender: Contender, baseline: Contender) -> dict[str, Any]
         "method": contender.name,
         "draft_length": contender.draft_length,
         "tokens_per_second": median(contender.rates),
+        "rates": contender.rates,
         "speedup": median(ratios),
         "speedup_spread": [min(ratios), max(ratios)],
         "acceptance_rate": acceptance_rate(contender.rounds),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
@@ -115,9 +116,14 @@ def _pair(
     title: str, call: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None
 ) -> dict[str, Any]:
     """One way to decode: ours, the library's, and how many times as fast ours is; None: not yet."""
-    rates = [side["tokens_per_second"] for side in (ours, theirs) if side]
-    ratio = rates[0] / rates[1] if len(rates) == 2 else None
+    ratio = _ratio(ours["rates"], theirs["rates"]) if ours and theirs else None
     return {"title": title, "call": call, "ours": ours, "theirs": theirs, "ratio": ratio}
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Over the passes that both have: a stop may have left one of them with more."""
+    both = min(len(ours), len(theirs))
+    return median(ours[:both]) / median(theirs[:both])
 
 
 def peers_order(question: Mapping[str, Any]) -> PeersOrder:

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pytest
@@ -73,9 +74,10 @@ def test_a_number_that_makes_no_sense_is_told_by_its_name(name: str, text: str) 
     assert Handlers().lab.costs(form)["error"].startswith(f"{name} must be")
 
 
-def test_commas_part_thousands() -> None:
+@pytest.mark.parametrize(("text", "plain"), [("1,000,000", "1e6"), ("1,000.5", "1000.5")])
+def test_commas_part_thousands(text: str, plain: str) -> None:
     form = LOAD | {"baseline_rate": "50", "speculative_rate": "60"}
-    one, other = (Handlers().lab.costs(form | {"tokens_per_day": t}) for t in ("1,000,000", "1e6"))
+    one, other = (Handlers().lab.costs(form | {"tokens_per_day": t}) for t in (text, plain))
     assert one == other and one["error"] is None
 
 
@@ -153,6 +155,8 @@ def test_a_claim_that_there_is_not_or_that_cannot_be_measured_is_refused(number:
 
 # ---- peers
 
+SIDES = ("ours", "theirs")
+
 
 def peers(**question: Any) -> PeersOrder:
     form = FORM | {"max_new_tokens": "8"}
@@ -197,6 +201,20 @@ def test_stopped_peers_keep_what_was_measured() -> None:
     assert told[-1] == {"kind": "end", "reason": "stopped"}
     assert [pair["theirs"] for pair in told[-2]["pairs"]] == [None, None]
     assert all(pair["ours"] and pair["ratio"] is None for pair in told[-2]["pairs"])
+
+
+def test_stopped_peers_are_compared_over_the_passes_that_both_have() -> None:
+    stop = threading.Event()
+    told: list[dict[str, Any]] = []
+    for message in replace(peers(), repeats=9).messages(stop):
+        if message["kind"] == "peers":
+            told = message["pairs"]
+            counts = [[len(pair[side]["rates"]) for side in SIDES if pair[side]] for pair in told]
+            if [1, 2] in counts:  # the second pass runs backwards: theirs come first
+                stop.set()
+    pair = told[counts.index([1, 2])]
+    ours, theirs = (pair[side]["rates"] for side in SIDES)
+    assert pair["ratio"] == ours[0] / theirs[0] != ours[0] / median(theirs)
 
 
 def test_peers_that_are_stopped_while_they_wait_measure_nothing() -> None:
