@@ -1,4 +1,4 @@
-// One round as the views need it, from its record on the wire (specviz/trace_codec.py).
+// One round as the views need it, from its record on the wire (specviz/trace_file/encoding.py).
 // Knows nothing of other rounds.
 
 import { EXTRA } from "./cursor.js";

@@ -1,4 +1,4 @@
-// A run as the file that specviz/trace_file.py reads, made in the browser; and a person's file as text
+// A run as the file that the package specviz/trace_file reads, made in the browser; and a person's file as text
 // for the server. Knows the run's records; asks nobody.
 
 const STEP_KEYS = ["i", "id", "prob", "margin", "seconds"];
