@@ -4,7 +4,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -17,12 +17,13 @@ from specviz.experiments.racing import RaceRequest
 from specviz.models.catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
+from specviz.ui.lab_order import LabOrder
 from specviz.ui.method_offer import refusals
 from specviz.ui.pair_words import report_lines
 from specviz.ui.settings_form import form_method
 from tests.ui.test_pair_words import FINE
 
-TICKET = "a-ticket-of-a-test"
+TICKET, OTHER = "a-ticket-of-a-test", "another-ticket-of-a-test"
 FORM = {"prompt": "hello", "max_new_tokens": "5", "temperature": "0"}
 
 
@@ -182,6 +183,33 @@ def test_too_many_checks_at_once_are_asked_to_wait() -> None:
     innermost, *others = replies  # one check within another, until there is no room
     assert len(others) == MAX_CHECKS - 1 and all(reply["error"] is None for reply in others)
     assert "try again" in innermost["error"]
+
+
+class Telling(LabOrder):
+    """Says how long it will go on, and hears what the one behind it is told."""
+
+    title = "a slow order"
+    pair = pair_named(BUNDLED)
+
+    def __init__(self, look: Callable[[], dict[str, Any]]) -> None:
+        self.look, self.heard = look, []
+
+    def messages(self, stop: threading.Event) -> Iterator[dict[str, Any]]:
+        for left in (1000.0, 0.0, None):
+            yield {"kind": "progress", "seconds_left": left}
+            yield {"kind": "progress"}  # says nothing of it
+            self.heard.append(self.look()["running"])
+
+
+def test_those_who_wait_are_told_how_long_the_run_before_them_takes() -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    order = Telling(lambda: handlers.look({"ticket": OTHER, "after": 0}))
+    handlers._runs.join(TICKET, order)
+    handlers.join({"ticket": OTHER, "form": FORM})
+    run(handlers)
+    assert {each["title"] for each in order.heard} == {"a slow order"}
+    first, *others = [each["seconds_left"] for each in order.heard]
+    assert 900 < first <= 1000 and others == [0.0, None]
 
 
 def test_a_run_stopped_while_it_waited_sends_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.models.catalog import models_folder
+from specviz.records import DecodingConfig
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab_advice import advice_order
-from specviz.ui.lab_setting import MOST_OWN_TEXT, lab_setting
-from specviz.ui.lab_sweep_file import read_sweep
+from specviz.ui.lab_setting import MOST_OWN_TEXT, lab_setting, sampling_words
+from specviz.ui.lab_sweep_file import header_line, read_sweep
 from specviz.ui.lab_sweeps import sweep_order
 from specviz.ui.lab_views import SweepViews
 
@@ -54,6 +56,19 @@ def test_a_sweep_of_ones_own_models_prompts_and_sampling_comes_back_from_its_fil
     assert sweep.plan == order.plan and sweep.is_complete
     told = SweepViews(sweep, [1.0], None).told()["setting"]
     assert "2 prompts of your own" in told and "temperature 0.7 · top-k 40 · top-p 0.9" in told
+
+
+def test_a_sweep_has_either_held_out_prompts_or_texts_that_no_task_names() -> None:
+    plan = sweep_order(asked()).plan
+    assert plan.setting.texts == () and plan.setting.task == "code"
+    header = json.loads(header_line(plan)) | {"texts": ["Once upon a time"]}
+    sweep = read_sweep(f"{json.dumps(header)}\n")
+    said = SweepViews(sweep, [], None).told()["setting"]
+    assert "1 prompt of your own" in said and "code" not in said
+
+
+def test_at_temperature_0_no_other_sampling_is_told() -> None:
+    assert sampling_words(DecodingConfig(top_k=40, top_p=0.9)) == ["temperature 0"]
 
 
 def test_advice_and_a_sweep_of_one_form_decode_the_same_prompts() -> None:
