@@ -97,7 +97,7 @@ def test_the_longest_row_takes_the_rounds_that_a_simulation_finds(
     rows: int, tokens: int, a: float, K: int
 ) -> None:
     draws = random.Random(7)
-    counts = [simulated_rounds(tokens, a, K, draws) for _ in range(4000 * rows)]
+    counts = [simulated_rounds(tokens, a, K, draws) for _ in range(800 * rows)]
     batches = [max(counts[at : at + rows]) for at in range(0, len(counts), rows)]
     found = (sum(batches) / len(batches)) / (sum(counts) / len(counts))
     assert waiting(rows, tokens, [a**depth for depth in range(1, K + 1)]) == pytest.approx(
