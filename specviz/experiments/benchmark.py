@@ -32,12 +32,12 @@ Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tok
 class Plan:
     """What to measure; `prompts` counts the held-out prompts per task.
 
-    `texts` of one's own take their place, the only task is then "". `peers` are the library's ways
-    to speculate; they run at temperature 0 alone.
+    `texts` of one's own take their place, the only task is then None. `peers` are the library's
+    ways to speculate; they run at temperature 0 alone.
     """
 
     pair: Pair
-    tasks: tuple[str, ...]
+    tasks: tuple[str | None, ...]
     methods: tuple[str, ...]
     draft_lengths: tuple[int, ...]
     temperature: float = 0.0
@@ -49,15 +49,16 @@ class Plan:
     texts: tuple[str, ...] = ()
     peers: tuple[str, ...] = tuple(SPECULATIVE)
 
-    def texts_of(self, task: str) -> tuple[str, ...]:
-        return (self.texts or held_out_prompts(task))[: self.prompts]
+    def texts_of(self, task: str | None) -> tuple[str, ...]:
+        known = self.texts if task is None else held_out_prompts(task)
+        return known[: self.prompts]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkStep:
     """Progress: what ran last in which pass; the seconds that are likely left, None in warm-up."""
 
-    task: str
+    task: str | None
     doing: str
     repeat: int
     ends_pass: bool
@@ -134,13 +135,13 @@ class Benchmark:
             "max_new_tokens": plan.max_new_tokens,
         }
 
-    def _warm_up(self, contender: Contender, task: str) -> None:
+    def _warm_up(self, contender: Contender, task: str | None) -> None:
         """Not counted."""
         contender.run(self._plan.texts_of(task)[0])
         contender.rounds.clear()
         contender.forwards = 0
 
-    def _pass(self, task: str, repeat: int) -> Iterator[BenchmarkStep]:
+    def _pass(self, task: str | None, repeat: int) -> Iterator[BenchmarkStep]:
         contenders = self._contenders[task][:: -1 if repeat % 2 else 1]
         for contender in contenders:
             contender.pass_over(self._plan.texts_of(task))
@@ -169,7 +170,7 @@ def _library_peer(plan: Plan) -> LibraryPeer:
     return LibraryPeer(plan.pair, plan.device, plan.dtype)
 
 
-def _contenders(plan: Plan, task: str, peer: LibraryPeer | None) -> list[Contender]:
+def _contenders(plan: Plan, task: str | None, peer: LibraryPeer | None) -> list[Contender]:
     baseline = Contender(BASELINE, None, lambda prompt: 0)
     baseline.run = lambda prompt: _decode(_request(plan, task, prompt), Lane.BASELINE, baseline)
     listed = [baseline]
@@ -178,7 +179,7 @@ def _contenders(plan: Plan, task: str, peer: LibraryPeer | None) -> list[Contend
     return listed if peer is None else listed + _peer_contenders(plan, task, peer)
 
 
-def _method_contender(plan: Plan, task: str, method: str, draft_length: int) -> Contender:
+def _method_contender(plan: Plan, task: str | None, method: str, draft_length: int) -> Contender:
     contender = Contender(method, draft_length, lambda prompt: 0)
 
     def run(prompt: str) -> int:
@@ -197,14 +198,14 @@ def _method_contender(plan: Plan, task: str, method: str, draft_length: int) -> 
     return contender
 
 
-def _peer_contenders(plan: Plan, task: str, peer: LibraryPeer) -> list[Contender]:
+def _peer_contenders(plan: Plan, task: str | None, peer: LibraryPeer) -> list[Contender]:
     codec = load_pair(plan.pair, plan.device, plan.dtype, frozenset()).codec
 
     def contender(name: str, draft_length: int | None, generate: Generate) -> Contender:
         made = Contender(name, draft_length, lambda prompt: 0)
 
         def run(prompt: str) -> int:
-            tokens = generate(codec.encode(prompt, task or None), plan.max_new_tokens)
+            tokens = generate(codec.encode(prompt, task), plan.max_new_tokens)
             made.forwards += peer.target_forwards
             return len(tokens)
 
@@ -226,9 +227,9 @@ def _of_length(generate: Assisted, peer: LibraryPeer, draft_length: int) -> Gene
     return lambda ids, limit: generate(peer, ids, limit, draft_length)
 
 
-def _request(plan: Plan, task: str, prompt: str) -> RaceRequest:
+def _request(plan: Plan, task: str | None, prompt: str) -> RaceRequest:
     config = DecodingConfig(temperature=plan.temperature, max_new_tokens=plan.max_new_tokens)
-    return RaceRequest(plan.pair, prompt, config, task or None, plan.device, plan.dtype)
+    return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
 
 
 def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
@@ -238,7 +239,7 @@ def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
     return len(race.emitted_ids(lane))
 
 
-def _row(task: str, contender: Contender, baseline: Contender) -> dict[str, Any]:
+def _row(task: str | None, contender: Contender, baseline: Contender) -> dict[str, Any]:
     pairs = zip(contender.rates, baseline.rates, strict=False)  # a pass may be cut off
     ratios = [ours / base for ours, base in pairs]
     return {

@@ -112,7 +112,7 @@ def _with_method(setting: SweepSetting, value: Value) -> SweepSetting:
 
 def _with_task(setting: SweepSetting, value: Value) -> SweepSetting:
     if setting.texts:
-        raise InputError("axis task needs the tasks' held-out prompts, got prompts of your own")
+        raise InputError("task must be of held-out prompts to be varied, got prompts of your own")
     return replace(setting, task=str(value))
 
 

@@ -77,7 +77,7 @@ class PeersOrder(LabOrder):
         setting = self.setting
         return Plan(
             setting.pair,
-            (setting.task or "",),
+            (setting.task,),
             tuple(method for _, method, _ in self._compared),
             (self.draft_length,),
             max_new_tokens=setting.config.max_new_tokens,

@@ -103,8 +103,6 @@ def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
     repeats = _count(question, "repeats")
     setting = _setting(question)
     axes = tuple(map(_axis, _axes(question.get("axes"))))
-    if setting.texts and "task" in dict(axes):
-        raise InputError("task must be of held-out prompts to be varied, got prompts of your own")
     plan = SweepPlan(setting, axes, repeats)
     _check_methods(plan)
     return SweepOrder(plan)

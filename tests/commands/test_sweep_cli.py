@@ -78,7 +78,7 @@ def test_own_prompts_are_swept_and_kept_with_the_sweep(
     assert main(command) == 2
     assert "must be new or of this very sweep" in capsys.readouterr().err
     assert main([*command, "--axis", "task=code,story"]) == 2
-    assert "axis task needs the tasks' held-out prompts" in capsys.readouterr().err
+    assert "task must be of held-out prompts to be varied" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

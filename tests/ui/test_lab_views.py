@@ -1,0 +1,98 @@
+"""The charts and words of a sweep: round the picked point, judged by spread and noise."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+from small_sweep import LENGTHS, asked, lines
+
+from specviz.ui.lab_sweep_file import read_sweep
+from specviz.ui.lab_sweeps import sweep_order
+from specviz.ui.lab_views import SweepViews
+
+
+def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]]) -> None:
+    sweep = read_sweep(lines(measured))
+    told = SweepViews(sweep, [0.98, 1.02], picked=3).told()
+    assert told["picked_words"] == "draft length K 2, temperature 1"
+    assert told["line_words"] == "at temperature 1" and told["line"] == {"0": 1, "1": 3, "2": 5}
+    assert told["cells"]["1,1"] == 3
+    assert set(told["figures"]) == {"speedup", "times", "depth", "heatmap"}
+    for figure in told["figures"].values():
+        go.Figure(figure)
+    speedups = [point["speedup"] for point in sweep.points]
+    assert told["best"] == speedups.index(max(speedups))
+    assert told["setting"].startswith("Bundled pair · code: prompt 1 · Draft model, chain · 6")
+
+
+def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:
+    axis = {"name": "batch-size", "values": "2"}
+    order = sweep_order(asked(axis, prompts={"count": "3"}, repeats="2"))
+    sweep = read_sweep(lines(list(order.messages(threading.Event()))))
+    (point,) = sweep.points
+    bars = [t for t in SweepViews(sweep, [], None).told()["figures"]["times"]["data"]]
+    parts = {bar["name"]: bar["y"][0] for bar in bars if bar["type"] == "bar"}
+    tokens = 2 * (2 * 2) * 6  # repeats, batches of rows, new tokens of each
+    for part in ("prefill", "draft", "verify", "host"):
+        assert parts[part] == pytest.approx(1000 * point[f"{part}_seconds"] / tokens)
+
+
+@pytest.mark.parametrize(
+    ("spread", "noise", "beginning"),
+    [
+        ([1.5, 1.7], [0.9, 1.1], "Fastest: 1.60× (1.50 to 1.70) at draft length K 1."),
+        ([1.05, 1.7], [0.9, 1.1], "No clear gain"),
+        ([0.5, 0.8], [0.9, 1.1], "Speculation loses at every point"),
+        ([1.1, 1.2], [], "The best: 1.15× (1.10 to 1.20) at draft length K 1; the noise of its"),
+        ([1.9, 2.0], [0.9, 1.8], "The machine is too busy to tell: plain decoding beside itself"),
+        ([1.9, 2.0], [0.6, 1.1], "The machine is too busy to tell: plain decoding beside itself"),
+    ],
+)
+def test_the_sentence_is_judged_by_the_spread_and_by_the_noise(
+    measured: list[dict[str, Any]], spread: list[float], noise: list[float], beginning: str
+) -> None:
+    order = sweep_order(asked({"name": "draft-length", "values": "1"}, repeats="2"))
+    point = json.loads(lines(measured).splitlines()[1])
+    point |= {"setting": {"draft-length": 1}, "speedup": sum(spread) / 2, "speedup_spread": spread}
+    plan = next(iter(order.messages(threading.Event())))["line"]
+    sweep = read_sweep(f"{plan}\n{json.dumps(point)}\n")
+    assert SweepViews(sweep, noise, None).sentence().startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("spreads", "beginning"),
+    [
+        (([0.9, 1.7], [1.25, 1.33]), "Above the noise in every repeat: 1.29× (1.25 to 1.33) at"),
+        (([0.88, 0.92], [0.3, 1.4]), "No clear gain"),
+        (([0.88, 0.92], [0.3, 0.9]), "Speculation loses at every point"),
+    ],
+)
+def test_the_sentence_is_of_all_points_and_not_of_the_fastest_alone(
+    measured: list[dict[str, Any]], spreads: tuple[list[float], ...], beginning: str
+) -> None:
+    order = sweep_order(asked({"name": "draft-length", "values": "1-2"}, repeats="2"))
+    point = json.loads(lines(measured).splitlines()[1])
+    plan = next(iter(order.messages(threading.Event())))["line"]
+    text = [plan]
+    for place, spread in enumerate(spreads, start=1):
+        told = {"speedup": sum(spread) / 2, "speedup_spread": spread}
+        text.append(json.dumps(point | {"setting": {"draft-length": place}} | told))
+    sweep = read_sweep("".join(f"{line}\n" for line in text))
+    assert SweepViews(sweep, [0.95, 1.05], None).sentence().startswith(beginning)
+
+
+def test_one_repeat_has_no_spread_to_be_judged_by(measured: list[dict[str, Any]]) -> None:
+    views = SweepViews(read_sweep(lines(measured)), [1.0], None)
+    assert views.sentence().startswith("The best: ") and "in one repeat" in views.sentence()
+
+
+def test_a_name_speaks_for_itself_and_the_noise_is_told_once() -> None:
+    axes = [{"name": "method", "values": "draft-model,prompt-lookup"}, LENGTHS]
+    plan = next(iter(sweep_order(asked(*axes)).messages(threading.Event())))["line"]
+    views = SweepViews(read_sweep(f"{plan}\n"), [1.02], None)
+    assert views.words(4) == "prompt-lookup, draft length K 2"
+    assert views.told()["noise_words"] == "1.02"
