@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "assets" / "lossy"
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """Total variation between emitted tokens and the target's law on the bundled pair.
+    """Total variation between emitted tokens and the target's distribution on the bundled pair.
 
     `noise_floor` is what exact sampling of the same size would give.
     """

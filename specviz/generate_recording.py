@@ -34,10 +34,10 @@ def record(model: Any, tokenizer: Any, assistant: Any = None) -> Recording:
     unrecorded.
 
     The first forward of a watched call gets no candidates. At temperature 0 the text is that of an
-    unwatched call; a sampled one has the same law, but a seed gives other draws. What `generate`
-    keeps to itself is None or empty in the trace: uniform draws, residuals, tokens held ready; its
-    seed, which a trace must have, is 0. InputError for batches and for kinds of drafts that
-    a trace cannot hold.
+    unwatched call; a sampled one has the same distribution, but a seed gives other draws. What
+    `generate` keeps to itself is None or empty in the trace: uniform draws, residuals, tokens held
+    ready; its seed, which a trace must have, is 0. InputError for batches and for kinds of drafts
+    that a trace cannot hold.
     """
     return Recording(model, tokenizer, assistant)
 

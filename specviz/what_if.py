@@ -25,10 +25,10 @@ class Counterfactual:
     `outcomes` stand for the nodes in their order, `path` is the accepted one from depth 1 down.
     `extra_id` is the token that the target would have added behind it: None where the record does
     not hold it, or where the path ends the text, which then has no `extra_kind` either. Its
-    `extra_prob` is of the law that it would have been drawn from, None where the record does not
-    keep it: a law is kept behind examined nodes only, and of that its most probable tokens.
-    `emitted_ids` are the tokens of the path, then the extra one as far as it is known. `differs`
-    tells whether any node fared otherwise than in the record.
+    `extra_prob` is of the distribution that it would have been drawn from, None where the record
+    does not keep it: a distribution is kept behind examined nodes only, and of that its most
+    probable tokens. `emitted_ids` are the tokens of the path, then the extra one as far as it is
+    known. `differs` tells whether any node fared otherwise than in the record.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -141,5 +141,5 @@ def _extra_prob(
     if position is None or token_id not in position.token_ids:
         return None
     is_residual = kind is ExtraKind.RECOVERED and round_.tree.kind.is_lossless
-    law = position.residual_probs if is_residual else position.target_probs
-    return law[position.token_ids.index(token_id)] if law else None
+    distribution = position.residual_probs if is_residual else position.target_probs
+    return distribution[position.token_ids.index(token_id)] if distribution else None

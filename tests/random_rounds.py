@@ -1,7 +1,8 @@
-"""Random but coherent rounds: laws, tree, walk and verdicts as a real round would leave them.
+"""Random but coherent rounds: distributions, tree, walk and verdicts as a real round would leave
+them.
 
-Knows no model: p and q are random laws over a small vocabulary, the walk follows the rules of
-METHODS for drawn and for deterministic trees.
+Knows no model: p and q are random distributions over a small vocabulary, the walk follows the
+rules of METHODS for drawn and for deterministic trees.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from specviz.records import (
     Span,
     Verdict,
 )
-from tests.random_laws import VOCABULARY, Law, mixed, position, random_law, residual, sample
+from tests.random_distributions import (
+    VOCABULARY,
+    Distribution,
+    mixed,
+    position,
+    random_distribution,
+    residual,
+    sample,
+)
 
 THRESHOLD = 0.09  # of the lossy rule
 
@@ -39,16 +48,18 @@ class _Walk:
     compared: list[float]  # p of each node, or what was left of it when the node was examined
     outcomes: list[Outcome]
     examined: list[int] = field(default_factory=lambda: [-1])  # the root and what was accepted
-    residuals: dict[int, Law] = field(default_factory=dict)  # node behind which all failed -> law
+    residuals: dict[int, Distribution] = field(
+        default_factory=dict
+    )  # node behind which all failed -> distribution
 
 
 class _RoundMaker:
-    """Builds one round: a tree, its laws, the walk and the records of both."""
+    """Builds one round: a tree, its distributions, the walk and the records of both."""
 
-    def __init__(self, rng: random.Random, kind: ProposalKind, has_laws: bool) -> None:
-        self.rng, self.kind, self.has_laws = rng, kind, has_laws
-        self.p: dict[int, Law] = {}  # parent -> law
-        self.q: dict[int, Law] = {}
+    def __init__(self, rng: random.Random, kind: ProposalKind, has_distributions: bool) -> None:
+        self.rng, self.kind, self.has_distributions = rng, kind, has_distributions
+        self.p: dict[int, Distribution] = {}  # parent -> distribution
+        self.q: dict[int, Distribution] = {}
         self.nodes: list[DraftNode] = []
 
     def grow(self, widths: tuple[int, ...]) -> None:
@@ -57,7 +68,7 @@ class _RoundMaker:
             level = [child for parent in level for child in self._children(parent, depth, width)]
 
     def _children(self, parent: int, depth: int, width: int) -> list[int]:
-        self._law(parent)
+        self._distribution(parent)
         q, made = self.q[parent], []
         ranked = sorted(range(VOCABULARY), key=lambda token: -q[token])
         for rank in range(width):
@@ -68,9 +79,11 @@ class _RoundMaker:
             made.append(len(self.nodes) - 1)
         return made
 
-    def _law(self, parent: int) -> None:
-        self.p[parent] = random_law(self.rng)
-        self.q[parent] = mixed(self.p[parent], random_law(self.rng), self.rng.random() * 0.7)
+    def _distribution(self, parent: int) -> None:
+        self.p[parent] = random_distribution(self.rng)
+        self.q[parent] = mixed(
+            self.p[parent], random_distribution(self.rng), self.rng.random() * 0.7
+        )
 
     def build(self, index: int, context_length: int) -> Round:
         tree = DraftTree(self.kind, tuple(self.nodes))
@@ -90,7 +103,7 @@ class _RoundMaker:
             ),
             draft_seconds=0.001 + 0.0015 * max((node.depth for node in self.nodes), default=0),
             verify_seconds=0.016 + 0.0003 * len(self.nodes) + self.rng.random() * 0.002,
-            notes=() if self.has_laws else self._lookup_notes(context_length),
+            notes=() if self.has_distributions else self._lookup_notes(context_length),
             host_seconds=0.0006 + self.rng.random() * 0.0004,
             spans=(),
             cache=CacheLengths(context_length - 1, len(self.nodes) + 1, len(self.nodes) - accepted),
@@ -113,25 +126,31 @@ class _RoundMaker:
         return walk
 
     def _examine(self, children: Sequence[int], walk: _Walk) -> int | None:
-        """The child that passes first; if none does, what is left of the law is a residual."""
+        """The child that passes first; if none does, what is left of the distribution is a
+        residual.
+        """
         here = walk.examined[-1]
-        law = self._p(here)
+        distribution = self._p(here)
         for child in children:
             node = self.nodes[child]
-            walk.compared[child] = law[node.token_id]
-            if self._passes(law[node.token_id], node.draft_prob, walk.uniforms[child]):
+            walk.compared[child] = distribution[node.token_id]
+            if self._passes(distribution[node.token_id], node.draft_prob, walk.uniforms[child]):
                 return child
             walk.outcomes[child] = Outcome.REJECTED
-            law = residual(law, self._rule_q(node)) if self.kind.is_lossless else law
-        walk.residuals[here] = law
+            distribution = (
+                residual(distribution, self._rule_q(node))
+                if self.kind.is_lossless
+                else distribution
+            )
+        walk.residuals[here] = distribution
         return None
 
     def _extra(self, walk: _Walk) -> ExtraToken:
         here = walk.examined[-1]
-        law = walk.residuals.get(here, self._p(here))
-        token = sample(self.rng, law)
+        distribution = walk.residuals.get(here, self._p(here))
+        token = sample(self.rng, distribution)
         kind = ExtraKind.RECOVERED if here in walk.residuals else ExtraKind.BONUS
-        return ExtraToken(token, kind, here, law[token])
+        return ExtraToken(token, kind, here, distribution[token])
 
     def _lookup_notes(self, context_length: int) -> tuple[Note, ...]:
         match = NgramMatch(2, self.rng.randrange(context_length))
@@ -141,12 +160,12 @@ class _RoundMaker:
     def _passes(self, p: float, q: float, u: float) -> bool:
         return u * q < p if self.kind.is_lossless else p > THRESHOLD
 
-    def _p(self, parent: int) -> Law:
+    def _p(self, parent: int) -> Distribution:
         if parent not in self.p:
-            self._law(parent)
+            self._distribution(parent)
         return self.p[parent]
 
-    def _rule_q(self, node: DraftNode) -> Law:
+    def _rule_q(self, node: DraftNode) -> Distribution:
         if self.kind is ProposalKind.IID:
             return self.q[node.parent]
         return tuple(float(token == node.token_id) for token in range(VOCABULARY))
@@ -164,11 +183,11 @@ class _RoundMaker:
             uniform_draw=walk.uniforms[index],
             outcome=walk.outcomes[index],
             raw_target_prob=p,
-            raw_draft_prob=self.q[node.parent][node.token_id] if self.has_laws else 1.0,
+            raw_draft_prob=self.q[node.parent][node.token_id] if self.has_distributions else 1.0,
         )
 
     def _position(self, parent: int, walk: _Walk) -> Position:
-        q = self.q.get(parent) if self.has_laws else None
+        q = self.q.get(parent) if self.has_distributions else None
         return position(parent, self._p(parent), q, walk.residuals.get(parent))
 
 
@@ -176,12 +195,12 @@ def random_round(
     seed: int = 0,
     widths: tuple[int, ...] = (1, 1, 1, 1, 1),
     kind: ProposalKind = ProposalKind.IID,
-    has_laws: bool = True,
+    has_distributions: bool = True,
     index: int = 0,
     context_length: int = 12,
 ) -> Round:
     """One round with its tree grown to `widths` (empty: the drafter proposed nothing)."""
-    maker = _RoundMaker(random.Random(seed), kind, has_laws)
+    maker = _RoundMaker(random.Random(seed), kind, has_distributions)
     maker.grow(widths)
     return on_clock(maker.build(index, context_length), start=0.0)
 

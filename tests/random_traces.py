@@ -21,7 +21,7 @@ from specviz.records import (
     Round,
     Trace,
 )
-from tests.random_laws import TEXTS, VOCABULARY, position, random_law, sample
+from tests.random_distributions import TEXTS, VOCABULARY, position, random_distribution, sample
 from tests.random_rounds import on_clock, random_round
 
 TARGET = ModelInfo("bundled-target", "llama", 17_000_000, 68_000_000, 8, 384, 4096, 2048)
@@ -35,18 +35,18 @@ def random_trace(
     kind: ProposalKind = ProposalKind.IID,
     draft_length: int = 5,
     temperature: float = 0.7,
-    has_laws: bool = True,
+    has_distributions: bool = True,
     cut: bool = False,
     is_ahead: bool = False,
 ) -> Trace:
     """A finished race of both lanes; `cut` ends the last round at an accepted token.
 
-    At temperature 0 both lanes emit the same tokens. Without laws the drafter is an n-gram lookup
-    that finds nothing in some rounds.
+    At temperature 0 both lanes emit the same tokens. Without distributions the drafter is an
+    n-gram lookup that finds nothing in some rounds.
     """
     rng = random.Random(seed)
     config = DecodingConfig(
-        method="draft-model" if has_laws else "prompt-lookup",
+        method="draft-model" if has_distributions else "prompt-lookup",
         draft_length=draft_length,
         branching=branching,
         tree_kind=kind,
@@ -55,14 +55,14 @@ def random_trace(
         max_new_tokens=4096,
     )
     prompt_ids = tuple(rng.randrange(VOCABULARY) for _ in range(8))
-    made = _random_rounds(rng, rounds, config, len(prompt_ids) + 1, has_laws, is_ahead)
+    made = _random_rounds(rng, rounds, config, len(prompt_ids) + 1, has_distributions, is_ahead)
     if cut and made and made[-1].accepted:
         made[-1] = replace(made[-1], extra=None)
     first = _random_prefill(rng, len(prompt_ids), 0.031)
     return Trace(
         config=config,
         target=TARGET,
-        draft=DRAFT if has_laws else None,
+        draft=DRAFT if has_distributions else None,
         device="cpu",
         dtype="float32",
         prompt="".join(TEXTS[token] for token in prompt_ids),
@@ -83,16 +83,18 @@ def _random_rounds(
     count: int,
     config: DecodingConfig,
     context_length: int,
-    has_laws: bool,
+    has_distributions: bool,
     is_ahead: bool,
 ) -> list[Round]:
     made: list[Round] = []
-    kind = config.tree_kind if has_laws else ProposalKind.DETERMINISTIC
+    kind = config.tree_kind if has_distributions else ProposalKind.DETERMINISTIC
     for index in range(count):
-        found = has_laws or rng.random() < 0.6
-        widths = config.widths[: None if has_laws else rng.randint(1, config.draft_length)]
+        found = has_distributions or rng.random() < 0.6
+        widths = config.widths[: None if has_distributions else rng.randint(1, config.draft_length)]
         seed = rng.randrange(2**31)
-        each = random_round(seed, widths if found else (), kind, has_laws, index, context_length)
+        each = random_round(
+            seed, widths if found else (), kind, has_distributions, index, context_length
+        )
         made.append(on_clock(each, sum(one.seconds for one in made), is_ahead))
         context_length += len(each.emitted_ids)
     return made
@@ -112,10 +114,10 @@ def _random_steps(
 
 
 def _random_prefill(rng: random.Random, prompt_length: int, seconds: float) -> Prefill:
-    law = random_law(rng)
-    token = sample(rng, law)
-    extra = ExtraToken(token, ExtraKind.FIRST, -1, law[token])
-    return Prefill(prompt_length, extra, position(-1, law, None, None), seconds)
+    distribution = random_distribution(rng)
+    token = sample(rng, distribution)
+    extra = ExtraToken(token, ExtraKind.FIRST, -1, distribution[token])
+    return Prefill(prompt_length, extra, position(-1, distribution, None, None), seconds)
 
 
 def not_started(trace: Trace) -> Trace:

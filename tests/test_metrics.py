@@ -231,9 +231,11 @@ def test_the_root_is_the_last_token_before_the_round() -> None:
 
 @given(st.integers(0, 10_000), st.sampled_from([(), (2, 2), (3,)]), st.booleans())
 def test_tokens_acceptance_and_levels_agree(
-    seed: int, branching: tuple[int, ...], has_laws: bool
+    seed: int, branching: tuple[int, ...], has_distributions: bool
 ) -> None:
-    trace = random_trace(seed, rounds=6, branching=branching, has_laws=has_laws, cut=seed % 2 == 0)
+    trace = random_trace(
+        seed, rounds=6, branching=branching, has_distributions=has_distributions, cut=seed % 2 == 0
+    )
     summary = summarise(trace)
     assert summary.speculative.tokens == len(trace.emitted_ids)
     accepted = sum(len(each.accepted) for each in trace.rounds)

@@ -16,7 +16,7 @@ from tests.tiny_trace import tiny_trace
 TRACES = [
     tiny_trace(),
     random_trace(1, branching=(3, 2), kind=ProposalKind.WITHOUT_REPLACEMENT),
-    random_trace(2, has_laws=False, cut=True),
+    random_trace(2, has_distributions=False, cut=True),
     not_started(random_trace(3)),
 ]
 

@@ -26,8 +26,8 @@ class LevelVisit:
     its token. `wanted_id` is the token that was written at this place: the accepted one, or the
     target's own after a rejection; `token_class` and `quarter` (1 to 4, of the run's own text) are
     of that token, so they do not depend on the shape of the tree. `entropy` of the raw p in nats
-    and `overlap` of the raw laws are None where the position was not recorded; for a drafter
-    without a law, `overlap` is the raw p of its token.
+    and `overlap` of the raw distributions are None where the position was not recorded; for a
+    drafter without a distribution, `overlap` is the raw p of its token.
     """
 
     round: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specviz import theory
-from specviz.claims import judging, laws
+from specviz.claims import distributions, judging
 from specviz.claims.claim import (
     Claim,
     Figure,
@@ -23,8 +23,8 @@ from specviz.claims.setting import (
     BY_OUTPUT,
     BY_TEMPERATURE,
     BY_VOCABULARY,
+    Distributions,
     Exactness,
-    Laws,
 )
 
 _FEW_TOKENS = 50
@@ -138,10 +138,10 @@ def temperature_theory(
 ) -> Finding:
     overlaps, distance = [], 0.0
     for temperature in temperatures:
-        p, q = (laws.softened(each, temperature) for each in logits)
-        overlaps.append(laws.overlap(p, q))
-        out = laws.emitted(p, q, laws.residual(p, q))
-        distance = max(distance, laws.total_variation(out, p))
+        p, q = (distributions.softened(each, temperature) for each in logits)
+        overlaps.append(distributions.overlap(p, q))
+        out = distributions.emitted(p, q, distributions.residual(p, q))
+        distance = max(distance, distributions.total_variation(out, p))
     hot = [each for each, t in zip(overlaps, temperatures, strict=True) if t >= _HOT]
     works = distance < EXACT and min(hot) > 0
     return Finding(
@@ -167,7 +167,7 @@ def judge_temperature(results: Sequence[Result]) -> Judgement:
     parts = [_not(part) for part in (is_lossless(exact), *map(judging.pays, points))]
     overlaps: tuple[Figure, ...] = tuple(
         judging.over(f"overlap at temperature {each['temperature']:g}", each["overlap"])
-        for each in found["laws"]
+        for each in found["distributions"]
     )
     return Judgement(
         judging.combined(parts),
@@ -214,7 +214,7 @@ CLAIMS = (
         (Text.D,),
         Kind.ARITHMETIC,
         temperature_theory,
-        (Laws((0.5, 1.0, 1.5, 2.0)), Exactness(temperature=1.5), BY_TEMPERATURE),
+        (Distributions((0.5, 1.0, 1.5, 2.0)), Exactness(temperature=1.5), BY_TEMPERATURE),
         judge_temperature,
     ),
 )

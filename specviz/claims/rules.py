@@ -1,10 +1,10 @@
-"""Claims on the rule of acceptance, and on what keeps the output's law."""
+"""Claims on the rule of acceptance, and on what keeps the output's distribution."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz.claims import judging, laws
+from specviz.claims import distributions, judging
 from specviz.claims.claim import (
     Claim,
     Figure,
@@ -16,19 +16,21 @@ from specviz.claims.claim import (
     Text,
     Verdict,
 )
-from specviz.claims.laws import Law
-from specviz.claims.setting import BY_VOCABULARY, Exactness, Laws
+from specviz.claims.distributions import Distribution
+from specviz.claims.setting import BY_VOCABULARY, Distributions, Exactness
 from specviz.claims.wording import percent
 
-P, Q = (0.6, 0.3, 0.1), (0.3, 0.6, 0.1)  # an example: no claim names laws of its own
+P, Q = (0.6, 0.3, 0.1), (0.3, 0.6, 0.1)  # an example: no claim names distributions of its own
 EXACT = 1e-9  # total variation below this is rounding
-_LAWS = Laws((0.0, 1.0))
+_DISTRIBUTIONS = Distributions((0.0, 1.0))
 _CROSS = Exactness("cross-vocabulary")
 
 
-def matching_theory(p: Law = P, q: Law = Q) -> Finding:
-    rule, equal = laws.overlap(p, q), laws.equal_mass(p, q)
-    exact = laws.total_variation(laws.emitted(p, q, laws.residual(p, q)), p)
+def matching_theory(p: Distribution = P, q: Distribution = Q) -> Finding:
+    rule, equal = distributions.overlap(p, q), distributions.equal_mass(p, q)
+    exact = distributions.total_variation(
+        distributions.emitted(p, q, distributions.residual(p, q)), p
+    )
     return Finding(
         "A token passes with probability min(1, p/q), that is if u q < p: always where the target "
         "likes it at least as much as the draft, and in part where it likes it less. For "
@@ -57,9 +59,11 @@ def judge_matching(results: Sequence[Result]) -> Judgement:
     )
 
 
-def resampling_theory(p: Law = P, q: Law = Q) -> Finding:
-    biased = laws.total_variation(laws.emitted(p, q, p), p)
-    exact = laws.total_variation(laws.emitted(p, q, laws.residual(p, q)), p)
+def resampling_theory(p: Distribution = P, q: Distribution = Q) -> Finding:
+    biased = distributions.total_variation(distributions.emitted(p, q, p), p)
+    exact = distributions.total_variation(
+        distributions.emitted(p, q, distributions.residual(p, q)), p
+    )
     return Finding(
         "The accepted drafts have already given min(p, q), so what is missing of p is "
         f"max(0, p - q). For p = {_text(p)} and q = {_text(q)}, drawing from p again after a "
@@ -83,11 +87,13 @@ def judge_resampling(results: Sequence[Result]) -> Judgement:
     )
 
 
-def longest_theory(p: Law = P, q: Law = Q) -> Finding:
-    sampled = laws.total_variation(laws.emitted_of_two(p, q), p)
+def longest_theory(p: Distribution = P, q: Distribution = Q) -> Finding:
+    sampled = distributions.total_variation(distributions.emitted_of_two(p, q), p)
     best = max(range(len(p)), key=lambda token: p[token])
-    greedy_law = tuple(float(token == best) for token in range(len(p)))
-    greedy = laws.total_variation(laws.emitted_of_two(greedy_law, q), greedy_law)
+    greedy_distribution = tuple(float(token == best) for token in range(len(p)))
+    greedy = distributions.total_variation(
+        distributions.emitted_of_two(greedy_distribution, q), greedy_distribution
+    )
     if sampled < EXACT:
         verdict = Verdict.HOLDS
     else:
@@ -119,9 +125,13 @@ def judge_longest(results: Sequence[Result]) -> Judgement:
     )
 
 
-def tokenizer_theory(p: Law = (0.5, 0.2, 0.2, 0.1), q: Law = (0.7, 0.3, 0.0, 0.0)) -> Finding:
-    distance = laws.total_variation(laws.emitted(p, q, laws.residual(p, q)), p)
-    rule = laws.overlap(p, q)
+def tokenizer_theory(
+    p: Distribution = (0.5, 0.2, 0.2, 0.1), q: Distribution = (0.7, 0.3, 0.0, 0.0)
+) -> Finding:
+    distance = distributions.total_variation(
+        distributions.emitted(p, q, distributions.residual(p, q)), p
+    )
+    rule = distributions.overlap(p, q)
     shared = sum(mine for mine, theirs in zip(p, q, strict=True) if theirs > 0)
     works = distance < EXACT and rule > 0
     return Finding(
@@ -157,7 +167,7 @@ def judge_tokenizer(results: Sequence[Result]) -> Judgement:
 
 
 def is_lossless(exact: Result) -> bool:
-    """Whether the output's law was found to be the target's."""
+    """Whether the output's distribution was found to be the target's."""
     return bool(exact["verdict"] == "lossless")
 
 
@@ -171,12 +181,14 @@ def exactness_figures(exact: Result) -> tuple[Figure, ...]:
 
 
 def _at(found: Result, temperature: float) -> Result:
-    (laws_there,) = (each for each in found["laws"] if each["temperature"] == temperature)
-    return dict(laws_there)
+    (distributions_there,) = (
+        each for each in found["distributions"] if each["temperature"] == temperature
+    )
+    return dict(distributions_there)
 
 
-def _text(law: Law) -> str:
-    return "(" + ", ".join(f"{each:g}" for each in law) + ")"
+def _text(distribution: Distribution) -> str:
+    return "(" + ", ".join(f"{each:g}" for each in distribution) + ")"
 
 
 def _or_zero(distance: float) -> str:
@@ -191,7 +203,7 @@ CLAIMS = (
         (Text.A,),
         Kind.ARITHMETIC,
         matching_theory,
-        (_LAWS,),
+        (_DISTRIBUTIONS,),
         judge_matching,
     ),
     Claim(
@@ -201,7 +213,7 @@ CLAIMS = (
         (Text.A, Text.B, Text.E),
         Kind.ARITHMETIC,
         resampling_theory,
-        (_LAWS,),
+        (_DISTRIBUTIONS,),
         judge_resampling,
     ),
     Claim(
@@ -211,7 +223,7 @@ CLAIMS = (
         (Text.A,),
         Kind.ARITHMETIC,
         longest_theory,
-        (_LAWS,),
+        (_DISTRIBUTIONS,),
         judge_longest,
     ),
     Claim(

@@ -39,7 +39,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Exactness:
-    """The output's law beside the target's."""
+    """The output's distribution beside the target's."""
 
     method: str = DRAFT_MODEL
     temperature: float = 1.0
@@ -47,7 +47,7 @@ class Exactness:
 
 
 @dataclass(frozen=True, slots=True)
-class Laws:
+class Distributions:
     """Exact p and q of both models behind held-out prompts, by temperature."""
 
     temperatures: tuple[float, ...]
@@ -65,7 +65,7 @@ class LibraryLength:
     lengths: tuple[int, int] = (1, 5)
 
 
-Setting = Grid | Batches | Clocks | Exactness | Laws | Noise | LibraryLength
+Setting = Grid | Batches | Clocks | Exactness | Distributions | Noise | LibraryLength
 
 BY_DRAFT_LENGTH = Grid("draft-length", "1,4,5,8")
 BY_TASK = Grid("task", "code,story,maths,translate,summarise")

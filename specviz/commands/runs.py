@@ -82,7 +82,9 @@ def _inflated(options: Namespace) -> dict[str, Any]:
 
 
 def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Emitted tokens against the target's exact law, behind the beginnings of held-out prompts."""
+    """Emitted tokens against the target's exact distribution, behind the beginnings of held-out
+    prompts.
+    """
     _check_integer("samples", options.samples, 100, MAX_SAMPLES)
     config = chosen_config(options)
     needs = method_named(config.method).needs

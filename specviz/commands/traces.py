@@ -63,7 +63,9 @@ def _run(name: str, trace: Trace) -> dict[str, Any]:
 
 
 def _token(token: Arrival | None, texts: dict[int, str]) -> dict[str, Any] | None:
-    """What a run had there, without the laws of the place; p, q and u as in the trace file."""
+    """What a run had there, without the distributions of the place; p, q and u as in the trace
+    file.
+    """
     if token is None:
         return None
     return {

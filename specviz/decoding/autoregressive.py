@@ -47,7 +47,9 @@ def _step(target: Target, row: Row, index: int) -> BaselineStep:
     tokens = torch.tensor([[row.root]], dtype=torch.int64).to(device, non_blocking=True)
     positions = torch.tensor([[row.end - 1]]).to(device, non_blocking=True)
     logits = target.model.forward(tokens, positions, target.cache).logits[0]  # [1, V]
-    token_id = draw(target.sampler.laws(logits), uniforms_on(device, row.extra_draws(0)))  # [1]
+    token_id = draw(
+        target.sampler.distributions(logits), uniforms_on(device, row.extra_draws(0))
+    )  # [1]
     best = logits[0].float().topk(2).values
     raw_prob = (logits[0, token_id].float() - logits[0].float().logsumexp(-1)).exp()
     packed = torch.cat([token_id.double(), raw_prob.double(), (best[:1] - best[1:]).double()])

@@ -48,7 +48,7 @@ def _step(target: TargetRows, rows: Sequence[Row], index: int) -> list[BaselineS
     started = time.perf_counter()
     logits = target.step([row.root for row in rows], [row.end for row in rows])  # [B, V]
     uniforms = uniforms_on(logits.device, [row.extra_draws(0)[0] for row in rows])
-    token_ids = draw(target.sampler.laws(logits), uniforms)[:, None]  # [B, 1]
+    token_ids = draw(target.sampler.distributions(logits), uniforms)[:, None]  # [B, 1]
     best = logits.float().topk(2).values
     raw_probs = (logits.gather(1, token_ids).float()[:, 0] - logits.float().logsumexp(-1)).exp()
     numbers = (token_ids[:, 0].double(), raw_probs.double(), (best[:, 0] - best[:, 1]).double())

@@ -20,9 +20,10 @@ class BatchOptions:
     """`speculate_up_to`: while more rows are alive, rounds draft nothing (0: measured in the run).
 
     `draft_budget`: at most so many drafted tokens in one round over all rows (0: no budget).
-    Whichever is in force, the output's law stays the target's: all is decided before anything is
-    drawn. But a row that drafts less than it would alone consumes other draws, so above temperature
-    0 its text may differ from its single run. A measured limit may differ from run to run.
+    Whichever is in force, the output's distribution stays the target's: all is decided before
+    anything is drawn. But a row that drafts less than it would alone consumes other draws, so
+    above temperature 0 its text may differ from its single run. A measured limit may differ from
+    run to run.
     """
 
     speculate_up_to: int = MAX_BATCH_SIZE

@@ -1,6 +1,6 @@
 """Uniform draws of one round that are not drawn but given, for the nodes of a recorded tree.
 
-Knows nothing of models or laws.
+Knows nothing of models or distributions.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 The trees stand one behind the other. As in a tree, row f + 1 of the forest is its node f, so the
 root of every tree but the first is a node as well: one that nobody drafted, nobody's sibling, and
-read by no one. Laws, residuals and draws of one tree never meet those of another. Knows nothing of
-models, caches or what is accepted. Letters: R rows of one tree (its root, then its nodes), E of
-them that have children, Q its extra queries, F = sum of R, the rows of the forest, V vocabulary.
+read by no one. Distributions, residuals and draws of one tree never meet those of another. Knows
+nothing of models, caches or what is accepted. Letters: R rows of one tree (its root, then its
+nodes), E of them that have children, Q its extra queries, F = sum of R, the rows of the forest, V
+vocabulary.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _groups(proposals: Sequence[Proposal]) -> list[list[int]]:
     groups: dict[object, list[int]] = {}
     for index, each in enumerate(proposals):
         if each.topology.size:
-            key = (each.kind, each.laws is None, each.raw_laws is None)
+            key = (each.kind, each.distributions is None, each.raw_distributions is None)
             groups.setdefault(key, []).append(index)
     empty = [index for index, each in enumerate(proposals) if not each.topology.size]
     first, *others = groups.values() or [[]]
@@ -136,7 +137,7 @@ def _ordered(proposals: Sequence[Proposal], logits: Sequence[Tensor]) -> Tensor:
 
 
 def _joined(proposals: Sequence[Proposal], tables: Topology) -> Proposal:
-    """The trees as one proposal; a row without children has the law of zeros."""
+    """The trees as one proposal; a row without children has the distribution of zeros."""
     drafted = next((each for each in proposals if each.topology.size), proposals[0])
     root = tables.parents.new_zeros(1)
     between = [part for each in proposals for part in (root, each.token_ids)][1:]
@@ -145,21 +146,23 @@ def _joined(proposals: Sequence[Proposal], tables: Topology) -> Proposal:
         drafted.kind,
         tables,
         torch.cat(between),
-        _stacked(proposals, [each.laws for each in proposals]),
-        _stacked(proposals, [each.raw_laws for each in proposals]),
+        _stacked(proposals, [each.distributions for each in proposals]),
+        _stacked(proposals, [each.raw_distributions for each in proposals]),
         torch.cat(origins),
     )
 
 
-def _stacked(proposals: Sequence[Proposal], laws: Sequence[Tensor | None]) -> Tensor | None:
+def _stacked(
+    proposals: Sequence[Proposal], distributions: Sequence[Tensor | None]
+) -> Tensor | None:
     """[E, V] of each -> [F, V]; None where no tree has any."""
-    like = next((each for each in laws if each is not None), None)
+    like = next((each for each in distributions if each is not None), None)
     if like is None:
         return None
     parts = []
-    for proposal, law in zip(proposals, laws, strict=True):
-        held = 0 if law is None else len(law)
-        if law is not None:
-            parts.append(law)
+    for proposal, distribution in zip(proposals, distributions, strict=True):
+        held = 0 if distribution is None else len(distribution)
+        if distribution is not None:
+            parts.append(distribution)
         parts.append(like.new_zeros(_rows(proposal) - held, like.shape[1]))
     return torch.cat(parts)

@@ -1,7 +1,8 @@
 """The tables of many trees that stand one behind the other, as those of one tree.
 
 As in a tree, row f + 1 is node f, so the root of every tree but the first is a node as well,
-without a parent and in nobody's group of siblings. Knows nothing of tokens, laws or models.
+without a parent and in nobody's group of siblings. Knows nothing of tokens, distributions or
+models.
 """
 
 from __future__ import annotations

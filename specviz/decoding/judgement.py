@@ -45,7 +45,9 @@ class NodeJudgement:
 
 @dataclass(frozen=True, slots=True)
 class RowJudgement:
-    """What the target says after one row: the candidate extra token, and the laws for display."""
+    """What the target says after one row: the candidate extra token, and the distributions for
+    display.
+    """
 
     extra_id: int
     extra_prob: float
@@ -56,8 +58,8 @@ class RowJudgement:
 class Judgement:
     nodes: tuple[NodeJudgement, ...]
     packed_rows: tuple[tuple[float, ...], ...]
-    has_laws: bool
-    has_raw_laws: bool
+    has_distributions: bool
+    has_raw_distributions: bool
     shape: TreeShape
     query_ids: tuple[int, ...]  # the likeliest token after each extra query
 
@@ -79,10 +81,10 @@ class Judgement:
             parent=node,
             token_ids=tuple(int(token) for token in tokens),
             target_probs=p,
-            draft_probs=q if drafted and self.has_laws else (),
+            draft_probs=q if drafted and self.has_distributions else (),
             residual_probs=left if drafted else (),
             raw_target_probs=raw_p,
-            raw_draft_probs=raw_q if drafted and self.has_raw_laws else (),
+            raw_draft_probs=raw_q if drafted and self.has_raw_distributions else (),
             entropy=entropy,
             overlap=overlap,
             raw_overlap=raw_overlap,
@@ -99,8 +101,10 @@ def judge(proposal: Proposal, logits: Tensor, sampler: Sampler, extra_uniforms: 
     rows = proposal.topology.size + 1
     logits, query_logits = logits[:rows], logits[rows:]
     raw_p = logits.float().softmax(-1)  # [R, V]
-    p = sampler.laws(logits)  # [R, V]
-    judged = acceptance(proposal.topology, proposal.token_ids, proposal.kind, p, proposal.laws)
+    p = sampler.distributions(logits)  # [R, V]
+    judged = acceptance(
+        proposal.topology, proposal.token_ids, proposal.kind, p, proposal.distributions
+    )
     parts = [
         _node_fields(proposal, judged, raw_p).flatten(),
         _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms).flatten(),
@@ -122,8 +126,8 @@ def unpack(proposal: Proposal, values: list[float]) -> Judgement:
     return Judgement(
         nodes=nodes,
         packed_rows=tuple(tuple(values[i : i + width]) for i in range(split, end, width)),
-        has_laws=proposal.laws is not None,
-        has_raw_laws=proposal.raw_laws is not None,
+        has_distributions=proposal.distributions is not None,
+        has_raw_distributions=proposal.raw_distributions is not None,
         shape=tree_shape(tuple(node.parent for node in nodes)),
         query_ids=tuple(map(int, values[end:])),
     )
@@ -133,7 +137,7 @@ def _node_fields(proposal: Proposal, judged: Acceptance, raw_p: Tensor) -> Tenso
     """[N, 9], in the order of NodeJudgement; integers are exact below 2**24."""
     token_ids, rows = proposal.token_ids, proposal.topology.parent_rows  # [N], [N]
     raw_target = raw_p[rows, token_ids]
-    raw_q = proposal.raw_laws
+    raw_q = proposal.raw_distributions
     raw_draft = torch.ones_like(raw_target) if raw_q is None else raw_q[rows, token_ids]
     fields = (
         token_ids.float(),
@@ -173,35 +177,37 @@ def _shown(
     below = (best[:, :1] - logits).clamp(max=1e30)
     numbers = (
         surprise + (raw_p * below).sum(-1),  # the entropy: no term of it is negative
-        _overlap(_rule_laws(proposal, p), p),
-        _overlap(proposal.raw_laws, raw_p),
+        _overlap(_rule_distributions(proposal, p), p),
+        _overlap(proposal.raw_distributions, raw_p),
         best[:, 0] - best[:, 1],
     )
-    mixed = raw_p if proposal.raw_laws is None else _added(raw_p, proposal.raw_laws)
+    mixed = (
+        raw_p if proposal.raw_distributions is None else _added(raw_p, proposal.raw_distributions)
+    )
     top = mixed.topk(min(TOP_TOKENS, p.shape[-1]), dim=-1).indices  # [R, T]
     tokens = (
         top.float(),
         p.gather(1, top),
-        _gathered(proposal.laws, top, p),
+        _gathered(proposal.distributions, top, p),
         residuals.gather(1, top),
         raw_p.gather(1, top),
-        _gathered(proposal.raw_laws, top, p),
+        _gathered(proposal.raw_distributions, top, p),
     )
     return torch.cat([torch.stack(numbers, 1), torch.stack(tokens, 2).flatten(1)], 1)
 
 
-def _rule_laws(proposal: Proposal, p: Tensor) -> Tensor | None:
-    """The q of the rule for each row's first child: a law, or the point mass. -> [E, V]"""
+def _rule_distributions(proposal: Proposal, p: Tensor) -> Tensor | None:
+    """The q of the rule for each row's first child: a distribution, or the point mass. -> [E, V]"""
     tree = proposal.topology
-    if proposal.laws is not None or not tree.siblings:
-        return proposal.laws
+    if proposal.distributions is not None or not tree.siblings:
+        return proposal.distributions
     rows, nodes = tree.siblings[0]
-    laws = p.new_zeros(tree.expanded + tree.is_padded, p.shape[1])
+    distributions = p.new_zeros(tree.expanded + tree.is_padded, p.shape[1])
     token_ids = proposal.token_ids[nodes.clamp(max=tree.size - 1)]
-    return laws.index_put_((rows, token_ids), laws.new_ones(()))[: tree.expanded]
+    return distributions.index_put_((rows, token_ids), distributions.new_ones(()))[: tree.expanded]
 
 
-# The drafter's laws cover the first E of R rows; the rows behind them have none.
+# The drafter's distributions cover the first E of R rows; the rows behind them have none.
 
 
 def _overlap(q: Tensor | None, p: Tensor) -> Tensor:

@@ -58,8 +58,9 @@ class Lockstep:
     def resume(self) -> None:
         """Start without drawing: the last committed token of each row is its first root.
 
-        The law of the first round's tokens is then the target's law behind what is committed. The
-        lane's clock does not count it: whoever wrote those tokens has paid for them.
+        The distribution of the first round's tokens is then the target's distribution behind what
+        is committed. The lane's clock does not count it: whoever wrote those tokens has paid for
+        them.
         """
         self._open([tuple(row.committed[:-1]) for row in self.rows])
 

@@ -1,6 +1,6 @@
-"""Logits -> laws of the next token, the residual of two laws, and draws.
+"""Logits -> distributions of the next token, the residual of two distributions, and draws.
 
-Knows nothing of trees, models or rounds. Letters: R laws (rows), V vocabulary.
+Knows nothing of trees, models or rounds. Letters: R distributions (rows), V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torch import Tensor
 class Sampler:
     """The processing that both sides share: temperature, then top-k, then top-p.
 
-    `top_k` 0 and `top_p` 1 are off. Temperature 0 gives one-hot laws, so greedy decoding needs
-    no branch of its own anywhere else.
+    `top_k` 0 and `top_p` 1 are off. Temperature 0 gives one-hot distributions, so greedy decoding
+    needs no branch of its own anywhere else.
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
 
-    def laws(self, logits: Tensor) -> Tensor:
+    def distributions(self, logits: Tensor) -> Tensor:
         """Processed probabilities in float32. [R, V] -> [R, V]"""
         if self.temperature == 0:
             return one_hot(logits.argmax(-1), logits.shape[-1])
@@ -47,8 +47,8 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
 
 def one_hot(token_ids: Tensor, vocab_size: int) -> Tensor:
     """Point masses in float32. [R] -> [R, V]"""
-    law = torch.zeros(*token_ids.shape, vocab_size, device=token_ids.device)
-    return law.scatter_(-1, token_ids[..., None], 1.0)
+    distribution = torch.zeros(*token_ids.shape, vocab_size, device=token_ids.device)
+    return distribution.scatter_(-1, token_ids[..., None], 1.0)
 
 
 def normalize(mass: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def normalize(mass: Tensor) -> Tensor:
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
-    """normalize(max(0, p - q)), the law of the recovered token (Leviathan 2211.17192).
+    """normalize(max(0, p - q)), the distribution of the recovered token (Leviathan 2211.17192).
 
     Where nothing is left (p == q: a rejection has probability 0) it is p. [R, V] x [R, V]
 
@@ -71,12 +71,12 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     return left.addcmul_(p, nothing).div_(total + nothing)
 
 
-def draw(laws: Tensor, uniforms: Tensor) -> Tensor:
-    """One token per law by inverse transform; a token of probability 0 is never drawn.
+def draw(distributions: Tensor, uniforms: Tensor) -> Tensor:
+    """One token per distribution by inverse transform; a token of probability 0 is never drawn.
 
     The sums run in float64, so that a vocabulary of 150,000 keeps its tail. [R, V] x [R] -> [R]
     """
-    cumulative = laws.cumsum(-1, dtype=torch.float64)
+    cumulative = distributions.cumsum(-1, dtype=torch.float64)
     total = cumulative[..., -1:].contiguous()
     threshold = uniforms.to(cumulative)[..., None] * total
     token_ids = torch.searchsorted(cumulative, threshold, right=True).squeeze(-1)

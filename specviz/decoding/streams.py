@@ -1,7 +1,7 @@
 """Keyed uniform draws: the same key gives the same number, whoever asks and in whatever order.
 
-Knows nothing of tokens or laws. The global random state is never read or set, so that a forked or
-a concurrent run sees the draws of the original one.
+Knows nothing of tokens or distributions. The global random state is never read or set, so that a
+forked or a concurrent run sees the draws of the original one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The shape of a draft tree as tensors: who is whose child, and who sees whom.
 
 A static tree's shape is known on the host and made once; a dynamic tree's is computed on the
-device from its parents, and nobody waits for it. Knows nothing of tokens, laws or models. Letters:
-N nodes. Row 0 of a table that runs over parents is the root, row i + 1 is node i.
+device from its parents, and nobody waits for it. Knows nothing of tokens, distributions or models.
+Letters: N nodes. Row 0 of a table that runs over parents is the root, row i + 1 is node i.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Acceptance:
     target_probs: Tensor  # [N] p(x) before any sibling
     residual_probs: Tensor  # [N] the p(x) that the rule compares
     draft_probs: Tensor  # [N] the q(x) that the rule compares
-    last_residuals: Tensor  # [N + 1, V] law of the extra token below each row
+    last_residuals: Tensor  # [N + 1, V] distribution of the extra token below each row
 
 
 def acceptance(
@@ -48,25 +48,25 @@ def acceptance(
     p: Tensor,  # [N + 1, V], row 0 after the root
     q: Tensor | None,  # [E, V]; None for a point mass
 ) -> Acceptance:
-    """Acceptance of every node and the law of the extra token below every row."""
+    """Acceptance of every node and the distribution of the extra token below every row."""
     if kind is ProposalKind.TYPICAL:
         return _typical(topology, token_ids, p)
     if q is None:
         return _of_point_masses(topology, token_ids, p)
-    size, x_ids, left, law = topology.size, token_ids, p, q
+    size, x_ids, left, distribution = topology.size, token_ids, p, q
     if topology.is_padded:  # room for the row and the node that do not exist
-        x_ids, left, law = _padded(token_ids), _padded(p), _padded(q)
+        x_ids, left, distribution = _padded(token_ids), _padded(p), _padded(q)
     whole = left
     found = p.new_zeros(4, len(x_ids))
     for rows, nodes in topology.siblings:
         x = x_ids[nodes][:, None]  # [M, 1]
-        before, compared = left[rows], law[rows]  # [M, V]
+        before, compared = left[rows], distribution[rows]  # [M, V]
         p_x, q_x = before.gather(1, x), compared.gather(1, x)
         ratio = torch.where(q_x > 0, p_x / q_x, 0.0).clamp(max=1.0)
         found[:, nodes] = torch.cat([ratio, whole[rows].gather(1, x), p_x, q_x], 1).T
         left = left.index_copy(0, rows, residual(before, compared))
         if kind is ProposalKind.WITHOUT_REPLACEMENT:
-            law = law.index_copy(0, rows, normalize(compared.scatter(1, x, 0.0)))
+            distribution = distribution.index_copy(0, rows, normalize(compared.scatter(1, x, 0.0)))
     accept, target, residuals, draft = found[:, :size].unbind(0)
     return Acceptance(accept, target, residuals, draft, left[: size + 1])
 

@@ -1,7 +1,7 @@
 """The second part of the verification rules: from draws and acceptance to the path that is kept.
 
 The one place where a draw meets its acceptance probability; `verification` is the first part.
-Knows nothing of tensors, models or laws.
+Knows nothing of tensors, models or distributions.
 """
 
 from __future__ import annotations

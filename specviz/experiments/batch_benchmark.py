@@ -33,6 +33,7 @@ def batch_benchmark(
     """
     rows: list[dict[str, Any]] = []
     for task in plan.tasks:
+        assert task is not None, "a batch takes held-out prompts"
         for method in plan.methods:
             for draft_length in plan.draft_lengths:
                 config = _config(plan, method, draft_length)

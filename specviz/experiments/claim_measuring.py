@@ -13,9 +13,9 @@ from typing import Any
 from specviz.claims.setting import (
     Batches,
     Clocks,
+    Distributions,
     Exactness,
     Grid,
-    Laws,
     LibraryLength,
     Noise,
     Setting,
@@ -24,7 +24,7 @@ from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark import Plan
-from specviz.experiments.law_pairs import measure_laws
+from specviz.experiments.distribution_pairs import measure_distributions
 from specviz.experiments.losslessness import measure_losslessness
 from specviz.experiments.measuring import measure
 from specviz.experiments.peers import LibraryPeer
@@ -40,7 +40,7 @@ from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig
 
 Progress = Callable[[str], None]
-_CONTEXT_TOKENS = 24  # of each task's first prompt, where laws are compared
+_CONTEXT_TOKENS = 24  # of each task's first prompt, where distributions are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,13 @@ class ClaimMeasuring:
         return {**asdict(found), "verdict": found.verdict}
 
     @_measure.register
-    def _(self, setting: Laws) -> dict[str, Any]:
+    def _(self, setting: Distributions) -> dict[str, Any]:
         loaded = self._load("draft-model")
-        return {"laws": measure_laws(loaded, self._contexts(loaded), setting.temperatures)}
+        return {
+            "distributions": measure_distributions(
+                loaded, self._contexts(loaded), setting.temperatures
+            )
+        }
 
     @_measure.register
     def _(self, setting: Noise) -> dict[str, Any]:

@@ -74,8 +74,9 @@ def _shape(config: DecodingConfig) -> tuple[object, ...]:
 def copied_baseline(parent: Trace, header: Trace) -> Trace:
     """`header` with the parent's baseline, where it is the baseline of this setting too.
 
-    It is left out where another target, device or law of sampling would have written another text
-    or taken other times; it is cut to `max_new_tokens`, and counts as stopped where it is shorter.
+    It is left out where another target, device or distribution of sampling would have written
+    another text or taken other times; it is cut to `max_new_tokens`, and counts as stopped where
+    it is shorter.
     """
     if parent.baseline_prefill is None or _maker(parent) != _maker(header):
         return header

@@ -4,8 +4,8 @@ It wraps the two methods of the library's candidate generator and looks at the f
 models; no step of the library is replaced. One thing is done otherwise: the first forward gets no
 candidates, so that reading the prompt has a time and a token of its own, as in a run of ours (the
 library does the same with drafters that need the target's states). Texts at greedy decoding stay
-the same, sampled ones keep their law but not the draws of an unwatched call. Knows nothing of how
-it is put in place.
+the same, sampled ones keep their distribution but not the draws of an unwatched call. Knows
+nothing of how it is put in place.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GenerateRun:
         self.assistant: Any = getattr(generator, "assistant_model", None)
         self.prompt_ids = self._ids = tuple(prompt_ids[0].tolist())
         self.longest_draft = 0
-        self.kind = ProposalKind.DETERMINISTIC  # until a draft comes with a law
+        self.kind = ProposalKind.DETERMINISTIC  # until a draft comes with a distribution
         self._is_sampled = bool(settings.do_sample)
         self._generator = generator
         self._recorder = Recorder()

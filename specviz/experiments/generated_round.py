@@ -43,11 +43,11 @@ class Times:
 
 
 class SeenVerification:
-    """What could be seen of one round; all laws are on the host in float32.
+    """What could be seen of one round; all distributions are on the host in float32.
 
-    `p` [K + 1, V] and `q` [K, V] are the laws that the library compared (one-hot where it compared
-    best tokens); `q` is None for candidates that are copied or translated text, which have none.
-    `raw_p` and `raw_q` are the models' plain softmax, before any processing.
+    `p` [K + 1, V] and `q` [K, V] are the distributions that the library compared (one-hot where it
+    compared best tokens); `q` is None for candidates that are copied or translated text, which
+    have none. `raw_p` and `raw_q` are the models' plain softmax, before any processing.
     """
 
     def __init__(
@@ -67,8 +67,10 @@ class SeenVerification:
         self.raw_logits = _on_host(raw_logits)
         self.raw_p = self.raw_logits.softmax(-1)
         self.raw_q = None if raw_draft_logits is None else _on_host(raw_draft_logits).softmax(-1)
-        self.p = _laws(_on_host(logits), is_sampled)
-        self.q = None if draft_logits is None else _laws(_on_host(draft_logits), is_sampled)
+        self.p = _distributions(_on_host(logits), is_sampled)
+        self.q = (
+            None if draft_logits is None else _distributions(_on_host(draft_logits), is_sampled)
+        )
 
     @property
     def kind(self) -> ProposalKind:
@@ -89,18 +91,21 @@ class SeenVerification:
 
     @property
     def extra(self) -> ExtraToken | None:
-        """The target's own token; its probability follows from the laws that were seen."""
+        """The target's own token; its probability follows from the distributions that were seen."""
         accepted, count = self.accepted, len(self.candidate_ids)
         if len(self.emitted_ids) == accepted:
             return None
-        token_id, law = self.emitted_ids[accepted], self.p[accepted]
+        token_id, distribution = self.emitted_ids[accepted], self.p[accepted]
         kind = ExtraKind.BONUS
         if accepted < count:
-            kind, law = ExtraKind.RECOVERED, residual(law, self._rule_law(accepted))
-        return ExtraToken(token_id, kind, accepted - 1, float(law[token_id]))
+            kind, distribution = (
+                ExtraKind.RECOVERED,
+                residual(distribution, self._rule_distribution(accepted)),
+            )
+        return ExtraToken(token_id, kind, accepted - 1, float(distribution[token_id]))
 
-    def _rule_law(self, row: int) -> Tensor:
-        """The q of the rule: a law, or the point mass of the candidate. -> [V]"""
+    def _rule_distribution(self, row: int) -> Tensor:
+        """The q of the rule: a distribution, or the point mass of the candidate. -> [V]"""
         if self.q is not None:
             return self.q[row]
         return one_hot(torch.tensor(self.candidate_ids[row]), self.p.shape[-1])
@@ -165,14 +170,16 @@ class SeenVerification:
         return Outcome.REJECTED if was_examined else Outcome.UNREACHED
 
     def _position(self, row: int) -> Position:
-        """The laws after the first `row` candidates, over the top tokens of both models."""
+        """The distributions after the first `row` candidates, over the top tokens of both
+        models.
+        """
         p, raw_p = self.p[row], self.raw_p[row]
         is_drafted = row < len(self.candidate_ids)
         q = self.q[row] if is_drafted and self.q is not None else None
         raw_q = self.raw_q[row] if is_drafted and self.raw_q is not None else None
         mixed = raw_p if raw_q is None else raw_p + raw_q
         top = mixed.topk(min(TOP_TOKENS, len(p))).indices  # [T]
-        rule = self._rule_law(row) if is_drafted else torch.zeros_like(p)
+        rule = self._rule_distribution(row) if is_drafted else torch.zeros_like(p)
         best = self.raw_logits[row].topk(2).values.tolist()
         return Position(
             parent=row - 1,
@@ -193,6 +200,6 @@ def _on_host(logits: Tensor) -> Tensor:
     return logits.detach().float().cpu()
 
 
-def _laws(logits: Tensor, is_sampled: bool) -> Tensor:
-    """What is compared: laws, or at greedy decoding the best tokens. [R, V] -> [R, V]"""
+def _distributions(logits: Tensor, is_sampled: bool) -> Tensor:
+    """What is compared: distributions, or at greedy decoding the best tokens. [R, V] -> [R, V]"""
     return logits.softmax(-1) if is_sampled else one_hot(logits.argmax(-1), logits.shape[-1])

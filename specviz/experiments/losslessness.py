@@ -1,8 +1,9 @@
-"""Is the output's law the target's? Measured on real models, against the noise of sampling.
+"""Is the output's distribution the target's? Measured on real models, against the noise of
+sampling.
 
 Many rounds start from the same contexts, each with a seed of its own. The first and the second
-token that they write are counted and compared with the target's exact laws there. Knows nothing of
-how verification works: it sees emitted tokens only.
+token that they write are counted and compared with the target's exact distributions there. Knows
+nothing of how verification works: it sees emitted tokens only.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ _POOLED_BELOW = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Losslessness:
-    """Total variation between counted and exact laws, averaged over contexts by their samples.
+    """Total variation between counted and exact distributions, averaged over contexts by their
+    samples.
 
     `noise_floor` is what exact sampling of the same size gives on average, `noise_ceiling` lies 3.6
     standard deviations above. Chi-square sums over all contexts, cells expected fewer than 5 times
     pooled. `surprise_deviations` is how far the mean log-probability of the tokens lies from its
-    exact value, in standard deviations: it sees laws that are too sharp or too flat. `forbidden`
-    counts tokens that the target's law rules out.
+    exact value, in standard deviations: it sees distributions that are too sharp or too flat.
+    `forbidden` counts tokens that the target's distribution rules out.
     """
 
     total_variation: float
@@ -65,9 +67,9 @@ class Losslessness:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cell:
-    """Counts of one context beside its exact law."""
+    """Counts of one context beside its exact distribution."""
 
-    law: Tensor  # [V] float64
+    distribution: Tensor  # [V] float64
     counts: Tensor  # [V] float64
 
 
@@ -113,28 +115,28 @@ def _cells(
     context: Sequence[int],
     pairs: Iterable[tuple[int, int]],
 ) -> Iterable[_Cell]:
-    """The first token's law, and the second one's behind the most frequent first token."""
+    """The first token's distribution, and the second one's behind the most frequent first token."""
     seen = list(pairs)
     first = Counter(pair[0] for pair in seen)
     usual = first.most_common(1)[0][0]
     second = Counter(pair[1] for pair in seen if pair[0] == usual)
     for ids, counts in ((context, first), ([*context, usual], second)):
-        law = _exact_law(loaded, config, ids)
-        tally = torch.zeros_like(law)
+        distribution = _exact_distribution(loaded, config, ids)
+        tally = torch.zeros_like(distribution)
         for token_id, count in counts.items():
             tally[token_id] = count
-        if bool((tally[law == 0] > 0).any()):
+        if bool((tally[distribution == 0] > 0).any()):
             # a round's forward rounds otherwise than this one: the border of top-p may move
             wider = replace(config, top_p=min(1.0, config.top_p + BORDER))
-            law = _exact_law(loaded, wider, ids)
-        yield _Cell(law, tally)
+            distribution = _exact_distribution(loaded, wider, ids)
+        yield _Cell(distribution, tally)
 
 
-def _exact_law(loaded: LoadedPair, config: DecodingConfig, ids: Sequence[int]) -> Tensor:
+def _exact_distribution(loaded: LoadedPair, config: DecodingConfig, ids: Sequence[int]) -> Tensor:
     target = Target.of(loaded.target, ids, replace(config, max_new_tokens=1))
     with torch.inference_mode():
-        law = target.sampler.laws(target.fill(ids).logits[0])[0].double().cpu()
-    return law / law.sum()
+        distribution = target.sampler.distributions(target.fill(ids).logits[0])[0].double().cpu()
+    return distribution / distribution.sum()
 
 
 def _compare(cells: Sequence[_Cell], samples: int, seed: int) -> Losslessness:
@@ -151,7 +153,7 @@ def _compare(cells: Sequence[_Cell], samples: int, seed: int) -> Losslessness:
         degrees_of_freedom=freedom,
         p_value=_upper_tail(chi_square, freedom),
         surprise_deviations=_surprise(cells),
-        forbidden=sum(int(cell.counts[cell.law == 0].sum()) for cell in cells),
+        forbidden=sum(int(cell.counts[cell.distribution == 0].sum()) for cell in cells),
         samples=samples,
     )
 
@@ -159,7 +161,7 @@ def _compare(cells: Sequence[_Cell], samples: int, seed: int) -> Losslessness:
 def _total_variation(cells: Sequence[_Cell], counts: Sequence[Tensor]) -> float:
     total = sum(float(count.sum()) for count in counts)
     distances = (
-        0.5 * float((count - cell.law * count.sum()).abs().sum())
+        0.5 * float((count - cell.distribution * count.sum()).abs().sum())
         for cell, count in zip(cells, counts, strict=True)
     )
     return sum(distances) / total
@@ -173,9 +175,11 @@ def _bootstrap(cells: Sequence[_Cell], seed: int) -> Tensor:
     for cell in cells:
         size = int(cell.counts.sum())
         for i in range(_BOOTSTRAPS):
-            draws = torch.multinomial(cell.law, size, replacement=True, generator=generator)
-            counts = torch.bincount(draws, minlength=len(cell.law))
-            distances[i] += 0.5 * float((counts - cell.law * size).abs().sum()) / total
+            draws = torch.multinomial(
+                cell.distribution, size, replacement=True, generator=generator
+            )
+            counts = torch.bincount(draws, minlength=len(cell.distribution))
+            distances[i] += 0.5 * float((counts - cell.distribution * size).abs().sum()) / total
     return distances
 
 
@@ -183,19 +187,23 @@ def _surprise(cells: Sequence[_Cell]) -> float:
     """Sum of log p over all tokens against its expectation, in standard deviations."""
     excess, variance = 0.0, 0.0
     for cell in cells:
-        possible = cell.law > 0
-        law, counts, log_p = cell.law[possible], cell.counts[possible], cell.law[possible].log()
-        mean = float((law * log_p).sum())
+        possible = cell.distribution > 0
+        distribution, counts, log_p = (
+            cell.distribution[possible],
+            cell.counts[possible],
+            cell.distribution[possible].log(),
+        )
+        mean = float((distribution * log_p).sum())
         excess += float((counts * (log_p - mean)).sum())
-        variance += float(counts.sum() * (law * (log_p - mean) ** 2).sum())
+        variance += float(counts.sum() * (distribution * (log_p - mean) ** 2).sum())
     return excess / variance**0.5 if variance > 0 else 0.0
 
 
 def _chi_square(cell: _Cell) -> tuple[float, int]:
-    """Statistic and degrees of freedom over the tokens that the law allows."""
-    expected = cell.law * cell.counts.sum()
+    """Statistic and degrees of freedom over the tokens that the distribution allows."""
+    expected = cell.distribution * cell.counts.sum()
     common = expected >= _POOLED_BELOW
-    scarce = ~common & (cell.law > 0)
+    scarce = ~common & (cell.distribution > 0)
     rare_expected, rare = float(expected[scarce].sum()), float(cell.counts[scarce].sum())
     statistic = float(((cell.counts - expected)[common] ** 2 / expected[common]).sum())
     groups = int(common.sum())

@@ -10,8 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.figures.coin import Coin
+from specviz.figures.distribution_rows import (
+    SHOWN_TOKENS,
+    DistributionRow,
+    distribution_rows,
+    has_own_distribution,
+)
 from specviz.figures.labels import probability, visible_text
-from specviz.figures.law_rows import SHOWN_TOKENS, LawRow, has_own_law, law_rows
 from specviz.figures.theme import (
     LEGEND_PIXELS,
     LIGHT,
@@ -39,14 +44,14 @@ def bars_figure(
 ) -> Figure:
     """p and q over the tokens at `position`; below, min(1, p/q) and u of node `child`.
 
-    At temperature 0 the raw laws are shown, for the processed ones are 0 or 1; so is q where the
-    rule takes every guess as certain. Without a position (a prefix that was never examined) the
-    bars show `child` and its siblings alone.
+    At temperature 0 the raw distributions are shown, for the processed ones are 0 or 1; so is q
+    where the rule takes every guess as certain. Without a position (a prefix that was never
+    examined) the bars show `child` and its siblings alone.
 
     For the time before p is known, `meta.own` of the bars of q names those that the draft itself
     brings, by falling q, and `meta.drafted` of the layout says what they are.
     """
-    rows = law_rows(position, round_, child, is_raw=temperature == 0)
+    rows = distribution_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
     y = max(len(rows), SHOWN_TOKENS + 1) + 0.9
     coin = Coin.of(round_, child, y, is_drawn=temperature > 0)
@@ -58,7 +63,7 @@ def bars_figure(
     return {"data": [target, draft, *coin.traces()], "layout": layout}
 
 
-def _own(rows: Sequence[LawRow]) -> list[int]:
+def _own(rows: Sequence[DistributionRow]) -> list[int]:
     """Which of the bars of q show before p is known, by falling q."""
     drafted = [row for row in rows if row.draft is not None]
     own = [(row.draft or 0.0, at) for at, row in enumerate(drafted) if row.is_own]
@@ -68,7 +73,7 @@ def _own(rows: Sequence[LawRow]) -> list[int]:
 def _draft_words(round_: Round, temperature: float) -> str:
     if not round_.tree.nodes:
         return "Nothing was drafted"
-    if not has_own_law(round_):
+    if not has_own_distribution(round_):
         return "This draft gives its guesses no probabilities"
     if temperature == 0:
         return "q is raw, at T = 1"
@@ -93,7 +98,7 @@ def _title(round_: Round, temperature: float, coin: Coin) -> str:
 def _point_mass_title(round_: Round, temperature: float, when: str) -> str:
     """q is 1 for the rule, so what shows as q takes no part in it."""
     known = "q is only the draft’s own confidence, at T = 1"
-    q = known if has_own_law(round_) else "this draft gives no probabilities"
+    q = known if has_own_distribution(round_) else "this draft gives no probabilities"
     p = (
         f"p {when}, at T = {temperature:g}"
         if when
@@ -103,7 +108,7 @@ def _point_mass_title(round_: Round, temperature: float, when: str) -> str:
 
 
 def _bars(
-    rows: Sequence[LawRow], role: str, values: Sequence[float | None], offset: float
+    rows: Sequence[DistributionRow], role: str, values: Sequence[float | None], offset: float
 ) -> dict[str, Any]:
     chosen = [(index, value) for index, value in enumerate(values) if value is not None]
     return {
@@ -128,7 +133,7 @@ def _bars(
 
 
 def _layout(
-    rows: Sequence[LawRow], texts: Mapping[int, str], coin: Coin, title: str
+    rows: Sequence[DistributionRow], texts: Mapping[int, str], coin: Coin, title: str
 ) -> dict[str, Any]:
     bottom = coin.y + 1.0
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
@@ -155,7 +160,7 @@ def _layout(
     return layout
 
 
-def _tick(row: LawRow, texts: Mapping[int, str]) -> str:
+def _tick(row: DistributionRow, texts: Mapping[int, str]) -> str:
     if row.token_id is None:
         return "other"
     text = visible_text(texts.get(row.token_id, f"#{row.token_id}"))

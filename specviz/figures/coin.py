@@ -1,6 +1,6 @@
 """The coin that judged a drafted token: a bar up to min(1, p/q), and a pin at u.
 
-Pure: a verdict to Plotly traces. Knows nothing of the laws above it.
+Pure: a verdict to Plotly traces. Knows nothing of the distributions above it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Coin:
         if self.extra is None or not self.is_drawn:
             return ""
         has_residual = self.extra.kind is ExtraKind.RECOVERED and self.kind.is_lossless
-        law = "the residual" if has_residual else "p"
-        return f"drawn from {law} with probability {probability(self.extra.prob)}"
+        distribution = "the residual" if has_residual else "p"
+        return f"drawn from {distribution} with probability {probability(self.extra.prob)}"
 
     def traces(self) -> list[dict[str, Any]]:
         shown = [self.verdict] if self.verdict else []

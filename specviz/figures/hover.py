@@ -8,7 +8,7 @@ from __future__ import annotations
 from specviz.figures.labels import probability
 from specviz.records import DraftNode, ExtraKind, ExtraToken, Outcome, ProposalKind, Verdict
 
-_LAWS = {
+_DISTRIBUTIONS = {
     ExtraKind.FIRST: "the target after the prompt",
     ExtraKind.RECOVERED: "the residual after a rejection",
     ExtraKind.BONUS: "the target after full acceptance",
@@ -55,6 +55,6 @@ def _with_raw(processed: float, raw: float) -> str:
 
 def extra_lines(extra: ExtraToken, kind: ProposalKind) -> str:
     """Where the token came from, and its probability there; a lossy rule leaves no residual."""
-    law = _LAWS[extra.kind] if kind.is_lossless else "the target"
-    source = f"{extra.kind.value}: drawn from {law}"
+    distribution = _DISTRIBUTIONS[extra.kind] if kind.is_lossless else "the target"
+    source = f"{extra.kind.value}: drawn from {distribution}"
     return f"{source}<br>probability {probability(extra.prob)}"

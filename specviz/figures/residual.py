@@ -1,4 +1,5 @@
-"""The residual law from which a recovered token is drawn, beside the target's law.
+"""The residual distribution from which a recovered token is drawn, beside the target's
+distribution.
 
 Pure: records to a Plotly dict. Knows neither the run nor the page.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.figures.distribution_rows import SHOWN_TOKENS
 from specviz.figures.labels import probability, visible_text
-from specviz.figures.law_rows import SHOWN_TOKENS
 from specviz.figures.theme import (
     LEGEND_PIXELS,
     LIGHT,
@@ -56,8 +57,10 @@ def _rows(position: Position | None) -> list[tuple[int, float, float]]:
     """(token id, p, residual) of the tokens that have either."""
     if position is None or not position.residual_probs:
         return []
-    laws = zip(position.token_ids, position.target_probs, position.residual_probs, strict=True)
-    rows = [row for row in laws if row[1] or row[2]]
+    distributions = zip(
+        position.token_ids, position.target_probs, position.residual_probs, strict=True
+    )
+    rows = [row for row in distributions if row[1] or row[2]]
     return sorted(rows, key=lambda row: (-row[2], -row[1]))[:SHOWN_TOKENS]
 
 

@@ -31,8 +31,9 @@ class EagleHead:
     """Pair t, [embedding of token t + 1 ; feature of t] at position t, gives the feature of t + 1.
 
     A feature is the hidden state after the final norm; the target's own output matrix turns the
-    foretold one into the law of token t + 2. No norm before attention, none at the end. What it
-    says is a guess, so its matrices (a copy of the target's output among them) may be compact.
+    foretold one into the distribution of token t + 2. No norm before attention, none at the end.
+    What it says is a guess, so its matrices (a copy of the target's output among them) may be
+    compact.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Medusa heads: from one hidden state of the target, laws of several tokens ahead at once.
+"""Medusa heads: from one hidden state of the target, distributions of several tokens ahead at once.
 
 Cai et al., Medusa (2401.10774). Knows nothing of trees or sampling. Letters: H heads, W hidden
 size, V vocabulary.

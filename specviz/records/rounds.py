@@ -2,9 +2,10 @@
 
 Knows nothing of tensors, models, files or charts; it imports the standard library only.
 
-Letters: p is the target's law of the next token, q the drafter's. *Processed* laws are what the
-run draws from (temperature, top-k, top-p applied); *raw* laws are the plain softmax, kept beside
-them because at temperature 0 every processed probability is 0 or 1.
+Letters: p is the target's distribution of the next token, q the drafter's. *Processed*
+distributions are what the run draws from (temperature, top-k, top-p applied); *raw* distributions
+are the plain softmax, kept beside them because at temperature 0 every processed probability is 0
+or 1.
 """
 
 from __future__ import annotations
@@ -106,14 +107,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The laws after one examined prefix of the tree, over its most probable tokens.
+    """The distributions after one examined prefix of the tree, over its most probable tokens.
 
     `parent` is the node that the prefix ends in (-1: the root). The probabilities run parallel to
-    `token_ids`; what is missing to 1 is the rest of the vocabulary. `residual_probs` is the law
-    left after all children of `parent` failed (empty where it has none); draft laws are empty where
-    the drafter has no model. `entropy` is of the raw p in nats, `overlap` is sum min(p, q) of the
-    processed laws (for a point mass p of it, 0 where nothing was drafted), `raw_overlap` of the raw
-    laws (0 without a draft law), `margin` the gap of p's two best logits.
+    `token_ids`; what is missing to 1 is the rest of the vocabulary. `residual_probs` is the
+    distribution left after all children of `parent` failed (empty where it has none); draft
+    distributions are empty where the drafter has no model. `entropy` is of the raw p in nats,
+    `overlap` is sum min(p, q) of the processed distributions (for a point mass p of it, 0 where
+    nothing was drafted), `raw_overlap` of the raw distributions (0 without a draft distribution),
+    `margin` the gap of p's two best logits.
     """
 
     parent: int
@@ -131,7 +133,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ExtraToken:
-    """The token that the target itself adds; `prob` is of the law that it was drawn from."""
+    """The token that the target itself adds; `prob` is of the distribution that it was drawn
+    from.
+    """
 
     token_id: int
     kind: ExtraKind
@@ -231,8 +235,9 @@ class Trace:
     """A whole run, both lanes; `token_texts` pairs every token id that occurs with its text.
 
     A lane that was not run, or not yet, has no prefill. `total_variation` is how far a lossy rule
-    was found from the target's law when it was measured, None for a lossless one. `config` is the
-    setting of the rounds behind the last of the `forks`, which stand in the order of their rounds.
+    was found from the target's distribution when it was measured, None for a lossless one.
+    `config` is the setting of the rounds behind the last of the `forks`, which stand in the order
+    of their rounds.
     """
 
     config: DecodingConfig

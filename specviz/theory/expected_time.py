@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 from specviz.errors import InputError
 
-EXACT_ROWS_TOKENS = 64  # of a batch's rows; beyond, a normal law stands for their rounds'
+EXACT_ROWS_TOKENS = 64  # of a batch's rows; beyond, a normal distribution stands for their rounds'
 EXACT_TOKENS = 256  # from here on the time grows by the mean round's cost per token
 
 
@@ -46,8 +46,8 @@ def waiting(rows: int, tokens: int, survival: Sequence[float]) -> float:
     """Rounds of the longest of `rows` (>= 1) requests over those of a mean one; all write `tokens`.
 
     A batch ends with its last row; rows count as equally easy to draft for. Exact up to
-    EXACT_ROWS_TOKENS, by the recursion of `expected_seconds` over whole laws. Beyond, by the
-    central limit theorem for renewals (Feller, volume 2, chapter XI), a row takes about
+    EXACT_ROWS_TOKENS, by the recursion of `expected_seconds` over whole distributions. Beyond, by
+    the central limit theorem for renewals (Feller, volume 2, chapter XI), a row takes about
     N(n / mu, n sigma^2 / mu^3) rounds for n tokens, where mu and sigma^2 are mean and variance of a
     round's tokens, and the largest of B normal draws lies about the quantile (B - 3/8) / (B + 1/4)
     (Blom 1958): within 5 % for acceptance rates up to 0.9.
@@ -61,29 +61,29 @@ def waiting(rows: int, tokens: int, survival: Sequence[float]) -> float:
         raise InputError(f"rows must be at least 1, got {rows}")
     _check(tokens, survival, [0.0] * (len(survival) + 1))
     if tokens <= EXACT_ROWS_TOKENS:
-        return _exact_waiting(rows, _rounds_law(tokens, survival))
+        return _exact_waiting(rows, _rounds_distribution(tokens, survival))
     mean = 1 + math.fsum(survival)
     squares = math.fsum(p * (1 + a) ** 2 for a, p in enumerate(_chances(survival)))
     deviations = NormalDist().inv_cdf((rows - 0.375) / (rows + 0.25))
     return 1 + deviations * math.sqrt(max(0.0, squares - mean**2) / (mean * tokens))
 
 
-def _rounds_law(tokens: int, survival: Sequence[float]) -> list[float]:
+def _rounds_distribution(tokens: int, survival: Sequence[float]) -> list[float]:
     """P(a row takes r rounds), r = 0 … tokens."""
-    laws = [[1.0]]
+    distributions = [[1.0]]
     for left in range(1, tokens + 1):
         chances = _chances(survival[: left - 1])
-        law = [0.0] * (left + 1)
+        distribution = [0.0] * (left + 1)
         for passed, chance in enumerate(chances):
-            for rounds, p in enumerate(laws[left - passed - 1]):
-                law[rounds + 1] += chance * p
-        laws.append(law)
-    return laws[-1]
+            for rounds, p in enumerate(distributions[left - passed - 1]):
+                distribution[rounds + 1] += chance * p
+        distributions.append(distribution)
+    return distributions[-1]
 
 
-def _exact_waiting(rows: int, law: Sequence[float]) -> float:
+def _exact_waiting(rows: int, distribution: Sequence[float]) -> float:
     """Mean of the largest of `rows` draws over the mean of one; both are sums of P(more than r)."""
-    ended = [min(1.0, each) for each in accumulate(law)][:-1]
+    ended = [min(1.0, each) for each in accumulate(distribution)][:-1]
     mean = math.fsum(1 - each for each in ended)
     return math.fsum(1 - each**rows for each in ended) / mean if mean else 1.0
 

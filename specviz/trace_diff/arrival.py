@@ -49,7 +49,7 @@ class Arrival:
     acceptance_prob: float | None
     uniform_draw: float | None
     examined: tuple[Examined, ...]
-    position: Position | None  # the laws in that place
+    position: Position | None  # the distributions in that place
 
 
 def arrival(trace: Trace, index: int) -> Arrival | None:
@@ -141,7 +141,7 @@ def target_probs(position: Position) -> dict[int, float]:
 
 
 def draft_probs(position: Position) -> dict[int, float]:
-    """Processed q of the tokens that were kept; empty where the drafter has no law."""
+    """Processed q of the tokens that were kept; empty where the drafter has no distribution."""
     return dict(zip(position.token_ids, position.draft_probs, strict=bool(position.draft_probs)))
 
 

@@ -16,12 +16,12 @@ class Reason(Enum):
 
     PROMPT = "another prompt"
     ENDED = "one text ended"
-    LAW = "another law"
+    DISTRIBUTION = "another law"
     PROPOSAL = "another proposal"
     DRAW = "another draw"
 
 
-class Law(Enum):
+class Distribution(Enum):
     """Whose probabilities differ."""
 
     TARGET = "target"
@@ -45,18 +45,18 @@ class TextEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherLaw:
+class OtherDistribution:
     """The token whose probability differs most, and its probabilities in a and b.
 
     `same_setting`: the same target under the same sampling. Then rounding made the difference
     (another order of sums, another number format or machine), or the weights are not the same.
     """
 
-    law: Law
+    distribution: Distribution
     token_id: int
     probs: tuple[float, float]
     same_setting: bool
-    reason = Reason.LAW
+    reason = Reason.DISTRIBUTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +79,4 @@ class OtherDraw:
     reason = Reason.DRAW
 
 
-Cause = OtherPrompt | TextEnded | OtherLaw | OtherProposal | OtherDraw
+Cause = OtherPrompt | TextEnded | OtherDistribution | OtherProposal | OtherDraw

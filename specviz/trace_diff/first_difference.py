@@ -1,9 +1,9 @@
 """The first token in which two runs differ, and why: pure, from their traces alone.
 
-Up to there both have the same text, so their laws, their drafts and their draws in that place can
-be set side by side. The first of these that differs is the reason, in this order: the target's
-law, what was drafted, the draft's law, what the rule makes of these, the draw. Knows nothing of
-how a run came about.
+Up to there both have the same text, so their distributions, their drafts and their draws in that
+place can be set side by side. The first of these that differs is the reason, in this order: the
+target's distribution, what was drafted, the draft's distribution, what the rule makes of these,
+the draw. Knows nothing of how a run came about.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from specviz.trace_diff.arrival import (
 )
 from specviz.trace_diff.cause import (
     Cause,
-    Law,
+    Distribution,
+    OtherDistribution,
     OtherDraw,
-    OtherLaw,
     OtherPrompt,
     OtherProposal,
     Reason,
@@ -113,7 +113,7 @@ def _cause(a: Trace, b: Trace, here: Arrival | None, there: Arrival | None) -> C
     drawn = here.token_id, there.token_id
     gap = _widest(_p(here), _p(there), drawn)
     if gap and gap.size > SAME_PROB:
-        return gap.law(Law.TARGET, same_maker)
+        return gap.distribution(Distribution.TARGET, same_maker)
     parted = _parted(here, there)
     return parted if parted else _other_extra(*configs, here, there, same_maker)
 
@@ -124,7 +124,7 @@ def _config(trace: Trace, there: Arrival) -> DecodingConfig:
 
 
 def _sampling(config: DecodingConfig) -> tuple[float, int, float]:
-    """What the target's law follows from, beside the target and the text."""
+    """What the target's distribution follows from, beside the target and the text."""
     return config.temperature, config.top_k, config.top_p
 
 
@@ -146,13 +146,13 @@ def _other_fate(one: Examined, other: Examined) -> Cause:
     """Why the same drafted token passed in one run and failed in the other."""
     draft = _Gap(one.token_id, one.verdict.draft_prob, other.verdict.draft_prob)
     rule = _Gap(one.token_id, one.verdict.acceptance_prob, other.verdict.acceptance_prob)
-    for law, gap in ((Law.DRAFT, draft), (Law.ACCEPTANCE, rule)):
+    for distribution, gap in ((Distribution.DRAFT, draft), (Distribution.ACCEPTANCE, rule)):
         if gap.size > SAME_PROB:
-            return gap.law(law, False)
+            return gap.distribution(distribution, False)
     draws = one.verdict.uniform_draw, other.verdict.uniform_draw
     known = draws[0] is not None and draws[1] is not None
     if known and abs((draws[0] or 0.0) - (draws[1] or 0.0)) <= SAME_DRAW:
-        return rule.law(Law.ACCEPTANCE, True)  # a near tie
+        return rule.distribution(Distribution.ACCEPTANCE, True)  # a near tie
     return OtherDraw(one.token_id, draws)
 
 
@@ -161,19 +161,19 @@ def _other_extra(
 ) -> Cause:
     """Both drew a token of their own behind the same failed drafts.
 
-    That draw is keyed by seed and place, so with the same seed only its law can differ.
+    That draw is keyed by seed and place, so with the same seed only its distribution can differ.
     """
     drawn = here.token_id, there.token_id
-    laws = (
-        (Law.DRAFT, _widest(_q(here), _q(there), drawn)),
-        (Law.RESIDUAL, _widest(_left(here), _left(there), drawn)),
+    distributions = (
+        (Distribution.DRAFT, _widest(_q(here), _q(there), drawn)),
+        (Distribution.RESIDUAL, _widest(_left(here), _left(there), drawn)),
     )
-    for law, gap in laws:
+    for distribution, gap in distributions:
         if gap and gap.size > SAME_PROB:
-            return gap.law(law, False)
+            return gap.distribution(distribution, False)
     target = _widest(_p(here), _p(there), drawn)
     if a.seed == b.seed and target and target.size > 0:
-        return target.law(Law.TARGET, same_maker)
+        return target.distribution(Distribution.TARGET, same_maker)
     return OtherDraw(None, (None, None))
 
 
@@ -189,8 +189,8 @@ class _Gap:
     def size(self) -> float:
         return abs(self.a - self.b)
 
-    def law(self, law: Law, same_setting: bool) -> OtherLaw:
-        return OtherLaw(law, self.token_id, (self.a, self.b), same_setting)
+    def distribution(self, distribution: Distribution, same_setting: bool) -> OtherDistribution:
+        return OtherDistribution(distribution, self.token_id, (self.a, self.b), same_setting)
 
 
 def _widest(a: Mapping[int, float], b: Mapping[int, float], drawn: tuple[int, int]) -> _Gap | None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from specviz.records import FinishReason
 from specviz.trace_diff.arrival import Arrival, Origin
 from specviz.trace_diff.cause import (
-    Law,
+    Distribution,
+    OtherDistribution,
     OtherDraw,
-    OtherLaw,
     OtherPrompt,
     OtherProposal,
     TextEnded,
@@ -95,30 +95,30 @@ class _Telling:
                 return "the target drew it with another random number"
             case OtherDraw(token_id=int() as token_id, draws=draws):
                 return f"the draw on {self._text(token_id)} was {self._numbers(*draws)}"
-            case OtherLaw() as cause:
-                return self._law(cause)
+            case OtherDistribution() as cause:
+                return self._distribution(cause)
         raise AssertionError(self.found.cause)
 
     def _drafted(self, token_id: int | None) -> str:
         return "nothing more" if token_id is None else self._text(token_id)
 
-    def _law(self, cause: OtherLaw) -> str:
+    def _distribution(self, cause: OtherDistribution) -> str:
         text, (one, other) = self._text(cause.token_id), cause.probs
         numbers, is_hair = self._numbers(one, other), abs(one - other) <= SAME_PROB
-        match cause.law:
-            case Law.TARGET if is_hair:
+        match cause.distribution:
+            case Distribution.TARGET if is_hair:
                 return (
                     "the target's own draw fell between two tokens, and rounding moved the border"
                 )
-            case Law.ACCEPTANCE if is_hair:
+            case Distribution.ACCEPTANCE if is_hair:
                 return (
                     f"the draw on {text} all but equals its acceptance probability, {_number(one)}"
                 )
-            case Law.ACCEPTANCE:
+            case Distribution.ACCEPTANCE:
                 return f"{text} passes with probability {numbers}"
-            case Law.RESIDUAL:
+            case Distribution.RESIDUAL:
                 return f"after the rejections {text} has probability {numbers}"
-        told = f"the {cause.law.value} gives {text} probability {numbers}"
+        told = f"the {cause.distribution.value} gives {text} probability {numbers}"
         return f"{told}, although target and sampling are the same" if cause.same_setting else told
 
     def _numbers(self, one: float | None, other: float | None) -> str:

@@ -150,14 +150,16 @@ def _decode_outcomes(letters: str, path: str, nodes: tuple[DraftNode, ...]) -> l
     return [_OUTCOMES[letter] for letter in letters]
 
 
-_LAWS = ("p", "q", "residual", "raw_p", "raw_q")
+_DISTRIBUTIONS = ("p", "q", "residual", "raw_p", "raw_q")
 
 
 def _decode_position(value: object, path: str, nodes: int) -> Position:
-    names = ("parent", "id", *_LAWS, "entropy", "overlap", "raw_overlap", "margin")
+    names = ("parent", "id", *_DISTRIBUTIONS, "entropy", "overlap", "raw_overlap", "margin")
     fields = Fields(value, path, names)
     ids = fields.integers("id", most=MAX_TOP_TOKENS)
-    p, q, residual, raw_p, raw_q = (_decode_law(fields, name, len(ids)) for name in _LAWS)
+    p, q, residual, raw_p, raw_q = (
+        _decode_distribution(fields, name, len(ids)) for name in _DISTRIBUTIONS
+    )
     return Position(
         parent=fields.integer("parent", -1, nodes - 1),
         token_ids=ids,
@@ -173,8 +175,8 @@ def _decode_position(value: object, path: str, nodes: int) -> Position:
     )
 
 
-def _decode_law(fields: Fields, name: str, count: int) -> tuple[float, ...]:
-    """p stands for every token; the others may be empty where there is no such law."""
+def _decode_distribution(fields: Fields, name: str, count: int) -> tuple[float, ...]:
+    """p stands for every token; the others may be empty where there is no such distribution."""
     may_be_empty = name not in ("p", "raw_p")
     return () if may_be_empty and fields[name] == [] else fields.numbers(name, 0, 1, count)
 

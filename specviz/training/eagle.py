@@ -1,8 +1,9 @@
 """Trains an EAGLE head: one decoder layer that foretells the target's next feature.
 
 Pair t, [embedding of token t + 1 ; feature of t], gives the feature of t + 1; the target's own
-head turns that into the law of token t + 2. The layer has no norm before its attention and none
-after its output (Li et al., EAGLE, arXiv 2401.15077). Knows nothing of how features were cached.
+head turns that into the distribution of token t + 2. The layer has no norm before its attention
+and none after its output (Li et al., EAGLE, arXiv 2401.15077). Knows nothing of how features were
+cached.
 
 Letters: B rows, T pairs, W width, V vocabulary, H heads, d head width.
 """
@@ -141,7 +142,8 @@ def train_eagle(
 
 
 def eagle_loss(network: EagleNetwork, table: Tensor, lesson: Lesson, depth: int = DEPTH) -> Tensor:
-    """Per level the divergence from the target's law + FEATURE_WEIGHT * smooth L1 of the feature.
+    """Per level the divergence from the target's distribution + FEATURE_WEIGHT * smooth L1 of the
+    feature.
 
     Weighted mean over levels, each DEPTH_DECAY times the one before.
     """
@@ -153,7 +155,7 @@ def eagle_loss(network: EagleNetwork, table: Tensor, lesson: Lesson, depth: int 
         guess = guess[:, level:]
         logits = F.linear(guess.to(network.dtype), table.to(network.dtype))
         wanted = lesson.features[:, level + 1 :]
-        laws = lesson.top_ids[:, level + 1 :], lesson.top_probs[:, level + 1 :]
-        loss = divergence(logits, *laws) + FEATURE_WEIGHT * F.smooth_l1_loss(guess, wanted)
+        distributions = lesson.top_ids[:, level + 1 :], lesson.top_probs[:, level + 1 :]
+        loss = divergence(logits, *distributions) + FEATURE_WEIGHT * F.smooth_l1_loss(guess, wanted)
         total = total + weight / sum(weights) * loss
     return total

@@ -1,7 +1,7 @@
 """What the finished target makes of cached texts: its feature at every position.
 
-A feature is the hidden state after the final norm; the tied head turns it into the law of the next
-token. Knows nothing of the heads that are trained on it.
+A feature is the hidden state after the final norm; the tied head turns it into the distribution of
+the next token. Knows nothing of the heads that are trained on it.
 """
 
 import sys
@@ -26,7 +26,7 @@ class Lesson(NamedTuple):
     """Windows for a head to learn from."""
 
     tokens: Tensor  # [B, T]
-    top_ids: Tensor  # [B, T, k]: of the target's law after each token
+    top_ids: Tensor  # [B, T, k]: of the target's distribution after each token
     top_probs: Tensor  # [B, T, k]
     features: Tensor  # [B, T, W]
 

@@ -1,8 +1,8 @@
 """Trains a draft with a tokenizer of its own, on the corpus and on what the target wrote.
 
-The target's tokens say nothing to it, so it learns from the target's text instead of its laws
-(sequence-level distillation: Kim & Rush, arXiv 1606.07947). Knows nothing of how that text was
-made.
+The target's tokens say nothing to it, so it learns from the target's text instead of its
+distributions (sequence-level distillation: Kim & Rush, arXiv 1606.07947). Knows nothing of how
+that text was made.
 """
 
 from collections.abc import Iterator

@@ -33,7 +33,7 @@ class Reading:
     """One text through a reader's eyes."""
 
     ends: list[int]  # per token, in characters
-    log_laws: Tensor  # after each token but the last, [T - 1, V]
+    log_distributions: Tensor  # after each token but the last, [T - 1, V]
     loss: float  # nats, of all but the first token
 
 
@@ -41,9 +41,10 @@ class Reading:
 class ForeignScores:
     """Of one task. Losses in nats per byte; the others are means over positions, 0 to 1.
 
-    target_mass, foreign_mass: what each law gives to the tokens that meet, where both have a
-    token's end. overlap: sum of min(p, q) there, q restricted to the meeting and renormalised.
-    common_ends: the share of the target's tokens whose end is one of the foreign tokens' ends.
+    target_mass, foreign_mass: what each distribution gives to the tokens that meet, where both
+    have a token's end. overlap: sum of min(p, q) there, q restricted to the meeting and
+    renormalised. common_ends: the share of the target's tokens whose end is one of the foreign
+    tokens' ends.
     """
 
     target_loss: float
@@ -100,17 +101,17 @@ def _scores(
     texts: Sequence[str],
     shared: Tensor,
 ) -> ForeignScores:
-    losses, laws = torch.zeros(3), torch.zeros(3)
+    losses, distributions = torch.zeros(3), torch.zeros(3)
     size = tokens = common = 0
     for text in (text[:CHARS] for text in texts):
         ours, theirs = read(target, task, text), read(foreign, task, text)
         losses += torch.tensor([ours.loss, read(draft, task, text).loss, theirs.loss])
         size += len(text.encode())
         found = _compared(ours, theirs, shared)
-        laws += found.sum(0)
+        distributions += found.sum(0)
         common += len(found)
-        tokens += len(ours.log_laws)
-    per_byte, means = (losses / size).tolist(), (laws / common).tolist()
+        tokens += len(ours.log_distributions)
+    per_byte, means = (losses / size).tolist(), (distributions / common).tolist()
     values = (round(value, 4) for value in (*per_byte, *means, common / tokens))
     return ForeignScores(*values)
 
@@ -120,9 +121,9 @@ def read(reader: Reader, task: str, text: str) -> Reading:
     """Tag and text."""
     encoded = reader.tokenizer(tag(task) + text, return_offsets_mapping=True)
     ids = torch.tensor([encoded["input_ids"]])
-    log_laws = reader.network(ids[:, :-1])[0].float().log_softmax(-1)
-    loss = -log_laws.gather(1, ids[0, 1:, None]).sum().item()
-    return Reading([end for _, end in encoded["offset_mapping"]], log_laws, loss)
+    log_distributions = reader.network(ids[:, :-1])[0].float().log_softmax(-1)
+    loss = -log_distributions.gather(1, ids[0, 1:, None]).sum().item()
+    return Reading([end for _, end in encoded["offset_mapping"]], log_distributions, loss)
 
 
 def _compared(ours: Reading, theirs: Reading, shared: Tensor) -> Tensor:
@@ -130,8 +131,8 @@ def _compared(ours: Reading, theirs: Reading, shared: Tensor) -> Tensor:
     places = {end: index for index, end in enumerate(theirs.ends[:-1])}
     rows = [(index, places[end]) for index, end in enumerate(ours.ends[:-1]) if end in places]
     mine, other = torch.tensor(rows).T
-    p = ours.log_laws[mine][:, shared[0]].exp()  # [N, M]
-    q = theirs.log_laws[other][:, shared[1]].exp()
+    p = ours.log_distributions[mine][:, shared[0]].exp()  # [N, M]
+    q = theirs.log_distributions[other][:, shared[1]].exp()
     mass = q.sum(1, keepdim=True)
     overlap = torch.minimum(p, q / mass).sum(1)
     return torch.stack((p.sum(1), mass[:, 0], overlap), dim=1)

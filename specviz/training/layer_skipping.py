@@ -19,11 +19,11 @@ HEAD_COST = 1.0  # of the output matrix, in layers
 def layers_to_skip(network: Network, tokens: Tensor) -> tuple[int, ...]:
     """FEWEST to MOST layers, the set with the highest `modelled_speedup`; tokens [B, T].
 
-    Layers go one by one, each time the one without which the laws overlap most with the whole
-    network's.
+    Layers go one by one, each time the one without which the distributions overlap most with the
+    whole network's.
     """
     count = len(network.model.layers)
-    whole = laws(network, tokens, ())
+    whole = distributions(network, tokens, ())
     skipped: tuple[int, ...] = ()
     found: dict[tuple[int, ...], float] = {}
     while len(skipped) < min(MOST, count - 1):
@@ -50,7 +50,7 @@ def modelled_speedup(overlap: float, skipped: int, layers: int) -> float:
 
 
 @torch.no_grad()
-def laws(network: Network, tokens: Tensor, skipped: tuple[int, ...]) -> Tensor:
+def distributions(network: Network, tokens: Tensor, skipped: tuple[int, ...]) -> Tensor:
     """Probabilities after each token without the skipped layers: tokens [B, T] -> [B, T, V]."""
     *_, last = _kept_states(network, tokens, skipped)
     return network.logits(last).float().softmax(-1)
@@ -66,4 +66,4 @@ def _kept_states(network: Network, tokens: Tensor, skipped: tuple[int, ...]) -> 
 
 
 def _overlap(network: Network, tokens: Tensor, whole: Tensor, skipped: tuple[int, ...]) -> float:
-    return torch.minimum(laws(network, tokens, skipped), whole).sum(-1).mean().item()
+    return torch.minimum(distributions(network, tokens, skipped), whole).sum(-1).mean().item()

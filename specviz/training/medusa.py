@@ -1,9 +1,9 @@
 """Trains Medusa heads: each foretells the token one place further than the one before.
 
 With feature h(n - 1), from which the target itself draws the token at n, head i (from 0) gives the
-law of the token at n + i + 1: a residual block, then an output matrix of its own (Cai et al.,
-Medusa, arXiv 2401.10774). Heads learn apart from each other and leave the target as it is. Knows
-nothing of how features were cached.
+distribution of the token at n + i + 1: a residual block, then an output matrix of its own (Cai et
+al., Medusa, arXiv 2401.10774). Heads learn apart from each other and leave the target as it is.
+Knows nothing of how features were cached.
 
 Letters: B rows, T positions, W width, V vocabulary.
 """
@@ -88,7 +88,9 @@ def train_medusa(
 
 
 def medusa_loss(network: MedusaNetwork, lesson: Lesson) -> Tensor:
-    """Mean over heads of the divergence from the target's law one place further per head."""
+    """Mean over heads of the divergence from the target's distribution one place further per
+    head.
+    """
     parts = [
         divergence(logits, lesson.top_ids[:, index + 1 :], lesson.top_probs[:, index + 1 :])
         for index, logits in enumerate(network(lesson.features))

@@ -59,7 +59,7 @@ def prompts_words(task: str | None, count: int) -> str:
 
 
 def sampling_words(config: DecodingConfig) -> list[str]:
-    """Temperature, and what else cuts the law; at temperature 0 nothing else counts.
+    """Temperature, and what else cuts the distribution; at temperature 0 nothing else counts.
 
     >>> sampling_words(DecodingConfig(temperature=0.7, top_k=40))
     ['temperature 0.7', 'top-k 40']

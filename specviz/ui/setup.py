@@ -126,7 +126,7 @@ def _method(method: Method) -> dict[str, Any]:
 
 
 def _bias(method: Method, kind: ProposalKind) -> dict[str, Any] | None:
-    """How far the rule was found from the target's law, None for a lossless one."""
+    """How far the rule was found from the target's distribution, None for a lossless one."""
     found = measured_bias(method.name, kind.value)
     return asdict(found) if found else None
 

@@ -33,7 +33,7 @@ RANDOM = [
     random_trace(1),
     random_trace(2, branching=(3, 2), kind=ProposalKind.WITHOUT_REPLACEMENT),
     random_trace(3, branching=(4,), kind=ProposalKind.DETERMINISTIC),
-    random_trace(4, has_laws=False),
+    random_trace(4, has_distributions=False),
     random_trace(5, cut=True),
 ]
 
@@ -204,14 +204,14 @@ def test_the_greatest_losses_are_the_first_examples() -> None:
     ]
 
 
-def test_certainty_bins_what_was_recorded_of_the_laws() -> None:
+def test_certainty_bins_what_was_recorded_of_the_distributions() -> None:
     trace = RANDOM[0]  # entropy 1.25 everywhere
     names = {each.name for each in acceptance_profile([trace]).ranking("certainty").groups}
     assert names and all(name.startswith("entropy 0.5 to 1.5, overlap") for name in names)
     assert acceptance_profile([tiny_trace()]).ranking("certainty").groups == ()
 
 
-def test_a_drafter_without_a_law_overlaps_by_the_p_of_its_token() -> None:
+def test_a_drafter_without_a_distribution_overlaps_by_the_p_of_its_token() -> None:
     trace = RANDOM[3]
     for visit in level_visits(trace):
         round_ = trace.rounds[visit.round]

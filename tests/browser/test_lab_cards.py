@@ -11,7 +11,7 @@ from lab_driver import LabDriver
 from race_driver import RaceDriver
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-QUICK_CLAIM = 3  # compares laws, which needs no clock
+QUICK_CLAIM = 3  # compares distributions, which needs no clock
 
 
 @pytest.fixture

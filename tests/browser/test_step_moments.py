@@ -156,7 +156,7 @@ def numbers(step: StepDriver) -> dict[str, str]:
     return dict(step.driver.ref("stepNumbers").locator("> div").evaluate_all(script))
 
 
-def test_each_number_names_the_temperature_of_its_law(opened: StepDriver) -> None:
+def test_each_number_names_the_temperature_of_its_distribution(opened: StepDriver) -> None:
     go(opened, 0, 5)
     first = TRACE.rounds[0].positions[0]
     assert "at T = 0.7" in opened.driver.text("stepBarsNote")
@@ -190,7 +190,10 @@ def test_at_temperature_0_the_table_asks_for_the_favourite_and_shows_raw_numbers
 def test_the_divergence_s_lower_bound_is_never_rounded_up(opened: StepDriver) -> None:
     for round_, each in enumerate(TRACE.rounds[:6]):
         root = next(position for position in each.positions if position.parent == -1)
-        p, q = ([*law, max(0.0, 1 - sum(law))] for law in (root.target_probs, root.draft_probs))
+        p, q = (
+            [*distribution, max(0.0, 1 - sum(distribution))]
+            for distribution in (root.target_probs, root.draft_probs)
+        )
         exact = sum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0 and b > 0)
         opened.driver.evaluate(f"{CURSOR}.toNode({round_}, 0)")
         opened.settle()

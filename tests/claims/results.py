@@ -62,5 +62,5 @@ def exactness(verdict: str = "lossless") -> dict[str, Any]:
     }
 
 
-def laws(temperature: float, **values: list[float]) -> dict[str, Any]:
+def distributions(temperature: float, **values: list[float]) -> dict[str, Any]:
     return {"temperature": temperature, **values}

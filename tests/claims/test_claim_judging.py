@@ -9,7 +9,7 @@ import pytest
 from specviz.claims.catalog import CLAIMS
 from specviz.claims.claim import Verdict
 from specviz.claims.judging import combined, combined_sizes, inside, pays
-from tests.claims.results import batches, exactness, grid, grid_of, laws, point
+from tests.claims.results import batches, distributions, exactness, grid, grid_of, point
 
 CONDITIONAL, HOLDS, WRONG = Verdict.CONDITIONAL, Verdict.HOLDS, Verdict.WRONG
 UNDECIDED = Verdict.UNDECIDED
@@ -79,27 +79,29 @@ def steps(short: list[float], long: list[float]) -> dict[str, Any]:
     }
 
 
-def both_laws(greedy: float, sampled: float) -> dict[str, Any]:
+def both_distributions(greedy: float, sampled: float) -> dict[str, Any]:
     values = {"overlap": [0.7, 0.8], "equal_mass": [0.0, 0.0], "resampled_from_p": [sampled] * 2}
     return {
-        "laws": [
-            laws(0.0, two_siblings=[greedy] * 2, **values),
-            laws(1.0, two_siblings=[sampled] * 2, **values),
+        "distributions": [
+            distributions(0.0, two_siblings=[greedy] * 2, **values),
+            distributions(1.0, two_siblings=[sampled] * 2, **values),
         ]
     }
 
 
-OVERLAPS = {"laws": [laws(each, overlap=[0.5, 0.7]) for each in (0.5, 1.0, 1.5, 2.0)]}
+OVERLAPS = {
+    "distributions": [distributions(each, overlap=[0.5, 0.7]) for each in (0.5, 1.0, 1.5, 2.0)]
+}
 CLAIMED = (2.3, 2.0, 1.9, 1.7, 1.6)  # speedups of claim 9, in the order of its tasks
 PROMPTS = grid_of("prompt-length", {16: 1.5, 400: 1.1})
 JUDGED = [
     (1, [lengths()], WRONG),  # 4.0 by the product, 1.6 accepted; 2.0x
     (1, [lengths(five=1.6)], CONDITIONAL),
-    (2, [both_laws(0.0, 0.1)], WRONG),
-    (3, [both_laws(0.0, 0.1)], WRONG),
-    (3, [both_laws(0.0, 0.0)], HOLDS),
-    (4, [both_laws(0.0, 0.1)], CONDITIONAL),
-    (4, [both_laws(0.1, 0.1)], WRONG),
+    (2, [both_distributions(0.0, 0.1)], WRONG),
+    (3, [both_distributions(0.0, 0.1)], WRONG),
+    (3, [both_distributions(0.0, 0.0)], HOLDS),
+    (4, [both_distributions(0.0, 0.1)], CONDITIONAL),
+    (4, [both_distributions(0.1, 0.1)], WRONG),
     (7, [clocks([1.0, 1.01], [1.1, 1.12])], HOLDS),
     (7, [clocks([1.0, 1.001], [1.002, 1.003])], WRONG),  # slower, by far less than claimed
     (7, [clocks([1.0, 1.1], [1.02, 1.03])], WRONG),

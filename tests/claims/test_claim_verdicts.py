@@ -132,7 +132,7 @@ def test_where_no_usual_cost_fits_it_is_wrong(number: int, numbers: dict[str, An
 
 
 def test_temperature_1_itself_counts_as_not_below_1() -> None:
-    """Two laws that share no token at exactly 1 would make the claim right."""
+    """Two distributions that share no token at exactly 1 would make the claim right."""
     apart = ((0.0, -math.inf), (-math.inf, 0.0))
     assert CLAIMS[27].theory(logits=apart, temperatures=(0.5, 1.0)).verdict is HOLDS
     assert CLAIMS[27].theory(temperatures=(0.5, 1.0)).verdict is WRONG

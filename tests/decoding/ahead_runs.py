@@ -29,7 +29,9 @@ def hits(rounds):
 
 
 def assert_same(ahead, chain):
-    """Tokens, draws and verdicts equal; laws as close as two ways of the same forward are."""
+    """Tokens, draws and verdicts equal; distributions as close as two ways of the same forward
+    are.
+    """
     assert [each.emitted_ids for each in ahead] == [each.emitted_ids for each in chain]
     for ours, theirs in zip(ahead, chain, strict=True):
         assert [n.token_id for n in ours.tree.nodes] == [n.token_id for n in theirs.tree.nodes]

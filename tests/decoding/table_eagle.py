@@ -2,7 +2,7 @@
 
 Pair t must stand at position t, see one unbroken path of pairs, and bring the feature of token t:
 the target's own for committed pairs, below them what this head foretold for the pair before. Its
-laws are those of a table model behind the same tokens, which are also the features that it
+distributions are those of a table model behind the same tokens, which are also the features that it
 foretells.
 """
 
@@ -40,14 +40,16 @@ class TableEagle:
         for row in range(len(token_ids)):
             path = TableModel._path(cache.slots, start, row, tree_mask)
             self._check_feature(features[row], path, cache)
-            cache.foretold.append(self._table.law(path))
+            cache.foretold.append(self._table.distribution(path))
         self.pairs += len(token_ids)
         cache.length += len(token_ids)
         foretold = torch.stack(cache.foretold[start:])
         return foretold[-1:] if last_only else foretold, foretold
 
     def _check_feature(self, feature, path, cache):
-        """The first token of the text has no pair, so the target's law is known from pair 2 on."""
-        above = [] if len(path) < 2 else [self._table.law(path[:-1])]
-        true = [self._target.law(path[:-1])] if len(path) > 2 else [feature]
+        """The first token of the text has no pair, so the target's distribution is known from pair
+        2 on.
+        """
+        above = [] if len(path) < 2 else [self._table.distribution(path[:-1])]
+        true = [self._target.distribution(path[:-1])] if len(path) > 2 else [feature]
         assert any(torch.equal(feature, known) for known in true + above), "a foreign feature"

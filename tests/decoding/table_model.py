@@ -1,4 +1,4 @@
-"""A language model whose layers are tables: a random law for every pair of last tokens.
+"""A language model whose layers are tables: a random distribution for every pair of last tokens.
 
 It sees only what the mask lets through and insists that what it sees is one unbroken path, so a
 wrong mask, position or kept slot is an error at once, in whichever layer. Fast enough for thousands
@@ -50,7 +50,9 @@ class TableLayer:
 
 
 class TableModel:
-    """The last of `seeds` is the model's own law; those before it are its early layers' laws."""
+    """The last of `seeds` is the model's own distribution; those before it are its early layers'
+    distributions.
+    """
 
     device = torch.device("cpu")
     dtype = torch.float32
@@ -99,7 +101,8 @@ class TableModel:
             return hidden
         slots = cache.layers[layers[-1]]
         rows = [
-            self.law(self._path(slots, start, i, tree_mask), layers[-1]) for i in range(len(new))
+            self.distribution(self._path(slots, start, i, tree_mask), layers[-1])
+            for i in range(len(new))
         ]
         return torch.cat([hidden[:, : self.info.vocab_size], torch.stack(rows)], 1)
 
@@ -109,7 +112,7 @@ class TableModel:
     def output(self, features):
         return features
 
-    def law(self, tokens, layer=-1):
+    def distribution(self, tokens, layer=-1):
         """Logits after a path of tokens, from its last two."""
         before = tokens[-2] if len(tokens) > 1 else self.info.vocab_size
         return self.layers[layer].weight[before, tokens[-1]]

@@ -101,7 +101,9 @@ def test_re_encoded_tokens_spell_what_the_draft_wrote():
 def test_the_drafts_end_token_becomes_the_targets():
     ours, theirs = tiny_codec(("a", TAG)), tiny_codec((TAG, "a"))
     draft = TableModel(2, vocab=2)
-    draft.law = lambda tokens, layer=-1: torch.tensor([5.0, 0.0])  # always the control token
+    draft.distribution = lambda tokens, layer=-1: torch.tensor(
+        [5.0, 0.0]
+    )  # always the control token
     config = config_of(ProposalKind.DETERMINISTIC, max_new_tokens=9)
     rounds = rounds_of(TableModel(1, vocab=2), parts_of(draft, ours, theirs), config, (0, 0))
     assert [node.token_id for node in rounds[0].tree.nodes] == [1]

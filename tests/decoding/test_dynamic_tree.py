@@ -28,11 +28,11 @@ def searched(model, depth, width, count, temperature):
     for _ in range(depth):
         found = {}
         for path in level:
-            logits = model.law([*PROMPT, *path])
+            logits = model.distribution([*PROMPT, *path])
             best = logits.topk(width).indices.tolist()
-            laws = (logits / temperature).softmax(-1).tolist()
+            distributions = (logits / temperature).softmax(-1).tolist()
             for token in best:
-                found[(*path, token)] = scores[path] + math.log(laws[token]) - STEP
+                found[(*path, token)] = scores[path] + math.log(distributions[token]) - STEP
         scores |= found
         level = sorted(found, key=found.get, reverse=True)[:width]
     del scores[()]
@@ -86,7 +86,7 @@ def test_its_tables_are_those_that_follow_from_the_parents():
         assert (rows[~there] == tree.size + 1).all()
 
 
-def test_laws_and_origins_belong_to_the_nodes_that_were_run():
+def test_distributions_and_origins_belong_to_the_nodes_that_were_run():
     model = TableModel(2, vocab=VOCAB)
     proposal, source = grown(model, 4, 3, 20)
     paths = paths_of(proposal)
@@ -94,11 +94,11 @@ def test_laws_and_origins_belong_to_the_nodes_that_were_run():
     for row, path in enumerate([(), *paths]):
         origin = int(proposal.origins[row - 1]) if row else None
         if origin == -1:
-            assert not proposal.raw_laws[row].any()
+            assert not proposal.raw_distributions[row].any()
             assert all(each[: len(path)] != path or each == path for each in paths)
             continue
-        law = model.law([*PROMPT, *path]).softmax(-1)
-        assert torch.allclose(proposal.raw_laws[row], law)
+        distribution = model.distribution([*PROMPT, *path]).softmax(-1)
+        assert torch.allclose(proposal.raw_distributions[row], distribution)
         if row:
             assert slots[origin] == (path[-1], len(PROMPT) - 1 + len(path))
 

@@ -81,9 +81,9 @@ def test_the_first_root_is_drafted_behind_the_prompt_even_without_prefill():
     run = SpeculativeRun(setup.target, make_drafter(setup), PROMPT, setup.config, ())
     run.resume()
     first = run.round()
-    law = TableModel(2).law([0, 2]).softmax(-1)
+    distribution = TableModel(2).distribution([0, 2]).softmax(-1)
     node = first.tree.nodes[0]
-    assert node.draft_score == pytest.approx(float(law[node.token_id]), abs=1e-6)
+    assert node.draft_score == pytest.approx(float(distribution[node.token_id]), abs=1e-6)
     while run.finish is None:
         run.round()
 
@@ -117,15 +117,15 @@ def test_the_head_drafts_what_it_says_along_each_path_of_the_tree():
             continue
         for node in event.tree.nodes:
             above = [event.tree.nodes[i].token_id for i in event.tree.path(node.parent)]
-            law = _chain_law(target, head, text, above)
-            assert node.draft_score == pytest.approx(float(law[node.token_id]), abs=1e-4)
+            distribution = _chain_distribution(target, head, text, above)
+            assert node.draft_score == pytest.approx(float(distribution[node.token_id]), abs=1e-4)
             checked += 1
         text += event.emitted_ids
     assert checked > 40
 
 
-def _chain_law(target, head, text, above):
-    """Law behind text + above: true features for the text, then one guess at a time."""
+def _chain_distribution(target, head, text, above):
+    """Distribution behind text + above: true features for the text, then one guess at a time."""
     ids, cache = torch.tensor(text), target.new_cache(len(text))
     positions = torch.arange(len(text))
     features = target.forward(ids[None, :-1], positions[None, :-1], cache, with_features=True)

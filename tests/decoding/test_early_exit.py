@@ -35,16 +35,16 @@ def test_every_layer_runs_once_per_token_fed(branching):
     assert target.executions == 4 * fed
 
 
-def test_the_draft_is_the_law_of_the_exit_layer():
+def test_the_draft_is_the_distribution_of_the_exit_layer():
     target = TableModel(5, 6, 7, 8)
     drafter = make_drafter(Setup(target, PARTS, CONFIG, 300))
     prefill, first, *_ = speculative.decode(target, drafter, PROMPT, CONFIG)
-    law = target.law([PROMPT[-1], prefill.extra.token_id], layer=1).softmax(-1)
+    distribution = target.distribution([PROMPT[-1], prefill.extra.token_id], layer=1).softmax(-1)
     node = first.tree.nodes[0]
-    assert node.draft_score == pytest.approx(float(law[node.token_id]), abs=1e-6)
+    assert node.draft_score == pytest.approx(float(distribution[node.token_id]), abs=1e-6)
 
 
-def test_an_exit_whose_law_is_the_target_s_is_always_accepted():
+def test_an_exit_whose_distribution_is_the_target_s_is_always_accepted():
     target = TableModel(5, 7, 7)
     for each in rounds_of(target, parts=Parts(self_drafting=SelfDrafting(2, ()))):
         assert len(each.accepted) == len(each.tree.nodes)
@@ -62,7 +62,7 @@ def test_the_exit_layer_can_be_chosen_and_must_lie_below_the_last():
 
 @pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
 @pytest.mark.parametrize("branching", [(), (3, 2)])
-def test_verified_laws_are_those_of_a_whole_forward(kind, branching):
+def test_verified_distributions_are_those_of_a_whole_forward(kind, branching):
     """On a real layer loop: p of every examined position equals a plain forward over its path."""
     target = tiny_model(1, 4, "target", vocab=8)
     config = replace(CONFIG, branching=branching, tree_kind=kind, temperature=1.0)
@@ -77,10 +77,12 @@ def test_verified_laws_are_those_of_a_whole_forward(kind, branching):
             tokens = context + [event.tree.nodes[node].token_id for node in path]
             ids, places = torch.tensor([tokens]), torch.arange(len(tokens))[None]
             cache = target.new_cache(len(tokens))
-            law = target.forward(ids, places, cache, last_only=True).logits[0, 0].softmax(-1)
+            distribution = (
+                target.forward(ids, places, cache, last_only=True).logits[0, 0].softmax(-1)
+            )
             shown = dict(zip(position.token_ids, position.target_probs, strict=True))
             for token_id, prob in shown.items():
-                assert prob == pytest.approx(float(law[token_id]), abs=1e-5)
+                assert prob == pytest.approx(float(distribution[token_id]), abs=1e-5)
         context += event.emitted_ids
 
 

@@ -29,8 +29,8 @@ TREES = {
 VOCAB = {"three siblings": 5, "two by two": 4}
 
 
-def random_laws(generator, rows, vocab, zeros):
-    """Random float64 laws; with `zeros` about a third of the entries have no mass."""
+def random_distributions(generator, rows, vocab, zeros):
+    """Random float64 distributions; with `zeros` about a third of the entries have no mass."""
     mass = torch.rand(rows, vocab, generator=generator, dtype=torch.float64) ** 2
     if zeros:
         mass[torch.rand(rows, vocab, generator=generator) < 0.35] = 0
@@ -47,10 +47,10 @@ class World:
         prefixes = [x for n in range(depth + 1) for x in itertools.product(range(vocab), repeat=n)]
         self.vocab = vocab
         self.p = dict(
-            zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros), strict=True)
+            zip(prefixes, random_distributions(generator, len(prefixes), vocab, zeros), strict=True)
         )
         self.q = dict(
-            zip(prefixes, random_laws(generator, len(prefixes), vocab, zeros), strict=True)
+            zip(prefixes, random_distributions(generator, len(prefixes), vocab, zeros), strict=True)
         )
 
 
@@ -93,8 +93,8 @@ def drafts(tree, kind, world):
             yield tokens, weight
 
 
-def emitted_law(tree, kind, world, tokens, output):
-    """Add to `output` the law of the emitted prefixes for one draft."""
+def emitted_distribution(tree, kind, world, tokens, output):
+    """Add to `output` the distribution of the emitted prefixes for one draft."""
     p = torch.stack([world.p[prefix_of(tree, tokens, row)] for row in range(tree.size + 1)])
     q = torch.stack([world.q[prefix_of(tree, tokens, row)] for row in range(tree.expanded)])
     point_mass = kind in POINT_MASSES
@@ -119,15 +119,15 @@ def emitted_law(tree, kind, world, tokens, output):
 
 
 def completed(world, output, length):
-    """Law over sequences of `length`, the target continuing every shorter one."""
-    law = {}
+    """Distribution over sequences of `length`, the target continuing every shorter one."""
+    distribution = {}
     for prefix, weight in output.items():
         for rest in itertools.product(range(world.vocab), repeat=length - len(prefix)):
             sequence, mass = prefix + rest, weight
             for end in range(len(prefix), length):
                 mass *= float(world.p[sequence[:end]][sequence[end]])
-            law[sequence] = law.get(sequence, 0.0) + mass
-    return law
+            distribution[sequence] = distribution.get(sequence, 0.0) + mass
+    return distribution
 
 
 def worst_error(tree, kind, world):
@@ -137,20 +137,20 @@ def worst_error(tree, kind, world):
     results = []
     for tokens, weight in drafts(tree, kind, world):
         output: dict = {}
-        emitted_law(tree, kind, world, tokens, output)
-        law = completed(world, output, length)
-        results.append(law)
-        for sequence, mass in law.items():
+        emitted_distribution(tree, kind, world, tokens, output)
+        distribution = completed(world, output, length)
+        results.append(distribution)
+        for sequence, mass in distribution.items():
             total[sequence] = total.get(sequence, 0.0) + weight * mass
     # a deterministic proposal must be exact draft by draft, a drawn one on average over its draws
-    laws = results if kind in POINT_MASSES else [total]
+    distributions = results if kind in POINT_MASSES else [total]
     worst = 0.0
-    for law in laws:
+    for distribution in distributions:
         for sequence in itertools.product(range(world.vocab), repeat=length):
             expected = 1.0
             for end in range(length):
                 expected *= float(world.p[sequence[:end]][sequence[end]])
-            worst = max(worst, abs(law.get(sequence, 0.0) - expected))
+            worst = max(worst, abs(distribution.get(sequence, 0.0) - expected))
     return worst
 
 
@@ -165,7 +165,7 @@ def on_the_device(parents):
 @pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("made", ["host", "device"])
 @pytest.mark.parametrize("shape", TREES)
-def test_emitted_law_equals_the_target_law(shape, made, kind, zeros):
+def test_emitted_distribution_equals_the_target_distribution(shape, made, kind, zeros):
     parents = TREES[shape]
     tree = topology(parents, CPU) if made == "host" else on_the_device(parents)
     vocab = VOCAB.get(shape, 4) if tree.size < 6 else 3
@@ -218,7 +218,7 @@ def test_enumeration_notices_siblings_sorted_by_probability():
     for tokens, weight in drafts(tree, ProposalKind.IID, world):
         ordered = tuple(sorted(tokens, key=lambda token: -float(world.q[()][token])))
         output: dict = {}
-        emitted_law(tree, ProposalKind.IID, world, ordered, output)
+        emitted_distribution(tree, ProposalKind.IID, world, ordered, output)
         for sequence, mass in output.items():
             total[sequence[0]] = total.get(sequence[0], 0.0) + weight * mass
     errors = [abs(total[token] - float(world.p[()][token])) for token in range(4)]
@@ -251,7 +251,7 @@ def test_point_masses_take_the_rejected_token_out_of_the_target():
     assert result.last_residuals[0].tolist() == pytest.approx([0, 0, 1])
 
 
-def test_an_empty_tree_leaves_the_target_law_untouched():
+def test_an_empty_tree_leaves_the_target_distribution_untouched():
     p = torch.tensor([[0.2, 0.8]])
     result = acceptance(
         topology((), CPU), torch.tensor([], dtype=torch.long), ProposalKind.IID, p, None

@@ -66,8 +66,8 @@ def test_what_was_kept_of_earlier_rounds_changes_no_draft(kind):
         fresh.start(openings[0])
         ours, anew = propose(committed, room, index), fresh.propose(list(committed), room, index)
         assert ours.token_ids.tolist() == anew.token_ids.tolist()
-        if ours.laws is not None:
-            assert torch.allclose(ours.laws, anew.laws, atol=1e-4)
+        if ours.distributions is not None:
+            assert torch.allclose(ours.distributions, anew.distributions, atol=1e-4)
         compared.append(ours.topology.size)
         return ours
 

@@ -17,12 +17,12 @@ SHAPES = [(), (-1, 0, 1), (-1, -1, 0, 0, 2), (-1,), (-1, -1, -1), (-1, 0, 0, 1, 
 DRAWN = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)
 
 
-def laws(rows, generator):
+def distributions(rows, generator):
     return torch.rand(rows, VOCAB, generator=generator).pow(3).log().softmax(-1)
 
 
 def proposal_of(parents, kind, generator, on_device=False, queries=0, raw=True):
-    """Random tokens and laws on a tree."""
+    """Random tokens and distributions on a tree."""
     if not parents:
         return empty_proposal(CPU)
     tree = topology(parents, CPU)
@@ -38,8 +38,8 @@ def proposal_of(parents, kind, generator, on_device=False, queries=0, raw=True):
         kind,
         tree,
         torch.randint(VOCAB, (tree.size,), generator=generator),
-        laws(rows, generator) if kind in DRAWN else None,
-        laws(rows, generator) if raw else None,
+        distributions(rows, generator) if kind in DRAWN else None,
+        distributions(rows, generator) if raw else None,
         queries=extra if queries else None,
     )
 
@@ -63,7 +63,10 @@ def assert_as_alone(proposals, generator, temperature=0.8):
         (alone,) = judged([proposal], [logits[index]], [draws[index]], temperature)
         ours = together[index]
         assert ours.shape == alone.shape and ours.query_ids == alone.query_ids
-        assert (ours.has_laws, ours.has_raw_laws) == (alone.has_laws, alone.has_raw_laws)
+        assert (ours.has_distributions, ours.has_raw_distributions) == (
+            alone.has_distributions,
+            alone.has_raw_distributions,
+        )
         for left, right in zip(ours.nodes, alone.nodes, strict=True):
             assert astuple(left) == pytest.approx(astuple(right), abs=1e-6)
         for left, right in zip(ours.packed_rows, alone.packed_rows, strict=True):
@@ -82,7 +85,7 @@ def test_trees_of_one_kind(kind, on_device, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_trees_of_several_kinds_with_queries_and_without_laws(seed):
+def test_trees_of_several_kinds_with_queries_and_without_distributions(seed):
     generator = torch.Generator().manual_seed(seed)
     proposals = [
         proposal_of(SHAPES[1], ProposalKind.IID, generator),
@@ -116,14 +119,14 @@ def test_the_first_nodes_are_judged_as_in_a_tree_of_no_more(kind, count):
     assert cut.topology.mask.tolist() == small.mask.tolist()
     assert cut.topology.offsets.tolist() == small.offsets.tolist()
     if count == 0:
-        assert cut.topology.size == 0 and cut.laws is None
+        assert cut.topology.size == 0 and cut.distributions is None
         return
     same = Proposal(
         kind,
         small,
         whole.token_ids[:count],
-        None if whole.laws is None else whole.laws[: small.expanded],
-        whole.raw_laws[: small.expanded],
+        None if whole.distributions is None else whole.distributions[: small.expanded],
+        whole.raw_distributions[: small.expanded],
     )
     generator = torch.Generator().manual_seed(2)
     logits = torch.randn(count + 1, VOCAB, generator=generator)

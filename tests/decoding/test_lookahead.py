@@ -121,7 +121,7 @@ def test_window_tokens_see_the_root_the_oldest_level_before_them_and_their_own_c
 class Counting(TableModel):
     """The token at every position is the position's number, whatever stood before."""
 
-    def law(self, tokens, layer=-1):
+    def distribution(self, tokens, layer=-1):
         return 5.0 * torch.eye(self.info.vocab_size)[len(tokens)]
 
 
@@ -151,7 +151,7 @@ def test_results_of_the_window_are_the_targets_likeliest_tokens_there():
             newest = state.token_ids[-state.level_sizes[2] :]
             for column in range(4):
                 seen = [*oldest[:column], middle[column], newest[column]]
-                likeliest = int(target.law(seen).argmax())
+                likeliest = int(target.distribution(seen).argmax())
                 assert later.token_ids[-4:][column] == likeliest
                 compared += 1
         committed += each.emitted_ids

@@ -88,12 +88,12 @@ def test_every_node_is_its_heads_choice_behind_the_last_accepted_token(setup, ki
             text.append(event.extra.token_id)
         if not isinstance(event, Round):
             continue
-        laws = setup.parts.medusa.logits(feature_of(setup.target, text[:-1])).softmax(-1)
-        best = laws.topk(3).indices.tolist()
+        distributions = setup.parts.medusa.logits(feature_of(setup.target, text[:-1])).softmax(-1)
+        best = distributions.topk(3).indices.tolist()
         for node, planned in zip(event.tree.nodes, nodes, strict=False):
             assert (node.parent, node.depth) == (planned.parent, planned.depth)
             assert node.token_id == best[node.depth - 1][planned.rank]
-            score = float(laws[node.depth - 1, node.token_id])
+            score = float(distributions[node.depth - 1, node.token_id])
             assert node.draft_score == pytest.approx(score, abs=1e-4)
             checked += 1
         text += event.emitted_ids
@@ -155,7 +155,7 @@ def test_typical_acceptance_takes_what_is_probable_enough_for_the_entropy():
             continue
         for node, verdict in zip(event.tree.nodes, event.verdicts, strict=True):
             above = [event.tree.nodes[i].token_id for i in event.tree.path(node.parent)]
-            p = (target.law(text + above) / 0.7).softmax(-1)
+            p = (target.distribution(text + above) / 0.7).softmax(-1)
             threshold = min(0.09, 0.3 * float(p.log().mul(p).sum().exp()))
             assert verdict.acceptance_prob == float(p[node.token_id] > threshold)
             outcomes.add(verdict.outcome)

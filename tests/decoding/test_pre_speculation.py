@@ -156,7 +156,7 @@ def test_the_bundled_pair_s_rounds_equal_the_chain_s(task, sampling):
 
 
 def test_a_hit_is_an_extra_token_among_the_draft_s_best(target, close_draft):
-    """Told from the record alone: ranks in the draft's law, the drafted token left out."""
+    """Told from the record alone: ranks in the draft's distribution, the drafted token left out."""
     rounds = rounds_of(AHEAD, target, close_draft, PROMPT, draft_length=3, max_new_tokens=100)
     context = [*PROMPT, int(last_logits(target, PROMPT).argmax())]
     counts = fan_outs(3, 2)

@@ -95,7 +95,7 @@ def test_real_runs_leave_notes_of_every_type():
 def test_the_entropy_of_a_sure_target_is_exact_and_never_negative(sharpness):
     target, draft = (TableModel(seed, vocab=6, sharpness=sharpness) for seed in (1, 2))
     for layer in target.layers:
-        layer.weight += 40  # no law changes, but all sums of logits lose digits
+        layer.weight += 40  # no distribution changes, but all sums of logits lose digits
     method = DRAFTERS["draft-model"]
     config = config_of(method, ProposalKind.IID, temperature=0.8, max_new_tokens=200)
     setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))

@@ -1,4 +1,4 @@
-"""Laws, draws and keyed streams, against numbers worked out by hand."""
+"""Distributions, draws and keyed streams, against numbers worked out by hand."""
 
 import math
 
@@ -11,46 +11,50 @@ from specviz.decoding.streams import Purpose, RandomStream
 LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]]))
 
 
-def test_temperature_zero_is_a_one_hot_law():
-    assert Sampler(0.0).laws(LOGITS).tolist() == [[1, 0, 0, 0]]
+def test_temperature_zero_is_a_one_hot_distribution():
+    assert Sampler(0.0).distributions(LOGITS).tolist() == [[1, 0, 0, 0]]
 
 
 def test_temperature_one_is_the_plain_softmax():
-    assert Sampler(1.0).laws(LOGITS)[0].tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05])
+    assert Sampler(1.0).distributions(LOGITS)[0].tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05])
 
 
 def test_a_low_temperature_sharpens():
     squares = [0.25, 0.09, 0.0225, 0.0025]
     expected = [square / sum(squares) for square in squares]
-    assert Sampler(0.5).laws(LOGITS)[0].tolist() == pytest.approx(expected)
+    assert Sampler(0.5).distributions(LOGITS)[0].tolist() == pytest.approx(expected)
 
 
 def test_top_k_keeps_the_k_best_renormalised():
-    assert Sampler(1.0, top_k=2).laws(LOGITS)[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
+    assert Sampler(1.0, top_k=2).distributions(LOGITS)[0].tolist() == pytest.approx(
+        [0.625, 0.375, 0, 0]
+    )
 
 
 def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
-    assert Sampler(1.0, top_p=0.79).laws(LOGITS)[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
+    assert Sampler(1.0, top_p=0.79).distributions(LOGITS)[0].tolist() == pytest.approx(
+        [0.625, 0.375, 0, 0]
+    )
     three = [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]
-    assert Sampler(1.0, top_p=0.81).laws(LOGITS)[0].tolist() == pytest.approx(three)
+    assert Sampler(1.0, top_p=0.81).distributions(LOGITS)[0].tolist() == pytest.approx(three)
 
 
 def test_top_p_never_drops_the_best_token():
-    assert Sampler(1.0, top_p=1e-6).laws(LOGITS)[0].tolist() == [1, 0, 0, 0]
+    assert Sampler(1.0, top_p=1e-6).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
 
 
 def test_top_p_is_applied_to_what_top_k_left():
     # top-k 2 leaves (0.625, 0.375): 0.6 of that mass needs the first token only
-    assert Sampler(1.0, top_k=2, top_p=0.6).laws(LOGITS)[0].tolist() == [1, 0, 0, 0]
+    assert Sampler(1.0, top_k=2, top_p=0.6).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
 
 
 def test_draws_never_land_on_a_token_without_mass():
-    laws = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]] * 4)
+    distributions = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]] * 4)
     uniforms = torch.tensor([0.0, 0.4999, 0.5, 1 - 2.0**-53], dtype=torch.float64)
-    assert draw(laws, uniforms).tolist() == [1, 1, 3, 3]
+    assert draw(distributions, uniforms).tolist() == [1, 1, 3, 3]
 
 
-def test_draws_have_the_law():
+def test_draws_have_the_distribution():
     stream = RandomStream(3, Purpose.EXTRA)
     uniforms = torch.tensor([stream.uniform(i) for i in range(20_000)], dtype=torch.float64)
     tokens = draw(LOGITS.exp().expand(len(uniforms), -1), uniforms)
@@ -59,9 +63,9 @@ def test_draws_have_the_law():
 
 
 def test_a_vocabulary_of_150_000_keeps_its_tail():
-    laws = torch.full((1, 150_000), 1 / 150_000)
+    distributions = torch.full((1, 150_000), 1 / 150_000)
     for share in (0.1, 0.5, 0.999999):
-        token = int(draw(laws, torch.tensor([share], dtype=torch.float64)))
+        token = int(draw(distributions, torch.tensor([share], dtype=torch.float64)))
         assert token == pytest.approx(share * 150_000, abs=2)
 
 

@@ -1,4 +1,6 @@
-"""A draft that is drawn from the tokens that both vocabularies have: its law and its mass."""
+"""A draft that is drawn from the tokens that both vocabularies have: its distribution and its
+mass.
+"""
 
 import pytest
 import torch
@@ -20,30 +22,30 @@ def first_proposal(parts, config, committed):
     return drafter_of(tables()[0], parts, config).propose(committed, 9, 0)
 
 
-def test_q_is_the_drafts_law_restricted_to_shared_tokens_and_renormalised():
+def test_q_is_the_drafts_distribution_restricted_to_shared_tokens_and_renormalised():
     draft = tables()[1]
     config = config_of(ProposalKind.IID, temperature=0.7, draft_length=1)
     proposal = first_proposal(parts_of(draft), config, [0, 1, 0, 1])
-    law = Sampler(0.7).laws(draft.law(context_of([0, 1, 0, 1]))[None])[0]
+    distribution = Sampler(0.7).distributions(draft.distribution(context_of([0, 1, 0, 1]))[None])[0]
     shared = {i: THEIRS.index(piece) for i, piece in enumerate(OURS) if piece in THEIRS}
     shared.pop(OURS.index(TAG))
-    mass = sum(float(law[j]) for j in shared.values())
-    expected = [float(law[shared[i]]) / mass if i in shared else 0.0 for i in range(VOCAB)]
-    assert proposal.laws[0].tolist() == pytest.approx(expected, abs=1e-6)
+    mass = sum(float(distribution[j]) for j in shared.values())
+    expected = [float(distribution[shared[i]]) / mass if i in shared else 0.0 for i in range(VOCAB)]
+    assert proposal.distributions[0].tolist() == pytest.approx(expected, abs=1e-6)
     assert 0.05 < mass < 0.95
 
 
-def test_restricting_before_top_k_always_leaves_a_law():
+def test_restricting_before_top_k_always_leaves_a_distribution():
     """The draft's favourite is a token that the target lacks."""
     draft = tables()[1]
     favourite = THEIRS.index("e")
-    draft.law = lambda tokens, layer=-1: (
+    draft.distribution = lambda tokens, layer=-1: (
         9.0 * torch.eye(VOCAB)[favourite] + 0.1 * torch.arange(VOCAB)
     )
     for top_k, top_p in ((1, 1.0), (0, 0.5)):
         config = config_of(ProposalKind.IID, temperature=1.0, top_k=top_k, top_p=top_p)
-        laws = first_proposal(parts_of(draft), config, [0, 1]).laws
-        assert laws.sum(-1).tolist() == pytest.approx([1.0] * len(laws))
+        distributions = first_proposal(parts_of(draft), config, [0, 1]).distributions
+        assert distributions.sum(-1).tolist() == pytest.approx([1.0] * len(distributions))
 
 
 def test_the_note_tells_the_mass_of_the_shared_tokens():
@@ -56,7 +58,7 @@ def test_the_note_tells_the_mass_of_the_shared_tokens():
     for event in events:
         if isinstance(event, Round) and event.notes:
             (note,) = event.notes
-            raw = draft.law(context_of(committed)).softmax(-1)
+            raw = draft.distribution(context_of(committed)).softmax(-1)
             assert note == SharedVocabulary(
                 shared=7,
                 target_share=7 / 12,
@@ -79,8 +81,11 @@ def test_the_mass_is_the_mean_over_the_whole_chain():
     drafted = drafter.propose(committed, 9, 0).token_ids.tolist()
     written = [*context_of(committed), *(THEIRS.index(OURS[token_id]) for token_id in drafted)]
     shared = torch.tensor([j for j, p in enumerate(THEIRS) if p in OURS and p != TAG])
-    laws = [draft.law(written[:end]).softmax(-1) for end in range(-3 + len(written), len(written))]
-    masses = [float(law[shared].sum()) for law in laws]
+    distributions = [
+        draft.distribution(written[:end]).softmax(-1)
+        for end in range(-3 + len(written), len(written))
+    ]
+    masses = [float(distribution[shared].sum()) for distribution in distributions]
     (note,) = drafter.observe(Observation((), (), (0,), None, ())).notes
     assert note.mass == pytest.approx(sum(masses) / 3, abs=1e-5)
     assert max(masses) - min(masses) > 0.01

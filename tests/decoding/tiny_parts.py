@@ -36,7 +36,7 @@ def parts_for(target, draft):
 
 
 def pair_for(method, tiny_model):
-    """A target and a draft of few tokens and far apart laws that the method can run on."""
+    """A target and a draft of few tokens and far apart distributions that the method can run on."""
     if method.needs & LLAMA_NEEDS:
         return tiny_model(1, 3, "target", vocab=3), tiny_model(2, 1, "draft", vocab=3)
     return TableModel(3, 1), TableModel(2)

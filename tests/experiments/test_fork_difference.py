@@ -2,7 +2,7 @@
 
 from specviz.records import Outcome, ProposalKind
 from specviz.trace_diff import difference
-from specviz.trace_diff.cause import Law, OtherDraw, Reason
+from specviz.trace_diff.cause import Distribution, OtherDraw, Reason
 from tests.experiments.test_forking import forked, parent_of
 
 
@@ -28,10 +28,10 @@ def test_a_forced_draw_is_the_reason():
     assert found.a.round_index == found.b.round_index == record.index
 
 
-def test_another_temperature_is_another_law_of_the_target():
+def test_another_temperature_is_another_distribution_of_the_target():
     found = first_difference(parent_of(), 1, temperature=2.0)
-    assert found.reason is Reason.LAW
-    assert found.cause.law is Law.TARGET and not found.cause.same_setting
+    assert found.reason is Reason.DISTRIBUTION
+    assert found.cause.distribution is Distribution.TARGET and not found.cause.same_setting
 
 
 def test_another_seed_is_another_draw_or_another_proposal():

@@ -1,4 +1,4 @@
-"""What can be seen of one verification, on laws that are worked out by hand."""
+"""What can be seen of one verification, on distributions that are worked out by hand."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Q = [[0.8, 0.1, 0.1], [0.1, 0.3, 0.6]]
 TIMES = Times(1.0, 1.5, 3.0, 3.25)
 
 
-def logits(laws: list[list[float]]) -> torch.Tensor:
-    return torch.tensor(laws).log()
+def logits(distributions: list[list[float]]) -> torch.Tensor:
+    return torch.tensor(distributions).log()
 
 
 def seen(
     emitted: list[int],
     candidates: tuple[int, ...] = (0, 2),
-    has_law: bool = True,
+    has_distribution: bool = True,
     sampled: bool = True,
 ) -> SeenVerification:
     return SeenVerification(
@@ -29,8 +29,8 @@ def seen(
         emitted_ids=emitted,
         logits=logits(P),
         raw_logits=logits(P),
-        draft_logits=logits(Q) if has_law else None,
-        raw_draft_logits=logits(Q) if has_law else None,
+        draft_logits=logits(Q) if has_distribution else None,
+        raw_draft_logits=logits(Q) if has_distribution else None,
         is_sampled=sampled,
     )
 
@@ -67,7 +67,7 @@ def test_candidates_behind_a_cut_were_never_examined() -> None:
 
 
 def test_a_copied_candidate_is_a_point_mass_whose_rejection_leaves_the_rest_of_p() -> None:
-    made = seen([0, 1], has_law=False).round(0, TIMES)
+    made = seen([0, 1], has_distribution=False).round(0, TIMES)
     assert made.tree.kind is ProposalKind.DETERMINISTIC
     assert [node.draft_prob for node in made.tree.nodes] == [1, 1]
     assert made.verdicts[1].acceptance_prob == pytest.approx(0.3)
@@ -75,7 +75,7 @@ def test_a_copied_candidate_is_a_point_mass_whose_rejection_leaves_the_rest_of_p
     assert made.positions[0].overlap == pytest.approx(0.5) and made.positions[0].draft_probs == ()
 
 
-def test_greedy_compares_best_tokens_and_keeps_the_raw_laws() -> None:
+def test_greedy_compares_best_tokens_and_keeps_the_raw_distributions() -> None:
     made = seen([0, 1], sampled=False).round(0, TIMES)
     first, second = made.verdicts
     assert (first.target_prob, first.draft_prob, first.acceptance_prob) == (1, 1, 1)

@@ -1,4 +1,4 @@
-"""The bars show the laws that the rule compared, the drafted tokens, and the coin."""
+"""The bars show the distributions that the rule compared, the drafted tokens, and the coin."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 
 from specviz.figures.bars import bars_figure
+from specviz.figures.distribution_rows import OWN_TOKENS, distribution_rows
 from specviz.figures.labels import probability
-from specviz.figures.law_rows import OWN_TOKENS, law_rows
 from specviz.figures.residual import residual_figure
 from specviz.figures.theme import Figure
 from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
-from tests.random_laws import TEXTS
+from tests.random_distributions import TEXTS
 from tests.random_rounds import random_round
 
 NAMES = dict(enumerate(TEXTS))
@@ -40,7 +40,7 @@ def find(outcome: Outcome, widths: tuple[int, ...] = (1, 1, 1)) -> tuple[Round, 
 
 def test_rows_fall_by_p_and_end_with_all_others() -> None:
     each, child = find(Outcome.ACCEPTED)
-    rows = law_rows(position_of(each, child), each, child, is_raw=False)
+    rows = distribution_rows(position_of(each, child), each, child, is_raw=False)
     targets = [row.target for row in rows[:-1]]
     assert targets == sorted(targets, reverse=True)
     assert rows[-1].token_id is None
@@ -51,7 +51,7 @@ def test_rows_fall_by_p_and_end_with_all_others() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_drafted_tokens_are_always_among_the_rows(seed: int) -> None:
     each = random_round(seed, (4,))
-    rows = law_rows(each.positions[0], each, 0, is_raw=False)
+    rows = distribution_rows(each.positions[0], each, 0, is_raw=False)
     assert {node.token_id for node in each.tree.nodes} <= {row.token_id for row in rows}
     examined = [row.token_id for row in rows if row.is_examined]
     assert examined == [each.tree.nodes[0].token_id]
@@ -77,7 +77,7 @@ def test_a_node_that_was_never_examined_has_no_pin() -> None:
 
 def test_without_a_position_the_siblings_stand_alone() -> None:
     each, child = find(Outcome.UNREACHED, widths=(1, 3))
-    rows = law_rows(None, each, child, is_raw=False)
+    rows = distribution_rows(None, each, child, is_raw=False)
     siblings = each.tree.children(each.tree.nodes[child].parent)
     assert {row.token_id for row in rows} == {each.tree.nodes[i].token_id for i in siblings}
 
@@ -87,8 +87,8 @@ def test_without_a_node_there_is_no_coin() -> None:
     assert data[TRACK]["x"] == data[SHADE]["x"] == data[PIN]["x"] == []
 
 
-def test_a_drafter_without_a_law_has_no_q_bars() -> None:
-    each = random_round(0, kind=ProposalKind.DETERMINISTIC, has_laws=False)
+def test_a_drafter_without_a_distribution_has_no_q_bars() -> None:
+    each = random_round(0, kind=ProposalKind.DETERMINISTIC, has_distributions=False)
     figure = figure_of(each, 0)
     assert figure["data"][DRAFT]["x"] == []
     assert "min(1, p/1)" in figure["layout"]["yaxis"]["ticktext"]
@@ -100,7 +100,7 @@ def processed_to_one_hot(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, target_prob=1.0, residual_prob=1.0)
 
 
-def test_at_temperature_zero_the_raw_laws_are_shown_and_the_title_says_so() -> None:
+def test_at_temperature_zero_the_raw_distributions_are_shown_and_the_title_says_so() -> None:
     each = random_round(4)
     greedy = dataclasses.replace(each, verdicts=tuple(map(processed_to_one_hot, each.verdicts)))
     figure = figure_of(greedy, 0, temperature=0)
@@ -170,7 +170,9 @@ def test_the_extra_token_says_how_likely_it_was() -> None:
 
 def own_tokens(each: Round, child: int) -> list[tuple[int | None, float | None]]:
     """What may show before p is known: token and q, by falling q."""
-    rows = [row for row in law_rows(position_of(each, child), each, child, False) if row.is_own]
+    rows = [
+        row for row in distribution_rows(position_of(each, child), each, child, False) if row.is_own
+    ]
     return sorted(((row.token_id, row.draft) for row in rows), key=lambda pair: -(pair[1] or 0))
 
 
@@ -209,7 +211,7 @@ def test_a_point_mass_shows_the_draft_s_own_confidence_examined_or_not() -> None
     assert "own confidence, at T = 1" in heading
 
 
-def test_the_heading_names_the_temperature_of_the_laws() -> None:
+def test_the_heading_names_the_temperature_of_the_distributions() -> None:
     each = random_round(0)
     assert "at T = 0.7" in figure_of(each, 0)["layout"]["annotations"][0]["text"]
     assert figure_of(each, 0)["layout"]["meta"]["temperature"] == 0.7

@@ -12,7 +12,7 @@ from specviz.figures.theme import Figure
 from specviz.figures.tree import EDGE_WIDTHS, tree_figure
 from specviz.figures.tree_layout import EXTRA, ROOT, curve, tidy_places, to_networkx
 from specviz.records import DraftNode, DraftTree, Outcome, ProposalKind, Round
-from tests.random_laws import TEXTS
+from tests.random_distributions import TEXTS
 from tests.random_rounds import random_round
 
 NAMES = dict(enumerate(TEXTS))

@@ -10,7 +10,7 @@ from tests.generate_recording.watched_call import TOKENIZER
 
 
 def random_module():
-    """Two layers of random weights, whose laws have a favourite."""
+    """Two layers of random weights, whose distributions have a favourite."""
     torch.manual_seed(1)
     config = LlamaConfig(
         vocab_size=len(TOKENIZER),

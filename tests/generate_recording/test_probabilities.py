@@ -10,19 +10,19 @@ from tests.generate_recording.watched_call import WAYS, watched
 DRAFT_TEMPERATURE = 0.81
 
 
-def laws(model, ids, temperature):
-    """The model's law behind every token."""
+def distributions(model, ids, temperature):
+    """The model's distribution behind every token."""
     with torch.inference_mode():
         return (model(torch.tensor([ids])).logits[0] / temperature).softmax(-1)
 
 
-def test_p_and_q_are_the_laws_that_both_models_give_on_their_own(target, draft):
+def test_p_and_q_are_the_distributions_that_both_models_give_on_their_own(target, draft):
     trace = watched(target, assistant_model=draft, **WAYS["sampled"])
     ids = [*trace.prompt_ids, *trace.emitted_ids]
     for each in trace.rounds:
         known = [*ids[: each.context_length], *(node.token_id for node in each.tree.nodes)]
-        p, q = laws(target, known, 0.9), laws(draft, known, DRAFT_TEMPERATURE)
-        raw_p, raw_q = laws(target, known, 1), laws(draft, known, 1)
+        p, q = distributions(target, known, 0.9), distributions(draft, known, DRAFT_TEMPERATURE)
+        raw_p, raw_q = distributions(target, known, 1), distributions(draft, known, 1)
         for row, verdict in enumerate(each.verdicts):
             token, place = each.tree.nodes[row].token_id, each.context_length - 1 + row
             assert verdict.target_prob == pytest.approx(p[place, token].item(), abs=1e-4)
@@ -40,16 +40,18 @@ def test_p_and_q_are_the_laws_that_both_models_give_on_their_own(target, draft):
                 assert position.overlap == pytest.approx(overlap, abs=1e-4)
 
 
-def test_the_extra_tokens_probability_follows_from_the_laws_that_were_seen(target, draft):
+def test_the_extra_tokens_probability_follows_from_the_distributions_that_were_seen(target, draft):
     trace = watched(target, assistant_model=draft, **WAYS["sampled"])
     ids = [*trace.prompt_ids, *trace.emitted_ids]
     kinds = set()
     for each in trace.rounds:
         place = each.context_length - 1 + len(each.accepted)
-        law = laws(target, ids[: place + 1], 0.9)[place]
+        distribution = distributions(target, ids[: place + 1], 0.9)[place]
         if each.extra.kind is ExtraKind.RECOVERED:
-            left = (law - laws(draft, ids[: place + 1], DRAFT_TEMPERATURE)[place]).clamp(min=0)
-            law = left / left.sum()
-        assert each.extra.prob == pytest.approx(law[each.extra.token_id].item(), abs=1e-3)
+            left = (
+                distribution - distributions(draft, ids[: place + 1], DRAFT_TEMPERATURE)[place]
+            ).clamp(min=0)
+            distribution = left / left.sum()
+        assert each.extra.prob == pytest.approx(distribution[each.extra.token_id].item(), abs=1e-3)
         kinds.add(each.extra.kind)
     assert kinds == {ExtraKind.RECOVERED, ExtraKind.BONUS}

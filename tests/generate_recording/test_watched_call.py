@@ -60,7 +60,7 @@ def test_the_setting_is_told_in_our_words(target, draft):
     assert draft_info.layers == 2 and draft_info.vocab_size == len(TOKENIZER)
 
 
-def test_another_tokenizers_draft_is_text_without_a_law(target, draft):
+def test_another_tokenizers_draft_is_text_without_a_distribution(target, draft):
     other = build_tokenizer(("ab",))
     draft.resize_token_embeddings(len(other), mean_resizing=False)
     trace = watched(

@@ -145,7 +145,7 @@ def test_no_rows_are_refused() -> None:
         (5, [0.5], [1.0, float("nan")], "costs must be 2 numbers of at least 0"),
     ],
 )
-def test_what_is_no_law_or_no_cost_is_refused(
+def test_what_is_no_distribution_or_no_cost_is_refused(
     tokens: int, survival: list[float], costs: list[float], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):

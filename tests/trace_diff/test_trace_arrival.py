@@ -10,9 +10,13 @@ from specviz.trace_diff.arrival import Origin, arrival
 from tests.random_traces import random_trace
 
 
-@given(seed=st.integers(0, 500), has_laws=st.booleans(), branching=st.sampled_from([(), (3, 2)]))
-def test_every_token_of_a_text_has_an_arrival_that_tells_it(seed, has_laws, branching):
-    trace = random_trace(seed, rounds=4, has_laws=has_laws, branching=branching)
+@given(
+    seed=st.integers(0, 500),
+    has_distributions=st.booleans(),
+    branching=st.sampled_from([(), (3, 2)]),
+)
+def test_every_token_of_a_text_has_an_arrival_that_tells_it(seed, has_distributions, branching):
+    trace = random_trace(seed, rounds=4, has_distributions=has_distributions, branching=branching)
     for index, token_id in enumerate(trace.emitted_ids):
         found = arrival(trace, index)
         assert (found.index, found.token_id) == (index, token_id)

@@ -8,7 +8,14 @@ from specviz.errors import InputError
 from specviz.records import ExtraKind, ExtraToken, FinishReason
 from specviz.trace_diff import difference, shared_texts, totals
 from specviz.trace_diff.arrival import Origin, arrival
-from specviz.trace_diff.cause import Law, OtherDraw, OtherLaw, OtherProposal, Reason, TextEnded
+from specviz.trace_diff.cause import (
+    Distribution,
+    OtherDistribution,
+    OtherDraw,
+    OtherProposal,
+    Reason,
+    TextEnded,
+)
 from tests.random_traces import random_trace
 from tests.trace_diff.two_runs import (
     FORCED,
@@ -60,13 +67,15 @@ def test_totals_are_those_of_each_run():
     assert totals(TRACE).block_efficiency == pytest.approx((len(TRACE.emitted_ids) - 1) / 8)
 
 
-def test_another_law_of_the_target_comes_first():
+def test_another_distribution_of_the_target_comes_first():
     other = changed_place(TRACE, halved("target_probs"))
     found = difference(TRACE, other)
-    laws = dict(zip(found.a.position.token_ids, found.a.position.target_probs, strict=True))
-    drawn = laws[found.a.token_id]
-    assert found.reason is Reason.LAW
-    assert found.cause.law is Law.TARGET
+    distributions = dict(
+        zip(found.a.position.token_ids, found.a.position.target_probs, strict=True)
+    )
+    drawn = distributions[found.a.token_id]
+    assert found.reason is Reason.DISTRIBUTION
+    assert found.cause.distribution is Distribution.TARGET
     assert found.cause.probs == (drawn, drawn / 2)  # not those of a likelier third token
     assert found.cause.same_setting
     seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
@@ -76,7 +85,7 @@ def test_another_law_of_the_target_comes_first():
         assert not difference(TRACE, sampled).cause.same_setting
 
 
-def test_a_third_token_is_told_only_where_the_drawn_ones_have_the_same_law():
+def test_a_third_token_is_told_only_where_the_drawn_ones_have_the_same_distribution():
     def moved(position):
         ids, probs = position.token_ids, list(position.target_probs)
         third = next(i for i, each in enumerate(ids) if each != TRACE.rounds[ROUND].extra.token_id)
@@ -84,24 +93,30 @@ def test_a_third_token_is_told_only_where_the_drawn_ones_have_the_same_law():
         return dataclasses.replace(position, target_probs=tuple(probs))
 
     found = difference(TRACE, changed_place(TRACE, moved))
-    assert found.cause.law is Law.TARGET
+    assert found.cause.distribution is Distribution.TARGET
     assert found.cause.token_id not in (found.a.token_id, found.b.token_id)
 
 
-def test_another_law_of_the_draft_or_another_rest_is_told_apart():
-    for field, law in (("draft_probs", Law.DRAFT), ("residual_probs", Law.RESIDUAL)):
-        assert difference(TRACE, changed_place(TRACE, halved(field))).cause.law is law
+def test_another_distribution_of_the_draft_or_another_rest_is_told_apart():
+    for field, distribution in (
+        ("draft_probs", Distribution.DRAFT),
+        ("residual_probs", Distribution.RESIDUAL),
+    ):
+        assert (
+            difference(TRACE, changed_place(TRACE, halved(field))).cause.distribution
+            is distribution
+        )
 
 
-def test_the_targets_own_draw_is_another_where_laws_and_drafts_are_the_same():
+def test_the_targets_own_draw_is_another_where_distributions_and_drafts_are_the_same():
     other = changed_place(TRACE, lambda position: position)
     assert difference(TRACE, other).cause == OtherDraw(None, (None, None))
 
 
-def test_with_one_seed_the_same_place_has_one_draw_so_its_law_must_differ_a_hair():
+def test_with_one_seed_the_same_place_has_one_draw_so_its_distribution_must_differ_a_hair():
     other = changed_place(TRACE, a_hair_less)
     found = difference(TRACE, other)
-    assert found.cause.law is Law.TARGET and found.cause.same_setting
+    assert found.cause.distribution is Distribution.TARGET and found.cause.same_setting
     seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
     assert difference(TRACE, seeded).cause == OtherDraw(None, (None, None))
 
@@ -135,22 +150,22 @@ def test_a_draft_that_was_too_short_is_another_proposal():
 def test_another_q_or_another_rule_lets_the_same_draft_fare_otherwise():
     q = TRACE.rounds[ROUND].verdicts[NODE].draft_prob
     found = difference(TRACE, with_verdict(FORCED, draft_prob=q / 2))
-    assert found.cause == OtherLaw(
-        Law.DRAFT, TRACE.rounds[ROUND].tree.nodes[NODE].token_id, (q, q / 2), False
+    assert found.cause == OtherDistribution(
+        Distribution.DRAFT, TRACE.rounds[ROUND].tree.nodes[NODE].token_id, (q, q / 2), False
     )
     found = difference(TRACE, with_verdict(FORCED, acceptance_prob=1.0))
-    assert found.cause.law is Law.ACCEPTANCE
+    assert found.cause.distribution is Distribution.ACCEPTANCE
 
 
 def test_the_same_draw_on_either_side_of_a_near_tie_same_setting():
     draw = TRACE.rounds[ROUND].verdicts[NODE].uniform_draw
     found = difference(TRACE, with_verdict(FORCED, uniform_draw=draw))
-    assert found.cause.law is Law.ACCEPTANCE and found.cause.same_setting
+    assert found.cause.distribution is Distribution.ACCEPTANCE and found.cause.same_setting
 
 
 def test_draws_that_differ_by_more_than_a_file_rounds_are_other_draws():
     draw = TRACE.rounds[ROUND].verdicts[NODE].uniform_draw
-    for apart, cause in ((2e-6, OtherLaw), (1e-3, OtherDraw)):
+    for apart, cause in ((2e-6, OtherDistribution), (1e-3, OtherDraw)):
         found = difference(TRACE, with_verdict(FORCED, uniform_draw=draw - apart))
         assert type(found.cause) is cause
 
@@ -171,7 +186,7 @@ def test_a_text_that_ended_says_which_and_why():
     assert difference(shorter, TRACE).cause == TextEnded("a", FinishReason.STOPPED)
 
 
-def test_other_prompts_are_the_reason_before_any_law():
+def test_other_prompts_are_the_reason_before_any_distribution():
     other = dataclasses.replace(random_trace(4, rounds=8))
     assert difference(TRACE, other).reason is Reason.PROMPT
 

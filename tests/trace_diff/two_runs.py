@@ -49,14 +49,14 @@ def changed_place(trace, change):
 
 
 def halved(field):
-    """A change of a place that halves one of its laws."""
+    """A change of a place that halves one of its distributions."""
     return lambda position: dataclasses.replace(
         position, **{field: tuple(prob / 2 for prob in getattr(position, field))}
     )
 
 
 def a_hair_less(position):
-    """The place with a law of the target that rounding could have made."""
+    """The place with a distribution of the target that rounding could have made."""
     probs = tuple(prob * (1 - 1e-6) for prob in position.target_probs)
     return dataclasses.replace(position, target_probs=probs)
 

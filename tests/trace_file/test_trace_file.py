@@ -35,7 +35,7 @@ TRACES = st.builds(
     rounds=st.integers(0, 5),
     branching=st.sampled_from([(), (2, 2), (3,)]),
     kind=st.sampled_from([ProposalKind.IID, ProposalKind.DETERMINISTIC]),
-    has_laws=st.booleans(),
+    has_distributions=st.booleans(),
     cut=st.booleans(),
     temperature=st.sampled_from([0.0, 0.7, 1]),
 )

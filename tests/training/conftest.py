@@ -58,7 +58,7 @@ def target() -> Network:
 
 @pytest.fixture(scope="session")
 def cache(target: Network) -> TeacherCache:
-    """Its laws on 16 random windows of 20 tokens."""
+    """Its distributions on 16 random windows of 20 tokens."""
     return TeacherCache(*judge(target, torch.randint(4096, (16, 21))))
 
 

@@ -3,7 +3,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from specviz.training.layer_skipping import laws, layers_to_skip, modelled_speedup
+from specviz.training.layer_skipping import distributions, layers_to_skip, modelled_speedup
 from specviz.training.network import Network
 from specviz.training.pretraining import llama_config
 
@@ -36,10 +36,10 @@ def test_layers_that_change_nothing_are_left_out_first(
 def test_no_layer_left_out_is_the_whole_network(network: Network, tokens: torch.Tensor) -> None:
     with torch.no_grad():
         whole = network(tokens).softmax(-1)
-    assert torch.allclose(laws(network, tokens, ()), whole, atol=1e-6)
-    assert torch.allclose(laws(network, tokens, (1, 3, 4)), whole, atol=1e-6)
+    assert torch.allclose(distributions(network, tokens, ()), whole, atol=1e-6)
+    assert torch.allclose(distributions(network, tokens, (1, 3, 4)), whole, atol=1e-6)
     for pair in combinations((0, 2, 5), 2):
-        assert not torch.allclose(laws(network, tokens, pair), whole, atol=1e-3)
+        assert not torch.allclose(distributions(network, tokens, pair), whole, atol=1e-3)
 
 
 @pytest.mark.parametrize(

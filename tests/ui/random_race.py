@@ -29,7 +29,7 @@ class RandomRace:
             kind=config.tree_kind,
             draft_length=config.draft_length,
             temperature=config.temperature,
-            has_laws=bool(method_named(config.method).needs),
+            has_distributions=bool(method_named(config.method).needs),
             is_ahead=config.seed % 2 == 1,
         )
         self.texts = dict(self.trace_played.token_texts)

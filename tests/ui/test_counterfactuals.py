@@ -64,7 +64,7 @@ def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add()
 
 
 def test_a_token_that_the_record_knows_has_its_probability() -> None:
-    """A higher draw rejects what was accepted: the law behind its parent was examined."""
+    """A higher draw rejects what was accepted: the distribution behind its parent was examined."""
     known = (
         told_counterfactual(QUESTION | {"record": encode_round(each), "forced": {"0": 0.999999}})
         for each in TRACE.rounds

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from specviz.claims.catalog import CLAIMS
-from specviz.claims.setting import Laws
+from specviz.claims.setting import Distributions
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.serving_cost import Load, Machine, daily_cost
@@ -25,7 +25,9 @@ from specviz.ui.told_work import Tell, told
 
 LOAD = {"tokens_per_day": "30,000,000", "peak_factor": "2", "price_per_hour": "3"}
 FORM = {"pair": "bundled", "task": "code", "temperature": "0", "max_new_tokens": "16"}
-LAWS = next(n for n, claim in CLAIMS.items() if claim.settings and type(claim.settings[0]) is Laws)
+DISTRIBUTIONS = next(
+    n for n, claim in CLAIMS.items() if claim.settings and type(claim.settings[0]) is Distributions
+)
 
 
 # ---- costs
@@ -139,12 +141,12 @@ def test_all_claims_are_listed_with_theory_and_without_a_measurement() -> None:
 
 def test_a_claim_is_measured_and_stays_measured_for_whoever_looks() -> None:
     claims = LabClaims()
-    messages = list(claims.order(LAWS).messages(threading.Event()))
+    messages = list(claims.order(DISTRIBUTIONS).messages(threading.Event()))
     assert messages[-1] == {"kind": "end", "reason": "done"}
     (found,) = (each for each in messages if each["kind"] == "claim")
     assert found["claim"]["measured"]["figures"] and found["place"]["dtype"] == "float32"
     listed = {claim["number"]: claim for claim in claims.reports()["claims"]}
-    assert listed[LAWS] == found["claim"]
+    assert listed[DISTRIBUTIONS] == found["claim"]
 
 
 @pytest.mark.parametrize("number", [0, 33, "many", None, 32, "9" * 5000])

@@ -97,7 +97,7 @@ def test_a_rounds_timeline_comes_again_with_the_round_after_it() -> None:
 
 def test_every_note_of_a_round_is_told_in_words() -> None:
     race = RandomRace(race_request(FORM))
-    race.trace_played = random_trace(3, rounds=12, has_laws=False)
+    race.trace_played = random_trace(3, rounds=12, has_distributions=False)
     messages = RaceMessages(race).messages(threading.Event())  # type: ignore[arg-type]
     said = [each["remarks"] for each in messages if each.get("type") == "round"]
     notes = [each.notes for each in race.trace_played.rounds]

@@ -37,14 +37,16 @@ class Board:
     ) -> None:
         rows, length = setting.most_outcomes + 1, setting.draft_length
         self.fresh_row = rows - 1
-        ids, laws = _sizes(setting)
+        ids, distributions = _sizes(setting)
         if memory is None:
             memory = mmap.mmap(-1, board_bytes(setting))
         words = torch.frombuffer(memory, dtype=torch.int64, count=ids)
         parts = words.split_with_sizes((setting.capacity, rows, rows * length))
         self.committed, self.extra_ids = parts[0], parts[1]  # [C], [M + 1] (one to spare)
         self.token_ids = parts[2].view(rows, length)  # [M + 1, K]
-        logits = torch.frombuffer(memory, dtype=torch.float32, count=laws, offset=_WORD * ids)
+        logits = torch.frombuffer(
+            memory, dtype=torch.float32, count=distributions, offset=_WORD * ids
+        )
         self.logits = logits.view(rows, length, -1)  # [M + 1, K, V]
         if device is not None and device.type == "cuda":
             self.extra_ids = torch.empty(rows, dtype=torch.int64, pin_memory=True)
@@ -69,8 +71,8 @@ class Board:
 
 def board_bytes(setting: Setting) -> int:
     """Size of a run's board; InputError where it is beyond all reason."""
-    ids, laws = _sizes(setting)
-    size = _WORD * ids + 4 * laws
+    ids, distributions = _sizes(setting)
+    size = _WORD * ids + 4 * distributions
     if size > MAX_BYTES:
         raise InputError(
             f"fan_out must leave the prepared drafts below {MAX_BYTES >> 30} GiB, got "

@@ -137,9 +137,11 @@ class AheadDrafting:
         return fitted(output.logits[0], self._setting.vocab_size)
 
     def _drawn(self, logits: Tensor, round_index: int, depth: int) -> Tensor:
-        """A token from each law, all by the same number: only one of them will ever be a draft."""
+        """A token from each distribution, all by the same number: only one of them will ever be a
+        draft.
+        """
         uniforms = uniforms_on(self._device, [self._draws.uniform(round_index, depth, 0)])
-        return draw(self._setting.sampler.laws(logits), uniforms.expand(len(logits)))
+        return draw(self._setting.sampler.distributions(logits), uniforms.expand(len(logits)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

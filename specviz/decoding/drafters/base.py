@@ -49,16 +49,17 @@ class ExtraQueries:
 class Proposal:
     """A draft tree on the device.
 
-    `laws` are the q of the verification rule, exactly the laws that the tokens were drawn from;
-    None for a point mass. `raw_laws` are the drafter's unprocessed laws, for display only; None
-    for a drafter without any. A row without children may have any law.
+    `distributions` are the q of the verification rule, exactly the distributions that the tokens
+    were drawn from; None for a point mass. `raw_distributions` are the drafter's unprocessed
+    distributions, for display only; None for a drafter without any. A row without children may
+    have any distribution.
     """
 
     kind: ProposalKind
     topology: Topology
     token_ids: Tensor  # [N] int64
-    laws: Tensor | None = None  # [E, V] float32
-    raw_laws: Tensor | None = None  # [E, V] float32
+    distributions: Tensor | None = None  # [E, V] float32
+    raw_distributions: Tensor | None = None  # [E, V] float32
     origins: Tensor | None = None  # [N] int64, the drafter's own index of each node, -1: none
     partial: Partial | None = None
     queries: ExtraQueries | None = None

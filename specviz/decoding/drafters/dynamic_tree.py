@@ -1,8 +1,8 @@
 """Dynamic draft trees: the source's confidence decides where they grow (EAGLE-2 2406.16858).
 
-A node's score is the probability of its whole path under the source's laws, made as sharp as the
-run makes the target's. Of every level the best k nodes are expanded into their best k children
-each; of all that were scored the best N are verified. Nothing is drawn, so the proposal is
+A node's score is the probability of its whole path under the source's distributions, made as sharp
+as the run makes the target's. Of every level the best k nodes are expanded into their best k
+children each; of all that were scored the best N are verified. Nothing is drawn, so the proposal is
 DETERMINISTIC at every temperature, and all is decided on the device, unseen by the host. Letters:
 k nodes expanded per level, C candidates (all nodes that were scored), N of them chosen, X expanded
 rows (the root, then nodes), V vocabulary.
@@ -41,11 +41,13 @@ SLACK = 0.01  # of the expected speed: more nodes are taken for free within it
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far a source's laws foretell its target, measured on text that the target writes.
+    """How far a source's distributions foretell its target, measured on text that the target
+    writes.
 
     The shares say how often the k-th choice is the target's next token, at temperature 0 and 0.8.
-    `sharpest` is the temperature at which the laws best foretell a target that writes at 0: a
-    draft learns the laws of the target, which at 0 takes the likeliest token far more often.
+    `sharpest` is the temperature at which the distributions best foretell a target that writes at
+    0: a draft learns the distributions of the target, which at 0 takes the likeliest token far more
+    often.
     """
 
     greedy: tuple[float, ...]
@@ -80,7 +82,7 @@ DRAFT_AGREEMENT = Agreement(
 class DynamicTree:
     """Grows `depth` levels of which `width` nodes each are expanded, and keeps the best `nodes`.
 
-    Scores are made of the source's laws at `temperature` (above 0).
+    Scores are made of the source's distributions at `temperature` (above 0).
     """
 
     def __init__(self, depth: int, width: int, nodes: int, temperature: float) -> None:
@@ -168,7 +170,7 @@ class _Candidates:
             ProposalKind.DETERMINISTIC,
             device_topology(places[rows[parent_rows]], depth, self._width, mask),
             torch.cat(self._token_ids)[chosen],
-            raw_laws=self._laws_below(own_rows),
+            raw_distributions=self._distributions_below(own_rows),
             origins=(own_rows - 1).clamp_(min=-1),
             notes=(TreeBudget(nodes, self.count),),
         )
@@ -181,11 +183,13 @@ class _Candidates:
         mask.fill_diagonal_(True)
         return mask
 
-    def _laws_below(self, own_rows: Tensor) -> Tensor:
-        """The raw law below the root and below every node, zeros where none was asked for."""
-        laws = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, V]
-        laws[-1] = 0
-        return laws[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, V]
+    def _distributions_below(self, own_rows: Tensor) -> Tensor:
+        """The raw distribution below the root and below every node, zeros where none was asked
+        for.
+        """
+        distributions = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, V]
+        distributions[-1] = 0
+        return distributions[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, V]
 
 
 def dynamic_tree(

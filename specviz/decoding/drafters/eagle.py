@@ -2,8 +2,9 @@
 
 Li et al., 2401.15077; the dynamic tree is that of EAGLE-2 (2406.16858). Pair t, the embedding of
 token t + 1 beside the feature of token t, gives a guess of the feature of token t + 1, and so the
-law of token t + 2. Where the target has run, the features are its own; below the root they are the
-head's guesses. Letters: M nodes of one level, P pairs, W the target's hidden size, V vocabulary.
+distribution of token t + 2. Where the target has run, the features are its own; below the root
+they are the head's guesses. Letters: M nodes of one level, P pairs, W the target's hidden size, V
+vocabulary.
 """
 
 from __future__ import annotations

@@ -33,19 +33,19 @@ def first_nodes(proposal: Proposal, count: int) -> Proposal:
         proposal,
         topology=device_topology(tree.parents[:count], tree.height, len(tree.siblings)),
         token_ids=proposal.token_ids[:count],
-        laws=_laws(proposal.laws, count),
-        raw_laws=_laws(proposal.raw_laws, count),
+        distributions=_distributions(proposal.distributions, count),
+        raw_distributions=_distributions(proposal.raw_distributions, count),
         origins=proposal.node_origins[:count],
         partial=partial,
         queries=queries,
     )
 
 
-def _laws(laws: Tensor | None, count: int) -> Tensor | None:
+def _distributions(distributions: Tensor | None, count: int) -> Tensor | None:
     """One for every row that is left. [E, V] -> [count + 1, V]"""
-    if laws is None:
+    if distributions is None:
         return None
-    return F.pad(laws[: count + 1], (0, 0, 0, max(0, count + 1 - len(laws))))
+    return F.pad(distributions[: count + 1], (0, 0, 0, max(0, count + 1 - len(distributions))))
 
 
 def _partial(partial: Partial | None, count: int) -> Partial | None:

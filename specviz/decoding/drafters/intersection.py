@@ -1,10 +1,10 @@
 """Drafting over the tokens that two vocabularies share (token-level intersection, 2502.05202).
 
-The draft's law is restricted to the shared tokens and renormalised: that is q, the law that the
-tokens are drawn from; p keeps its whole vocabulary, so the rule is the usual one and exact. The
-restriction comes before top-k and top-p, of which it leaves something in any case; without them
-the order makes no difference. Letters: M nodes of one level, D and V the draft's and the target's
-vocabulary.
+The draft's distribution is restricted to the shared tokens and renormalised: that is q, the
+distribution that the tokens are drawn from; p keeps its whole vocabulary, so the rule is the usual
+one and exact. The restriction comes before top-k and top-p, of which it leaves something in any
+case; without them the order makes no difference. Letters: M nodes of one level, D and V the
+draft's and the target's vocabulary.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class IntersectionSource:
         return shared
 
     def mean_mass(self) -> Tensor:
-        """The probability of shared tokens under the draft's law, over the present chain. [1]"""
+        """The probability of shared tokens under the draft's distribution, over the present chain.
+        [1]
+        """
         whole, shared = torch.cat(self._whole).float(), torch.cat(self._shared).float()
         return (shared.logsumexp(-1) - whole.logsumexp(-1)).exp().mean(0, keepdim=True)
 

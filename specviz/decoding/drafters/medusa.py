@@ -1,10 +1,10 @@
 """Medusa: heads on the target's last hidden state guess several places ahead, all at once.
 
-Cai et al., 2401.10774. Head d gives the law of the token d places behind the root, whatever stands
-between; a node of depth d and rank r is that head's r-th choice. Which nodes there are follows from
-how often each choice of each head was right. Typical acceptance (TYPICAL) is the paper's own,
-lossy rule. Letters: H heads in use, N nodes, E leading rows up to the last one with children, K
-choices of a head, W the target's hidden size, V vocabulary.
+Cai et al., 2401.10774. Head d gives the distribution of the token d places behind the root,
+whatever stands between; a node of depth d and rank r is that head's r-th choice. Which nodes there
+are follows from how often each choice of each head was right. Typical acceptance (TYPICAL) is the
+paper's own, lossy rule. Letters: H heads in use, N nodes, E leading rows up to the last one with
+children, K choices of a head, W the target's hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MedusaTree:
     topology: Topology
     heads: Tensor  # [N] int64, from 0
     ranks: Tensor  # [N] int64
-    row_heads: Tensor  # [E] int64, whose law stands below each row
+    row_heads: Tensor  # [E] int64, whose distribution stands below each row
 
 
 def medusa_tree(nodes: Sequence[RankedNode], heads: int, device: torch.device) -> MedusaTree:
@@ -92,11 +92,13 @@ class MedusaDrafter(QuietDrafter):
             self._kind,
             tree.topology,
             choices[tree.heads, tree.ranks],
-            raw_laws=logits.float().softmax(-1)[tree.row_heads],
+            raw_distributions=logits.float().softmax(-1)[tree.row_heads],
         )
 
     def observe(self, observation: Observation) -> Beside:
-        """The next root's law comes from the last accepted node, and so do the guesses behind."""
+        """The next root's distribution comes from the last accepted node, and so do the guesses
+        behind.
+        """
         assert observation.features is not None
         self._feature = observation.features[observation.end_row]
         return NOTHING_BESIDE

@@ -1,8 +1,8 @@
 """Drafting the next round while the target verifies this one (2603.03251).
 
 Chains for the likely outcomes of the verification are prepared beside it. If one of them comes
-true, the next round's draft is there; otherwise it is drafted now. Tokens and laws are those of
-the plain chain either way. Knows nothing of where the drafting runs.
+true, the next round's draft is there; otherwise it is drafted now. Tokens and distributions are
+those of the plain chain either way. Knows nothing of where the drafting runs.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PreSpeculation:
             ProposalKind.IID,
             topology(tuple(range(-1, len(token_ids) - 1)), self._device),
             token_ids,
-            self._setting.sampler.laws(logits),
+            self._setting.sampler.distributions(logits),
             logits.softmax(-1),
             notes=(self._note(),),
         )

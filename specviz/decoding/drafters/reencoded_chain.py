@@ -75,8 +75,10 @@ class ReencodedChain(QuietDrafter):
         """The draft's own tokens, and how probable shared tokens were where it wrote them."""
         assert self._opening is not None
         drafted = self._shape.grow(self._source, committed, room, round_index)
-        assert drafted.raw_laws is not None
-        masses = drafted.raw_laws @ self._meeting.is_shared.to(drafted.raw_laws)  # [K]
+        assert drafted.raw_distributions is not None
+        masses = drafted.raw_distributions @ self._meeting.is_shared.to(
+            drafted.raw_distributions
+        )  # [K]
         packed = torch.cat([drafted.token_ids.double(), masses.double()])
         values = self._opening.transfer.to_host(packed)
         count = len(values) // 2

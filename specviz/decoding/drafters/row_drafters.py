@@ -27,7 +27,7 @@ class BatchDrafter(Protocol):
     def propose(
         self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
     ) -> list[Proposal]:
-        """What each row's own drafter would propose: same tokens, same laws."""
+        """What each row's own drafter would propose: same tokens, same distributions."""
         ...
 
     def observe(self, observations: Sequence[Observation]) -> list[Beside]: ...

@@ -3,7 +3,7 @@
 Layer skipping: Draft & Verify (Zhang et al. 2309.08168). Quantised: an int8 copy, which agrees with
 the target nearly always and costs a quarter of its memory; it pays where memory bandwidth is what
 limits the target. The int8 product rounds its inputs to bfloat16, so that a rounding error of its
-neighbours' making would show in a row's laws: in a batch every row has its own drafter.
+neighbours' making would show in a row's distributions: in a batch every row has its own drafter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A drafter made of two parts: a source of laws, and a shape that grows a tree from them.
+"""A drafter made of two parts: a source of distributions, and a shape that grows a tree from them.
 
 Knows neither which source nor which shape.
 """

@@ -72,11 +72,11 @@ class StaticRows:
         tree = self._trees[0]
         width, flat = tree.widths[depth - 1], logits.flatten(0, 1)
         count = width * logits.shape[1]
-        laws, raw = tree.sampler.laws(flat), flat.float().softmax(-1)
+        distributions, raw = tree.sampler.distributions(flat), flat.float().softmax(-1)
         keys = [self._trees[row].keys(round_index, depth, count) for row in rows]
-        token_ids = tree.children(laws, raw, width, [key for row in keys for key in row])
+        token_ids = tree.children(distributions, raw, width, [key for row in keys for key in row])
         chosen = token_ids.view(len(rows), count)
-        grove.add(rows, chosen, laws.view(logits.shape), raw.view(logits.shape))
+        grove.add(rows, chosen, distributions.view(logits.shape), raw.view(logits.shape))
         return chosen
 
     def _mask(self, depth: int, token_ids: Tensor) -> Tensor | None:
@@ -90,9 +90,9 @@ class StaticRows:
             return empty_proposal(self._source.device)
         tree = self._trees[row]
         shape = topology(static_parents(tree.widths[:height]), self._source.device)
-        token_ids, laws, raw_laws = grove.of(row, shape.size, shape.expanded)
-        drawn = None if tree.kind is ProposalKind.DETERMINISTIC else laws
-        return Proposal(tree.kind, shape, token_ids, drawn, raw_laws)
+        token_ids, distributions, raw_distributions = grove.of(row, shape.size, shape.expanded)
+        drawn = None if tree.kind is ProposalKind.DETERMINISTIC else distributions
+        return Proposal(tree.kind, shape, token_ids, drawn, raw_distributions)
 
     def observe(self, observations: Sequence[Observation]) -> list[Beside]:
         self._source.keep(observations)
@@ -115,9 +115,15 @@ class _Grove:
         self._levels: list[list[Tensor]] = []
         self._joined: list[Tensor] = []
 
-    def add(self, rows: Sequence[int], token_ids: Tensor, laws: Tensor, raw_laws: Tensor) -> None:
-        """token_ids [A, C], laws and raw laws [A, M, V] of some rows."""
-        level = [token_ids, laws, raw_laws]
+    def add(
+        self,
+        rows: Sequence[int],
+        token_ids: Tensor,
+        distributions: Tensor,
+        raw_distributions: Tensor,
+    ) -> None:
+        """token_ids [A, C], distributions and raw distributions [A, M, V] of some rows."""
+        level = [token_ids, distributions, raw_distributions]
         if len(rows) < self._rows:
             places = torch.tensor(rows).to(self._device, non_blocking=True)
             room = [each.new_zeros(self._rows, *each.shape[1:]) for each in level]
@@ -126,11 +132,15 @@ class _Grove:
         self._levels.append(level)
 
     def of(self, row: int, nodes: int, parents: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens [N], laws and raw laws [E, V] of one row."""
+        """Tokens [N], distributions and raw distributions [E, V] of one row."""
         if not self._joined:
             self._joined = [torch.cat(levels, 1) for levels in zip(*self._levels, strict=True)]
-        token_ids, laws, raw_laws = self._joined
-        return token_ids[row, :nodes], laws[row, :parents], raw_laws[row, :parents]
+        token_ids, distributions, raw_distributions = self._joined
+        return (
+            token_ids[row, :nodes],
+            distributions[row, :parents],
+            raw_distributions[row, :parents],
+        )
 
 
 def static_rows(setups: Sequence[Setup], draft: LanguageModel) -> StaticRows | None:

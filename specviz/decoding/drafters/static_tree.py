@@ -1,4 +1,5 @@
-"""Static draft trees: a fixed number of children per depth, drawn or taken from a source's laws.
+"""Static draft trees: a fixed number of children per depth, drawn or taken from a source's
+distributions.
 
 A chain is the tree with one child at every depth. Knows nothing of models or verification.
 Letters: M parents of one level, W children each, V vocabulary.
@@ -41,7 +42,7 @@ class StaticTree:
     """Grows `widths[d]` children under every node of depth d, whatever the tokens are.
 
     The choice of siblings is the proposal's kind. At temperature 0 the drawn ones would be equal,
-    so there the best W of the raw law are taken: DETERMINISTIC.
+    so there the best W of the raw distribution are taken: DETERMINISTIC.
     """
 
     def __init__(
@@ -63,15 +64,15 @@ class StaticTree:
             return empty_proposal(source.device)
         logits = source.begin(committed)
         chosen: list[Tensor] = []
-        laws: list[Tensor] = []
-        raw_laws: list[Tensor] = []
+        distributions: list[Tensor] = []
+        raw_distributions: list[Tensor] = []
         end = 0
         for depth, width in enumerate(widths, start=1):
-            raw_laws.append(logits.float().softmax(-1))
-            laws.append(self.sampler.laws(logits))
+            raw_distributions.append(logits.float().softmax(-1))
+            distributions.append(self.sampler.distributions(logits))
             level = range(end, end + width * logits.shape[0])
             keys = self.keys(round_index, depth, len(level))
-            chosen.append(self.children(laws[-1], raw_laws[-1], width, keys))
+            chosen.append(self.children(distributions[-1], raw_distributions[-1], width, keys))
             end = level.stop
             if depth < len(widths):
                 logits = source.extend(tree_level(tree, level, depth, chosen[-1]))
@@ -80,8 +81,8 @@ class StaticTree:
             self.kind,
             tree,
             torch.cat(chosen),
-            None if deterministic else torch.cat(laws),
-            torch.cat(raw_laws),
+            None if deterministic else torch.cat(distributions),
+            torch.cat(raw_distributions),
             partial=source.partial(),
         )
 
@@ -89,17 +90,17 @@ class StaticTree:
         """The draws of a level's `count` nodes."""
         return [self._draws.uniform(round_index, depth, index) for index in range(count)]
 
-    def children(self, laws: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
-        """`width` tokens for each of M laws, parent by parent. [M, V] -> [M * W]"""
+    def children(self, distributions: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
+        """`width` tokens for each of M distributions, parent by parent. [M, V] -> [M * W]"""
         if self.kind is ProposalKind.DETERMINISTIC:
             most = min(width, raw.shape[-1])  # a repeat of the last choice is surely rejected
             ranks = torch.arange(width, device=raw.device).clamp(max=most - 1)
             return raw.topk(most, dim=-1).indices[:, ranks].flatten()
-        uniforms = uniforms_on(laws.device, keys).reshape(-1, width)  # [M, W]
+        uniforms = uniforms_on(distributions.device, keys).reshape(-1, width)  # [M, W]
         if self.kind is ProposalKind.IID:
-            spread = laws.repeat_interleave(width, dim=0) if width > 1 else laws
+            spread = distributions.repeat_interleave(width, dim=0) if width > 1 else distributions
             return draw(spread, uniforms.flatten())
-        return _without_replacement(laws, uniforms).flatten()
+        return _without_replacement(distributions, uniforms).flatten()
 
 
 def static_tree(setup: Setup) -> StaticTree:
@@ -117,13 +118,13 @@ def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> L
     return Level(token_ids, tree.parents[nodes.start : nodes.stop], depth, mask)
 
 
-def _without_replacement(laws: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw W tokens from each law, each leaving it. [M, V] x [M, W] -> [M, W]
+def _without_replacement(distributions: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw W tokens from each distribution, each leaving it. [M, V] x [M, W] -> [M, W]
 
     Where the support is smaller than W the last token is repeated: its q is 0 by then, so
     verification surely rejects the repeat.
     """
-    left = laws
+    left = distributions
     tokens: list[Tensor] = []
     for uniform in uniforms.unbind(1):
         token = draw(left, uniform)

@@ -32,7 +32,7 @@ def teacher(plan: FamilyPlan) -> Network:
 
 
 def teacher_cache(plan: FamilyPlan, material: Material) -> TeacherCache:
-    """The target's laws on texts that it read and wrote."""
+    """The target's distributions on texts that it read and wrote."""
     return make_cache(
         teacher(plan),
         TokenMixture(material.token_files, SHARES, seed=1),

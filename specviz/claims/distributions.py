@@ -1,6 +1,7 @@
-"""Which law the output has under a rule of acceptance, by exact sums over a vocabulary.
+"""Which distribution the output has under a rule of acceptance, by exact sums over a vocabulary.
 
-A law is a sequence of probabilities, one per token, that sum to 1: p the target's, q the draft's.
+A distribution is a sequence of probabilities, one per token, that sum to 1: p the target's, q the
+draft's.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-Law = Sequence[float]
+Distribution = Sequence[float]
 _ROUNDING = 1e-12  # total variation that sums in double precision leave
 
 
@@ -20,12 +21,12 @@ def softened(logits: Sequence[float], temperature: float) -> tuple[float, ...]:
     return tuple(weight / total for weight in weights)
 
 
-def accepted(p: Law, q: Law) -> tuple[float, ...]:
+def accepted(p: Distribution, q: Distribution) -> tuple[float, ...]:
     """Probability that this token is drafted and accepted with min(1, p/q): min(p, q)."""
     return tuple(map(min, p, q))
 
 
-def overlap(p: Law, q: Law) -> float:
+def overlap(p: Distribution, q: Distribution) -> float:
     """Expected acceptance of one drafted token.
 
     >>> round(overlap((0.6, 0.3, 0.1), (0.3, 0.6, 0.1)), 9)
@@ -34,26 +35,29 @@ def overlap(p: Law, q: Law) -> float:
     return math.fsum(accepted(p, q))
 
 
-def equal_mass(p: Law, q: Law) -> float:
-    """Acceptance if only tokens to which both laws give the same probability could pass."""
+def equal_mass(p: Distribution, q: Distribution) -> float:
+    """Acceptance if only tokens to which both distributions give the same probability could
+    pass.
+    """
     return math.fsum(mine for mine, theirs in zip(p, q, strict=True) if mine == theirs)
 
 
-def residual(p: Law, q: Law) -> tuple[float, ...]:
+def residual(p: Distribution, q: Distribution) -> tuple[float, ...]:
     """normalize(max(0, p - q)); p itself where nothing is left."""
     rest = [max(0.0, mine - theirs) for mine, theirs in zip(p, q, strict=True)]
     total = math.fsum(rest)
     return tuple(each / total for each in rest) if total else tuple(p)
 
 
-def total_variation(one: Law, other: Law) -> float:
-    """0: the same law, but for rounding; 1: no token in common."""
+def total_variation(one: Distribution, other: Distribution) -> float:
+    """0: the same distribution, but for rounding; 1: no token in common."""
     distance = math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
     return distance if distance > _ROUNDING else 0.0
 
 
-def emitted(p: Law, q: Law, recovered: Law) -> tuple[float, ...]:
-    """The output's law where a rejected token is replaced by one of the law `recovered`.
+def emitted(p: Distribution, q: Distribution, recovered: Distribution) -> tuple[float, ...]:
+    """The output's distribution where a rejected token is replaced by one of the distribution
+    `recovered`.
 
     >>> p, q = (0.6, 0.4), (0.1, 0.9)
     >>> emitted(p, q, residual(p, q))
@@ -64,8 +68,9 @@ def emitted(p: Law, q: Law, recovered: Law) -> tuple[float, ...]:
     return tuple(keep + rejected * other for keep, other in zip(kept, recovered, strict=True))
 
 
-def emitted_of_two(p: Law, q: Law) -> tuple[float, ...]:
-    """The output's law of two siblings drawn from q, each examined against p as if it were alone.
+def emitted_of_two(p: Distribution, q: Distribution) -> tuple[float, ...]:
+    """The output's distribution of two siblings drawn from q, each examined against p as if it
+    were alone.
 
     The first that passes is taken; if none does, a token of the first residual. A correct walk
     examines the second one against what the first rejection left of p.

@@ -1,4 +1,6 @@
-"""A small vocabulary, random laws over it, and what a trace shows of such laws."""
+"""A small vocabulary, random distributions over it, and what a trace shows of such
+distributions.
+"""
 
 from __future__ import annotations
 
@@ -14,46 +16,50 @@ TEXTS = (
 )
 VOCABULARY = len(TEXTS)
 EXAMPLES = 10  # top tokens kept per position
-Law = tuple[float, ...]
+Distribution = tuple[float, ...]
 
 
-def random_law(rng: random.Random, sharpness: float = 0.15) -> Law:
-    """A law over the vocabulary; a small `sharpness` makes it peaked."""
+def random_distribution(rng: random.Random, sharpness: float = 0.15) -> Distribution:
+    """A distribution over the vocabulary; a small `sharpness` makes it peaked."""
     weights = [rng.gammavariate(sharpness, 1.0) + 1e-9 for _ in range(VOCABULARY)]
     total = sum(weights)
     return tuple(weight / total for weight in weights)
 
 
-def mixed(p: Law, other: Law, share: float) -> Law:
-    """`p` with a share of the other law in it."""
+def mixed(p: Distribution, other: Distribution, share: float) -> Distribution:
+    """`p` with a share of the other distribution in it."""
     return tuple((1 - share) * a + share * b for a, b in zip(p, other, strict=True))
 
 
-def residual(p: Law, q: Law) -> Law:
+def residual(p: Distribution, q: Distribution) -> Distribution:
     """What is left of `p` behind the rejection of a draft from `q`."""
     rest = [max(0.0, a - b) for a, b in zip(p, q, strict=True)]
     total = sum(rest)
     return tuple(value / total for value in rest) if total > 0 else p
 
 
-def sample(rng: random.Random, law: Law) -> int:
-    """A token drawn from the law."""
-    return rng.choices(range(VOCABULARY), weights=law)[0]
+def sample(rng: random.Random, distribution: Distribution) -> int:
+    """A token drawn from the distribution."""
+    return rng.choices(range(VOCABULARY), weights=distribution)[0]
 
 
-def position(parent: int, p: Law, q: Law | None, rest: Law | None) -> Position:
-    """The laws behind one node, as a trace keeps them: the top tokens of `p`."""
+def position(
+    parent: int, p: Distribution, q: Distribution | None, rest: Distribution | None
+) -> Position:
+    """The distributions behind one node, as a trace keeps them: the top tokens of `p`."""
     top = sorted(range(VOCABULARY), key=lambda token: -p[token])[:EXAMPLES]
-    laws = [tuple(law[t] for t in top) if law else () for law in (p, q, rest)]
+    distributions = [
+        tuple(distribution[t] for t in top) if distribution else () for distribution in (p, q, rest)
+    ]
     overlap = sum(min(a, b) for a, b in zip(p, q, strict=True)) if q else 0.0
     return Position(
         parent=parent,
         token_ids=tuple(top),
-        target_probs=laws[0],
-        draft_probs=laws[1],
-        residual_probs=laws[2],
-        raw_target_probs=laws[0],
-        raw_draft_probs=laws[1],
+        target_probs=distributions[0],
+        draft_probs=distributions[1],
+        residual_probs=distributions[2],
+        raw_target_probs=distributions[0],
+        raw_draft_probs=distributions[1],
         entropy=1.25,
         overlap=min(1.0, overlap),
         raw_overlap=min(1.0, overlap),

@@ -1,17 +1,19 @@
-"""The rows of a law: which tokens, and which q each one shows."""
+"""The rows of a distribution: which tokens, and which q each one shows."""
 
 from __future__ import annotations
 
 import pytest
 
 from specviz.experiments.racing import RaceRequest, start_race
-from specviz.figures.law_rows import law_rows
+from specviz.figures.distribution_rows import distribution_rows
 from specviz.models.catalog import BUNDLED, pair_named
 from specviz.records import DecodingConfig, ProposalKind
 
 
 def test_a_later_sibling_shows_the_q_of_the_first_draw_like_every_other_row() -> None:
-    """Without replacement the rule scales it to what the siblings before it left: another law."""
+    """Without replacement the rule scales it to what the siblings before it left: another
+    distribution.
+    """
     config = DecodingConfig(
         method="draft-tree",
         branching=(4,),
@@ -28,7 +30,9 @@ def test_a_later_sibling_shows_the_q_of_the_first_draw_like_every_other_row() ->
     for each in race.trace().rounds:
         for position in (p for p in each.positions if p.parent == -1 and p.draft_probs):
             known = dict(zip(position.token_ids, position.draft_probs, strict=True))
-            for row in law_rows(None, each, 0, is_raw=False):  # as for tokens beyond the kept ones
+            for row in distribution_rows(
+                None, each, 0, is_raw=False
+            ):  # as for tokens beyond the kept ones
                 if row.token_id in known and row.node:
                     assert row.draft == pytest.approx(known[row.token_id], rel=1e-3)
                     compared += 1

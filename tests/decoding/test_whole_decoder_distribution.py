@@ -1,7 +1,8 @@
-"""The assembled decoder's law, sampled thousands of times on table models with far apart laws.
+"""The assembled decoder's distribution, sampled thousands of times on table models with far apart
+distributions.
 
-What enumeration proves of the two pure parts, this shows of everything around them: which laws are
-handed over, which rows and slots are meant, which draws are shared by mistake.
+What enumeration proves of the two pure parts, this shows of everything around them: which
+distributions are handed over, which rows and slots are meant, which draws are shared by mistake.
 """
 
 import math
@@ -33,24 +34,24 @@ def logits_after(model, tokens):
     return model.forward(ids, positions, model.new_cache(len(tokens)), last_only=True).logits[0, 0]
 
 
-def exact_law(model, sampler):
-    """Law over the LENGTH tokens after the prompt."""
-    law = {(): 1.0}
+def exact_distribution(model, sampler):
+    """Distribution over the LENGTH tokens after the prompt."""
+    distribution = {(): 1.0}
     for _ in range(LENGTH):
-        law = {
+        distribution = {
             (*prefix, token): mass * prob
-            for prefix, mass in law.items()
+            for prefix, mass in distribution.items()
             for token, prob in enumerate(
-                sampler.laws(logits_after(model, [*PROMPT, *prefix])[None])[0].tolist()
+                sampler.distributions(logits_after(model, [*PROMPT, *prefix])[None])[0].tolist()
             )
         }
-    return law
+    return distribution
 
 
-def deviations(counts, law):
+def deviations(counts, distribution):
     """How far chi-square lies above its mean, in deviations of a normal (Wilson-Hilferty)."""
     samples = sum(counts.values())
-    expected = {ids: samples * mass for ids, mass in law.items()}
+    expected = {ids: samples * mass for ids, mass in distribution.items()}
     assert all(expected[ids] > 0 for ids in counts), "a text that the target cannot write"
     common = [ids for ids, mass in expected.items() if mass >= 5]
     cells = [(counts.get(ids, 0), expected[ids]) for ids in common]
@@ -71,7 +72,7 @@ def deviations(counts, law):
     ],
 )
 @pytest.mark.parametrize("method, kind", VARIANTS)
-def test_four_tokens_have_the_joint_law_of_the_target(method, kind, top_k, top_p):
+def test_four_tokens_have_the_joint_distribution_of_the_target(method, kind, top_k, top_p):
     target, draft = pair_for(method, tiny_model)
     config = config_of(
         method,
@@ -89,7 +90,7 @@ def test_four_tokens_have_the_joint_law_of_the_target(method, kind, top_k, top_p
         drafter = make_drafter(Setup(target, parts, seeded, 300))
         ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
         counts[ids] = counts.get(ids, 0) + 1
-    assert deviations(counts, exact_law(target, Sampler(0.8, top_k, top_p))) < 4
+    assert deviations(counts, exact_distribution(target, Sampler(0.8, top_k, top_p))) < 4
 
 
 def rounds_of(target, draft, config, prompt=PROMPT):
@@ -105,7 +106,7 @@ WITH_DRAFT = [variant for variant in VARIANTS if variant.values[0].needs == {Nee
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
 @pytest.mark.parametrize("models", ["table", "llama"])
 def test_a_draft_that_is_the_target_is_accepted_down_to_the_leaf(models, method, kind, temperature):
-    """Wrong slots, positions, masks or laws on the draft's side would cost acceptance."""
+    """Wrong slots, positions, masks or distributions on the draft's side would cost acceptance."""
     model = TableModel(1) if models == "table" else tiny_model(1, 2, "both")
     config = config_of(method, kind, temperature=temperature, top_p=0.9, max_new_tokens=60)
     is_drawn = temperature > 0 and not kind.value.startswith("det")
@@ -120,7 +121,7 @@ def test_a_draft_that_is_the_target_is_accepted_down_to_the_leaf(models, method,
 
 
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
-def test_the_recorded_q_is_the_law_that_the_tokens_were_drawn_from(method, kind):
+def test_the_recorded_q_is_the_distribution_that_the_tokens_were_drawn_from(method, kind):
     """Shares of first siblings over many seeds follow the recorded draft probabilities."""
     if kind.value == "deterministic":
         draft = TableModel(2)
@@ -139,9 +140,13 @@ def test_the_recorded_q_is_the_law_that_the_tokens_were_drawn_from(method, kind)
         proposal = drafter.propose([*PROMPT], 2, 0)
         token = int(proposal.token_ids[0])
         counts[token] = counts.get(token, 0) + 1
-        expected = dict(enumerate(proposal.laws[0].tolist()))
+        expected = dict(enumerate(proposal.distributions[0].tolist()))
     assert expected == pytest.approx(
-        dict(enumerate(Sampler(0.7, 2).laws(draft.law(list(PROMPT))[None])[0].tolist()))
+        dict(
+            enumerate(
+                Sampler(0.7, 2).distributions(draft.distribution(list(PROMPT))[None])[0].tolist()
+            )
+        )
     )
     for token, prob in expected.items():
         deviation = math.sqrt(1500 * prob * (1 - prob)) + 1e-9
@@ -149,7 +154,9 @@ def test_the_recorded_q_is_the_law_that_the_tokens_were_drawn_from(method, kind)
 
 
 def test_siblings_and_cousins_are_drawn_apart():
-    """Two draws from one law are alike with probability sum q^2, under one parent or two."""
+    """Two draws from one distribution are alike with probability sum q^2, under one parent or
+    two.
+    """
     config = config_of(DRAFTERS["draft-tree"], ProposalKind.IID, draft_length=2, temperature=1.0)
     draft = TableModel(2, vocab=6)
     alike, expected, spread = 0, 0.0, 0.0
@@ -159,11 +166,11 @@ def test_siblings_and_cousins_are_drawn_apart():
         proposal = make_drafter(setup).propose(PROMPT, 2, 0)
         first, second, *children = proposal.token_ids.tolist()
         alike += first == second
-        share = float(proposal.laws[0].square().sum())
+        share = float(proposal.distributions[0].square().sum())
         expected, spread = expected + share, spread + share * (1 - share)
-        if first == second:  # then both children come from one law, too
+        if first == second:  # then both children come from one distribution, too
             alike += children[0] == children[1]
-            share = float(proposal.laws[1].square().sum())
+            share = float(proposal.distributions[1].square().sum())
             expected, spread = expected + share, spread + share * (1 - share)
     assert abs(alike - expected) < 4 * math.sqrt(spread)
 
@@ -193,7 +200,7 @@ def test_siblings_without_replacement_differ_while_the_support_lasts():
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
-def test_shown_residuals_are_the_law_that_recovered_tokens_come_from(method, kind):
+def test_shown_residuals_are_the_distribution_that_recovered_tokens_come_from(method, kind):
     config = config_of(method, kind, temperature=0.8, max_new_tokens=120, seed=3)
     config = replace(config, branching=config.branching[:1] and (2,))  # so that both may fail
     recovered, least = 0, 1.0
@@ -208,7 +215,9 @@ def test_shown_residuals_are_the_law_that_recovered_tokens_come_from(method, kin
         assert sum(position.residual_probs) == pytest.approx(1, abs=1e-5)
         failed = each.tree.children(position.parent)[-1]
         assert each.verdicts[failed].outcome is Outcome.REJECTED
-        assert shown[each.tree.nodes[failed].token_id] == 0  # q >= p there, or there is no law
+        assert (
+            shown[each.tree.nodes[failed].token_id] == 0
+        )  # q >= p there, or there is no distribution
     assert recovered > 0 or least > 0.95  # a draft nearly as good as the target
 
 
@@ -235,7 +244,9 @@ def test_the_first_token_is_drawn_from_the_target():
         first = next(iter(speculative.decode(model, drafter, PROMPT, config)))
         assert isinstance(first, Prefill)
         counts[first.extra.token_id] += 1
-    for count, prob in zip(counts, model.law(list(PROMPT)).softmax(-1).tolist(), strict=True):
+    for count, prob in zip(
+        counts, model.distribution(list(PROMPT)).softmax(-1).tolist(), strict=True
+    ):
         assert abs(count - 1500 * prob) < 4 * math.sqrt(1500 * prob * (1 - prob))
 
 

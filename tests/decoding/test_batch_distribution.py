@@ -1,4 +1,6 @@
-"""What is decided for a whole batch changes no row's law, and what it costs is weighed rightly."""
+"""What is decided for a whole batch changes no row's distribution, and what it costs is weighed
+rightly.
+"""
 
 from dataclasses import replace
 
@@ -22,7 +24,13 @@ from tests.decoding.batch_runs import (
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.test_every_drafter import VARIANTS, config_of
-from tests.decoding.test_whole_decoder_law import LENGTH, PROMPT, Sampler, deviations, exact_law
+from tests.decoding.test_whole_decoder_distribution import (
+    LENGTH,
+    PROMPT,
+    Sampler,
+    deviations,
+    exact_distribution,
+)
 from tests.decoding.tiny_parts import pair_for, parts_for
 
 SAMPLES = 400  # of two rows each
@@ -35,7 +43,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("method, kind", DRAWN)
-def test_rows_under_a_budget_or_a_limit_have_the_law_of_the_target(method, kind, options):
+def test_rows_under_a_budget_or_a_limit_have_the_distribution_of_the_target(method, kind, options):
     target, draft = pair_for(method, tiny_model)
     parts, counts = parts_for(target, draft), {}
     for seed in range(SAMPLES):
@@ -46,7 +54,7 @@ def test_rows_under_a_budget_or_a_limit_have_the_law_of_the_target(method, kind,
         for row in range(2):
             ids = tuple(tokens_of(events_of(steps, row)))
             counts[ids] = counts.get(ids, 0) + 1
-    assert deviations(counts, exact_law(target, Sampler(0.8))) < 4
+    assert deviations(counts, exact_distribution(target, Sampler(0.8))) < 4
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)

@@ -1,4 +1,5 @@
-"""The exact laws of target and draft behind the same texts, and what rules would make of them.
+"""The exact distributions of target and draft behind the same texts, and what rules would make of
+them.
 
 Draws nothing: every number is a sum over the vocabulary.
 """
@@ -10,19 +11,19 @@ from typing import Any
 
 import torch
 
-from specviz.claims import laws
+from specviz.claims import distributions
 from specviz.decoding.sampling import Sampler
 from specviz.models.language_model import LanguageModel
 from specviz.models.pairs import LoadedPair
 
 
-def measure_laws(
+def measure_distributions(
     loaded: LoadedPair, contexts: Sequence[Sequence[int]], temperatures: Sequence[float]
 ) -> list[dict[str, Any]]:
     """For each temperature one number per context (token ids).
 
     `overlap`: accepted by min(1, p/q); `equal_mass`: drafts with p = q; the others are total
-    variations between p and the output's law under a rule that some texts give.
+    variations between p and the output's distribution under a rule that some texts give.
     """
     assert loaded.parts.draft is not None
     models = loaded.target, loaded.parts.draft
@@ -40,17 +41,21 @@ def _next_logits(model: LanguageModel, ids: Sequence[int]) -> torch.Tensor:
 
 
 def _compare(logits: Sequence[Sequence[torch.Tensor]], temperature: float) -> dict[str, Any]:
-    pairs = [[_law(each, temperature) for each in both] for both in logits]
+    pairs = [[_distribution(each, temperature) for each in both] for both in logits]
     return {
         "temperature": temperature,
-        "overlap": [laws.overlap(p, q) for p, q in pairs],
-        "equal_mass": [laws.equal_mass(p, q) for p, q in pairs],
-        "resampled_from_p": [laws.total_variation(laws.emitted(p, q, p), p) for p, q in pairs],
-        "two_siblings": [laws.total_variation(laws.emitted_of_two(p, q), p) for p, q in pairs],
+        "overlap": [distributions.overlap(p, q) for p, q in pairs],
+        "equal_mass": [distributions.equal_mass(p, q) for p, q in pairs],
+        "resampled_from_p": [
+            distributions.total_variation(distributions.emitted(p, q, p), p) for p, q in pairs
+        ],
+        "two_siblings": [
+            distributions.total_variation(distributions.emitted_of_two(p, q), p) for p, q in pairs
+        ],
     }
 
 
-def _law(logits: torch.Tensor, temperature: float) -> list[float]:
-    law = Sampler(temperature).laws(logits[None])[0].double()
-    values: list[float] = (law / law.sum()).tolist()
+def _distribution(logits: torch.Tensor, temperature: float) -> list[float]:
+    distribution = Sampler(temperature).distributions(logits[None])[0].double()
+    values: list[float] = (distribution / distribution.sum()).tolist()
     return values

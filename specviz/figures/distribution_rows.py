@@ -17,8 +17,9 @@ _WITH_OWN_Q = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)  # their rule
 
 
 @dataclass(frozen=True, slots=True)
-class LawRow:
-    """One token with its p and q; token_id None is all others together, draft None is no law.
+class DistributionRow:
+    """One token with its p and q; token_id None is all others together, draft None is no
+    distribution.
 
     `node` is the drafted node with this token, None where it was not drafted here. `is_own`: the
     draft names it, so it may show before the target has looked.
@@ -32,9 +33,9 @@ class LawRow:
     is_own: bool = False
 
 
-def law_rows(
+def distribution_rows(
     position: Position | None, round_: Round, child: int | None, is_raw: bool
-) -> tuple[LawRow, ...]:
+) -> tuple[DistributionRow, ...]:
     """Rows by falling p: about 8 tokens, then the others.
 
     The drafted ones are always among them, and the draft's own favourites, so that what shows
@@ -54,7 +55,7 @@ def law_rows(
     return (*shown, _others(shown))
 
 
-def has_own_law(round_: Round) -> bool:
+def has_own_distribution(round_: Round) -> bool:
     """Whether the drafter knows how probable its guesses are; one that copies does not."""
     return any(position.draft_probs or position.raw_draft_probs for position in round_.positions)
 
@@ -64,39 +65,39 @@ def _has_raw_q(round_: Round, is_raw: bool) -> bool:
     return is_raw or round_.tree.kind not in _WITH_OWN_Q
 
 
-def _by_target(row: LawRow) -> float:
+def _by_target(row: DistributionRow) -> float:
     return -row.target
 
 
-def _favourites(top: Sequence[LawRow]) -> list[LawRow]:
+def _favourites(top: Sequence[DistributionRow]) -> list[DistributionRow]:
     drafted = [(row.draft, row) for row in top if row.draft]
     drafted.sort(key=lambda pair: -pair[0])
     return [replace(row, is_own=True) for _, row in drafted[:OWN_TOKENS]]
 
 
-def _top_rows(position: Position, *, has_raw_q: bool, is_raw: bool) -> tuple[LawRow, ...]:
+def _top_rows(position: Position, *, has_raw_q: bool, is_raw: bool) -> tuple[DistributionRow, ...]:
     targets = position.raw_target_probs if is_raw else position.target_probs
     drafts: Sequence[float | None]
     drafts = position.raw_draft_probs if has_raw_q else position.draft_probs
     drafts = drafts or [None] * len(targets)
     rows = zip(position.token_ids, targets, drafts, strict=True)
-    return tuple(LawRow(token, p, q) for token, p, q in rows)
+    return tuple(DistributionRow(token, p, q) for token, p, q in rows)
 
 
 def _drafted_rows(
     position: Position | None, round_: Round, child: int | None, is_raw: bool
-) -> tuple[LawRow, ...]:
+) -> tuple[DistributionRow, ...]:
     """The children here; the examined one first, so that a repeat of its token is marked too."""
     parent = _parent(position, round_, child)
     children = [i for i in round_.tree.children(parent) if i != child][:MOST_DRAFTED]
     ordered = children if child is None else [*children, child]
-    has_law = _has_law(position, round_, is_raw)
-    return tuple(_drafted_row(round_, i, i == child, is_raw, has_law) for i in ordered)
+    has_distribution = _has_distribution(position, round_, is_raw)
+    return tuple(_drafted_row(round_, i, i == child, is_raw, has_distribution) for i in ordered)
 
 
-def _has_law(position: Position | None, round_: Round, is_raw: bool) -> bool:
+def _has_distribution(position: Position | None, round_: Round, is_raw: bool) -> bool:
     if position is None:
-        return has_own_law(round_)
+        return has_own_distribution(round_)
     has_raw_q = _has_raw_q(round_, is_raw)
     return bool(position.raw_draft_probs if has_raw_q else position.draft_probs)
 
@@ -108,12 +109,14 @@ def _parent(position: Position | None, round_: Round, child: int | None) -> int:
 
 
 def _drafted_row(
-    round_: Round, index: int, is_examined: bool, is_raw: bool, has_law: bool
-) -> LawRow:
+    round_: Round, index: int, is_examined: bool, is_raw: bool, has_distribution: bool
+) -> DistributionRow:
     verdict, node = round_.verdicts[index], round_.tree.nodes[index]
     p = verdict.raw_target_prob if is_raw else verdict.target_prob
     q = verdict.raw_draft_prob if _has_raw_q(round_, is_raw) else _first_q(round_, index)
-    return LawRow(node.token_id, p, q if has_law else None, index, is_examined, is_own=True)
+    return DistributionRow(
+        node.token_id, p, q if has_distribution else None, index, is_examined, is_own=True
+    )
 
 
 def _first_q(round_: Round, index: int) -> float:
@@ -132,7 +135,7 @@ def _first_q(round_: Round, index: int) -> float:
     raise AssertionError(index)
 
 
-def _others(shown: Sequence[LawRow]) -> LawRow:
+def _others(shown: Sequence[DistributionRow]) -> DistributionRow:
     drafts = [row.draft for row in shown if row.draft is not None]
     rest = max(0.0, 1 - sum(drafts)) if drafts else None
-    return LawRow(None, max(0.0, 1 - sum(row.target for row in shown)), rest)
+    return DistributionRow(None, max(0.0, 1 - sum(row.target for row in shown)), rest)
