@@ -1,26 +1,26 @@
 // The whole page: joins its parts, runs races, and keeps the form, the address and the pages in step.
 // Knows every part by name and no part's inside.
 
-import { Address } from "./address.js";
-import { references, setText } from "./dom.js";
-import { Fold } from "./fold.js";
-import { Form } from "./form.js";
-import { jump } from "./jump.js";
-import { Keyboard, keyRows } from "./keyboard.js";
+import { Address } from "./race/address.js";
+import { references, setText } from "./shared/dom.js";
+import { Fold } from "./race/fold.js";
+import { Form } from "./race/form.js";
+import { jump } from "./shared/jump.js";
+import { Keyboard, keyRows } from "./shared/keyboard.js";
 import { LabPage } from "./lab/lab_page.js";
-import { LinkButton } from "./link_button.js";
-import { writeProof } from "./proof.js";
+import { LinkButton } from "./shared/link_button.js";
+import { writeProof } from "./race/proof.js";
 import { Pages } from "./pages.js";
-import { RacePage } from "./race_page.js";
-import { deviceWords, ENDINGS, HELD, modelWords, RACING, waitingWords } from "./race_words.js";
-import { RacedSetting } from "./raced_setting.js";
+import { RacePage } from "./race/race_page.js";
+import { deviceWords, ENDINGS, HELD, modelWords, RACING, waitingWords } from "./race/race_words.js";
+import { RacedSetting } from "./race/raced_setting.js";
 import { Debugger } from "./step/debugger.js";
 import { ProfileCard } from "./step/profile_card.js";
 import { RACE } from "./step/run_menu.js";
 import { stepActions } from "./step/step_actions.js";
-import { Terms } from "./terms.js";
-import { Theme } from "./theme.js";
-import { Transport } from "./transport.js";
+import { Terms } from "./shared/terms.js";
+import { Theme } from "./shared/theme.js";
+import { Transport } from "./shared/transport.js";
 
 export class App {
   constructor(root, setup, prompts, gradio) {

@@ -2,7 +2,7 @@
 // Knows where its files lie.
 
 import { App } from "./app.js";
-import { loadPlotly } from "./charts.js";
+import { loadPlotly } from "./shared/charts.js";
 
 const HOME = new URL("../", import.meta.url);
 

@@ -1,18 +1,18 @@
 // The debugger in a file of its own: one run, no server, nothing asked of anyone.
 // Knows where the file keeps plotly.js and the run; what only a server can do is taken off the page.
 
-import { takePlotly } from "./charts.js";
-import { references, setText } from "./dom.js";
-import { Keyboard, keyRows } from "./keyboard.js";
-import { LinkButton } from "./link_button.js";
+import { takePlotly } from "./shared/charts.js";
+import { references, setText } from "./shared/dom.js";
+import { Keyboard, keyRows } from "./shared/keyboard.js";
+import { LinkButton } from "./shared/link_button.js";
 import { runWords } from "./step/run_menu.js";
 import { stepActions } from "./step/step_actions.js";
 import { StepAddress } from "./step/step_address.js";
 import { StepPage } from "./step/step_page.js";
 import { download, nameOf, traceBlob } from "./step/trace_file.js";
-import { Terms } from "./terms.js";
-import { Theme } from "./theme.js";
-import { Trace } from "./trace.js";
+import { Terms } from "./shared/terms.js";
+import { Theme } from "./shared/theme.js";
+import { Trace } from "./shared/trace.js";
 
 const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "whatIf", "fork", "profile", "live"];
 

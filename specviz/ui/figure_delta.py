@@ -1,7 +1,7 @@
 """A figure as its difference from one of the same kind: layout and style travel once, arrays often.
 
 Knows only that figures are `{"data": [trace, …], "layout": {…}}` dicts whose traces never change in
-number or order. `assets/player/figure_delta.js` puts them together again.
+number or order. `assets/player/shared/figure_delta.js` puts them together again.
 """
 
 from __future__ import annotations

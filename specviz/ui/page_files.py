@@ -9,4 +9,4 @@ from pathlib import Path
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 PLAYER = ASSETS / "player"
-STYLES = ("base", "form", "menu", "race", "step/step")  # of PLAYER, in their order
+STYLES = ("shared/base", "shared/form", "shared/menu", "race/race", "step/step")  # of PLAYER, in their order

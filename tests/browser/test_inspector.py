@@ -195,7 +195,7 @@ def test_the_memory_of_the_method_stands_beside_the_targets(
     assert "+4.0 MB" in tab.text("stats")
     assert "weights beside the target’s 68 MB" in tab.text("stats")
     script = """async (bytes) => {
-      const { memory } = await import(new URL("specviz/player/result.js", document.baseURI));
+      const { memory } = await import(new URL("specviz/player/race/result.js", document.baseURI));
       return memory({ drafter_bytes: bytes, target: { bytes: 45e6 } });
     }"""
     own = tab.page.evaluate(script, 0)

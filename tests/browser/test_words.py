@@ -15,7 +15,7 @@ def verdict(tab: RaceDriver, temperature: float, ending: str | None, **summary: 
     lane = {"tokens": 40}
     known = {"baseline": lane, "speculative": lane, "first_divergence": None, "compared": 40}
     script = """async ([summary, header, ending]) => {
-      const { textVerdict } = await import(new URL("specviz/player/result.js", document.baseURI));
+      const { textVerdict } = await import(new URL("specviz/player/race/result.js", document.baseURI));
       return textVerdict(summary, header, ending);
     }"""
     return tab.page.evaluate(
@@ -61,7 +61,7 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
 def test_small_probabilities_keep_their_digits(tab: RaceDriver) -> None:
     script = """async (values) => {
       const { probability } = await import(
-        new URL("specviz/player/probability.js", document.baseURI));
+        new URL("specviz/player/shared/probability.js", document.baseURI));
       return values.map(probability);
     }"""
     shown = tab.page.evaluate(script, [0, 1, 0.6014, 0.01, 0.00312, 0.00031])

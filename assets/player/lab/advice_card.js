@@ -1,7 +1,7 @@
 // "Should I speculate?": one button, one sentence, the reasons.
 // Knows the server's messages of advice (specviz/ui/lab_advice.py).
 
-import { element, setText } from "../dom.js";
+import { element, setText } from "../shared/dom.js";
 import { Refusal } from "../step/refusal.js";
 import { body, bodyRow, headRow } from "./cells.js";
 import { keep, recall } from "./kept.js";

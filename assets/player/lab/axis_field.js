@@ -1,7 +1,7 @@
 // One axis of a sweep: what is varied, and its values, typed as numbers or chosen as names.
 // Knows the axes as the server lists them; no rule of a value.
 
-import { element, option } from "../dom.js";
+import { element, option } from "../shared/dom.js";
 
 const FIRST_CHOSEN = 3; // names that are on where an axis of names is first taken
 

@@ -1,7 +1,7 @@
 // Rows of a table out of texts: headings, and cells that may hold numbers.
 // Knows no table.
 
-import { element } from "../dom.js";
+import { element } from "../shared/dom.js";
 
 export function headRow(titles) {
   const head = element("thead");

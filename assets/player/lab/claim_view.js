@@ -1,7 +1,7 @@
 // One claim: its sentence, its verdict as a word with a shape, theory, what was measured, a button.
 // Knows a report as the server writes it (specviz/claims/report.py).
 
-import { element } from "../dom.js";
+import { element } from "../shared/dom.js";
 import { body, bodyRow, DASH, headRow } from "./cells.js";
 
 // verdict -> class of its shape and colour

@@ -1,7 +1,7 @@
 // All claims, one below the other: filtered by verdict, opened one by one, measured at a press.
 // Knows the server's reports of claims; how one looks, claim_view.js.
 
-import { element, setText } from "../dom.js";
+import { element, setText } from "../shared/dom.js";
 import { claimView, VERDICTS } from "./claim_view.js";
 import { LabRun } from "./lab_run.js";
 

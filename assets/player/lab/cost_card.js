@@ -1,7 +1,7 @@
 // What a load costs a day, plain and speculative, from the rates of the chosen point or typed ones.
 // Knows the fields; the arithmetic is the server's.
 
-import { setText } from "../dom.js";
+import { setText } from "../shared/dom.js";
 import { body, bodyRow, DASH, headRow, megabytes, milliseconds } from "./cells.js";
 
 const REST_MILLISECONDS = 150; // after the last key

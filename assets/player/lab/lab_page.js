@@ -1,7 +1,7 @@
 // The lab: its cards, and what keys do on it.
 // Knows its cards by name and no card's inside.
 
-import { setText } from "../dom.js";
+import { setText } from "../shared/dom.js";
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";

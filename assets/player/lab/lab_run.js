@@ -1,9 +1,9 @@
 // A measurement of one card: its button, its stop, its place in the queue, its messages.
 // Knows the transport and two buttons; what is measured, the card knows.
 
-import { setText } from "../dom.js";
-import { waitingWords } from "../race_words.js";
-import { Transport } from "../transport.js";
+import { setText } from "../shared/dom.js";
+import { waitingWords } from "../race/race_words.js";
+import { Transport } from "../shared/transport.js";
 
 export class LabRun {
   // `parts`: the elements { go, stop, state }, null where `attach` brings them; `on`: { begun(), message(message),

@@ -1,7 +1,7 @@
 // Prompts of one's own: typed, or read from a file, and how many they are.
 // Knows the text and where it came from; how it is parted the server says.
 
-import { setText } from "../dom.js";
+import { setText } from "../shared/dom.js";
 
 const REST_MILLISECONDS = 300; // after the last key
 const RULE = "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”.";

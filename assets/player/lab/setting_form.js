@@ -1,11 +1,11 @@
 // What is measured: the models, the prompts and the sampling, which all cards of the lab share.
 // Knows the fields; the server's own checks decide, but for numbers that are plainly out of bounds.
 
-import { numberBreach } from "../field_rule.js";
-import { setText } from "../dom.js";
-import { labelled, settingNamed } from "../labels.js";
-import { Menu } from "../menu.js";
-import { PairFields } from "../pair_fields.js";
+import { numberBreach } from "../shared/field_rule.js";
+import { setText } from "../shared/dom.js";
+import { labelled, settingNamed } from "../shared/labels.js";
+import { Menu } from "../shared/menu.js";
+import { PairFields } from "../shared/pair_fields.js";
 import { NarrowFold } from "./narrow_fold.js";
 import { OwnPrompts } from "./own_prompts.js";
 

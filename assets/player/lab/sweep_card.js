@@ -1,13 +1,13 @@
 // A sweep from its order to its charts: runs it, keeps it, shows it, opens and saves it.
 // Knows the server's messages of a sweep (specviz/ui/lab_sweeps.py); the form and the views are parts.
 
-import { setText } from "../dom.js";
+import { setText } from "../shared/dom.js";
 import { download } from "../step/trace_file.js";
 import { KeptSweep } from "./kept_sweep.js";
 import { LabRun } from "./lab_run.js";
 import { SweepForm } from "./sweep_form.js";
 import { SweepViews } from "./sweep_views.js";
-import { leftWords } from "../time_words.js";
+import { leftWords } from "../shared/time_words.js";
 
 const NAME = "specviz-sweep";
 

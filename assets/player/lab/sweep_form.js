@@ -1,10 +1,10 @@
 // What a sweep varies, with which method and how often, and the errors beside the fields.
 // Knows its own fields; what is measured, the lab's setting says. The server's own checks decide.
 
-import { numberBreach } from "../field_rule.js";
-import { setText } from "../dom.js";
-import { labelled, settingNamed } from "../labels.js";
-import { Menu } from "../menu.js";
+import { numberBreach } from "../shared/field_rule.js";
+import { setText } from "../shared/dom.js";
+import { labelled, settingNamed } from "../shared/labels.js";
+import { Menu } from "../shared/menu.js";
 import { AxisField } from "./axis_field.js";
 import { NarrowFold } from "./narrow_fold.js";
 

@@ -1,7 +1,7 @@
 // All points of a sweep as a table; a row's first cell picks its point.
 // Knows points as the server measures them.
 
-import { element } from "../dom.js";
+import { element } from "../shared/dom.js";
 
 const DASH = "–";
 const COLUMNS = [

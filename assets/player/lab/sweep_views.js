@@ -1,8 +1,8 @@
 // A sweep's charts and table round one picked point.
 // Knows what the server draws (specviz/ui/lab_views.py); measures nothing.
 
-import { Chart } from "../charts.js";
-import { setText } from "../dom.js";
+import { Chart } from "../shared/charts.js";
+import { setText } from "../shared/dom.js";
 import { pointRows } from "./sweep_table.js";
 
 export class SweepViews {

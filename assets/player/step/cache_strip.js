@@ -1,8 +1,8 @@
 // The target's key-value cache around one round: committed slots, then the root's and the tree's.
 // Knows a round and a moment; draws plain elements.
 
-import { element, setText } from "../dom.js";
-import { tokenLabel } from "../tooltip.js";
+import { element, setText } from "../shared/dom.js";
+import { tokenLabel } from "../shared/tooltip.js";
 
 const SHOWN_COMMITTED = 12;
 

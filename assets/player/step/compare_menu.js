@@ -1,9 +1,9 @@
 // "Compare with": another recorded run, or the race of this page, beside the run that is shown.
 // Opens it, and asks the server what differs first and why. Knows the comparison's view.
 
-import { option } from "../dom.js";
-import { Trace } from "../trace.js";
-import { Transport } from "../transport.js";
+import { option } from "../shared/dom.js";
+import { Trace } from "../shared/trace.js";
+import { Transport } from "../shared/transport.js";
 import { recordedGroup } from "./run_menu.js";
 import { base64, traceBlob } from "./trace_file.js";
 

@@ -1,9 +1,9 @@
 // Another run beside the one that is shown: both texts, and the first token in which they differ.
 // Knows two runs; decides nothing but where they part.
 
-import { setParts, setText } from "../dom.js";
-import { Ribbon } from "../ribbon.js";
-import { tokenLabel } from "../tooltip.js";
+import { setParts, setText } from "../shared/dom.js";
+import { Ribbon } from "../shared/ribbon.js";
+import { tokenLabel } from "../shared/tooltip.js";
 import { originSentence } from "./origin.js";
 
 export class Comparison {

@@ -2,7 +2,7 @@
 // and where that changes the walk the server's walk over it.
 // Knows a round and the server's reply; everything else is the round's own.
 
-import { EXTRA } from "../cursor.js";
+import { EXTRA } from "../shared/cursor.js";
 
 // Another draw that changes no verdict: only the number is another.
 export function drawnAnew(round, node, u) {

@@ -1,8 +1,8 @@
 // Which run the debugger shows, and how it got here: the race of this page, a recorded one, a file.
 // Knows the step page, the server's side of opening, files and the address.
 
-import { Trace } from "../trace.js";
-import { Transport } from "../transport.js";
+import { Trace } from "../shared/trace.js";
+import { Transport } from "../shared/transport.js";
 import { CompareMenu } from "./compare_menu.js";
 import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
 import { RACE, RunMenu } from "./run_menu.js";

@@ -1,7 +1,7 @@
 // The uniform draw that is thought of, as a slider, as a field that takes every number in [0, 1), and
 // as a button to the other side of the threshold. Knows numbers; what they decide is no concern of it.
 
-import { element, setText } from "../dom.js";
+import { element, setText } from "../shared/dom.js";
 
 const DIGITS = 6; // of a recorded draw and of a threshold
 

@@ -1,9 +1,9 @@
 // "Fork here": what to change before the real decoder goes on from the round under the cursor.
 // Knows the form's fields and the draws that "what if" holds; the debugger sends the order.
 
-import { option, setText } from "../dom.js";
-import { probability } from "../probability.js";
-import { tokenLabel } from "../tooltip.js";
+import { option, setText } from "../shared/dom.js";
+import { probability } from "../shared/probability.js";
+import { tokenLabel } from "../shared/tooltip.js";
 import { Refusal } from "./refusal.js";
 
 const SAME = ""; // of the menu: the method of the run

@@ -1,7 +1,7 @@
 // What a run's forks changed, one clause for each. Knows the run's header; draws nothing.
 
-import { probability } from "../probability.js";
-import { tokenLabel } from "../tooltip.js";
+import { probability } from "../shared/probability.js";
+import { tokenLabel } from "../shared/tooltip.js";
 
 const NAMES = {
   method: "method", draft_length: "K", branching: "branching", tree_kind: "rule", temperature: "temperature",

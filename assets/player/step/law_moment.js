@@ -1,7 +1,7 @@
 // The laws at a stop as far as a moment knows them: q when it is drafted, p when the target has seen
 // it, the draw when it is judged. Works on the finished figure (specviz/figures/bars.py).
 
-import { probability } from "../probability.js";
+import { probability } from "../shared/probability.js";
 
 const PIN_FLIPS = 0.8; // from there on the pin's label stands on its left, as in specviz/figures/coin.py
 

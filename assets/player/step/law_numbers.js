@@ -2,8 +2,8 @@
 // the law that it is of: that of the rule where the record keeps it, else the raw one, at T = 1.
 // Knows a position's record; the divergence is a lower bound, made of the tokens that it kept.
 
-import { element } from "../dom.js";
-import { probability } from "../probability.js";
+import { element } from "../shared/dom.js";
+import { probability } from "../shared/probability.js";
 
 // `rule` names the rule's law, such as "T = 0.7".
 export function lawNumbers(position, rule) {

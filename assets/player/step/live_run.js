@@ -2,7 +2,7 @@
 // really waits. Knows the buttons and asks the server. A race and a fork may both be under way: it
 // remembers of each whether it is held, and tells whoever listens to "held" of the race.
 
-import { setText } from "../dom.js";
+import { setText } from "../shared/dom.js";
 
 export class LiveRun {
   // `ask(what)` tells the server "pause", "advance" or "resume" of the run at hand.

@@ -1,13 +1,13 @@
 // The views of one moment: tree, walk, laws, residual, mask, cache. Draws each chart only when what
 // it shows has changed. Knows the step cursor's round and moment; decides nothing.
 
-import { barsAlone, heading, remark } from "../bars_heading.js";
-import { Chart } from "../charts.js";
-import { EXTRA, ROOT } from "../cursor.js";
-import { element, setText } from "../dom.js";
-import { Remarks } from "../remarks.js";
-import { ringAround } from "../ring.js";
-import { tokenLabel } from "../tooltip.js";
+import { barsAlone, heading, remark } from "../shared/bars_heading.js";
+import { Chart } from "../shared/charts.js";
+import { EXTRA, ROOT } from "../shared/cursor.js";
+import { element, setText } from "../shared/dom.js";
+import { Remarks } from "../shared/remarks.js";
+import { ringAround } from "../shared/ring.js";
+import { tokenLabel } from "../shared/tooltip.js";
 import { CacheStrip } from "./cache_strip.js";
 import { thoughtMoments } from "./counterfactual.js";
 import { barsAt, withDraw } from "./law_moment.js";

@@ -1,8 +1,8 @@
 // What the headings and hints of a moment say: of the tree, of the laws, of the residual.
 // Knows a round and a moment; no element.
 
-import { EXTRA } from "../cursor.js";
-import { verdictSentence } from "../inspector.js";
+import { EXTRA } from "../shared/cursor.js";
+import { verdictSentence } from "../race/inspector.js";
 
 export const NO_MASK_YET = "The target’s forward has not run yet: its mask comes with verify.";
 

@@ -4,7 +4,7 @@
 // draft: one moment per level of the tree; verify: the target's one forward; judge: one per node
 // that was examined; resample: the token that the target adds; commit: the cache is brought in order.
 
-import { EXTRA } from "../cursor.js";
+import { EXTRA } from "../shared/cursor.js";
 
 export const PHASES = ["draft", "verify", "judge", "resample", "commit"];
 export const PHASE_WORDS = {

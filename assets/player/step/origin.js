@@ -1,7 +1,7 @@
 // Where a token of the text came from, in one sentence. Knows the run's records; draws nothing.
 
-import { verdictSentence } from "../inspector.js";
-import { tokenLabel } from "../tooltip.js";
+import { verdictSentence } from "../race/inspector.js";
+import { tokenLabel } from "../shared/tooltip.js";
 
 export function originSentence(trace, token) {
   const text = tokenLabel(token.text);

@@ -1,9 +1,9 @@
 // "Where acceptance is lost": decodes many prompts and ranks the rejections; an example opens in the
 // debugger. Knows the server's profile messages (specviz/ui/profiles.py), and draws the ranking.
 
-import { element, option, setText } from "../dom.js";
-import { waitingWords } from "../race_words.js";
-import { Transport } from "../transport.js";
+import { element, option, setText } from "../shared/dom.js";
+import { waitingWords } from "../race/race_words.js";
+import { Transport } from "../shared/transport.js";
 import { dimensionTabs, rankingRows } from "./ranking.js";
 import { Refusal } from "./refusal.js";
 

@@ -1,8 +1,8 @@
 // One ranking of an acceptance profile as tabs and a table: a group takes a row of numbers and a row
 // of examples. Knows its groups; opens nothing.
 
-import { element } from "../dom.js";
-import { tokenLabel } from "../tooltip.js";
+import { element } from "../shared/dom.js";
+import { tokenLabel } from "../shared/tooltip.js";
 
 const MOST_ROWS = 14;
 const SHOWN_EXAMPLES = 3;

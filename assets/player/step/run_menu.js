@@ -1,7 +1,7 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 // Knows names and files; opens nothing itself.
 
-import { element, option, setText } from "../dom.js";
+import { element, option, setText } from "../shared/dom.js";
 import { forkWords } from "./fork_words.js";
 
 const TOLD_EVERY = 100; // rounds of a recording that is being opened

@@ -1,7 +1,7 @@
 // Where the debugger stands: a round, and a moment in it. Moves by moment, phase, round, token, time.
 // Knows the order of moments; knows no view.
 
-import { EXTRA } from "../cursor.js";
+import { EXTRA } from "../shared/cursor.js";
 import { momentsOf } from "./moments.js";
 
 export class StepCursor {

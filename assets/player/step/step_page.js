@@ -1,10 +1,10 @@
 // The debugger: one run, one moment of it, every view of that moment.
 // Knows the run, the step cursor and its views; where runs come from does not concern it.
 
-import { option, setParts, setText } from "../dom.js";
-import { Frame } from "../frame.js";
-import { Ribbon } from "../ribbon.js";
-import { Strip } from "../strip.js";
+import { option, setParts, setText } from "../shared/dom.js";
+import { Frame } from "../shared/frame.js";
+import { Ribbon } from "../shared/ribbon.js";
+import { Strip } from "../shared/strip.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
 import { CardOrder } from "./card_order.js";
 import { Comparison } from "./comparison.js";

@@ -1,6 +1,6 @@
 // Plays a run moment by moment at a chosen pace. Knows the step cursor only.
 
-import { option } from "../dom.js";
+import { option } from "../shared/dom.js";
 
 const PACES = [1, 2, 5, 20];
 

@@ -1,7 +1,7 @@
 // What a debugger may stop at: each rule says of one stop of a round whether it matches.
 // A stop is an examined node or the extra token. Knows records only; nothing of the page.
 
-import { EXTRA } from "../cursor.js";
+import { EXTRA } from "../shared/cursor.js";
 
 // `value`: what the rule compares with, entered by the person; `low` and `high` bound it.
 export const RULES = [

@@ -1,9 +1,9 @@
 // What the signs in the table of a walk mean, as far as the table shows them.
 // Knows a round, the stops that are judged by now and the one under the cursor.
 
-import { EXTRA } from "../cursor.js";
-import { probability } from "../probability.js";
-import { GREEDY_NOTE, pointMassNote } from "../verdict_row.js";
+import { EXTRA } from "../shared/cursor.js";
+import { probability } from "../shared/probability.js";
+import { GREEDY_NOTE, pointMassNote } from "../shared/verdict_row.js";
 
 export function walkNote(round, judged, node) {
   if (!round.outcomes.length) return "";

@@ -2,7 +2,7 @@
 // then and whose turn may come next. How the walk will end is told by no row.
 // Knows a round and its moments; makes no element.
 
-import { EXTRA } from "../cursor.js";
+import { EXTRA } from "../shared/cursor.js";
 
 const SHOWN = 10; // of those that are not judged
 

@@ -2,9 +2,9 @@
 // walks the round again over what verification already computed, by the one rule in Python. Nothing
 // is decoded. Knows a round's record; a result is marked counterfactual and never enters the run.
 
-import { EXTRA } from "../cursor.js";
-import { setText } from "../dom.js";
-import { tokenLabel } from "../tooltip.js";
+import { EXTRA } from "../shared/cursor.js";
+import { setText } from "../shared/dom.js";
+import { tokenLabel } from "../shared/tooltip.js";
 import { counterfactual, drawnAnew } from "./counterfactual.js";
 import { DrawField } from "./draw_field.js";
 

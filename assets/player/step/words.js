@@ -2,7 +2,7 @@
 // token's probability, the names of the numbers. The views write them; here they become terms.
 // Knows labels and keys of the glossary; no view.
 
-import { termButton } from "../terms.js";
+import { termButton } from "../shared/terms.js";
 
 // the beginning of a label -> its term
 const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", "p/q": "acceptance_prob", "p/1": "point_mass", u: "uniform_draw" };

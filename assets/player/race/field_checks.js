@@ -1,7 +1,7 @@
 // The line under each field that holds what it may not.
 // Knows fields as {name, control, breach(text)} and their places for errors; no rule of its own.
 
-import { setText } from "./dom.js";
+import { setText } from "../shared/dom.js";
 
 export class FieldChecks {
   // `fields()` lists those that have a rule at present.

@@ -1,15 +1,15 @@
 // One round: its draft tree, what the drafter did, p against q at the selected token, its timeline.
 // Knows a round and a node; draws each chart only when what it shows has changed.
 
-import { barsAlone, heading, remark } from "./bars_heading.js";
-import { Chart } from "./charts.js";
-import { EXTRA, ROOT } from "./cursor.js";
-import { element, setText } from "./dom.js";
-import { probability } from "./probability.js";
-import { Remarks } from "./remarks.js";
-import { ringAround } from "./ring.js";
-import { tokenLabel } from "./tooltip.js";
-import { GREEDY_NOTE, pointMassNote } from "./verdict_row.js";
+import { barsAlone, heading, remark } from "../shared/bars_heading.js";
+import { Chart } from "../shared/charts.js";
+import { EXTRA, ROOT } from "../shared/cursor.js";
+import { element, setText } from "../shared/dom.js";
+import { probability } from "../shared/probability.js";
+import { Remarks } from "../shared/remarks.js";
+import { ringAround } from "../shared/ring.js";
+import { tokenLabel } from "../shared/tooltip.js";
+import { GREEDY_NOTE, pointMassNote } from "../shared/verdict_row.js";
 import { VerdictTable } from "./verdict_table.js";
 
 export class Inspector {

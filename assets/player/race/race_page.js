@@ -1,18 +1,18 @@
 // The race page: gives each view what it shows, once per frame.
 // Knows the trace, the cursor and the replay; the transport feeds it, the form does not concern it.
 
-import { Chart } from "./charts.js";
-import { Cursor, EXTRA } from "./cursor.js";
-import { option, setParts } from "./dom.js";
-import { Frame } from "./frame.js";
+import { Chart } from "../shared/charts.js";
+import { Cursor, EXTRA } from "../shared/cursor.js";
+import { option, setParts } from "../shared/dom.js";
+import { Frame } from "../shared/frame.js";
 import { Inspector } from "./inspector.js";
 import { Lanes } from "./lanes.js";
 import { LossBadges } from "./loss_badge.js";
 import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
-import { Strip } from "./strip.js";
-import { Tooltip } from "./tooltip.js";
-import { Trace } from "./trace.js";
+import { Strip } from "../shared/strip.js";
+import { Tooltip } from "../shared/tooltip.js";
+import { Trace } from "../shared/trace.js";
 
 const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
 

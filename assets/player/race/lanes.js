@@ -1,8 +1,8 @@
 // Both lanes side by side: their texts, tokens per second, target forwards.
 // Knows the trace and the moment shown.
 
-import { setText } from "./dom.js";
-import { Ribbon } from "./ribbon.js";
+import { setText } from "../shared/dom.js";
+import { Ribbon } from "../shared/ribbon.js";
 
 const NAMES = ["baseline", "speculative"];
 

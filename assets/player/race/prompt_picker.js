@@ -1,7 +1,7 @@
 // Task and prompt: one of the held-out prompts, that prompt edited, or free text without a task.
 // Knows nothing of the rest of the form.
 
-import { element, setText } from "./dom.js";
+import { element, setText } from "../shared/dom.js";
 
 const FREE = ""; // the task of free text
 

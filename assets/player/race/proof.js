@@ -1,7 +1,7 @@
 // Why drafting changes nothing about the law of the text: the proof behind "same distribution".
 // Static words; knows nothing of the race.
 
-import { element } from "./dom.js";
+import { element } from "../shared/dom.js";
 
 const PARTS = [
   [

@@ -1,7 +1,7 @@
 // Says wherever a result is claimed that its rule was lossy: colour, shape and words.
 // Knows the kinds that the server describes; judges no result.
 
-import { setText } from "./dom.js";
+import { setText } from "../shared/dom.js";
 
 // What to say of a rule, "" for a lossless one. At temperature 0 the target's law is one token, and
 // a rule that accepts by a threshold on it keeps just that token.

@@ -1,7 +1,7 @@
 // What the race page says about how a race stands: waiting, going on, held, over; and of its models.
 // Knows words only.
 
-import { leftWords } from "./time_words.js";
+import { leftWords } from "../shared/time_words.js";
 
 export const RACING = "racing …";
 export const HELD = "held: nothing is decoded until it goes on";

@@ -1,7 +1,7 @@
 // The setting that the results on screen belong to, and a quiet line where the form has left it.
 // Knows an order as the form gives it; judges nothing.
 
-import { setText } from "./dom.js";
+import { setText } from "../shared/dom.js";
 
 export class RacedSetting {
   constructor(line) {

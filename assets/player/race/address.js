@@ -1,7 +1,7 @@
 // The setting in the address bar: a link reproduces a race.
 // Knows the names of the parameters; bounds and menus come from the server's setup.
 
-import { branchingBreach, numberBreach } from "./field_rule.js";
+import { branchingBreach, numberBreach } from "../shared/field_rule.js";
 
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 

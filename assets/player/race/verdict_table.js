@@ -1,11 +1,11 @@
 // The walk of one round as a table: what was examined, in order, and what decided it.
 // Knows a round; a row selects its stop.
 
-import { EXTRA } from "./cursor.js";
-import { element } from "./dom.js";
-import { probability } from "./probability.js";
-import { tokenLabel } from "./tooltip.js";
-import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "./verdict_row.js";
+import { EXTRA } from "../shared/cursor.js";
+import { element } from "../shared/dom.js";
+import { probability } from "../shared/probability.js";
+import { tokenLabel } from "../shared/tooltip.js";
+import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
 
 export class VerdictTable {
   constructor(table, { onSelect }) {

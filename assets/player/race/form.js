@@ -3,12 +3,12 @@
 // else is wrong the server names.
 
 import { FieldChecks } from "./field_checks.js";
-import { numberBreach } from "./field_rule.js";
-import { setText } from "./dom.js";
-import { labelled, settingNamed } from "./labels.js";
-import { Menu } from "./menu.js";
+import { numberBreach } from "../shared/field_rule.js";
+import { setText } from "../shared/dom.js";
+import { labelled, settingNamed } from "../shared/labels.js";
+import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
-import { PairFields } from "./pair_fields.js";
+import { PairFields } from "../shared/pair_fields.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 

@@ -1,7 +1,7 @@
 // A number one can type exactly or drag roughly: a text field and a range that follow each other.
 // Knows nothing of what the number means. The range covers the useful part; the text may go beyond.
 
-import { element } from "./dom.js";
+import { element } from "../shared/dom.js";
 
 export class Slider {
   constructor(input, bounds) {

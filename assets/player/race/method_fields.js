@@ -1,10 +1,10 @@
 // The part of the form that depends on the method: its menu, its tree, its rule, its own options.
 // Knows what the server says of each method; no method by name.
 
-import { element, setText } from "./dom.js";
-import { branchingBreach, numberBreach } from "./field_rule.js";
+import { element, setText } from "../shared/dom.js";
+import { branchingBreach, numberBreach } from "../shared/field_rule.js";
 import { biasWords, lossOf } from "./loss_badge.js";
-import { Menu } from "./menu.js";
+import { Menu } from "../shared/menu.js";
 import { Slider } from "./slider.js";
 
 const MOST_STEPS = 64; // a slider with more could not be set exactly

@@ -1,7 +1,7 @@
 // The numbers of a race in words: speedup, statistics, the verdict on the text.
 // Knows the server's summary (specviz/metrics/run_summary.py); computes nothing but formats.
 
-import { element, setText } from "./dom.js";
+import { element, setText } from "../shared/dom.js";
 
 const NOTHING = "–";
 
