@@ -1,7 +1,4 @@
-"""Where the files lie that a page is made of.
-
-Knows paths only; nothing of servers.
-"""
+"""Where the files lie that a page is made of."""
 
 from __future__ import annotations
 
@@ -9,4 +6,4 @@ from pathlib import Path
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 PLAYER = ASSETS / "player"
-STYLES = ("shared/base", "shared/form", "shared/menu", "race/race", "step/step")  # of PLAYER, in their order
+STYLES = ("shared/base", "shared/form", "shared/menu", "race/race", "step/step")  # in this order

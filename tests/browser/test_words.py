@@ -15,7 +15,8 @@ def verdict(tab: RaceDriver, temperature: float, ending: str | None, **summary: 
     lane = {"tokens": 40}
     known = {"baseline": lane, "speculative": lane, "first_divergence": None, "compared": 40}
     script = """async ([summary, header, ending]) => {
-      const { textVerdict } = await import(new URL("specviz/player/race/result.js", document.baseURI));
+      const { textVerdict } = await import(
+        new URL("specviz/player/race/result.js", document.baseURI));
       return textVerdict(summary, header, ending);
     }"""
     return tab.page.evaluate(
