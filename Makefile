@@ -58,4 +58,4 @@ lossy: setup
 
 # one recorded run of each method, which the page can open with no model loaded
 traces: setup
-	$(BIN)/python -m specviz.experiments.golden_runs assets/traces
+	$(BIN)/python -m specviz.experiments.run.golden_runs assets/traces

@@ -14,21 +14,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from specviz.commands import (
-    advising,
-    claim_check,
-    claim_text,
-    console,
-    profiles,
-    runs,
-    step_costs,
-    sweeps,
-    traces,
-)
+from specviz.commands import advise_command as advising
+from specviz.commands import claim_check, claim_text, console
+from specviz.commands import profile_command as profiles
+from specviz.commands import race_command as runs
+from specviz.commands import steps_command as step_costs
+from specviz.commands import sweep_command as sweeps
+from specviz.commands import trace_commands as traces
 from specviz.errors import InputError
-from specviz.experiments.advising import DEFAULT_SECONDS
-from specviz.experiments.claim_measuring import BUDGETS
-from specviz.experiments.sweep_axis import AXES
+from specviz.experiments.advice.advising import DEFAULT_SECONDS
+from specviz.experiments.benchmark.claim_measuring import BUDGETS
+from specviz.experiments.sweep.sweep_axis import AXES
 from specviz.models.inflation import SIZES
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from specviz.errors import InputError
-from specviz.experiments.generate_run import GenerateRun
-from specviz.experiments.racing import device_name
+from specviz.experiments.run.generate_run import GenerateRun
+from specviz.experiments.run.racing import device_name
 from specviz.models.tokenizer import TextCodec
 from specviz.records import (
     MAX_NEW_TOKENS,

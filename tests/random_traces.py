@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from specviz.experiments.replay import Replay
+from specviz.experiments.run.recorded_race import Replay
 from specviz.records import (
     BaselineStep,
     DecodingConfig,

@@ -12,8 +12,8 @@ from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.target import cache_capacity
-from specviz.experiments.losslessness import measure_losslessness
-from specviz.experiments.peers import LibraryPeer
+from specviz.experiments.benchmark.peers import LibraryPeer
+from specviz.experiments.run.losslessness import measure_losslessness
 from specviz.models.catalog import pair_named
 from specviz.models.pairs import load_pair
 from specviz.models.parts import Need

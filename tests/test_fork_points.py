@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import InputError
-from specviz.experiments.forking import ForkRequest
+from specviz.experiments.run.forking import ForkRequest
 from specviz.models.catalog import pair_named
 from specviz.records import ForkPoint, Trace
 from specviz.trace_file import dumps, encode_trace, loads

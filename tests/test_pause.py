@@ -11,7 +11,7 @@ import pytest
 
 from specviz.decoding.race import Lane, LaneEvent, race
 from specviz.errors import InputError
-from specviz.experiments.replay import Replay
+from specviz.experiments.run.recorded_race import Replay
 from specviz.pause import Gate, in_turns
 from specviz.records import FinishReason, Round
 from tests.random_traces import random_trace

@@ -13,7 +13,7 @@ from specviz.claims.catalog import CLAIMS, claim_numbered
 from specviz.claims.claim import Claim, Judgement
 from specviz.claims.report import report
 from specviz.errors import InputError
-from specviz.experiments.claim_measuring import BUDGETS, ClaimMeasuring
+from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasuring
 
 Progress = Callable[[str], None]
 DEFAULT_BUDGET = "short"

@@ -12,7 +12,7 @@ from typing import Any
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
-from specviz.experiments.forking import ForkRequest
+from specviz.experiments.run.forking import ForkRequest
 from specviz.records import DecodingConfig
 from specviz.trace_file.fields import short
 from specviz.ui.counterfactuals import forced_draws

@@ -14,10 +14,10 @@ from contextlib import closing
 import gradio as gr
 
 from specviz.errors import InputError
-from specviz.experiments.forking import Fork, ForkRequest, start_fork
-from specviz.experiments.profiling import ProfileRequest
-from specviz.experiments.racing import Race, RaceRequest, start_race
-from specviz.experiments.replay import Replay
+from specviz.experiments.run.forking import Fork, ForkRequest, start_fork
+from specviz.experiments.run.profiling import ProfileRequest
+from specviz.experiments.run.racing import Race, RaceRequest, start_race
+from specviz.experiments.run.recorded_race import Replay
 from specviz.models.pair import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
@@ -27,8 +27,8 @@ from specviz.ui.batches import Message, batches
 from specviz.ui.counterfactuals import told_counterfactual
 from specviz.ui.differences import told_difference
 from specviz.ui.forks import fork_request
-from specviz.ui.lab import Lab
-from specviz.ui.lab_order import LabOrder
+from specviz.ui.lab.lab import Lab
+from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.method_offer import refusals
 from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines

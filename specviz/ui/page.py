@@ -21,7 +21,7 @@ from specviz.settings import Settings
 from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
 from specviz.ui.inlined_modules import module_sources
-from specviz.ui.lab import lab_offer
+from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import ASSETS, PLAYER, STYLES
 from specviz.ui.setup import page_setup
 

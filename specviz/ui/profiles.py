@@ -15,7 +15,7 @@ from typing import Any
 
 from specviz.acceptance_profile import TITLES
 from specviz.errors import InputError
-from specviz.experiments.profiling import MAX_PROMPTS, ProfileRequest, Profiling
+from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.prompt_file import prompts_of
 from specviz.prompts import held_out_prompts
 from specviz.trace_file import dumps

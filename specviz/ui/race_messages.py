@@ -13,10 +13,10 @@ from dataclasses import asdict
 from typing import Any
 
 from specviz.decoding.race import Lane, LaneEvent
-from specviz.experiments.forking import Fork
-from specviz.experiments.racing import Race
-from specviz.experiments.recorder import mentioned_ids
-from specviz.experiments.replay import Replay
+from specviz.experiments.run.forking import Fork
+from specviz.experiments.run.racing import Race
+from specviz.experiments.run.recorded_race import Replay
+from specviz.experiments.run.recorder import mentioned_ids
 from specviz.figures.bars import bars_figure
 from specviz.figures.depth import depth_figure
 from specviz.figures.mask import mask_figure

@@ -14,7 +14,7 @@ from base64 import b64encode
 from html import escape
 from typing import Any
 
-from specviz.experiments.replay import Replay
+from specviz.experiments.run.recorded_race import Replay
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from specviz.errors import InputError
-from specviz.experiments.forking import ForkRequest
-from specviz.experiments.profiling import ProfileRequest
-from specviz.experiments.racing import RaceRequest
+from specviz.experiments.run.forking import ForkRequest
+from specviz.experiments.run.profiling import ProfileRequest
+from specviz.experiments.run.racing import RaceRequest
 from specviz.pause import Gate
-from specviz.ui.lab_order import LabOrder
+from specviz.ui.lab.lab_order import LabOrder
 
 Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
 MAX_WAITING = 24

@@ -11,7 +11,7 @@ from typing import Any
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
-from specviz.experiments.racing import RaceRequest
+from specviz.experiments.run.racing import RaceRequest
 from specviz.models.catalog import BUNDLED, custom_pair, pair_named
 from specviz.models.pair import Pair
 from specviz.records import DecodingConfig

@@ -12,7 +12,7 @@ from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError
-from specviz.experiments.racing import device_name
+from specviz.experiments.run.racing import device_name
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.golden import golden_names

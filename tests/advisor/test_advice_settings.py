@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from specviz.advisor.advice import LENGTHS
-from specviz.experiments.advice_check import AdviceCheck
-from specviz.experiments.advising import Advising
-from specviz.experiments.probing import AdviceRequest
+from specviz.experiments.advice.advice_check import AdviceCheck
+from specviz.experiments.advice.advising import Advising
+from specviz.experiments.advice.probing import AdviceRequest
 from specviz.models.catalog import Pair, custom_pair, pair_named
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig

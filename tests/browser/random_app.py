@@ -14,7 +14,7 @@ sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "ui")]
 from random_race import RandomRace  # noqa: E402
 
 from specviz.decoding.race import LaneEvent  # noqa: E402
-from specviz.experiments.racing import RaceRequest  # noqa: E402
+from specviz.experiments.run.racing import RaceRequest  # noqa: E402
 from specviz.models.pair_check import PairReport  # noqa: E402
 from specviz.models.vocabulary import Relation  # noqa: E402
 from specviz.settings import Settings  # noqa: E402

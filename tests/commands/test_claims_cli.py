@@ -11,7 +11,7 @@ from specviz.claims.claim import Verdict
 from specviz.cli import main
 from specviz.commands.claim_check import claims_result, judge_claims, shortfall
 from specviz.errors import InputError
-from specviz.experiments.claim_measuring import BUDGETS, Budget, ClaimMeasuring
+from specviz.experiments.benchmark.claim_measuring import BUDGETS, Budget, ClaimMeasuring
 
 TINY = Budget(prompts=1, max_new_tokens=6, repeats=1, samples=100)
 

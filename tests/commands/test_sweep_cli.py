@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
-from specviz.commands.sweeps import sweep_text
+from specviz.commands.sweep_command import sweep_text
 
 SMALL = ["sweep", "--device", "cpu", "--max-new-tokens", "6", "--prompts", "1", "--repeat", "1"]
 

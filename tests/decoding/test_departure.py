@@ -11,7 +11,7 @@ from specviz.decoding.forced_draws import ForcedDraws
 from specviz.decoding.race import Lane
 from specviz.decoding.tree_shape import tree_shape
 from specviz.errors import InputError
-from specviz.experiments.recorder import Recorder
+from specviz.experiments.run.recorder import Recorder
 from specviz.records import FinishReason, Outcome, Round
 from specviz.what_if import counterfactual
 from tests.decoding.test_every_drafter import PROMPT, VARIANTS, config_of

@@ -13,7 +13,7 @@ from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.race import Lane
 from specviz.decoding.transfer import HostTransfer
 from specviz.errors import InputError
-from specviz.experiments.recorder import Recorder
+from specviz.experiments.run.recorder import Recorder
 from specviz.models.language_model import ForwardOutput
 from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, LookaheadState, ProposalKind, Round

@@ -10,7 +10,7 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.race import Lane
 from specviz.decoding.target import cache_capacity
-from specviz.experiments.recorder import Recorder
+from specviz.experiments.run.recorder import Recorder
 from specviz.records import FinishReason, ProposalKind, Round, Trace
 from specviz.records.notes import NOTE_TYPES
 from specviz.trace_file import decode_round, dumps, encode_round, loads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.experiments.racing import RaceRequest, start_race
+from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.figures.distribution_rows import distribution_rows
 from specviz.models.catalog import BUNDLED, pair_named
 from specviz.records import DecodingConfig, ProposalKind

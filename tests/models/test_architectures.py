@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.decoding.race import Lane
-from specviz.experiments.racing import RaceRequest, start_race
+from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models import pairs
 from specviz.models.catalog import Pair, custom_pair
 from specviz.models.library_model import LibraryModel

@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from specviz.cli import main
 from specviz.decoding.race import Lane
 from specviz.errors import InputError
-from specviz.experiments.measuring import run_lanes
-from specviz.experiments.racing import RaceRequest
+from specviz.experiments.run.blocks import run_lanes
+from specviz.experiments.run.racing import RaceRequest
 from specviz.models.catalog import custom_pair, pair_named
 from specviz.models.inflate import inflate, read_shape
 from specviz.models.loading import LoadedModel, load_model

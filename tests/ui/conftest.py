@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from specviz.ui.lab_sweeps import sweep_order
+from specviz.ui.lab.lab_sweeps import sweep_order
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 

@@ -9,7 +9,7 @@ from random_traces import not_started, random_trace
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.race import Event, LaneEvent, race
-from specviz.experiments.racing import RaceRequest
+from specviz.experiments.run.racing import RaceRequest
 from specviz.records import Trace
 
 

@@ -13,11 +13,11 @@ from random_race import RandomRace
 
 from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
-from specviz.experiments.racing import RaceRequest
+from specviz.experiments.run.racing import RaceRequest
 from specviz.models.catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
-from specviz.ui.lab_order import LabOrder
+from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.method_offer import refusals
 from specviz.ui.pair_words import report_lines
 from specviz.ui.settings_form import form_method

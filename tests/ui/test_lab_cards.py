@@ -17,10 +17,10 @@ from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.serving_cost import Load, Machine, daily_cost
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab_advice import advice_order
-from specviz.ui.lab_claims import LabClaims
-from specviz.ui.lab_costs import told_costs
-from specviz.ui.lab_peers import PeersOrder, peers_order
+from specviz.ui.lab.lab_advice import advice_order
+from specviz.ui.lab.lab_claims import LabClaims
+from specviz.ui.lab.lab_costs import told_costs
+from specviz.ui.lab.lab_peers import PeersOrder, peers_order
 from specviz.ui.told_work import Tell, told
 
 LOAD = {"tokens_per_day": "30,000,000", "peak_factor": "2", "price_per_hour": "3"}

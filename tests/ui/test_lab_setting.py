@@ -12,11 +12,11 @@ from specviz.errors import InputError
 from specviz.models.catalog import models_folder
 from specviz.records import DecodingConfig
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab_advice import advice_order
-from specviz.ui.lab_setting import MOST_OWN_TEXT, lab_setting, sampling_words
-from specviz.ui.lab_sweep_file import header_line, read_sweep
-from specviz.ui.lab_sweeps import sweep_order
-from specviz.ui.lab_views import SweepViews
+from specviz.ui.lab.lab_advice import advice_order
+from specviz.ui.lab.lab_setting import MOST_OWN_TEXT, lab_setting, sampling_words
+from specviz.ui.lab.lab_sweep_file import header_line, read_sweep
+from specviz.ui.lab.lab_sweeps import sweep_order
+from specviz.ui.lab.lab_views import SweepViews
 
 FORM = {"pair": "bundled", "task": "code", "method": "draft-model", "max_new_tokens": "6"}
 LENGTHS = {"name": "draft-length", "values": "2"}

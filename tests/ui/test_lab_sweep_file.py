@@ -10,8 +10,8 @@ import pytest
 from small_sweep import asked, lines
 
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab_sweep_file import csv_text, read_sweep
-from specviz.ui.lab_sweeps import sweep_order
+from specviz.ui.lab.lab_sweep_file import csv_text, read_sweep
+from specviz.ui.lab.lab_sweeps import sweep_order
 
 
 def test_the_table_has_a_row_for_each_point(measured: list[dict[str, Any]]) -> None:

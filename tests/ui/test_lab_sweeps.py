@@ -14,8 +14,8 @@ from small_sweep import FORM, LENGTHS, asked, lines
 from specviz.cli import main
 from specviz.errors import InputError
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab_sweep_file import read_sweep
-from specviz.ui.lab_sweeps import SweepOrder, sweep_offer, sweep_order
+from specviz.ui.lab.lab_sweep_file import read_sweep
+from specviz.ui.lab.lab_sweeps import SweepOrder, sweep_offer, sweep_order
 
 TICKET = "a-ticket-of-the-lab"
 TASKS = {"name": "task", "values": "code,story"}

@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 import pytest
 from small_sweep import LENGTHS, asked, lines
 
-from specviz.ui.lab_sweep_file import read_sweep
-from specviz.ui.lab_sweeps import sweep_order
-from specviz.ui.lab_views import SweepViews
+from specviz.ui.lab.lab_sweep_file import read_sweep
+from specviz.ui.lab.lab_sweeps import sweep_order
+from specviz.ui.lab.lab_views import SweepViews
 
 
 def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]]) -> None:

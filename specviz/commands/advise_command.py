@@ -1,0 +1,122 @@
+"""What `advise` does: from parsed options to one JSON-able result, and its text.
+
+Knows nothing of parsing or printing.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from specviz.advisor.advice import LENGTHS, Advice
+from specviz.advisor.probe import Candidate, Refusal
+from specviz.commands.console import table
+from specviz.commands.profile_command import chosen_prompts
+from specviz.commands.race_command import chosen_pair
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.experiments.advice.advice_check import AdviceCheck
+from specviz.experiments.advice.advising import Advising
+from specviz.experiments.advice.probing import AdviceRequest
+from specviz.records import DecodingConfig
+
+Progress = Callable[[str], None]
+_MOST_ROWS = 8
+_HOW = (
+    "Interval, 95 %: the spread of the tokens per round over the rounds, and of the baseline's "
+    "step over its runs."
+)
+
+
+def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Probe, race, advise; with --check also measure every setting on the same prompts."""
+    request = _request(options)
+    advising = Advising(request, options.seconds)
+    for step in advising:
+        left = "" if step.seconds_left is None else f", at most {step.seconds_left:.0f} s left"
+        progress(f"{step.stage}: {step.doing}{left}")
+    advice = advising.advice()
+    if advice is None:
+        raise InputError(_none_runs(advising.probe.refusals))
+    result = {"pair": request.pair.name, **asdict(advising.probe.place), **advice.to_dict()}
+    if options.check:
+        result["check"] = _check(request, advice, progress)
+    return result
+
+
+def _request(options: Namespace) -> AdviceRequest:
+    task, prompts = chosen_prompts(options)
+    config = DecodingConfig(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        seed=options.seed,
+        max_new_tokens=options.max_new_tokens,
+    )
+    words = (options.methods or ",".join(DRAFTERS)).split(",")
+    methods = tuple(word.strip() for word in words if word.strip())
+    return AdviceRequest(
+        chosen_pair(options),
+        prompts,
+        config,
+        task,
+        options.batch_size,
+        methods,
+        options.device,
+        options.dtype,
+    )
+
+
+def _none_runs(refusals: Sequence[Refusal]) -> str:
+    named = ", ".join(each.method for each in refusals)
+    return f"methods must name one that this pair can run, got {named}: {refusals[0].why}"
+
+
+def _check(request: AdviceRequest, advice: Advice, progress: Progress) -> dict[str, Any]:
+    check = AdviceCheck(request, advice.best.candidate if advice.speculate else None, LENGTHS)
+    for step in check:
+        progress(f"check: {step}")
+    return check.result().to_dict()
+
+
+def advise_text(result: dict[str, Any]) -> str:
+    """The verdict, the reasons, what else there is."""
+    reasons = [f"- {each['sentence']}" for each in result["reasons"]]
+    rows = [_row(each) for each in result["ranking"][:_MOST_ROWS]]
+    parts = [result["verdict"], "\n".join(reasons), table(rows), _HOW]
+    if result["refusals"]:
+        parts.append("\n".join(f"{each['method']}: {each['why']}" for each in result["refusals"]))
+    if "check" in result:
+        parts.append(_check_text(result["check"]))
+    return "\n\n".join(parts)
+
+
+def _row(each: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "candidate": Candidate(**each["candidate"]).title,
+        "speedup": each["speedup"],
+        "interval": [each["low"], each["high"]],
+        "from": f"{each['races']} passes" if each["races"] else "theory",
+        "tokens/round": each["tokens_per_round"],
+        "round (steps)": each["draft_cost"] + each["verify_cost"] + each["host_cost"],
+    }
+
+
+def _check_text(check: dict[str, Any]) -> str:
+    """What every setting really gave, the fastest first."""
+    rows = [
+        {
+            "setting": Candidate(**each["candidate"]).title,
+            "speedup": each["speedup"],
+            "spread": each["spread"],
+        }
+        for each in check["settings"][:_MOST_ROWS]
+    ]
+    said = (
+        f"Measured beside {len(check['settings'])} settings: the advice gives "
+        f"{check['advised_speedup']:.2f}x, the best {check['best_speedup']:.2f}x; it reaches "
+        f"{100 * check['reached']:.0f} %."
+    )
+    return f"{table(rows)}\n\n{said}"

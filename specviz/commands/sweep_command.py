@@ -1,0 +1,137 @@
+"""What `sweep` does: from parsed options to one JSON-able result, and its table.
+
+Knows nothing of parsing or printing.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from specviz.commands.console import table
+from specviz.commands.race_command import check_writable, chosen_config, chosen_pair
+from specviz.errors import InputError
+from specviz.experiments.sweep.sweep_axis import Value, axis_named
+from specviz.experiments.sweep.sweep_file import SweepFile, describe, write_csv
+from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS, SweepSetting
+from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
+from specviz.prompt_file import read_prompts
+from specviz.prompts import TASKS
+
+Progress = Callable[[str], None]
+DEFAULT_PROMPTS = 3
+DEFAULT_AXIS = "draft-length=1-8"
+
+
+def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Measure every point; Ctrl-C keeps those of --output."""
+    _check_files(options)
+    setting = _setting(options)
+    plan = SweepPlan(setting, tuple(map(_axis, options.axis or [DEFAULT_AXIS])), options.repeat)
+    with ExitStack() as stack:
+        file = (
+            stack.enter_context(SweepFile(options.output, plan))
+            if options.output is not None
+            else None
+        )
+        noise = measure_noise(setting, options.repeat)
+        progress(f"the baseline beside itself: {min(noise):.2f} to {max(noise):.2f}")
+        run = Sweep(plan, file.known if file else None)
+        for step in run:
+            if step.point is None:
+                continue
+            if file:
+                file.add(step.point)
+            progress(_progress_line(step.done, step.points, step.seconds_left, step.point))
+    points = [run.points[place] for place in plan.places]
+    if options.csv:
+        write_csv(points, options.csv)
+    return {**describe(plan), "noise": noise, "points": points}
+
+
+def _check_files(options: Namespace) -> None:
+    """Before the measurement: a place that cannot be written must not cost its result."""
+    for name in ("prompt_file", "output", "csv"):
+        if getattr(options, name) == "":
+            raise InputError(f"{name.replace('_', '-')} must name a file, got ''")
+    if options.csv is None:
+        return
+    if options.output and Path(options.csv).resolve() == Path(options.output).resolve():
+        raise InputError(f"csv file must be another one than the output, got {options.csv!r}")
+    check_writable("csv file", options.csv)
+
+
+def _setting(options: Namespace) -> SweepSetting:
+    """Of a file's own prompts all are taken unless counted."""
+    texts = read_prompts(options.prompt_file) if options.prompt_file else ()
+    if options.prompts is None and len(texts) > MAX_PROMPTS:
+        raise InputError(
+            f"prompt-file must have at most {MAX_PROMPTS} prompts, got {len(texts)}; "
+            "prompts takes the first ones"
+        )
+    return SweepSetting(
+        pair=chosen_pair(options),
+        config=chosen_config(options),
+        task=options.task or (None if texts else TASKS[0]),
+        prompts=(len(texts) or DEFAULT_PROMPTS) if options.prompts is None else options.prompts,
+        device=options.device,
+        dtype=options.dtype,
+        texts=texts,
+    )
+
+
+def _axis(text: str) -> tuple[str, tuple[Value, ...]]:
+    """`draft-length=1-8` -> ("draft-length", (1, …, 8))."""
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise InputError(f"axis must be NAME=VALUES, such as draft-length=1-8, got {text!r}")
+    return name, axis_named(name).values(values)
+
+
+def _progress_line(
+    done: int, points: int, seconds_left: float | None, point: dict[str, Any]
+) -> str:
+    where = ", ".join(f"{name} {value}" for name, value in point["setting"].items())
+    left = "" if seconds_left is None else f", {seconds_left:.0f} s left"
+    return f"{done} of {points}: {where}: {point['speedup']:.2f}x{left}"
+
+
+def sweep_text(result: dict[str, Any]) -> str:
+    """A row per point, of two axes the grid of speedups too, and what the machine's noise is."""
+    rows = [
+        {
+            **point["setting"],
+            "speedup": point["speedup"],
+            "spread": point["speedup_spread"],
+            "theory": point["theory_speedup"],
+            "acceptance": point["acceptance_rate"],
+            "tokens/round": point["block_efficiency"],
+            "tokens/s": point["tokens_per_second"],
+            "baseline": point["baseline_tokens_per_second"],
+        }
+        for point in result["points"]
+    ]
+    noise = result["noise"]
+    said = f"The baseline beside itself: {min(noise):.2f} to {max(noise):.2f}."
+    return "\n\n".join([table(rows), *_grid(result), said])
+
+
+def _grid(result: dict[str, Any]) -> list[str]:
+    """Of two axes: a row per value of the first, a column per value of the second."""
+    if len(result["axes"]) < 2:
+        return []
+    (down, values), (across, _) = result["axes"]
+    return [
+        f"Speedup over {across}:\n{table([_row(result, down, value, across) for value in values])}"
+    ]
+
+
+def _row(result: dict[str, Any], down: str, value: Value, across: str) -> dict[str, Any]:
+    """The speedups in the columns' order, then where the baseline is faster."""
+    points = [point for point in result["points"] if point["setting"][down] == value]
+    speedups = {str(point["setting"][across]): point["speedup"] for point in points}
+    losing = [name for name, speedup in speedups.items() if speedup < 1]
+    return {down: str(value), **speedups, "loses at": losing}

@@ -1,0 +1,239 @@
+"""Probes a pair on some prompts and races the best candidates, until the advice stands.
+
+Yields after every run, so that whoever iterates can show progress and stop at any moment: the
+advice so far may be asked for at any time. First every method drafts at two lengths; theory then
+predicts the others; the best few race the baseline at the real output length in passes. After each,
+those that are surely slower than the best leave, and what now promises more than any joins. Knows
+nothing of how advice is shown.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from specviz.advisor.advice import Advice, advise, challengers, contenders, ranked
+from specviz.advisor.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
+from specviz.advisor.wording import TYPED, Wording
+from specviz.errors import InputError
+from specviz.experiments.advice.probing import (
+    AdviceRequest,
+    candidate_of,
+    first_probe,
+    run_baseline,
+    run_candidate,
+    shared_share,
+)
+
+DEFAULT_SECONDS = 45.0
+PROBED = (8, 2)  # draft lengths, the longer one first
+SECOND = 5  # methods that are probed at the shorter one too
+PROBE_SHARE = 0.6  # of the time; what is left is for the race
+FEWEST_TOKENS, MOST_TOKENS = 16, 32  # of a probed prompt
+RUN_SHARE = 1 / 100  # of the time: about what a probed run of the plain lane may take
+PROMPTS = 2  # of a probed run; in a batch, so many batches
+GROUP = 3  # candidates beside one run of the baseline
+FINALISTS = 6  # and those that challenge them, at the most
+MOST_PASSES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceStep:
+    """Progress: `stage` is "probe" or "race", `doing` what ran last.
+
+    `seconds_left` is the rest of the time that was given, or None where it is used up.
+    """
+
+    stage: str
+    doing: str
+    seconds: float
+    seconds_left: float | None
+
+
+class Advising:
+    """Advice in the making. Iterate it once; `advice()` may be asked at any time."""
+
+    def __init__(
+        self,
+        request: AdviceRequest,
+        seconds: float = DEFAULT_SECONDS,
+        wording: Wording = TYPED,
+    ) -> None:
+        """Loads the target and measures its forwards; InputError for what a user can mend."""
+        if not math.isfinite(seconds) or not seconds > 0:
+            raise InputError(f"seconds must be a positive number, got {seconds:g}")
+        self._request = request
+        self._seconds = seconds
+        self._wording = wording
+        self._began = time.perf_counter()
+        self.probe: Probe = first_probe(request)
+
+    def __iter__(self) -> Iterator[AdviceStep]:
+        self._began = time.perf_counter()
+        yield from self._probe_methods()
+        yield from self._probe_greedy()
+        yield from self._race()
+
+    def advice(self) -> Advice | None:
+        """From what is measured so far; None before any method was."""
+        return advise(self.probe, wording=self._wording)
+
+    # --- probe
+
+    def _probe_methods(self) -> Iterator[AdviceStep]:
+        """Every method at the longer draft length, then the most promising at the shorter one."""
+        run_baseline(self._request, self._request.texts(self._rows(1)), FEWEST_TOKENS, 0)  # warm-up
+        methods = self._request.methods
+        yield from self._probe([candidate_of(each, PROBED[0]) for each in methods])
+        best = dict.fromkeys(each.candidate.method for each in ranked(self.probe))
+        yield from self._probe([candidate_of(each, PROBED[1]) for each in list(best)[:SECOND]])
+
+    def _probe(self, candidates: Sequence[Candidate]) -> Iterator[AdviceStep]:
+        """All on the same prompts, a few beside each run of the baseline."""
+        tokens = self._probe_tokens
+        prompts = self._request.texts(self._rows(PROMPTS), self._rows(len(self.probe.baselines)))
+        for at in range(0, len(candidates), GROUP):
+            block = len(self.probe.baselines)
+            self._add(run_baseline(self._request, prompts, tokens, block))
+            yield self._step("probe", "the baseline")
+            for candidate in candidates[at : at + GROUP]:
+                yield from self._probe_one(candidate, prompts, tokens, block)
+
+    @property
+    def _probe_tokens(self) -> int:
+        """Of a prompt."""
+        step = self.probe.batch_curve.at(1)
+        fits = round(self._seconds * RUN_SHARE / step / PROMPTS)
+        return min(MOST_TOKENS, max(FEWEST_TOKENS, fits))
+
+    def _probe_one(
+        self, candidate: Candidate, prompts: Sequence[str], tokens: int, block: int
+    ) -> Iterator[AdviceStep]:
+        """A refusal is noted, and so is a lack of time."""
+        if self._spent > PROBE_SHARE * self._seconds and self.probe.runs:
+            if not self.probe.of_method(candidate.method):
+                self._refuse(Refusal(candidate.method, "no time was left to probe it"))
+            return
+        try:
+            self._add(run_candidate(self._request, candidate, prompts, tokens, block))
+        except InputError as error:
+            share = shared_share(self._request, candidate.method)
+            self._refuse(Refusal(candidate.method, " ".join(str(error).split()), share))
+            return
+        yield self._step("probe", self._wording.candidate(candidate))
+
+    def _probe_greedy(self) -> Iterator[AdviceStep]:
+        """Above temperature 0: the best method's first run again at 0, to tell what it costs."""
+        ranking = ranked(self.probe)
+        if not ranking or self.probe.place.temperature == 0:
+            return
+        request = replace(self._request, config=replace(self._request.config, temperature=0.0))
+        warm = self.probe.of_method(ranking[0].candidate.method)[0]
+        found = run_candidate(request, warm.candidate, warm.prompts, self._probe_tokens, warm.block)
+        self.probe = replace(self.probe, greedy=(found,))
+        name = self._wording.method(warm.candidate.method)
+        yield self._step("probe", f"{name} at temperature 0")
+
+    # --- race
+
+    def _race(self) -> Iterator[AdviceStep]:
+        racers = self._first_racers()
+        if not racers:
+            return
+        tokens, groups = self._race_size(len(racers))
+        for number in range(MOST_PASSES):
+            began = time.perf_counter()
+            prompts = self._request.texts(self._rows(groups), number * self._rows(groups))
+            yield from self._pass(racers, prompts, tokens, number % 2 == 1)
+            per_run = (time.perf_counter() - began) / _runs(racers)
+            self.probe = replace(self.probe, finalists=contenders(self.probe, racers))
+            racers = (*self.probe.finalists, *challengers(self.probe))[:FINALISTS]
+            if self._spent + per_run * _runs(racers) > self._seconds:
+                return
+
+    def _pass(
+        self, racers: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
+    ) -> Iterator[AdviceStep]:
+        """The racers over the same prompts, a few beside each run of the baseline.
+
+        The next pass has all of them backwards.
+        """
+        groups = [racers[at : at + GROUP] for at in range(0, len(racers), GROUP)]
+        for group in reversed(groups) if backwards else groups:
+            yield from self._few(group, prompts, tokens, backwards)
+
+    def _few(
+        self, group: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
+    ) -> Iterator[AdviceStep]:
+        """Counted when whole: a run without its baseline tells nothing."""
+        block = len(self.probe.baselines)
+        found: list[SpeculativeRun] = []
+        plain: list[BaselineRun] = []
+        order: list[Candidate | None] = [None, *group]
+        for each in reversed(order) if backwards else order:
+            if each is None:
+                plain.append(run_baseline(self._request, prompts, tokens, block))
+                yield self._step("race", "the baseline")
+            else:
+                found.append(
+                    run_candidate(self._request, each, prompts, tokens, block, is_race=True)
+                )
+                yield self._step("race", self._wording.candidate(each))
+        self._add(*plain, *found)
+
+    def _first_racers(self) -> Sequence[Candidate]:
+        """Of each of the best methods the best length; none where all surely lose."""
+        ranking = ranked(self.probe)
+        if not ranking or max(each.high for each in ranking) < 1:
+            return []
+        best: dict[str, Candidate] = {}
+        for each in ranking:
+            best.setdefault(each.candidate.method, each.candidate)
+        return list(best.values())[:FINALISTS]
+
+    def _race_size(self, racers: int) -> tuple[int, int]:
+        """Tokens of a prompt, and how many groups of rows a pass takes.
+
+        About three passes of all racers fill the time that is left; more as some leave.
+        """
+        left = max(1.0, self._seconds - self._spent)
+        per_run = left / (3 * (1 + racers))
+        step, wanted = self.probe.batch_curve.at(1), self._request.config.max_new_tokens
+        fits = max(FEWEST_TOKENS, int(per_run / step))
+        if wanted >= fits:
+            return fits, 1
+        groups = max(1, len(self._request.prompts) // self._request.batch_size)
+        return wanted, min(groups, fits // wanted)
+
+    # --- both
+
+    def _rows(self, groups: int) -> int:
+        """Prompts in so many groups; alone, each prompt is one."""
+        return groups * self._request.batch_size
+
+    def _add(self, *runs: BaselineRun | SpeculativeRun) -> None:
+        plain = tuple(run for run in runs if isinstance(run, BaselineRun))
+        found = tuple(run for run in runs if isinstance(run, SpeculativeRun))
+        self.probe = replace(
+            self.probe,
+            baselines=(*self.probe.baselines, *plain),
+            runs=(*self.probe.runs, *found),
+        )
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self.probe = replace(self.probe, refusals=(*self.probe.refusals, refusal))
+
+    @property
+    def _spent(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _step(self, stage: str, doing: str) -> AdviceStep:
+        left = self._seconds - self._spent
+        return AdviceStep(stage, doing, self._spent, left if left > 0 else None)
+
+
+def _runs(racers: Sequence[Candidate]) -> int:
+    """Of a pass: each racer's, and the baseline's beside every few of them."""
+    return len(racers) + math.ceil(len(racers) / GROUP)

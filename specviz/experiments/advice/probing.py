@@ -1,0 +1,256 @@
+"""Decodes a few prompts one lane at a time and keeps the plain numbers that advice rests on.
+
+Knows nothing of what the numbers are good for. A batch of one decodes its prompts one after the
+other, a larger one all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from statistics import fmean, median
+from typing import TypeVar
+
+from specviz.advisor.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
+from specviz.decoding.batch_options import MAX_BATCH_SIZE
+from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.decoding.drafters.tree_budget import forward_curve
+from specviz.decoding.race import Lane
+from specviz.decoding.rows_time import rows_time
+from specviz.decoding.target import check_prompt
+from specviz.errors import InputError
+from specviz.experiments.run.batch_race import run_rows
+from specviz.experiments.run.racing import RaceRequest, load_request
+from specviz.forward_curve import ForwardCurve
+from specviz.metrics.round_totals import levels
+from specviz.models.batched import as_batched
+from specviz.models.memory import free_bytes
+from specviz.models.pair import Pair
+from specviz.models.pairs import LoadedPair
+from specviz.models.parts import Need
+from specviz.models.survey import survey_model
+from specviz.models.vocabulary import difference, match_vocabularies
+from specviz.records import DecodingConfig, Round, Trace
+from specviz.settings import Settings
+
+Row = TypeVar("Row")
+PLAIN = "prompt-lookup"  # of the baseline's own requests: it needs nothing beside the target
+OUTLIER = 2.0  # times the median; rounds of a method differ by less
+BATCH_COUNTS = (1, 2, 4, 8)  # tokens of each row
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRequest:
+    """What advice is asked for: a pair, texts like one's own, and how they are to be decoded.
+
+    `config` gives temperature, top-k, top-p, seed and output length; its method does not count.
+    With a batch size of B, prompts are taken B at a time, the first ones again behind the last.
+    """
+
+    pair: Pair
+    prompts: tuple[str, ...]
+    config: DecodingConfig = DecodingConfig()
+    task: str | None = None
+    batch_size: int = 1
+    methods: tuple[str, ...] = tuple(DRAFTERS)
+    device: str = "auto"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if not self.prompts:
+            raise InputError("prompts must have at least one text, got none")
+        if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
+            raise InputError(
+                f"batch-size must be an integer from 1 to {MAX_BATCH_SIZE}, got {self.batch_size}"
+            )
+        if not self.methods:
+            raise InputError("methods must name at least one method, got none")
+        for method in self.methods:
+            method_named(method)
+        self.race(Candidate(PLAIN, 1), self.prompts[0], 1)
+
+    def race(self, candidate: Candidate, prompt: str, tokens: int) -> RaceRequest:
+        """One prompt's run; `tokens` new ones at the most."""
+        config = replace(
+            self.config,
+            method=candidate.method,
+            draft_length=candidate.draft_length,
+            branching=candidate.branching,
+            tree_kind=method_named(candidate.method).kinds[0],
+            options=(),
+            max_new_tokens=tokens,
+        )
+        return RaceRequest(self.pair, prompt, config, self.task, self.device, self.dtype)
+
+    def texts(self, count: int, first: int = 0) -> tuple[str, ...]:
+        """`count` prompts from number `first` on, the first ones again behind the last."""
+        return tuple(self.prompts[(first + i) % len(self.prompts)] for i in range(count))
+
+
+def candidate_of(method: str, draft_length: int) -> Candidate:
+    """With the shape that the method has by itself."""
+    return Candidate(method, draft_length, method_named(method).default_branching[:draft_length])
+
+
+def place_of(request: AdviceRequest) -> Place:
+    """Loads the target and its tokenizer."""
+    loaded = _loaded(request)
+    lengths = [len(loaded.codec.encode(text, request.task)) for text in request.prompts[:8]]
+    return Place(
+        request.batch_size,
+        request.config.max_new_tokens,
+        request.config.temperature,
+        fmean(lengths),
+        loaded.target.info.bytes,
+        free_bytes(loaded.target.device),
+    )
+
+
+def first_probe(request: AdviceRequest) -> Probe:
+    """The place and the forward curves; nothing is decoded yet."""
+    loaded = _loaded(request)
+    _check_prompts(request, loaded)
+    target = loaded.target
+    row, rows = forward_curve(target), request.batch_size
+    batched = as_batched(target)
+    if rows == 1:
+        batch = row
+    elif batched is None:
+        batch = ForwardCurve(row.token_counts, tuple(rows * each for each in row.seconds))
+    else:
+        seconds = [rows_time(batched, rows, count) for count in BATCH_COUNTS]
+        least = tuple(min(seconds[index:]) for index in range(len(seconds)))
+        batch = ForwardCurve(BATCH_COUNTS, least)
+    return Probe(place_of(request), row, batch)
+
+
+def _loaded(request: AdviceRequest) -> LoadedPair:
+    """With the target alone."""
+    return load_request(request.race(Candidate(PLAIN, 1), request.prompts[0], 1))
+
+
+def _check_prompts(request: AdviceRequest, loaded: LoadedPair) -> None:
+    """InputError with the number of a prompt that leaves no room for the output."""
+    for number, text in enumerate(request.prompts, start=1):
+        try:
+            check_prompt(loaded.target, loaded.codec.encode(text, request.task), request.config)
+        except InputError as error:
+            raise InputError(f"prompts are refused at number {number}: {error}") from None
+
+
+def run_baseline(
+    request: AdviceRequest, prompts: Sequence[str], tokens: int, block: int
+) -> BaselineRun:
+    """All prompts in the plain lane."""
+    traces = _decode(request, Candidate(PLAIN, 1), prompts, tokens, Lane.BASELINE)
+    firsts = [t.baseline_prefill.seconds for t in traces if t.baseline_prefill is not None]
+    groups = [_longest(group) for group in _groups(traces, request.batch_size)]
+    steps = [step.seconds for trace in groups for step in trace.baseline_steps]
+    prefills = fmean(firsts) * len(groups)
+    return BaselineRun(
+        block,
+        sum(len(trace.baseline_ids) for trace in traces),
+        fmean(firsts),
+        prefills + calm_seconds(steps),
+        len(steps),
+        median(steps) if steps else fmean(firsts),
+    )
+
+
+def run_candidate(
+    request: AdviceRequest,
+    candidate: Candidate,
+    prompts: Sequence[str],
+    tokens: int,
+    block: int,
+    is_race: bool = False,
+) -> SpeculativeRun:
+    """All prompts in the speculative lane. InputError where the pair cannot run the method."""
+    traces = _decode(request, candidate, prompts, tokens, Lane.SPECULATIVE)
+    firsts = [trace.prefill.seconds for trace in traces if trace.prefill is not None]
+    groups = list(_groups(traces, request.batch_size))
+    rounds = [seen for group in groups for seen in _rounds(group, candidate, tokens)]
+    return SpeculativeRun(
+        candidate,
+        block,
+        sum(len(trace.emitted_ids) for trace in traces),
+        fmean(firsts),
+        fmean(firsts) * len(groups) + calm_seconds([each.seconds for each in rounds]),
+        tuple(rounds),
+        traces[0].drafter_bytes or 0,
+        tuple(prompts),
+        is_race,
+    )
+
+
+def calm_seconds(seconds: Sequence[float]) -> float:
+    """Their sum, where none counts for more than OUTLIER times the median.
+
+    What else runs on the machine comes in bursts; it must not choose between candidates.
+
+    >>> calm_seconds([1.0, 1.5, 1.0, 9.0, 1.0])
+    6.5
+    """
+    most = OUTLIER * median(seconds) if seconds else 0.0
+    return sum(min(each, most) for each in seconds)
+
+
+def _decode(
+    request: AdviceRequest, candidate: Candidate, prompts: Sequence[str], tokens: int, lane: Lane
+) -> list[Trace]:
+    asked = [request.race(candidate, prompt, tokens) for prompt in prompts]
+    groups = _groups(asked, request.batch_size)
+    return [trace for group in groups for trace in run_rows(group, lane)]
+
+
+def _groups(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    """Those that run together."""
+    return (rows[at : at + size] for at in range(0, len(rows), size))
+
+
+def _longest(group: Sequence[Trace]) -> Trace:
+    """The row that ran to the end: its steps are those of the batch."""
+    return max(group, key=lambda trace: len(trace.baseline_steps))
+
+
+def _rounds(group: Sequence[Trace], candidate: Candidate, tokens: int) -> Iterator[RoundSeen]:
+    """The rounds of rows that ran together, one after the other."""
+    lefts = [tokens - 1] * len(group)
+    for rounds in zip_longest(*(trace.rounds for trace in group)):
+        going = [(row, each) for row, each in enumerate(rounds) if each is not None]
+        roomy = [each for row, each in going if lefts[row] > candidate.draft_length]
+        yield _seen([each for _, each in going], roomy)
+        for row, each in going:
+            lefts[row] -= len(each.emitted_ids)
+
+
+def _seen(going: Sequence[Round], roomy: Sequence[Round]) -> RoundSeen:
+    return RoundSeen(
+        tuple(levels(each).passed for each in roomy),
+        max(levels(each).drafted for each in going),
+        max(len(each.tree.nodes) for each in going),
+        going[0].draft_seconds,
+        going[0].verify_seconds,
+        going[0].host_seconds,
+    )
+
+
+def shared_share(request: AdviceRequest, method: str) -> float | None:
+    """Where the pair's draft has a vocabulary of its own: how much of the target's is in it.
+
+    None for a method that uses no draft model, and where the two are the same.
+    """
+    if Need.DRAFT not in method_named(method).needs or not request.pair.draft:
+        return None
+    settings = Settings.from_environment()
+    try:
+        target, draft = (
+            survey_model(source, settings).codec
+            for source in (request.pair.target, request.pair.draft)
+        )
+    except InputError:
+        return None
+    if difference(target, draft) is None:
+        return None
+    return match_vocabularies(target, draft).target_share

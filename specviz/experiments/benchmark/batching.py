@@ -1,0 +1,140 @@
+"""Speed of a batch against the plain batch of the same prompts, measured in alternating blocks.
+
+Knows nothing of how the numbers are shown. Ratios are medians over neighbouring blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from statistics import median
+
+from specviz.decoding.batch_step import BatchStep
+from specviz.decoding.race import Lane
+from specviz.experiments.run.batch_race import BatchRace, BatchRequest
+from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating
+from specviz.records import BaselineStep, Prefill, Round, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTotals:
+    """One lane of one block, all rows together; seconds are of its own clock.
+
+    Slots are places in the target's forwards behind the prompts, `padding` those that held no
+    token because another row was longer; `prompt_padding` the same in the prompts' forward.
+    """
+
+    tokens: int
+    seconds: float
+    prefill_seconds: float
+    draft_seconds: float
+    verify_seconds: float
+    host_seconds: float
+    target_forwards: int
+    slots: int
+    padding: int
+    prompt_padding: int
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds
+
+    @property
+    def slot_waste(self) -> float:
+        """Share of the slots that held no token."""
+        return self.padding / self.slots if self.slots else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBlock:
+    """One repeat: both lanes."""
+
+    baseline: LaneTotals
+    speculative: LaneTotals
+
+    @property
+    def speedup(self) -> float:
+        return self.speculative.tokens_per_second / self.baseline.tokens_per_second
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMeasurement:
+    """Every repeat; traces and texts are the last one's, row by row."""
+
+    blocks: tuple[BatchBlock, ...]
+    traces: tuple[Trace, ...]
+    texts: tuple[str, ...]
+
+    @property
+    def typical(self) -> BatchBlock:
+        """The repeat whose speedup is the median one."""
+        ordered = sorted(self.blocks, key=lambda each: each.speedup)
+        return ordered[(len(ordered) - 1) // 2]
+
+    @property
+    def speedup(self) -> float:
+        """Speculative / baseline tokens per second of the whole batch."""
+        return median(each.speedup for each in self.blocks)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Smallest and largest speedup of all repeats."""
+        speedups = [each.speedup for each in self.blocks]
+        return min(speedups), max(speedups)
+
+    @property
+    def rounds(self) -> list[Round]:
+        """Of all rows."""
+        return [each for trace in self.traces for each in trace.rounds]
+
+
+def measure_batch(
+    request: BatchRequest, repeats: int, progress: Callable[[str], None] = lambda line: None
+) -> BatchMeasurement:
+    """Run `repeats` (>= 1) pairs of blocks after a short warm-up of both lanes."""
+    short = replace(request.first.config, max_new_tokens=WARM_UP_TOKENS)
+    _run(replace(request, first=replace(request.first, config=short)), 0)
+    blocks = []
+    for repeat in range(repeats):
+        race, block = _run(request, repeat)
+        blocks.append(block)
+        progress(f"repeat {repeat + 1} of {repeats}: {block.speedup:.2f}x")
+    traces = race.traces()
+    return BatchMeasurement(tuple(blocks), traces, tuple(race.text(trace) for trace in traces))
+
+
+def _run(request: BatchRequest, repeat: int) -> tuple[BatchRace, BatchBlock]:
+    race = BatchRace(request)
+    try:
+        totals = {lane: _totals(race.run_lane(lane)) for lane in alternating(repeat)}
+    finally:
+        race.close()
+    return race, BatchBlock(totals[Lane.BASELINE], totals[Lane.SPECULATIVE])
+
+
+def _totals(steps: Iterable[BatchStep]) -> LaneTotals:
+    prompts, *others = steps
+    rounds = [event for step in others if isinstance(event := step.events[0].event, Round)]
+    return LaneTotals(
+        tokens=sum(_emitted(step) for step in (prompts, *others)),
+        seconds=sum(step.seconds for step in (prompts, *others)),
+        prefill_seconds=prompts.seconds,
+        draft_seconds=sum(each.draft_seconds for each in rounds),
+        verify_seconds=sum(each.verify_seconds for each in rounds),
+        host_seconds=sum(each.host_seconds for each in rounds),
+        target_forwards=1 + len(others),
+        slots=sum(step.tokens + step.padding for step in others),
+        padding=sum(step.padding for step in others),
+        prompt_padding=prompts.padding,
+    )
+
+
+def _emitted(step: BatchStep) -> int:
+    count = 0
+    for each in step.events:
+        match each.event:
+            case Round():
+                count += len(each.event.emitted_ids)
+            case Prefill() | BaselineStep():
+                count += 1
+    return count

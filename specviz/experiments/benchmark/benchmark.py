@@ -1,0 +1,256 @@
+"""Methods x tasks x draft lengths beside the baseline and the library's own decoding.
+
+Every contender decodes the same prompts in one pass over all contenders, then in the reverse
+order, and so on, so that a drift of the machine hits all alike; speedups compare neighbours in
+time. Seconds are wall clock around whole calls, for all the same. Yields after every contender of a
+pass, so that whoever iterates can show progress and stop at any moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.race import Lane
+from specviz.experiments.benchmark.peers import SPECULATIVE, Assisted, LibraryPeer
+from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.metrics import acceptance_rate, block_efficiency
+from specviz.models.catalog import Pair
+from specviz.models.pairs import load_pair
+from specviz.prompts import held_out_prompts
+from specviz.records import DecodingConfig, Round
+
+BASELINE = "baseline"
+Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tokens -> new ones
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure; `prompts` counts the held-out prompts per task.
+
+    `texts` of one's own take their place, the only task is then None. `peers` are the library's
+    ways to speculate; they run at temperature 0 alone.
+    """
+
+    pair: Pair
+    tasks: tuple[str | None, ...]
+    methods: tuple[str, ...]
+    draft_lengths: tuple[int, ...]
+    temperature: float = 0.0
+    max_new_tokens: int = 128
+    prompts: int = 3
+    repeats: int = 2
+    device: str = "auto"
+    dtype: str = "float32"
+    texts: tuple[str, ...] = ()
+    peers: tuple[str, ...] = tuple(SPECULATIVE)
+
+    def texts_of(self, task: str | None) -> tuple[str, ...]:
+        known = self.texts if task is None else held_out_prompts(task)
+        return known[: self.prompts]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkStep:
+    """Progress: what ran last in which pass; the seconds that are likely left, None in warm-up."""
+
+    task: str | None
+    doing: str
+    repeat: int
+    ends_pass: bool
+    seconds_left: float | None
+
+
+@dataclass(slots=True)
+class Contender:
+    """One way to decode: runs one prompt and returns its token count; collects its passes."""
+
+    name: str
+    draft_length: int | None
+    run: Callable[[str], int]
+    tokens: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    forwards: int = 0  # of a peer's target, which shows no rounds
+    extra_bytes: int | None = None  # weights beside the target's
+
+    def pass_over(self, prompts: Sequence[str]) -> None:
+        began = time.perf_counter()
+        self.tokens.append(sum(self.run(prompt) for prompt in prompts))
+        self.seconds.append(time.perf_counter() - began)
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Tokens per target forward; a peer's prefill counts as one."""
+        if self.forwards:
+            return sum(self.tokens) / self.forwards
+        return block_efficiency(self.rounds)
+
+    @property
+    def rates(self) -> list[float]:
+        """Tokens per second of every pass."""
+        return [count / spent for count, spent in zip(self.tokens, self.seconds, strict=True)]
+
+
+class Benchmark:
+    """One benchmark in the making. Iterate it once; `result()` may be asked at any time."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Load the models. InputError for what a user can mend."""
+        self._plan = plan
+        peer = _library_peer(plan) if plan.temperature == 0 else None
+        self._contenders = {task: _contenders(plan, task, peer) for task in plan.tasks}
+        self._done = 0
+        self._began = 0.0
+
+    def __iter__(self) -> Iterator[BenchmarkStep]:
+        for task, contenders in self._contenders.items():
+            for contender in contenders:
+                self._warm_up(contender, task)
+                yield BenchmarkStep(task, contender.name, 0, False, None)
+        self._began = time.perf_counter()
+        for task in self._contenders:
+            for repeat in range(self._plan.repeats):
+                yield from self._pass(task, repeat)
+
+    def result(self) -> dict[str, Any]:
+        """A row per task and contender that has run; speedups over the same pass's baseline.
+
+        `rates` are the tokens per second of every pass, in order.
+        """
+        rows = [
+            _row(task, each, contenders[0])
+            for task, contenders in self._contenders.items()
+            for each in contenders
+            if each.seconds
+        ]
+        plan = self._plan
+        return {
+            "rows": rows,
+            "temperature": plan.temperature,
+            "max_new_tokens": plan.max_new_tokens,
+        }
+
+    def _warm_up(self, contender: Contender, task: str | None) -> None:
+        """Not counted."""
+        contender.run(self._plan.texts_of(task)[0])
+        contender.rounds.clear()
+        contender.forwards = 0
+
+    def _pass(self, task: str | None, repeat: int) -> Iterator[BenchmarkStep]:
+        contenders = self._contenders[task][:: -1 if repeat % 2 else 1]
+        for contender in contenders:
+            contender.pass_over(self._plan.texts_of(task))
+            self._done += 1
+            ends_pass = contender is contenders[-1]
+            yield BenchmarkStep(task, contender.name, repeat, ends_pass, self._seconds_left)
+
+    @property
+    def _seconds_left(self) -> float:
+        runs = self._plan.repeats * sum(map(len, self._contenders.values()))
+        return (time.perf_counter() - self._began) / self._done * (runs - self._done)
+
+
+def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+    """The whole of it; tells every pass."""
+    measuring = Benchmark(plan)
+    for step in measuring:
+        if step.ends_pass:
+            progress(f"{step.task}: pass {step.repeat + 1} of {plan.repeats}")
+    return measuring.result()
+
+
+def _library_peer(plan: Plan) -> LibraryPeer:
+    """After our own models, which are fetched where they are not on this machine yet."""
+    load_pair(plan.pair, plan.device, plan.dtype)
+    return LibraryPeer(plan.pair, plan.device, plan.dtype)
+
+
+def _contenders(plan: Plan, task: str | None, peer: LibraryPeer | None) -> list[Contender]:
+    baseline = Contender(BASELINE, None, lambda prompt: 0)
+    baseline.run = lambda prompt: _decode(_request(plan, task, prompt), Lane.BASELINE, baseline)
+    listed = [baseline]
+    for method in plan.methods:
+        listed += [_method_contender(plan, task, method, k) for k in plan.draft_lengths]
+    return listed if peer is None else listed + _peer_contenders(plan, task, peer)
+
+
+def _method_contender(plan: Plan, task: str | None, method: str, draft_length: int) -> Contender:
+    contender = Contender(method, draft_length, lambda prompt: 0)
+
+    def run(prompt: str) -> int:
+        request = _request(plan, task, prompt)
+        entry = method_named(method)
+        config = replace(
+            request.config,
+            method=method,
+            draft_length=draft_length,
+            branching=entry.default_branching[:draft_length],
+            tree_kind=entry.kinds[0],
+        )
+        return _decode(replace(request, config=config), Lane.SPECULATIVE, contender)
+
+    contender.run = run
+    return contender
+
+
+def _peer_contenders(plan: Plan, task: str | None, peer: LibraryPeer) -> list[Contender]:
+    codec = load_pair(plan.pair, plan.device, plan.dtype, frozenset()).codec
+
+    def contender(name: str, draft_length: int | None, generate: Generate) -> Contender:
+        made = Contender(name, draft_length, lambda prompt: 0)
+
+        def run(prompt: str) -> int:
+            tokens = generate(codec.encode(prompt, task), plan.max_new_tokens)
+            made.forwards += peer.target_forwards
+            return len(tokens)
+
+        made.run = run
+        return made
+
+    return [
+        contender("generate()", None, peer.generate),
+        *(
+            contender(name, k, _of_length(generate, peer, k))
+            for name, generate in SPECULATIVE.items()
+            if name in plan.peers
+            for k in plan.draft_lengths
+        ),
+    ]
+
+
+def _of_length(generate: Assisted, peer: LibraryPeer, draft_length: int) -> Generate:
+    return lambda ids, limit: generate(peer, ids, limit, draft_length)
+
+
+def _request(plan: Plan, task: str | None, prompt: str) -> RaceRequest:
+    config = DecodingConfig(temperature=plan.temperature, max_new_tokens=plan.max_new_tokens)
+    return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
+
+
+def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
+    race = start_race(request)
+    contender.rounds += [each for each in race.run_lane(lane) if isinstance(each, Round)]
+    contender.extra_bytes = race.header.drafter_bytes if lane is Lane.SPECULATIVE else None
+    return len(race.emitted_ids(lane))
+
+
+def _row(task: str | None, contender: Contender, baseline: Contender) -> dict[str, Any]:
+    pairs = zip(contender.rates, baseline.rates, strict=False)  # a pass may be cut off
+    ratios = [ours / base for ours, base in pairs]
+    return {
+        "task": task,
+        "method": contender.name,
+        "draft_length": contender.draft_length,
+        "tokens_per_second": median(contender.rates),
+        "rates": contender.rates,
+        "speedup": median(ratios),
+        "speedup_spread": [min(ratios), max(ratios)],
+        "acceptance_rate": acceptance_rate(contender.rounds),
+        "block_efficiency": contender.block_efficiency,
+        "extra_bytes": contender.extra_bytes,
+    }

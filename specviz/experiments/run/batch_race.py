@@ -1,0 +1,131 @@
+"""A race of a whole batch: both lanes over the same prompts, one trace per row.
+
+Knows nothing of how results are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from specviz.decoding import batch, batch_baseline
+from specviz.decoding.batch import batch_target
+from specviz.decoding.batch_options import BatchOptions, row_seed
+from specviz.decoding.batch_step import BatchStep
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_row_drafters, method_named
+from specviz.decoding.race import Lane
+from specviz.decoding.target import cache_capacity, check_prompt
+from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating, run_lanes
+from specviz.experiments.run.racing import RaceRequest, load_request, trace_header
+from specviz.experiments.run.recorder import Recorder
+from specviz.records import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """The race of the first row, which all others share but for prompt and seed.
+
+    There are from 1 to MAX_BATCH_SIZE prompts.
+    """
+
+    first: RaceRequest
+    prompts: tuple[str, ...]
+    options: BatchOptions = BatchOptions()
+
+    @property
+    def rows(self) -> tuple[RaceRequest, ...]:
+        """What each row would ask for alone. InputError for a prompt that breaks a rule."""
+        config = self.first.config
+        seeds = (row_seed(config.seed, row) for row in range(len(self.prompts)))
+        return tuple(
+            replace(self.first, prompt=prompt, config=replace(config, seed=seed))
+            for prompt, seed in zip(self.prompts, seeds, strict=True)
+        )
+
+
+class BatchRace:
+    """One race; each lane may run once."""
+
+    def __init__(self, request: BatchRequest) -> None:
+        """Loads the pair (from memory where it is there); InputError for what a user can mend."""
+        loaded = load_request(request.first)
+        target, rows = loaded.target, request.rows
+        configs = [row.config for row in rows]
+        prompts = [tuple(loaded.codec.encode(row.prompt, row.task)) for row in rows]
+        for model in (target, *([loaded.parts.draft] if loaded.parts.draft else [])):
+            for ids, config in zip(prompts, configs, strict=True):
+                check_prompt(model, ids, config)
+        self._drafter = make_row_drafters(
+            [
+                Setup(target, loaded.parts, config, cache_capacity(ids, config))
+                for ids, config in zip(prompts, configs, strict=True)
+            ]
+        )
+        plain = batch_target(target, prompts, configs[0])
+        shares_cache = method_named(configs[0].method).shares_cache
+        drafted = batch_target(
+            target, prompts, configs[0], self._drafter.needs_features, shares_cache
+        )
+        ends = loaded.codec.eos_ids
+        self._lanes = {
+            Lane.BASELINE: batch_baseline.decode(plain, prompts, configs, ends),
+            Lane.SPECULATIVE: batch.decode(
+                drafted, self._drafter, prompts, configs, ends, request.options
+            ),
+        }
+        self._codec = loaded.codec
+        self._recorders = [Recorder() for _ in rows]
+        self._headers = [
+            trace_header(row, loaded, ids, self._drafter.memory_bytes)
+            for row, ids in zip(rows, prompts, strict=True)
+        ]
+
+    def run_lane(self, lane: Lane) -> Iterator[BatchStep]:
+        """One lane alone, for measurements in blocks."""
+        for step in self._lanes[lane]:
+            for each in step.events:
+                self._recorders[each.row].add(lane, each.event)
+            yield step
+
+    def traces(self) -> tuple[Trace, ...]:
+        """Every row's record of all that has happened so far."""
+        rows = zip(self._recorders, self._headers, strict=True)
+        return tuple(self._trace(recorder, header) for recorder, header in rows)
+
+    def _trace(self, recorder: Recorder, header: Trace) -> Trace:
+        trace = recorder.fill(header)
+        ids = sorted(recorder.token_ids.union(trace.prompt_ids))
+        return replace(trace, token_texts=tuple((i, self._codec.token_text(i)) for i in ids))
+
+    def text(self, trace: Trace) -> str:
+        """What the row has written."""
+        return self._codec.decode(trace.emitted_ids)
+
+    def close(self) -> None:
+        """Free both lanes."""
+        for lane in self._lanes.values():
+            lane.close()  # type: ignore[attr-defined]
+        self._drafter.close()  # a lane that never started has not done it
+
+
+def run_rows(rows: Sequence[RaceRequest], lane: Lane) -> tuple[Trace, ...]:
+    """One lane of requests that differ in their prompts only, together; a single one by itself."""
+    if len(rows) == 1:
+        return (run_lanes(rows[0], [lane]).trace(),)
+    race = BatchRace(BatchRequest(rows[0], tuple(row.prompt for row in rows)))
+    try:
+        for _ in race.run_lane(lane):
+            pass
+        return race.traces()
+    finally:
+        race.close()
+
+
+def warm_up_rows(rows: Sequence[RaceRequest]) -> None:
+    """A few tokens of both lanes that nobody counts."""
+    config = rows[0].config
+    tokens = min(WARM_UP_TOKENS + config.draft_length, config.max_new_tokens)
+    short = [replace(row, config=replace(config, max_new_tokens=tokens)) for row in rows]
+    for lane in alternating(0):
+        run_rows(short, lane)

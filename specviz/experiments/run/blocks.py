@@ -1,0 +1,88 @@
+"""Speed of a setting against its baseline, measured in blocks: baseline, speculative, speculative,
+baseline, … so that a slow drift of the machine hits both alike.
+
+Knows nothing of how the numbers are shown. Ratios are medians over neighbouring blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from specviz.decoding.race import Lane
+from specviz.experiments.run.racing import Race, RaceRequest, start_race
+from specviz.metrics import RunSummary, summarise
+from specviz.records import Trace
+
+WARM_UP_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One block of each lane per repeat; `trace` and the texts are the last block's."""
+
+    trace: Trace
+    baseline_text: str
+    text: str
+    summaries: tuple[RunSummary, ...]
+
+    @property
+    def speedups(self) -> tuple[float, ...]:
+        """Speculative / baseline tokens per second, one per repeat."""
+        return tuple(each.speedup for each in self.summaries if each.speedup is not None)
+
+    @property
+    def typical(self) -> RunSummary:
+        """The repeat whose speedup is the median one."""
+        ordered = sorted(self.summaries, key=lambda each: each.speedup or 0.0)
+        return ordered[(len(ordered) - 1) // 2]
+
+    @property
+    def speedup(self) -> float:
+        return median(self.speedups)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Smallest and largest speedup of all repeats."""
+        return min(self.speedups), max(self.speedups)
+
+
+def measure(
+    request: RaceRequest, repeats: int, progress: Callable[[str], None] = lambda line: None
+) -> Measurement:
+    """Run `repeats` (>= 1) pairs of blocks after a short warm-up of both lanes."""
+    warm_up(request)
+    summaries = []
+    for repeat in range(repeats):
+        race = run_lanes(request, alternating(repeat))
+        trace = race.trace()
+        summaries.append(summarise(trace))
+        progress(f"repeat {repeat + 1} of {repeats}: {summaries[-1].speedup:.2f}x")
+    texts = race.text(Lane.BASELINE), race.text(Lane.SPECULATIVE)
+    return Measurement(trace, *texts, tuple(summaries))
+
+
+def alternating(repeat: int) -> tuple[Lane, ...]:
+    """Baseline first, then speculative first, …"""
+    lanes = (Lane.BASELINE, Lane.SPECULATIVE)
+    return lanes if repeat % 2 == 0 else lanes[::-1]
+
+
+def warm_up(request: RaceRequest) -> None:
+    """A few tokens of both lanes that nobody counts: the first forwards are slow."""
+    tokens = min(WARM_UP_TOKENS + request.config.draft_length, request.config.max_new_tokens)
+    short = replace(request, config=replace(request.config, max_new_tokens=tokens))
+    run_lanes(short, alternating(0))
+
+
+def run_lanes(request: RaceRequest, order: Sequence[Lane]) -> Race:
+    """One prompt in each lane of `order`, one after the other, to its end."""
+    race = start_race(request)
+    try:
+        for lane in order:
+            for _ in race.run_lane(lane):
+                pass
+    finally:
+        race.close()
+    return race

@@ -1,0 +1,215 @@
+"""A race of a named pair: loads it, encodes the prompt, runs both lanes, collects the trace.
+
+The one door for the page, the command line and the experiments. Knows nothing of how results are
+shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
+from typing import Protocol
+
+import torch
+
+from specviz.bias import measured_bias
+from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter, method_named
+from specviz.decoding.race import Event, Lane, LaneEvent, race
+from specviz.decoding.target import cache_capacity, check_prompt
+from specviz.errors import InputError
+from specviz.experiments.run.recorder import Recorder
+from specviz.models.catalog import Pair
+from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.models.pairs import LoadedPair, load_pair
+from specviz.prompts import check_task
+from specviz.records import DecodingConfig, Trace
+
+MAX_PROMPT_CHARACTERS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class RaceRequest:
+    """What to race. `task` puts the pair's own task tag before the prompt where it has one."""
+
+    pair: Pair
+    prompt: str
+    config: DecodingConfig
+    task: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.task is not None:
+            check_task(self.task)
+        if not self.prompt.strip():
+            raise InputError("prompt must have some text, got an empty one")
+        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
+            raise InputError(
+                f"prompt must have at most {MAX_PROMPT_CHARACTERS} characters, "
+                f"got {len(self.prompt)}"
+            )
+
+
+class Race:
+    """One race. Iterate it once; `trace()` gives everything up to that moment."""
+
+    def __init__(self, request: RaceRequest, loaded: LoadedPair) -> None:
+        config, target = request.config, loaded.target
+        prompt_ids = loaded.codec.encode(request.prompt, request.task)
+        setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
+        for model in own_models(loaded):
+            check_prompt(model, prompt_ids, config)
+        self._loaded = loaded
+        self._drafter = drafter = make_drafter(setup)
+        ends = loaded.codec.eos_ids
+        self._codec = loaded.codec
+        self._lanes: dict[Lane, Iterator[Event]] = {
+            Lane.BASELINE: autoregressive.decode(target, prompt_ids, config, ends),
+            Lane.SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
+        }
+        self._recorder = Recorder()
+        self.header = trace_header(request, loaded, prompt_ids, drafter.memory_bytes)
+
+    def __iter__(self) -> Iterator[LaneEvent]:
+        """Both lanes on fair clocks, after a forward of each model that no clock counts."""
+        warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
+        for event in race(self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]):
+            self._recorder.add(event.lane, event.event)
+            yield event
+
+    def run_lane(self, lane: Lane) -> Iterator[Event]:
+        """One lane alone, for measurements in blocks."""
+        for event in self._lanes[lane]:
+            self._recorder.add(lane, event)
+            yield event
+
+    def trace(self) -> Trace:
+        """The record of all that has happened so far."""
+        trace = self._recorder.fill(self.header)
+        ids = sorted(self._recorder.token_ids.union(trace.prompt_ids))
+        return replace(trace, token_texts=tuple((i, self.token_text(i)) for i in ids))
+
+    def token_text(self, token_id: int) -> str:
+        """One token's visible text."""
+        return self._codec.token_text(token_id)
+
+    def text(self, lane: Lane) -> str:
+        """What a lane has written so far."""
+        return self._codec.decode(self.emitted_ids(lane))
+
+    def emitted_ids(self, lane: Lane) -> tuple[int, ...]:
+        """The tokens that a lane has written so far."""
+        trace = self._recorder.fill(self.header)
+        return trace.baseline_ids if lane is Lane.BASELINE else trace.emitted_ids
+
+    def close(self) -> None:
+        """Free both runs; a lane that has not ended stays unfinished in the trace."""
+        for lane in self._lanes.values():
+            lane.close()  # type: ignore[attr-defined]
+        self._drafter.close()  # a lane that never started has not done it
+
+
+class Asked(Protocol):
+    """What requests of any kind have in common."""
+
+    @property
+    def pair(self) -> Pair: ...
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def config(self) -> DecodingConfig: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+
+
+def trace_header(
+    request: Asked, loaded: LoadedPair, prompt_ids: Sequence[int], drafter_bytes: int
+) -> Trace:
+    """What a trace says before anything has run."""
+    config, target, parts = request.config, loaded.target, loaded.parts
+    draft = parts.draft or parts.foreign
+    bias = measured_bias(config.method, config.tree_kind.value)
+    return Trace(
+        config=config,
+        target=target.info,
+        draft=draft.info if draft else None,
+        device=device_name(target.device),
+        dtype=str(target.dtype).removeprefix("torch."),
+        prompt=request.prompt,
+        prompt_ids=tuple(prompt_ids),
+        token_texts=(),
+        prefill=None,
+        rounds=(),
+        finish=None,
+        baseline_prefill=None,
+        baseline_steps=(),
+        baseline_finish=None,
+        drafter_bytes=drafter_bytes,
+        total_variation=bias.total_variation if bias else None,
+    )
+
+
+def start_race(request: RaceRequest) -> Race:
+    """Load the pair (from memory where it is there) and set both lanes up.
+
+    Raises InputError for anything that the user can mend.
+    """
+    return Race(request, load_request(request))
+
+
+def load_request(request: Asked) -> LoadedPair:
+    """The pair with what the request's method needs of it."""
+    needs = method_named(request.config.method).needs
+    return load_pair(request.pair, request.device, request.dtype, needs)
+
+
+def own_models(loaded: LoadedPair) -> list[LanguageModel]:
+    """The models that run the prompt's own tokens: the target, and the draft if there is one."""
+    return [loaded.target, *([loaded.parts.draft] if loaded.parts.draft else [])]
+
+
+def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
+    """Forwards like those that a run begins with, so that no lane's clock counts a cold start.
+
+    The first forward of a size is slow. On the target: the prompt, one token, a whole tree; on the
+    draft: the prompt, one token, each level of a static tree. What a method runs beside these (the
+    windows of lookahead, trees that grow as they go) still pays for its first time.
+    """
+    levels = tuple(accumulate(config.widths, mul))[:-1]
+    drafting = [1, *(size for size in levels if 1 < size <= config.max_new_tokens)]
+    warm_up(loaded.target, prompt_ids, [1, min(1 + config.node_count, config.max_new_tokens)])
+    if loaded.parts.draft is not None:
+        warm_up(loaded.parts.draft, prompt_ids, drafting)
+    if loaded.parts.foreign is not None:
+        warm_up(loaded.parts.foreign.model, [0], drafting)  # the prompt's ids are not its own
+
+
+@torch.inference_mode()
+def warm_up(model: LanguageModel, prompt_ids: Sequence[int], sizes: Sequence[int]) -> None:
+    """The prompt once, then as many tokens behind it at once as each of `sizes` says."""
+    cache = model.new_cache(len(prompt_ids) + max(sizes))
+    _forward(model, cache, prompt_ids)
+    for size in sizes:
+        _forward(model, cache, list(prompt_ids[:1]) * size)
+        cache.keep(len(prompt_ids), [])
+
+
+def _forward(model: LanguageModel, cache: KeyValueCache, token_ids: Sequence[int]) -> None:
+    tokens = torch.tensor([token_ids], device=model.device)
+    first = cache.length
+    positions = torch.arange(first, first + len(token_ids), device=model.device)[None]
+    model.forward(tokens, positions, cache, last_only=True)
+
+
+def device_name(device: torch.device) -> str:
+    """`cuda (NVIDIA …)`, or `cpu (2 threads)`."""
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    threads = torch.get_num_threads()
+    return f"{device.type} ({threads} thread{'' if threads == 1 else 's'})"

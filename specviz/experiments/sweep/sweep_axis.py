@@ -1,0 +1,166 @@
+"""What a sweep can vary: one name per axis, how its values are written, and what they change.
+
+Knows the setting of a race; runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.errors import InputError
+from specviz.experiments.sweep.sweep_setting import SweepSetting
+from specviz.models.catalog import pair_named
+from specviz.prompts import TASKS, check_task
+
+Value = int | float | str
+MAX_VALUES = 64  # of one axis
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """`read` turns one written value into what `apply` puts into a setting."""
+
+    name: str
+    title: str
+    usual: str  # the values that a page offers
+    read: Callable[[str], Value]
+    apply: Callable[[SweepSetting, Value], SweepSetting]
+
+    def values(self, text: str) -> tuple[Value, ...]:
+        """`1-4` or `1,2,4` -> (1, 2, 4); each value once, at most MAX_VALUES.
+
+        Raises InputError that names the axis.
+        """
+        words = [word.strip() for word in text.split(",") if word.strip()]
+        found = [value for word in words for value in self._span(word)]
+        if not found or len(set(found)) != len(found) or len(found) > MAX_VALUES:
+            raise InputError(
+                f"{self.name} must be from 1 to {MAX_VALUES} values, each once, got {text!r}"
+            )
+        return tuple(found)
+
+    def _span(self, word: str) -> Sequence[Value]:
+        low, dash, high = word.partition("-")
+        if self.read is not _integer or not dash or not low:
+            return (self._value(word),)
+        ends = self._value(low), self._value(high)
+        assert isinstance(ends[0], int) and isinstance(ends[1], int)
+        if not ends[0] <= ends[1] < ends[0] + MAX_VALUES:
+            raise InputError(
+                f"{self.name} must span from 1 to {MAX_VALUES} values upwards, got {word!r}"
+            )
+        return range(ends[0], ends[1] + 1)
+
+    def _value(self, word: str) -> Value:
+        try:
+            return self.read(word)
+        except InputError:
+            raise
+        except ValueError:
+            kind = "whole numbers" if self.read is _integer else "numbers"
+            raise InputError(f"{self.name} must be {kind} with commas, got {word!r}") from None
+
+
+def _integer(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and len(word) < 9):
+        raise ValueError(word)
+    return int(word)
+
+
+def _task(word: str) -> str:
+    check_task(word)
+    return word
+
+
+def _method(word: str) -> str:
+    return method_named(word).name
+
+
+def _pair(word: str) -> str:
+    return pair_named(word).name
+
+
+def _of_config(field: str) -> Callable[[SweepSetting, Value], SweepSetting]:
+    def apply(setting: SweepSetting, value: Value) -> SweepSetting:
+        changes: dict[str, Any] = {field: value}
+        return replace(setting, config=replace(setting.config, **changes))
+
+    return apply
+
+
+def _draft_length(setting: SweepSetting, value: Value) -> SweepSetting:
+    assert isinstance(value, int)
+    branching = setting.config.branching[:value]
+    return replace(setting, config=replace(setting.config, draft_length=value, branching=branching))
+
+
+def _with_method(setting: SweepSetting, value: Value) -> SweepSetting:
+    """With the shape and the rule that the method has by itself."""
+    method = method_named(str(value))
+    config = replace(
+        setting.config,
+        method=method.name,
+        branching=method.default_branching[: setting.config.draft_length],
+        tree_kind=method.kinds[0],
+        options=(),
+    )
+    return replace(setting, config=config)
+
+
+def _with_task(setting: SweepSetting, value: Value) -> SweepSetting:
+    if setting.texts:
+        raise InputError("task must be of held-out prompts to be varied, got prompts of your own")
+    return replace(setting, task=str(value))
+
+
+def _width(setting: SweepSetting, value: Value) -> SweepSetting:
+    assert isinstance(value, int)
+    return replace(setting, config=replace(setting.config, branching=(value,)))
+
+
+def _nodes(setting: SweepSetting, value: Value) -> SweepSetting:
+    assert isinstance(value, int)
+    others = tuple(each for each in setting.config.options if each[0] != "nodes")
+    return replace(setting, config=replace(setting.config, options=(*others, ("nodes", value))))
+
+
+def _of_setting(field: str) -> Callable[[SweepSetting, Value], SweepSetting]:
+    def apply(setting: SweepSetting, value: Value) -> SweepSetting:
+        changes: dict[str, Any] = {field: value}
+        return replace(setting, **changes)
+
+    return apply
+
+
+def _with_pair(setting: SweepSetting, value: Value) -> SweepSetting:
+    return replace(setting, pair=pair_named(str(value)))
+
+
+AXES = {
+    axis.name: axis
+    for axis in (
+        Axis("draft-length", "Draft length K", "1-16", _integer, _draft_length),
+        Axis("temperature", "Temperature", "0,0.3,0.7,1,1.5", float, _of_config("temperature")),
+        Axis("top-p", "Top-p", "0.5,0.8,0.9,0.95,1", float, _of_config("top_p")),
+        Axis("method", "Method", ",".join(DRAFTERS), _method, _with_method),
+        Axis("pair", "Pair", "bundled", _pair, _with_pair),
+        Axis("task", "Task", ",".join(TASKS), _task, _with_task),
+        Axis("prompt-length", "Prompt tokens", "16,64,256", _integer, _of_setting("prompt_tokens")),
+        Axis(
+            "output-length", "New tokens", "10,50,200,500", _integer, _of_config("max_new_tokens")
+        ),
+        Axis("width", "Children of the root", "1-4", _integer, _width),
+        Axis("nodes", "Nodes verified", "4,8,16,32", _integer, _nodes),
+        Axis("batch-size", "Batch size", "1,2,4,8,16,32", _integer, _of_setting("batch_size")),
+    )
+}
+
+
+def axis_named(name: str) -> Axis:
+    """One of AXES; InputError for a name that is none."""
+    if name not in AXES:
+        raise InputError(f"axis must be one of {', '.join(AXES)}, got {name!r}")
+    return AXES[name]

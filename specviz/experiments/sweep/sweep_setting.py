@@ -1,0 +1,99 @@
+"""The whole setting of one point of a sweep, and the races that it asks for.
+
+Runs nothing; only to count a prompt's tokens it loads a tokenizer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+
+from specviz.decoding.batch_options import MAX_BATCH_SIZE, row_seed
+from specviz.errors import InputError
+from specviz.experiments.run.racing import RaceRequest, load_request
+from specviz.models.pair import Pair
+from specviz.prompts import held_out_prompts
+from specviz.records import DecodingConfig
+
+MAX_PROMPTS = 40
+MAX_PROMPT_TOKENS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSetting:
+    """The first `prompts` prompts, decoded one after another or `batch_size` at once.
+
+    They are the held-out ones of `task`, or `texts` of one's own, which need no task.
+
+    Whole batches are decoded, the first prompts again behind the last, so that every batch size is
+    measured on the same texts. Each race has a row's seed. With `prompt_tokens` each prompt is cut
+    to at most so many, or goes on with the text of the next ones.
+    """
+
+    pair: Pair
+    config: DecodingConfig
+    task: str | None = "code"
+    prompts: int = 3
+    prompt_tokens: int | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+    batch_size: int = 1
+    texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        most = min(MAX_PROMPTS, len(self.all_texts))
+        if not 1 <= self.prompts <= most:
+            raise InputError(f"prompts must be an integer from 1 to {most}, got {self.prompts}")
+        if self.prompt_tokens is not None and not 1 <= self.prompt_tokens <= MAX_PROMPT_TOKENS:
+            raise InputError(
+                f"prompt-length must be an integer from 1 to {MAX_PROMPT_TOKENS},"
+                f" got {self.prompt_tokens}"
+            )
+        if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
+            raise InputError(
+                f"batch-size must be an integer from 1 to {MAX_BATCH_SIZE}, got {self.batch_size}"
+            )
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """What the prompts are taken from."""
+        return self.texts or held_out_prompts(self.task or "")
+
+    @property
+    def batches(self) -> int:
+        """How many groups of prompts are decoded."""
+        return -(-self.prompts // self.batch_size)
+
+    @property
+    def groups(self) -> tuple[tuple[RaceRequest, ...], ...]:
+        """The races that run together."""
+        size, rows = self.batch_size, self.requests
+        return tuple(rows[at : at + size] for at in range(0, len(rows), size))
+
+    @property
+    def requests(self) -> tuple[RaceRequest, ...]:
+        """One race per row. InputError for what a user can mend."""
+        return tuple(map(self._row, range(self.batches * self.batch_size)))
+
+    def _row(self, row: int) -> RaceRequest:
+        texts, number = self.all_texts, row % self.prompts
+        text = texts[number] if self.prompt_tokens is None else self._sized(texts, number)
+        request = self._request(text)
+        seed = row_seed(self.config.seed, row)
+        return replace(request, config=replace(self.config, seed=seed))
+
+    def _request(self, text: str) -> RaceRequest:
+        return RaceRequest(self.pair, text, self.config, self.task, self.device, self.dtype)
+
+    def _sized(self, texts: tuple[str, ...], number: int) -> str:
+        """The longest beginning of the text from prompt `number` on that has so few tokens."""
+        assert self.prompt_tokens is not None
+        codec = load_request(self._request(texts[number])).codec
+        text = "\n\n".join(texts[number:] + texts[:number])[: 8 * self.prompt_tokens]
+
+        def tokens(length: int) -> int:
+            return len(codec.encode(text[:length], self.task))
+
+        return text[
+            : max(1, bisect_right(range(len(text) + 1), self.prompt_tokens, key=tokens) - 1)
+        ]

@@ -1,0 +1,119 @@
+"""Advice as the page asks for it and hears of it: what is tried, then the verdict with its reasons.
+
+Trusts nothing of a question. Kinds of message: `progress`, `advice`, `end`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from specviz.advisor.probe import Candidate
+from specviz.advisor.wording import Wording
+from specviz.decoding.drafters.registry import method_named
+from specviz.errors import InputError
+from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
+from specviz.experiments.advice.probing import AdviceRequest
+from specviz.models.pair import Pair
+from specviz.trace_file.fields import short
+from specviz.ui.batches import Message
+from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.lab.lab_setting import LabSetting, lab_setting
+
+SECONDS = (10.0, 600.0)  # that may be given
+SHOWN = Wording(lambda name: method_named(name).title, "×")
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceOrder(LabOrder):
+    """`seconds` to probe and to race the best; stopped, it advises from what there is."""
+
+    title: ClassVar[str] = "advice"
+
+    request: AdviceRequest
+    setting: LabSetting
+    seconds: float = DEFAULT_SECONDS
+
+    @property
+    def pair(self) -> Pair:
+        return self.request.pair
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        advising = Advising(self.request, self.seconds, SHOWN)
+        for step in () if stop.is_set() else advising:
+            yield {
+                "kind": "progress",
+                "stage": step.stage,
+                "doing": step.doing,
+                "seconds_left": step.seconds_left,
+            }
+            if stop.is_set():
+                break
+        yield from self._advice(advising)
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+    def _advice(self, advising: Advising) -> Iterator[Message]:
+        advice = advising.advice()
+        if advice is None:
+            return
+        told = advice.to_dict()
+        ranking = [
+            each | {"title": SHOWN.candidate(Candidate(**each["candidate"]))}
+            for each in told["ranking"]
+        ]
+        refusals = [each | {"title": SHOWN.method(each["method"])} for each in told["refusals"]]
+        yield {
+            "kind": "advice",
+            "setting": self._setting,
+            **told,
+            "ranking": ranking,
+            "refusals": refusals,
+        }
+
+    @property
+    def _setting(self) -> str:
+        request = self.request
+        parts = [
+            *self.setting.words,
+            f"{request.config.max_new_tokens} new tokens",
+            f"batch size {request.batch_size}",
+        ]
+        return " · ".join(parts)
+
+
+def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
+    """{"form" and "prompts" as `lab_setting` takes them, "batch_size", "seconds"}."""
+    setting = lab_setting(question)
+    request = AdviceRequest(
+        setting.pair,
+        setting.prompts,
+        setting.config,
+        setting.task,
+        int(_number(question, "batch_size")),
+        device=setting.device,
+        dtype=setting.dtype,
+    )
+    seconds = _number(question, "seconds")
+    if not SECONDS[0] <= seconds <= SECONDS[1]:
+        low, high = SECONDS
+        raise InputError(f"seconds must be from {low:g} to {high:g}, got {seconds:g}")
+    return AdviceOrder(request, setting, seconds)
+
+
+def advice_offer() -> dict[str, Any]:
+    return {"seconds": DEFAULT_SECONDS}
+
+
+def _number(question: Mapping[str, Any], name: str) -> float:
+    value = question.get(name)
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or (name == "batch_size" and number != int(number)):
+        kind = "whole number" if name == "batch_size" else "number"
+        raise InputError(f"{name} must be a {kind}, got {short(value)}")
+    return number

@@ -1,0 +1,104 @@
+"""The claims as the page lists them, and the measurement of one as it asks for it.
+
+What is measured is kept for all who look, as long as the server runs: claims share measurements,
+and each says on what it was made. Kinds of message: `line`, `claim`, `end`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from specviz.claims.catalog import CLAIMS, claim_numbered
+from specviz.claims.claim import Claim, Judgement
+from specviz.claims.report import report
+from specviz.errors import InputError
+from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pair import Pair
+from specviz.ui.batches import Message
+from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.told_work import Tell, told
+
+if TYPE_CHECKING:
+    from specviz.experiments.benchmark.claim_measuring import ClaimMeasuring
+
+BUDGET = "short"
+
+
+class LabClaims:
+    """All claims with what was measured of them; orders run one at a time, by the queue."""
+
+    def __init__(self) -> None:
+        self._judged: dict[int, Judgement] = {}
+        self._measuring: ClaimMeasuring | None = None
+        self._tell: Tell = _silent
+
+    def reports(self) -> dict[str, Any]:
+        return {"claims": [self.report(claim) for claim in CLAIMS.values()], "budget": self.budget}
+
+    def report(self, claim: Claim) -> dict[str, Any]:
+        return report(claim, self._judged.get(claim.number))
+
+    @property
+    def budget(self) -> str:
+        """What a measurement decodes for each point, in words."""
+        from specviz.experiments.benchmark.claim_measuring import BUDGETS
+
+        size = BUDGETS[BUDGET]
+        return (
+            f"{size.prompts} prompts a point, {size.max_new_tokens} tokens each, "
+            f"{size.repeats} repeats"
+        )
+
+    def order(self, number: object) -> ClaimOrder:
+        """InputError for a claim that there is not, or that nothing can measure."""
+        text = str(number)
+        claim = claim_numbered(int(text) if text.isdecimal() and len(text) < 4 else 0)
+        if claim.judge is None:
+            raise InputError(f"claim {claim.number} cannot be measured: it {claim.reason}")
+        return ClaimOrder(self, claim)
+
+    def measure(self, claim: Claim, tell: Tell) -> None:
+        """Blocks; what an earlier claim measured is not measured again."""
+        from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasuring
+
+        self._tell = tell
+        if self._measuring is None:
+            self._measuring = ClaimMeasuring(
+                BUDGETS[BUDGET], progress=lambda line: self._tell(line)
+            )
+        assert claim.judge is not None
+        self._judged[claim.number] = claim.judge(self._measuring.results(claim.settings))
+
+    @property
+    def place(self) -> dict[str, str]:
+        """On what it was measured."""
+        assert self._measuring is not None
+        return self._measuring.place
+
+
+class ClaimOrder(LabOrder):
+    """One claim to be measured on the bundled pair."""
+
+    title: ClassVar[str] = "a claim"
+
+    def __init__(self, claims: LabClaims, claim: Claim) -> None:
+        self._claims, self._claim = claims, claim
+
+    @property
+    def pair(self) -> Pair:
+        return pair_named(BUNDLED)
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        for line in told(lambda tell: self._claims.measure(self._claim, tell), stop):
+            if line is not None:
+                yield {"kind": "line", "text": line}
+        found = self._claims.report(self._claim)
+        if found["measured"]:
+            yield {"kind": "claim", "claim": found, "place": self._claims.place}
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+
+def _silent(line: str) -> None:
+    pass

@@ -1,0 +1,137 @@
+"""The library's own ways to decode beside ours, as the page asks for them.
+
+Trusts nothing of a question. Kinds of message: `progress`, `peers` (what there is so far), `end`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, ClassVar
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.errors import InputError
+from specviz.models.pair import Pair
+from specviz.records import MAX_DRAFT_LENGTH
+from specviz.trace_file.fields import short
+from specviz.ui.batches import Message
+from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.lab.lab_setting import LabSetting, lab_setting, prompts_words
+from specviz.ui.method_offer import refusal
+
+# what both sides can do: our method, the library's call
+PLAIN = ("Plain decoding", "baseline", "generate()")
+SAME = (
+    ("A draft model", "draft-model", "generate(assistant_model)"),
+    ("Prompt lookup", "prompt-lookup", "generate(prompt_lookup_num_tokens)"),
+    ("Early exit", "early-exit", "generate(assistant_early_exit)"),
+)
+TITLES = {ours: f"{title}, this app" for title, ours, _ in (PLAIN, *SAME)}
+
+
+@dataclass(frozen=True, slots=True)
+class PeersOrder(LabOrder):
+    """Greedy: both sides with the same models, prompts and draft length.
+
+    Stopped, it tells what was measured until then.
+    """
+
+    title: ClassVar[str] = "a comparison of peers"
+
+    setting: LabSetting
+    draft_length: int
+    repeats: int = 3
+
+    @property
+    def pair(self) -> Pair:
+        return self.setting.pair
+
+    @property
+    def _compared(self) -> list[tuple[str, str, str]]:
+        """What these models can do."""
+        return [each for each in SAME if refusal(self.pair, method_named(each[1])) is None]
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        from specviz.experiments.benchmark.benchmark import Benchmark
+
+        if not stop.is_set():
+            measuring = Benchmark(self._plan())
+            for step in measuring:
+                yield {
+                    "kind": "progress",
+                    "doing": TITLES.get(step.doing, step.doing),
+                    "repeat": None if step.seconds_left is None else step.repeat + 1,
+                    "repeats": self.repeats,
+                    "seconds_left": step.seconds_left,
+                }
+                yield self._told(measuring.result()["rows"])
+                if stop.is_set():
+                    break
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+    def _plan(self) -> Any:
+        from specviz.experiments.benchmark.benchmark import Plan
+
+        setting = self.setting
+        return Plan(
+            setting.pair,
+            (setting.task,),
+            tuple(method for _, method, _ in self._compared),
+            (self.draft_length,),
+            max_new_tokens=setting.config.max_new_tokens,
+            prompts=len(setting.prompts),
+            repeats=self.repeats,
+            device=setting.device,
+            dtype=setting.dtype,
+            texts=() if setting.task else setting.prompts,
+            peers=tuple(call for _, _, call in self._compared),
+        )
+
+    def _told(self, rows: Sequence[dict[str, Any]]) -> Message:
+        found = {row["method"]: row for row in rows}
+        pairs = [
+            _pair(title, call, found.get(ours), found.get(call))
+            for title, ours, call in (PLAIN, *self._compared)
+            if ours in found or call in found
+        ]
+        return {"kind": "peers", "pairs": pairs, "setting": self._setting}
+
+    @property
+    def _setting(self) -> str:
+        setting = self.setting
+        parts = [
+            setting.pair.title,
+            prompts_words(setting.task, len(setting.prompts)),
+            f"K {self.draft_length}",
+            "temperature 0 (both sides are compared greedily)",
+            f"{setting.config.max_new_tokens} new tokens",
+            "1 pass" if self.repeats == 1 else f"{self.repeats} passes",
+        ]
+        return " · ".join(parts)
+
+
+def _pair(
+    title: str, call: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None
+) -> dict[str, Any]:
+    """One way to decode: ours, the library's, and how many times as fast ours is; None: not yet."""
+    ratio = _ratio(ours["rates"], theirs["rates"]) if ours and theirs else None
+    return {"title": title, "call": call, "ours": ours, "theirs": theirs, "ratio": ratio}
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Over the passes that both have: a stop may have left one of them with more."""
+    both = min(len(ours), len(theirs))
+    return median(ours[:both]) / median(theirs[:both])
+
+
+def peers_order(question: Mapping[str, Any]) -> PeersOrder:
+    """{"form" and "prompts" as `lab_setting` takes them, "draft_length"}."""
+    length = str(question.get("draft_length"))
+    is_whole = length.isascii() and length.isdecimal() and len(length) < 4
+    if not (is_whole and 1 <= int(length) <= MAX_DRAFT_LENGTH):
+        raise InputError(
+            f"draft_length must be an integer from 1 to {MAX_DRAFT_LENGTH}, got {short(length)}"
+        )
+    return PeersOrder(lab_setting(question), int(length))

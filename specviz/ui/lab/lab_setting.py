@@ -1,0 +1,141 @@
+"""What the lab measures: the models, the prompts and the sampling, which all its cards share.
+
+Trusts nothing of a question. Knows no card.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.errors import InputError
+from specviz.experiments.run.racing import RaceRequest
+from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
+from specviz.models.pair import Pair
+from specviz.prompt_file import prompts_of
+from specviz.prompts import held_out_prompts
+from specviz.records import DecodingConfig
+from specviz.trace_file.fields import short
+from specviz.ui.settings_form import race_request
+
+PROMPTS, TOKENS = 4, 64  # that the page begins with
+MOST_TEXT = 500  # characters of a field
+MOST_OWN_TEXT = 200_000  # characters of all prompts of one's own
+PLAIN = {"method": "prompt-lookup", "draft_length": "1"}  # for a card that has no method to tell
+
+
+@dataclass(frozen=True, slots=True)
+class LabSetting:
+    """`task` is None for prompts of one's own; the config's method counts where a card has one."""
+
+    pair: Pair
+    prompts: tuple[str, ...]
+    task: str | None
+    config: DecodingConfig
+    device: str = "auto"
+    dtype: str = "float32"
+
+    @property
+    def words(self) -> list[str]:
+        """The models, on which prompts, and how tokens are drawn: each a few words."""
+        return [
+            self.pair.title,
+            prompts_words(self.task, len(self.prompts)),
+            *sampling_words(self.config),
+        ]
+
+
+def prompts_words(task: str | None, count: int) -> str:
+    """Which prompts were decoded: held-out ones are the first ones of their task.
+
+    >>> prompts_words("code", 4), prompts_words("code", 1), prompts_words(None, 2)
+    ('code: prompts 1 to 4', 'code: prompt 1', '2 prompts of your own')
+    """
+    if task is None:
+        return f"{count} prompt{'' if count == 1 else 's'} of your own"
+    return f"{task}: prompt{'' if count == 1 else 's 1 to'} {count}"
+
+
+def sampling_words(config: DecodingConfig) -> list[str]:
+    """Temperature, and what else cuts the distribution; at temperature 0 nothing else counts.
+
+    >>> sampling_words(DecodingConfig(temperature=0.7, top_k=40))
+    ['temperature 0.7', 'top-k 40']
+    """
+    words = [f"temperature {config.temperature:g}"]
+    if config.temperature and config.top_k:
+        words.append(f"top-k {config.top_k}")
+    if config.temperature and config.top_p < 1:
+        words.append(f"top-p {config.top_p:g}")
+    return words
+
+
+def lab_setting(question: Mapping[str, Any], *, has_method: bool = False) -> LabSetting:
+    """{"form": as of a race, "prompts": {"count", and of one's own "text", "name"}}.
+
+    Where the card has no method to tell, that of the form does not count.
+    """
+    form = _form(question) | ({} if has_method else PLAIN)
+    task, prompts = _prompts(form.pop("task", ""), question.get("prompts"))
+    usual = race_request({**form, "task": task or "", "prompt": prompts[0]})
+    for number, text in enumerate(prompts, start=1):
+        _check_prompt(usual, text, number)
+    return LabSetting(usual.pair, prompts, task, usual.config, usual.device, usual.dtype)
+
+
+def own_prompts(question: Mapping[str, Any]) -> tuple[str, ...]:
+    """{"text", "name": of its file, "" where it was typed} -> the prompts, all of them."""
+    text, name = question.get("text"), str(question.get("name", ""))
+    if not isinstance(text, str) or len(text) > MOST_OWN_TEXT:
+        raise InputError(f"prompts must be a text of at most {MOST_OWN_TEXT:,} characters")
+    if not text.strip():
+        raise InputError("prompts must have at least one text of your own, got none")
+    found = prompts_of(text, name or ("typed.jsonl" if _is_json_lines(text) else "typed.txt"))
+    if any("\ud800" <= char <= "\udfff" for each in found for char in each):
+        raise InputError("prompts must be valid Unicode, got half a surrogate pair")
+    return found
+
+
+def _is_json_lines(text: str) -> bool:
+    """Whether its first line is an object with a prompt."""
+    try:
+        first = json.loads(text.strip().split("\n", 1)[0])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and isinstance(first.get("prompt"), str)
+
+
+def _form(question: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of a question's form: texts by name, none of them endless."""
+    form = question.get("form")
+    if not isinstance(form, dict) or not all(isinstance(each, str) for each in form.values()):
+        raise InputError("form must be settings by name, each a text")
+    for name, text in form.items():
+        if len(text) > MOST_TEXT:
+            raise InputError(f"{name} must have at most {MOST_TEXT} characters, got {len(text)}")
+    return form
+
+
+def _prompts(task: str, given: object) -> tuple[str | None, tuple[str, ...]]:
+    """The task, if the prompts are held out, and as many of them as were asked for."""
+    if not isinstance(given, Mapping):
+        raise InputError("prompts must be told by count, or by text")
+    is_own = "text" in given
+    known = own_prompts(given) if is_own else held_out_prompts(task)
+    count = str(given.get("count", "")).strip()
+    most = min(MAX_PROMPTS, len(known))
+    if is_own and not count:
+        count = str(len(known))
+    if not (count.isascii() and count.isdecimal() and len(count) < 9 and 1 <= int(count) <= most):
+        raise InputError(f"prompts must be a whole number from 1 to {most}, got {short(count)}")
+    return None if is_own else task, known[: int(count)]
+
+
+def _check_prompt(usual: RaceRequest, text: str, number: int) -> None:
+    """An error says which prompt it is."""
+    try:
+        RaceRequest(usual.pair, text, usual.config, usual.task)
+    except InputError as error:
+        raise InputError(f"prompts are refused at number {number}: {error}") from None

@@ -1,0 +1,212 @@
+"""A sweep as the page shows it: its charts round one picked point, and what it says in a sentence.
+
+Knows a sweep's points and the figures; measures nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.experiments.sweep.sweep_axis import axis_named
+from specviz.figures.depth import depth_figure
+from specviz.figures.lab_heatmap import lab_heatmap_figure
+from specviz.figures.lab_speedup import lab_speedup_figure
+from specviz.figures.lab_times import lab_times_figure
+from specviz.figures.theme import Figure
+from specviz.metrics.round_totals import DepthAcceptance
+from specviz.ui.lab.lab_setting import prompts_words, sampling_words
+from specviz.ui.lab.lab_sweep_file import Point, SweepSoFar
+
+BUSY = 1.5  # between two runs of the baseline: then no point can be judged
+
+
+class SweepViews:
+    """`picked`: the point that is looked at, by its place in the plan; None: the fastest one."""
+
+    def __init__(self, sweep: SweepSoFar, noise: Sequence[float], picked: int | None) -> None:
+        self._sweep, self._noise = sweep, noise
+        self._known = {i: sweep.known[p] for i, p in enumerate(self._places) if p in sweep.known}
+        speedups = {place: point["speedup"] for place, point in self._known.items()}
+        self.best = max(speedups, key=speedups.__getitem__, default=None)
+        self.picked = picked if picked in self._known else self.best
+
+    @property
+    def _places(self) -> tuple[Any, ...]:
+        return self._sweep.plan.places
+
+    def _runs(self, place: int) -> int:
+        """Texts that were decoded for a point."""
+        setting = self._sweep.plan.setting_at(self._places[place])
+        return self._sweep.plan.repeats * setting.batches * setting.batch_size
+
+    # ---- which points lie on one line
+
+    @property
+    def _axes(self) -> list[int]:
+        """The axis of the lines, then the other one: numbers before names."""
+        axes = self._sweep.plan.axes
+        return sorted(range(len(axes)), key=lambda each: isinstance(axes[each][1][0], str))
+
+    def _cell(self, place: int) -> tuple[int, ...]:
+        """Where a point lies along each of `_axes`."""
+        axes = self._sweep.plan.axes
+        values = dict(self._places[place])
+        return tuple(axes[each][1].index(values[axes[each][0]]) for each in self._axes)
+
+    @property
+    def _line(self) -> dict[int, int]:
+        """Place along the line -> point, of the line through the picked point."""
+        picked = self._cell(0 if self.picked is None else self.picked)
+        cells = {place: self._cell(place) for place in self._known}
+        return {cell[0]: place for place, cell in cells.items() if cell[1:] == picked[1:]}
+
+    # ---- what is shown
+
+    def told(self) -> dict[str, Any]:
+        """Everything that the page draws; `line` turns a place along it into a point."""
+        line = self._line
+        figures: dict[str, Figure] = {}
+        if self.picked is not None:
+            figures = {
+                "speedup": self._speedup(line),
+                "times": self._times(line),
+                "depth": self._depth(self._known[self.picked]),
+            }
+            if len(self._axes) == 2:
+                figures["heatmap"] = self._heatmap()
+        cells = {place: self._cell(place) for place in range(len(self._places))}
+        return {
+            "figures": figures,
+            "line": {str(at): place for at, place in line.items()},
+            "cells": {",".join(map(str, cell)): place for place, cell in cells.items()},
+            "picked": self.picked,
+            "best": self.best,
+            "picked_words": "" if self.picked is None else self.words(self.picked),
+            "line_words": self._line_words(),
+            "sentence": self.sentence(),
+            "noise_words": self._noise_words(),
+            "setting": self._setting(),
+        }
+
+    def _title(self, axis: int) -> str:
+        return axis_named(self._sweep.plan.axes[axis][0]).title
+
+    def _values(self, axis: int) -> tuple[Any, ...]:
+        return self._sweep.plan.axes[axis][1]
+
+    def _along(self, line: dict[int, int]) -> tuple[dict[int, Point], int | None]:
+        """The line's points, and which of them is the picked one."""
+        at = next((each for each, place in line.items() if place == self.picked), None)
+        return {each: self._known[place] for each, place in line.items()}, at
+
+    def _speedup(self, line: dict[int, int]) -> Figure:
+        axis = self._axes[0]
+        points, at = self._along(line)
+        return lab_speedup_figure(self._title(axis), self._values(axis), points, self._noise, at)
+
+    def _times(self, line: dict[int, int]) -> Figure:
+        axis = self._axes[0]
+        points, at = self._along(line)
+        runs = {each: self._runs(place) for each, place in line.items()}
+        return lab_times_figure(self._title(axis), self._values(axis), points, runs, at)
+
+    def _depth(self, point: Point) -> Figure:
+        depths = [DepthAcceptance(**each) for each in point["acceptance_by_depth"]]
+        return depth_figure(depths, point["acceptance_rate"])
+
+    def _heatmap(self) -> Figure:
+        first, second = self._axes
+        assert self.picked is not None
+        return lab_heatmap_figure(
+            (self._title(first), self._title(second)),
+            (self._values(first), self._values(second)),
+            {_pair(self._cell(place)): point for place, point in self._known.items()},
+            _pair(self._cell(self.picked)),
+        )
+
+    # ---- in words
+
+    def words(self, place: int) -> str:
+        """`draft length K 4, temperature 0.7`: a point by its values."""
+        return ", ".join(_named(name, value) for name, value in self._places[place])
+
+    def _line_words(self) -> str:
+        """What the line keeps fixed, "" where there is but one axis."""
+        if len(self._axes) == 1 or self.picked is None:
+            return ""
+        name = self._sweep.plan.axes[self._axes[1]][0]
+        return f"at {_named(name, dict(self._places[self.picked])[name])}"
+
+    def _setting(self) -> str:
+        """What all points share."""
+        plan, setting = self._sweep.plan, self._sweep.plan.setting
+        varied = {name for name, _ in plan.axes}
+        config = setting.config
+        task = None if setting.texts else setting.task
+        parts = {
+            "pair": setting.pair.title,
+            "task": prompts_words(task, setting.prompts),
+            "method": method_named(config.method).title,
+            "draft-length": f"K {config.draft_length}",
+            "temperature": " · ".join(sampling_words(config)),
+            "output-length": f"{config.max_new_tokens} new tokens",
+            "repeats": _counted(plan.repeats, "repeat"),
+        }
+        if "task" in varied:
+            parts["prompts"] = f"{_counted(setting.prompts, 'prompt')} of each task"
+        return " · ".join(text for name, text in parts.items() if name not in varied)
+
+    def _noise_words(self) -> str:
+        ends = [f"{end:.2f}" for end in (min(self._noise), max(self._noise))] if self._noise else []
+        return " to ".join(dict.fromkeys(ends))
+
+    def sentence(self) -> str:
+        """The fastest point, judged by its own spread and by the noise."""
+        if self.best is None:
+            return ""
+        best = self._found(self.best)
+        most, least = max([1.0, *self._noise]), min([1.0, *self._noise])
+        if most / least > BUSY:
+            return (
+                f"The machine is too busy to tell: plain decoding beside itself gave "
+                f"{self._noise_words()}. The best was {best}; measure again."
+            )
+        if self._sweep.plan.repeats == 1:
+            return f"The best: {best}, in one repeat, which has no spread."
+        if not self._noise:
+            return f"The best: {best}; the noise of its machine is not known."
+        clear = [place for place, point in self._known.items() if point["speedup_spread"][0] > most]
+        if self.best in clear:
+            return f"Fastest: {best}."
+        if clear:
+            sure = self._found(max(clear, key=lambda place: self._known[place]["speedup"]))
+            return f"Above the noise in every repeat: {sure}; {best} is not."
+        if all(point["speedup_spread"][1] < least for point in self._known.values()):
+            return f"Speculation loses at every point: the best is {best}."
+        return f"No clear gain: the best, {best}, is not above the noise in every repeat."
+
+    def _found(self, place: int) -> str:
+        """`1.53× (1.49 to 1.58) at draft length K 4`."""
+        point = self._known[place]
+        low, high = point["speedup_spread"]
+        spread = f" ({low:.2f} to {high:.2f})" if low < high else ""
+        return f"{point['speedup']:.2f}×{spread} at {self.words(place)}"
+
+
+def _pair(cell: tuple[int, ...]) -> tuple[int, int]:
+    first, second = cell
+    return first, second
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _named(name: str, value: object) -> str:
+    """`draft length K 4`; a name speaks for itself."""
+    if isinstance(value, str):
+        return value
+    title = axis_named(name).title
+    return f"{title[0].lower()}{title[1:]} {value:g}"

@@ -1,0 +1,183 @@
+"""Advice in the making on the bundled pair: what is measured, in which order, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from specviz.advisor.probe import Candidate
+from specviz.errors import InputError
+from specviz.experiments.advice.advice_check import PASSES, AdviceCheck
+from specviz.experiments.advice.advising import PROBED, PROMPTS, RUN_SHARE, Advising
+from specviz.experiments.advice.probing import (
+    AdviceRequest,
+    calm_seconds,
+    candidate_of,
+    run_baseline,
+    run_candidate,
+)
+from specviz.forward_curve import ForwardCurve
+from specviz.models.catalog import custom_pair, pair_named
+from specviz.prompts import held_out_prompts
+from specviz.records import DecodingConfig
+
+CONFIG = DecodingConfig(max_new_tokens=12)
+REQUEST = AdviceRequest(
+    pair_named("bundled"),
+    held_out_prompts("code")[:3],
+    CONFIG,
+    "code",
+    methods=("draft-model", "prompt-lookup"),
+    device="cpu",
+)
+
+
+def test_every_method_is_probed_then_the_best_race_beside_their_baseline() -> None:
+    advising = Advising(replace(REQUEST, prompts=REQUEST.prompts[:1]), seconds=60)  # far too many
+    steps = list(advising)
+    assert [step.stage for step in steps] == sorted(step.stage for step in steps)
+    assert steps[-1].seconds > steps[0].seconds > 0
+    probe = advising.probe
+    lengths = {(r.candidate.method, r.candidate.draft_length) for r in probe.runs if not r.is_race}
+    assert lengths == {(method, length) for method in REQUEST.methods for length in PROBED}
+    races = [run for run in probe.runs if run.is_race]
+    assert races and {run.block for run in probe.runs} <= {each.block for each in probe.baselines}
+    advice = advising.advice()
+    assert advice is not None and advice.best.races > 0
+    assert advice.best.low <= advice.best.speedup <= advice.best.high
+
+
+def test_a_probed_run_takes_its_share_of_the_time_over_all_its_prompts() -> None:
+    advising = Advising(REQUEST, seconds=48)
+    curve = ForwardCurve((1, 8), (0.01, 0.01))
+    advising.probe = replace(advising.probe, batch_curve=curve)
+    next(iter(advising))
+    (plain,) = advising.probe.baselines
+    assert plain.tokens == 48 * RUN_SHARE / 0.01 == 24 * PROMPTS
+
+
+def test_it_can_be_stopped_at_any_step_and_keeps_what_it_has() -> None:
+    advising = Advising(REQUEST, seconds=20)
+    assert advising.advice() is None
+    steps = iter(advising)
+    list(islice(steps, 2))  # the baseline and the first method
+    steps.close()  # type: ignore[attr-defined]
+    advice = advising.advice()
+    assert advice is not None
+    assert {each.candidate.method for each in advice.ranking} == {"draft-model"}
+
+
+def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room() -> None:
+    candidate, prompts = candidate_of("draft-model", 4), REQUEST.prompts[:2]
+    found = run_candidate(REQUEST, candidate, prompts, 12, 0)
+    assert found.tokens == 24 and len(found.rounds) >= 2 * 3
+    rounds = [each for each in found.rounds if each.accepted]
+    assert len(rounds) < len(found.rounds)  # the last ones had less room than 4
+    assert all(each.levels == each.nodes == 4 for each in rounds)
+    assert all(0 <= passed <= 4 for each in rounds for passed in each.accepted)
+    alone = calm_seconds([each.seconds for each in found.rounds]) + 2 * found.first_seconds
+    assert found.total_seconds == pytest.approx(alone)
+
+
+def test_a_burst_of_other_work_counts_as_twice_a_round_and_usual_rounds_as_they_are() -> None:
+    usual = [1.0, 1.9, 1.0, 1.4, 1.0]
+    assert calm_seconds(usual) == pytest.approx(sum(usual))
+    assert calm_seconds([*usual, 50.0]) == pytest.approx(sum(usual) + 2 * 1.2)
+    assert calm_seconds([]) == 0
+
+
+def test_a_batch_is_measured_as_a_batch() -> None:
+    request = replace(REQUEST, batch_size=3, methods=("draft-model",))
+    prompts = request.texts(3)
+    plain = run_baseline(request, prompts, 12, 0)
+    assert (plain.tokens, plain.steps) == (36, 11)
+    found = run_candidate(request, candidate_of("draft-model", 2), prompts, 12, 0)
+    assert found.tokens == 36 and max(len(each.accepted) for each in found.rounds) == 3
+    advising = Advising(request, seconds=3)
+    assert advising.probe.batch_curve.at(1) > advising.probe.row_curve.at(1)
+    assert next(iter(advising)).doing == "the baseline"
+
+
+def test_what_a_pair_cannot_run_is_refused_with_the_reason_and_the_rest_goes_on() -> None:
+    bundled = REQUEST.pair
+    pair = custom_pair(bundled.target, bundled.foreign_draft)
+    methods = ("medusa", "draft-model", "prompt-lookup")
+    advising = Advising(replace(REQUEST, pair=pair, methods=methods), seconds=2)
+    list(advising)
+    refused = {each.method: each for each in advising.probe.refusals}
+    assert set(refused) == {"medusa", "draft-model"}
+    assert "has no Medusa heads" in refused["medusa"].why
+    assert refused["medusa"].shared_share is None
+    share = refused["draft-model"].shared_share
+    assert share is not None and 0 < share < 1
+    advice = advising.advice()
+    assert advice is not None and "vocabulary" in {each.name for each in advice.reasons}
+
+
+def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
+    warm = replace(REQUEST, config=replace(CONFIG, temperature=1.0))
+    advising = Advising(warm, seconds=4)
+    list(advising)
+    (greedy,) = advising.probe.greedy
+    (beside,) = (
+        run
+        for run in advising.probe.runs
+        if (run.candidate, run.block) == (greedy.candidate, greedy.block)
+    )
+    assert not beside.is_race and beside.tokens == greedy.tokens
+    assert beside.prompts == greedy.prompts == warm.prompts[:PROMPTS]
+
+
+def test_hardly_any_temperature_drafts_on_the_same_prompts_as_none() -> None:
+    request = replace(REQUEST, config=replace(CONFIG, temperature=0.001), methods=("draft-model",))
+    advising = Advising(request, seconds=3)
+    steps = iter(advising)
+    while not advising.probe.greedy:
+        next(steps)
+    (greedy,) = advising.probe.greedy
+    beside = advising.probe.runs[0]
+    assert [each.accepted for each in greedy.rounds] == [each.accepted for each in beside.rounds]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompts": ()}, "prompts must have at least one text"),
+        ({"prompts": (" ",)}, "prompt must have some text"),
+        ({"batch_size": 0}, "batch-size must be an integer from 1 to 64, got 0"),
+        ({"batch_size": 65}, "batch-size must be an integer from 1 to 64, got 65"),
+        ({"methods": ()}, "methods must name at least one"),
+        ({"methods": ("magic",)}, "method must be one of"),
+        ({"task": "poems"}, "task must be one of"),
+    ],
+)
+def test_a_request_that_breaks_a_rule_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(REQUEST, **changes)  # type: ignore[arg-type]
+
+
+def test_a_prompt_without_room_for_the_output_is_refused_by_its_number_at_once() -> None:
+    request = replace(REQUEST, prompts=("def f():", "x = 1\n" * 2000))
+    with pytest.raises(InputError, match="prompts are refused at number 2: prompt must have at"):
+        Advising(request)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(InputError, match="seconds must be a positive number"):
+        Advising(REQUEST, seconds)
+
+
+def test_a_check_measures_every_setting_and_counts_abstaining_as_1() -> None:
+    request = replace(REQUEST, methods=("draft-model",), config=replace(CONFIG, max_new_tokens=6))
+    check = AdviceCheck(request, Candidate("draft-model", 2), (1, 2))
+    list(check)
+    result = check.result()
+    assert {each.candidate.draft_length for each in result.settings} == {1, 2}
+    chosen = next(each for each in result.settings if each.candidate.draft_length == 2)
+    assert result.advised_speedup == chosen.speedup and chosen.passes == 1 + PASSES
+    assert result.reached <= 1
+    assert replace(result, chosen=None).advised_speedup == 1.0
+    assert replace(result, settings=()).best_speedup == 1.0

@@ -1,0 +1,290 @@
+"""A fork is the real decoder going on from a recorded round; checked on the bundled pair."""
+
+import dataclasses
+from functools import cache
+
+import pytest
+
+from specviz import trace_file
+from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.race import Lane
+from specviz.errors import InputError
+from specviz.experiments.run.fork_parent import catalog_pair_of, copied_baseline
+from specviz.experiments.run.forking import ForkRequest, start_fork
+from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.models.catalog import custom_pair, pair_named
+from specviz.records import DecodingConfig, FinishReason, Outcome, Prefill, ProposalKind, Round
+from specviz.what_if import counterfactual
+from tests.random_traces import not_started, random_trace
+
+BUNDLED = pair_named("bundled")
+PROMPT, LENGTH = "def read_lines(path):\n", 20
+
+
+def config_of(method="draft-model", **changes):
+    entry = method_named(method)
+    values = {"temperature": 0.8, "seed": 3, "max_new_tokens": LENGTH, "draft_length": 4}
+    return DecodingConfig(
+        method=method,
+        branching=entry.default_branching,
+        tree_kind=entry.kinds[0],
+        **values | changes,
+    )
+
+
+@cache
+def parent_of(method="draft-model", **changes):
+    race = start_race(RaceRequest(BUNDLED, PROMPT, config_of(method, **changes), device="cpu"))
+    for _ in race:
+        pass
+    race.close()
+    return race.trace()
+
+
+def request_of(parent, round_index, pair=BUNDLED, forced=(), **changes):
+    config = dataclasses.replace(parent.config, **changes)
+    return ForkRequest(parent, round_index, pair, config, forced, device="cpu")
+
+
+def forked(parent, round_index, **changes):
+    fork = start_fork(request_of(parent, round_index, **changes))
+    events = list(fork)
+    fork.close()
+    return fork.trace(), events
+
+
+def is_whole(trace):
+    """As long as asked for, or ended by the text itself."""
+    if trace.finish is FinishReason.END_OF_SEQUENCE:
+        return trace.emitted_ids[-1] == 0 and 0 not in trace.emitted_ids[:-1]
+    return trace.finish is FinishReason.LENGTH and len(trace.emitted_ids) == LENGTH
+
+
+def decisions(rounds):
+    return [
+        (
+            each.index,
+            each.context_length,
+            [(node.token_id, node.parent) for node in each.tree.nodes],
+            [(verdict.uniform_draw, verdict.outcome) for verdict in each.verdicts],
+            each.emitted_ids,
+            each.extra_ids,
+        )
+        for each in rounds
+    ]
+
+
+@pytest.mark.parametrize(
+    "method", ["draft-model", "draft-tree", "dynamic-tree", "eagle", "prompt-lookup"]
+)
+def test_a_fork_without_a_change_writes_the_same_rounds_again(method):
+    parent = parent_of(method)
+    trace, _ = forked(parent, len(parent.rounds) // 2)
+    assert decisions(trace.rounds) == decisions(parent.rounds)
+    assert (trace.finish, trace.emitted_ids) == (parent.finish, parent.emitted_ids)
+
+
+@pytest.mark.parametrize("start", [0, -1])
+def test_a_fork_may_leave_before_the_first_round_and_before_the_last(start):
+    parent = parent_of()
+    trace, _ = forked(parent, range(len(parent.rounds))[start])
+    assert decisions(trace.rounds) == decisions(parent.rounds)
+
+
+def test_the_parents_rounds_stay_as_they_are_and_the_new_ones_follow_on_its_clock():
+    parent = parent_of()
+    trace, events = forked(parent, 3, draft_length=7)
+    assert trace.rounds[:3] == parent.rounds[:3] and trace.prefill == parent.prefill
+    assert trace.config == dataclasses.replace(parent.config, draft_length=7)
+    assert [each.index for each in trace.rounds] == list(range(len(trace.rounds)))
+    before = parent.prefill.seconds + sum(each.seconds for each in parent.rounds[:3])
+    assert trace.rounds[3].spans[0].start == pytest.approx(before)
+    assert {len(each.tree.nodes) for each in trace.rounds[3:-3]} <= {7}
+    clocks = [event.clock for event in events if event.lane is Lane.SPECULATIVE]
+    assert clocks == sorted(clocks)
+    assert clocks[-1] == pytest.approx(
+        parent.prefill.seconds + sum(each.seconds for each in trace.rounds)
+    )
+    assert len(trace.emitted_ids) == LENGTH
+
+
+def test_events_are_those_of_a_race_of_the_whole_trace():
+    parent = parent_of()
+    trace, events = forked(parent, 2)
+    speculative = [event.event for event in events if event.lane is Lane.SPECULATIVE]
+    assert isinstance(speculative[0], Prefill)
+    assert tuple(each for each in speculative if isinstance(each, Round)) == trace.rounds
+    assert speculative[-1] is trace.finish
+    baseline = [event.event for event in events if event.lane is Lane.BASELINE]
+    assert tuple(baseline[1:-1]) == parent.baseline_steps == trace.baseline_steps
+
+
+def test_a_fork_is_a_trace_file_like_any_other():
+    trace, _ = forked(parent_of(), 2, temperature=1.2, seed=8)
+    again = trace_file.loads(trace_file.dumps(trace))
+    assert again.emitted_ids == trace.emitted_ids
+    assert again.config == trace.config
+    texts = dict(trace.token_texts)
+    assert all(token_id in texts for token_id in (*trace.emitted_ids, *trace.prompt_ids))
+
+
+def test_a_trace_from_a_file_forks_like_the_one_in_memory():
+    parent = parent_of()
+    read = trace_file.loads(trace_file.dumps(parent))
+    trace, _ = forked(read, 2)
+    assert trace.emitted_ids == parent.emitted_ids
+
+
+def test_a_forced_draw_flips_the_verdict_as_foretold_and_the_text_goes_on():
+    parent = parent_of()
+    index, node = next(
+        (each.index, node)
+        for each in parent.rounds
+        for node, verdict in enumerate(each.verdicts)
+        if verdict.outcome is Outcome.REJECTED and verdict.acceptance_prob > 0
+    )
+    told = counterfactual(parent.rounds[index], {node: 0.0})
+    trace, _ = forked(parent, index, forced=((node, 0.0),))
+    here = trace.rounds[index]
+    assert told.differs and here.accepted == told.path
+    assert here.emitted_ids == told.emitted_ids
+    assert here.verdicts[node].uniform_draw == 0.0
+    assert len(trace.rounds) > index + 1 and is_whole(trace)
+
+
+def test_a_forced_draw_without_its_token_in_the_forks_tree_is_refused():
+    parent = parent_of()
+    lookup = {"method": "prompt-lookup", "tree_kind": ProposalKind.DETERMINISTIC}
+    fork = start_fork(request_of(parent, 1, forced=((0, 0.5),), **lookup))
+    with pytest.raises(InputError, match="forced draw must find its token at depth 1 of round"):
+        list(fork)
+    fork.close()
+    assert fork.trace().rounds == parent.rounds[:1]
+
+
+def test_other_methods_and_pairs_of_the_same_tokenizer_can_go_on():
+    parent = parent_of()
+    for method in ("lookahead", "pre-speculation", "cross-vocabulary"):
+        kind = method_named(method).kinds[0]
+        trace, _ = forked(parent, 2, method=method, tree_kind=kind)
+        assert trace.config.method == method and is_whole(trace)
+    other = dataclasses.replace(BUNDLED, name="other", target=BUNDLED.draft)
+    trace, _ = forked(parent, 2, pair=other)
+    assert trace.target.layers == 2 and is_whole(trace)
+    assert trace.baseline_prefill is None
+
+
+def test_a_pair_of_another_tokenizer_is_refused_in_one_sentence():
+    foreign = BUNDLED.foreign_draft
+    with pytest.raises(InputError) as refused:
+        start_fork(request_of(parent_of(), 2, pair=custom_pair(foreign, foreign)))
+    sentence = str(refused.value)
+    assert sentence.startswith("pair 'custom' must have the tokenizer of the trace: token ")
+    assert sentence.endswith(" here") and "\n" not in sentence
+
+
+def test_a_token_that_the_pair_does_not_have_is_refused():
+    parent = parent_of()
+    prompt_ids = (*parent.prompt_ids[:-1], 4096)
+    with pytest.raises(InputError) as refused:
+        start_fork(request_of(dataclasses.replace(parent, prompt_ids=prompt_ids), 2))
+    assert str(refused.value).endswith("token 4096 is used in the trace and no token here")
+
+
+def test_the_limit_counts_the_whole_text_and_an_ended_one_can_be_made_longer():
+    parent = parent_of()
+    trace, _ = forked(parent, len(parent.rounds), max_new_tokens=LENGTH + 6)
+    assert trace.emitted_ids[:LENGTH] == parent.emitted_ids
+    assert len(trace.emitted_ids) == LENGTH + 6
+    assert trace.rounds[: len(parent.rounds)] == parent.rounds
+    assert trace.baseline_finish is FinishReason.STOPPED
+    with pytest.raises(InputError) as refused:
+        request_of(parent, len(parent.rounds), max_new_tokens=LENGTH)
+    assert str(refused.value) == (
+        f"max_new_tokens must be above {LENGTH}, the tokens written before round "
+        f"{len(parent.rounds) + 1}, got {LENGTH}"
+    )
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"round_index": -1}, "round must be from 1 to 5, got 0"),
+        ({"round_index": 5}, "round must be from 1 to 5, got 6"),
+        ({"round_index": 4, "forced": ((0, 0.5),)}, "forced draws must be of one of the trace's 4"),
+        ({"round_index": 0, "forced": ((99, 0.5),)}, "node must be from 0 to 4 in round 1, got 99"),
+        ({"round_index": 0, "forced": ((0, 1.0),)}, "forced draw of node 0 must be from 0"),
+    ],
+)
+def test_a_fork_from_where_nothing_is_is_refused(change, sentence):
+    with pytest.raises(InputError) as refused:
+        request_of(random_trace(1, rounds=4), **change)
+    assert str(refused.value).startswith(sentence)
+
+
+def test_a_trace_without_a_speculative_lane_has_no_round_to_fork_from():
+    with pytest.raises(InputError, match="trace must have a speculative lane"):
+        request_of(not_started(random_trace(1)), 0)
+
+
+def test_a_text_that_has_ended_cannot_go_on():
+    parent = parent_of()
+    end = dataclasses.replace(parent.rounds[-1].extra, token_id=0)  # the pair's end token
+    last = dataclasses.replace(parent.rounds[-1], extra=end)
+    ended = dataclasses.replace(parent, rounds=(*parent.rounds[:-1], last))
+    with pytest.raises(InputError, match="round must be before the end of the text, got"):
+        start_fork(request_of(ended, len(ended.rounds), max_new_tokens=LENGTH + 9))
+
+
+def test_a_stopped_fork_leaves_what_it_has_and_frees_its_decoder():
+    fork = start_fork(request_of(parent_of(), 2))
+    for event in fork:
+        if isinstance(event.event, Round) and event.event.index == 3:
+            break
+    fork.close()
+    fork.close()
+    trace = fork.trace()
+    assert (len(trace.rounds), trace.finish) == (4, None)
+
+
+def test_the_baseline_is_copied_only_where_it_is_the_baseline_of_this_setting():
+    parent = dataclasses.replace(random_trace(2, rounds=6), baseline_finish=FinishReason.LENGTH)
+    count = len(parent.baseline_ids)
+
+    def copied(header=parent, **changes):
+        config = dataclasses.replace(parent.config, **changes)
+        return copied_baseline(parent, dataclasses.replace(not_started(header), config=config))
+
+    same = copied(seed=9, draft_length=2, max_new_tokens=count)
+    assert same.baseline_ids == parent.baseline_ids
+    assert same.baseline_finish is FinishReason.LENGTH
+    cut = copied(max_new_tokens=5)
+    assert cut.baseline_ids == parent.baseline_ids[:5]
+    assert cut.baseline_finish is FinishReason.LENGTH
+    assert copied(max_new_tokens=count + 1).baseline_finish is FinishReason.STOPPED
+    for other in (
+        copied(temperature=0.0),
+        copied(top_k=3),
+        copied(dataclasses.replace(parent, device="cuda")),
+        copied(dataclasses.replace(parent, target=parent_of().target)),
+    ):
+        assert other.baseline_prefill is None and other.baseline_steps == ()
+
+
+def test_a_trace_tells_its_pair_only_among_those_that_have_a_name():
+    assert catalog_pair_of(parent_of()) == BUNDLED
+    named = dataclasses.replace(parent_of().target, name="somebody/weights")
+    assert catalog_pair_of(dataclasses.replace(parent_of(), target=named)) is None
+    for pair in (pair_named("smollm2"), pair_named("smollm2-instruct")):
+        target = dataclasses.replace(parent_of().target, name=pair.target)
+        draft = dataclasses.replace(parent_of().draft, name=pair.draft)
+        trace = dataclasses.replace(parent_of(), target=target, draft=draft)
+        assert catalog_pair_of(trace) == pair
+
+
+def test_a_forks_trace_says_where_it_left_its_parent():
+    parent = parent_of()
+    trace, _ = forked(parent, 2, draft_length=2)
+    assert [(each.round_index, each.config) for each in trace.forks] == [(2, parent.config)]
+    assert {len(each.tree.nodes) for each in trace.rounds[2:-1]} == {2}
+    assert trace_file.loads(trace_file.dumps(trace)).config_of(1).draft_length == 4

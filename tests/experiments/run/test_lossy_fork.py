@@ -1,0 +1,28 @@
+"""A fork that keeps rounds of a lossy rule is not lossless, whatever its own rule is."""
+
+from specviz.experiments.run.forking import ForkRequest, start_fork
+from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.models.catalog import BUNDLED, pair_named
+from specviz.records import DecodingConfig, ProposalKind, Trace
+
+PAIR = pair_named(BUNDLED)
+TYPICAL = DecodingConfig(
+    method="medusa", tree_kind=ProposalKind.TYPICAL, temperature=0.8, max_new_tokens=12
+)
+EXACT = DecodingConfig(method="draft-model", temperature=0.8, max_new_tokens=12)
+
+
+def run(request: RaceRequest | ForkRequest) -> Trace:
+    made = start_fork(request) if isinstance(request, ForkRequest) else start_race(request)
+    for _ in made:
+        pass
+    made.close()
+    return made.trace()
+
+
+def test_a_lossless_fork_of_a_lossy_run_keeps_its_distance() -> None:
+    parent = run(RaceRequest(PAIR, "def f(x):\n", TYPICAL, device="cpu"))
+    assert parent.total_variation
+    late, early = (run(ForkRequest(parent, index, PAIR, EXACT, device="cpu")) for index in (2, 0))
+    assert late.total_variation == parent.total_variation
+    assert early.total_variation is None  # nothing of the parent's rounds is left

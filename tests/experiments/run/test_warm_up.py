@@ -1,0 +1,44 @@
+"""Before a race each model has run what a race begins with."""
+
+import pytest
+
+from specviz.experiments.run.racing import warm_up_pair
+from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pairs import load_pair
+from specviz.records import DecodingConfig
+
+PROMPT = list(range(5, 12))
+
+
+def watched(monkeypatch, model):
+    """How many tokens each forward of a model is over, from now on."""
+    sizes, forward = [], model.forward
+
+    def watching(token_ids, *given, **named):
+        sizes.append(token_ids.shape[1])
+        return forward(token_ids, *given, **named)
+
+    monkeypatch.setattr(model, "forward", watching)
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("branching", "tree", "levels"),
+    [((), 5, [1]), ((3, 2), 1 + 3 + 6 + 6 + 6, [1, 3, 6, 6])],
+)
+def test_target_and_draft_run_what_a_round_of_theirs_will_be(monkeypatch, branching, tree, levels):
+    loaded = load_pair(pair_named(BUNDLED), "cpu", "float32")
+    target, draft = (watched(monkeypatch, each) for each in (loaded.target, loaded.parts.draft))
+    config = DecodingConfig(draft_length=4, branching=branching, max_new_tokens=40)
+    warm_up_pair(loaded, PROMPT, config)
+    assert target == [len(PROMPT), 1, tree]
+    assert draft == [len(PROMPT), *levels]
+
+
+def test_no_forward_is_larger_than_the_room_that_a_run_has(monkeypatch):
+    loaded = load_pair(pair_named(BUNDLED), "cpu", "float32")
+    target, draft = (watched(monkeypatch, each) for each in (loaded.target, loaded.parts.draft))
+    length = loaded.target.info.context_length
+    config = DecodingConfig(draft_length=8, branching=(3, 2), max_new_tokens=4)
+    warm_up_pair(loaded, [5] * (length - 4), config)
+    assert max(target[1:]) == 4 and max(draft[1:]) <= 4

@@ -1,0 +1,114 @@
+"""A sweep measures every point of its grid, in blocks, and may end at any moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.errors import InputError
+from specviz.experiments.sweep.sweep_setting import SweepSetting
+from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
+from specviz.models.catalog import pair_named
+from specviz.records import DecodingConfig
+
+CONFIG = DecodingConfig(max_new_tokens=10)
+SETTING = SweepSetting(pair_named("bundled"), CONFIG, prompts=2, device="cpu")
+PLAN = SweepPlan(SETTING, (("draft-length", (1, 4)), ("temperature", (0.0, 0.8))), repeats=2)
+
+
+@pytest.fixture(scope="module")
+def swept() -> Sweep:
+    sweep = Sweep(PLAN)
+    steps = list(sweep)
+    counts = [step.done for step in steps]
+    assert counts == sorted(counts) and counts[-1] == 4
+    assert steps[-1].seconds_left == 0
+    assert [step.point["setting"] for step in steps if step.point] == [dict(p) for p in PLAN.places]
+    return sweep
+
+
+def test_the_grid_is_every_combination_the_last_axis_fastest() -> None:
+    assert PLAN.places[1] == (("draft-length", 1), ("temperature", 0.8))
+    assert len(PLAN.places) == 4
+
+
+@pytest.mark.parametrize("place", PLAN.places, ids=str)
+def test_a_point_tells_what_was_measured(swept: Sweep, place: Place) -> None:
+    point = swept.points[place]
+    low, high = point["speedup_spread"]
+    assert len(point["speedups"]) == 2 and 0 < low <= point["speedup"] <= high
+    assert 1 <= point["block_efficiency"] <= dict(place)["draft-length"] + 1
+    assert 0 <= point["acceptance_rate"] <= 1
+    assert len(point["acceptance_by_depth"]) <= dict(place)["draft-length"]
+    low, high = point["theory_band"]
+    assert 0 < low <= point["theory_speedup"] <= high
+    assert point["draft_seconds"] > 0 and point["verify_seconds"] > 0
+    assert point["cost_ratio"] > 0 and point["ttft_seconds"] > 0
+
+
+def test_theory_of_a_point_follows_from_its_own_acceptance_and_costs(swept: Sweep) -> None:
+    for point in swept.points.values():
+        a, c, v = (point[name] for name in ("acceptance_rate", "cost_ratio", "verify_overhead"))
+        K = point["setting"]["draft-length"]
+        tokens = sum(a**depth for depth in range(K + 1))
+        # the last rounds may draft less than K, near the limit of new tokens
+        assert point["theory_speedup"] == pytest.approx(tokens / (1 + K * c + v), rel=0.3)
+
+
+def test_known_points_are_not_measured_again(swept: Sweep) -> None:
+    first, *others = PLAN.places
+    known = {first: {"setting": dict(first), "speedup": 1.0}}
+    again = Sweep(PLAN, known)
+    for step in again:
+        if step.point is not None:
+            assert step.point["setting"] == dict(others[0])
+            break
+    assert again.points[first] == known[first]
+
+
+def test_a_sweep_that_is_left_keeps_what_it_measured() -> None:
+    sweep = Sweep(PLAN)
+    steps = iter(sweep)
+    for step in steps:
+        if step.point is not None:
+            break
+    steps.close()  # type: ignore[attr-defined]
+    assert list(sweep.points) == [PLAN.places[0]]
+
+
+def test_the_baseline_beside_itself_is_as_fast_but_for_noise() -> None:
+    ratios = measure_noise(SETTING, 3)
+    assert len(ratios) == 3 and all(0.2 < ratio < 5 for ratio in ratios)
+
+
+@pytest.mark.parametrize(
+    ("axes", "repeats", "message"),
+    [
+        ((), 2, "axis must be one or two different ones, got "),
+        ((("top-p", (1.0,)), ("top-p", (0.5,))), 2, "axis must be one or two different ones"),
+        ((("draft-length", (1,)),), 0, "repeat must be an integer from 1 to 100, got 0"),
+        ((("draft-length", (33,)),), 1, "draft_length must be an integer from 1 to 32, got 33"),
+        ((("temperature", (-1.0,)),), 1, "temperature must be 0 or from"),
+        ((("batch-size", (65,)),), 1, "batch-size must be an integer from 1 to 64, got 65"),
+        ((("prompt-length", (0,)),), 1, "prompt-length must be an integer from 1 to"),
+    ],
+)
+def test_a_plan_that_breaks_a_rule_is_refused_before_anything_runs(
+    axes: tuple[object, ...], repeats: int, message: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        SweepPlan(SETTING, axes, repeats)  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+def test_a_batch_is_measured_against_the_plain_batch() -> None:
+    plan = SweepPlan(SETTING, (("batch-size", (1, 3)),), repeats=1)
+    sweep = Sweep(plan)
+    steps = list(sweep)
+    assert steps[-1].seconds_left == 0 and len(steps) == 2 * 2 + 2 * 1 + 2
+    alone, three = (sweep.points[place] for place in plan.places)
+    assert three["prompt_tokens"] != alone["prompt_tokens"]  # the first prompt twice
+    assert three["rounds"] > alone["rounds"]
+    spent = sum(three[f"{part}_seconds"] for part in ("prefill", "draft", "verify", "host"))
+    tokens = 3 * CONFIG.max_new_tokens
+    assert three["tokens_per_second"] == pytest.approx(tokens / spent)
+    assert 0 < three["theory_band"][0] <= three["theory_speedup"] <= three["theory_band"][1]

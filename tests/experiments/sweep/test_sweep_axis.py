@@ -1,0 +1,124 @@
+"""What an axis may hold, and what its values change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.experiments.run.batch_race import BatchRequest
+from specviz.experiments.sweep.sweep_axis import AXES, axis_named
+from specviz.experiments.sweep.sweep_setting import SweepSetting
+from specviz.experiments.sweep.sweeping import SweepPlan
+from specviz.models.catalog import pair_named
+from specviz.models.pairs import load_pair
+from specviz.prompts import held_out_prompt
+from specviz.records import DecodingConfig
+
+SETTING = SweepSetting(pair_named("bundled"), DecodingConfig(), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("draft-length", "1-4", (1, 2, 3, 4)),
+        ("draft-length", "1-2,8", (1, 2, 8)),
+        ("draft-length", " 3 , 1 ", (3, 1)),
+        ("temperature", "0,0.7", (0.0, 0.7)),
+        ("task", "story,code", ("story", "code")),
+    ],
+)
+def test_values_are_lists_and_whole_numbers_spans(
+    name: str, text: str, values: tuple[object, ...]
+) -> None:
+    assert axis_named(name).values(text) == values
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("draft-length", "", "draft-length must be from 1 to 64 values, each once, got ''"),
+        ("draft-length", "1,1", "draft-length must be from 1 to 64 values, each once"),
+        ("draft-length", "5-2", "draft-length must span from 1 to 64 values upwards, got '5-2'"),
+        ("draft-length", "1-1000000", "draft-length must span from 1 to 64 values"),
+        ("draft-length", "1.5", "draft-length must be whole numbers with commas, got '1.5'"),
+        ("draft-length", "-3", "draft-length must be whole numbers with commas, got '-3'"),
+        ("temperature", "warm", "temperature must be numbers with commas, got 'warm'"),
+        ("task", "poems", "task must be one of"),
+        ("method", "magic", "method must be one of"),
+        ("pair", "none", "pair must be one of"),
+    ],
+)
+def test_values_that_are_none_are_refused_by_name(name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        axis_named(name).values(text)
+    assert str(error.value).startswith(message)
+
+
+def test_an_axis_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="axis must be one of draft-length, "):
+        axis_named("speed")
+
+
+@pytest.mark.parametrize("axis", AXES.values(), ids=lambda axis: axis.name)
+def test_the_usual_values_of_every_axis_make_settings_that_differ(axis) -> None:
+    values = axis.values(axis.usual)
+    settings = [axis.apply(SETTING, value) for value in values]
+    assert len(set(settings)) == len(values)
+
+
+@pytest.mark.parametrize("method", DRAFTERS)
+def test_a_method_comes_with_its_own_shape_and_rule(method: str) -> None:
+    config = AXES["method"].apply(SETTING, method).config
+    assert config.method == method and config.tree_kind is DRAFTERS[method].kinds[0]
+    assert config.branching == DRAFTERS[method].default_branching[: config.draft_length]
+
+
+def test_a_method_among_the_axes_is_set_before_what_shapes_its_tree() -> None:
+    plan = SweepPlan(SETTING, (("width", (3,)), ("method", ("draft-tree",))))
+    (place,) = plan.places
+    assert plan.setting_at(place).config.branching == (3,)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_longer_draft_has_the_methods_whole_shape(is_first: bool) -> None:
+    axes = (("draft-length", (5,)), ("method", ("draft-tree",)))
+    short = replace(SETTING, config=replace(SETTING.config, draft_length=1))
+    plan = SweepPlan(short, axes if is_first else axes[::-1])
+    (place,) = plan.places
+    config = plan.setting_at(place).config
+    assert config.branching == DRAFTERS["draft-tree"].default_branching != ()
+    assert len(config.branching) > 1 and config.draft_length == 5
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 60, 400])
+def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None:
+    first, second, _ = AXES["prompt-length"].apply(SETTING, tokens).requests
+    codec = load_pair(SETTING.pair, "cpu").codec
+    found = len(codec.encode(first.prompt, "code"))
+    assert tokens - 3 <= found <= max(tokens, 2)
+    assert first.prompt != second.prompt or tokens < 5
+    whole = held_out_prompt("code", 1)
+    assert whole.startswith(first.prompt) or first.prompt.startswith(whole)
+
+
+def test_batches_are_whole_and_a_batch_of_one_is_what_it_was() -> None:
+    alone, four = (AXES["batch-size"].apply(SETTING, size) for size in (1, 4))
+    assert [len(group) for group in alone.groups] == [1, 1, 1] and alone == SETTING
+    (group,) = four.groups  # three prompts asked for, a whole batch of four decoded
+    assert [each.prompt for each in group] == [held_out_prompt("code", n) for n in (1, 2, 3, 1)]
+    assert AXES["batch-size"].apply(replace(SETTING, prompts=5), 4).batches == 2
+
+
+def test_every_batch_size_is_measured_on_the_same_texts_and_draws() -> None:
+    alone, *larger = (AXES["batch-size"].apply(SETTING, size) for size in (1, 2, 3, 16))
+    texts = {each.prompt for each in alone.requests}
+    assert len(texts) == SETTING.prompts
+    for setting in larger:
+        assert {each.prompt for each in setting.requests} == texts
+        assert setting.requests[:3] == alone.requests
+    (group,) = larger[-1].groups
+    rows = BatchRequest(group[0], tuple(each.prompt for each in group)).rows
+    assert rows == group  # what a batch makes of its first row

@@ -1,0 +1,118 @@
+"""A sweep's file goes on with its own points only, and says where it is broken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from specviz.errors import InputError
+from specviz.experiments.sweep.sweep_file import SweepFile, describe
+from specviz.experiments.sweep.sweep_lines import read_points
+from specviz.experiments.sweep.sweeping import SweepPlan
+from specviz.models.catalog import custom_pair
+from tests.experiments.sweep.sweep_points import PLAN, whole_point
+
+POINT = json.dumps(whole_point(1))
+
+
+def of_models(target: str, draft: str) -> SweepPlan:
+    return replace(PLAN, setting=replace(PLAN.setting, pair=custom_pair(target, draft)))
+
+
+def changed(**fields: Any) -> str:
+    return json.dumps(whole_point(1) | fields)
+
+
+def depths(**fields: Any) -> str:
+    (first,) = whole_point(1)["acceptance_by_depth"]
+    return changed(acceptance_by_depth=[first | fields])
+
+
+def test_a_file_of_two_models_is_not_gone_on_with_by_two_others(tmp_path: Path) -> None:
+    path = str(tmp_path / "sweep.jsonl")
+    with SweepFile(path, of_models("one", "draft")) as file:
+        file.add(whole_point(1))
+    for other in (of_models("another", "draft"), of_models("one", "another")):
+        with pytest.raises(InputError, match="must be new or of this very sweep"):
+            SweepFile(path, other)
+    with SweepFile(path, of_models("one", "draft")) as again:
+        assert list(again.known) == [PLAN.places[0]]
+
+
+def test_a_pair_with_a_name_is_told_by_its_name_alone() -> None:
+    """A page's file must not differ by where the models lie."""
+    assert describe(PLAN)["pair"] == "bundled"
+    assert not {"target", "draft"} & set(describe(PLAN))
+
+
+BROKEN = {
+    "cut": '{"broken',
+    "no fields": "{}",
+    "a list": "[1]",
+    "an empty line": "",
+    "a setting of lists": changed(setting={"draft-length": [1]}),
+    "a setting alone": '{"setting": {"draft-length": 1}}',
+    "a point of elsewhere": changed(setting={"draft-length": 9}),
+    "a setting of another type": changed(setting={"draft-length": 1.0}),
+    "true for 1": changed(setting={"draft-length": True}),
+    "a band without its speedup": changed(theory_speedup=None),
+    "a speedup without its band": changed(theory_band=None),
+    "a depth that nothing reached": depths(reached=0, passed=0),
+    "more passed than reached": depths(reached=3, passed=4),
+    "a word": changed(speedup="fast"),
+    "a field too many": changed(more=1),
+    "no text": changed(**{"\ud800": 1}),
+    "a point twice": POINT,
+}
+
+
+@pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_line_is_refused_by_its_number_and_the_file_left_alone(
+    line: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "sweep.jsonl"
+    text = "\n".join((json.dumps(describe(PLAN)), POINT, line, ""))
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        SweepFile(str(path), PLAN)
+    sentence = "must hold whole points of its sweep, each once, but line 3 is none"
+    assert str(error.value) == f"output file sweep.jsonl {sentence}"
+    assert path.read_text() == text
+
+
+def test_a_point_that_drafted_nothing_is_whole() -> None:
+    names = ("acceptance_rate", "cost_ratio", "verify_overhead", "theory_speedup", "theory_band")
+    lines = [POINT, json.dumps(whole_point(2) | dict.fromkeys(names))]
+    assert list(read_points(PLAN, lines, "file")) == list(PLAN.places)
+
+
+def test_a_file_of_one_line_many_times_is_refused_at_once() -> None:
+    axes = (("draft-length", tuple(range(1, 17))), ("temperature", tuple(map(float, range(1, 6)))))
+    plan = SweepPlan(PLAN.setting, axes)
+    point = json.dumps(whole_point(1) | {"setting": dict(plan.places[0])})
+    began = perf_counter()
+    with pytest.raises(InputError, match="line 3"):
+        read_points(plan, [point] * 7000, "file")
+    assert perf_counter() - began < 0.5
+
+
+def test_points_outlive_a_disk_that_is_full_when_a_sweep_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sweep.jsonl"
+    with SweepFile(str(path), PLAN) as file:
+        file.add(whole_point(1))
+    before = path.read_text()
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(InputError, match="cannot be used: No space left on device"):
+        SweepFile(str(path), PLAN)
+    assert path.read_text() == before

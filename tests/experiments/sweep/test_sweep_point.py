@@ -1,0 +1,57 @@
+"""A point's numbers follow from the rows that were decoded together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.race import Lane
+from specviz.experiments.sweep.sweep_point import PointMeter
+from specviz.records import BaselineStep, Trace
+from specviz.theory.expected_time import waiting
+from tests.tiny_trace import chain, tiny_trace
+
+
+def longer_row() -> Trace:
+    """As tiny_trace, and then one step of 0.4 s and one round of 0.5 s, each a token more."""
+    row = tiny_trace()
+    steps = (*row.baseline_steps, BaselineStep(6, 5, 0.5, 0.25, 0.4))
+    rounds = (*row.rounds, chain(3, 0, 0.1, 0.3, 0.1))
+    return replace(row, baseline_steps=steps, rounds=rounds)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_row_that_runs_longest_tells_the_time_of_its_batch(is_first: bool) -> None:
+    rows = [longer_row(), tiny_trace()]
+    meter = PointMeter()
+    for lane in Lane:
+        meter.add_rows(lane, rows if is_first else rows[::-1])
+    meter.end_block()
+    point = meter.result()
+    # 8 + 7 tokens; plain 0.7 + 0.4 s, speculative 0.4 + 0.5 s
+    assert point["baseline_tokens_per_second"] == pytest.approx(15 / 1.1)
+    assert point["tokens_per_second"] == pytest.approx(15 / 0.9)
+    assert point["speedup"] == pytest.approx(1.1 / 0.9)
+    spent = [point[f"{part}_seconds"] for part in ("prefill", "draft", "verify", "host")]
+    assert spent == pytest.approx([0.1, 0.16, 0.52, 0.12])
+    assert point["rounds"] == 5
+
+
+def test_theory_of_a_batch_waits_for_its_longest_row() -> None:
+    alone, together = PointMeter(), PointMeter()
+    for lane in Lane:
+        alone.add_rows(lane, [longer_row()])
+        together.add_rows(lane, [longer_row()] * 8)
+    for meter in (alone, together):
+        meter.end_block()
+    one, many = alone.result(), together.result()
+    a, tokens = one["acceptance_rate"], sum(len(each.emitted_ids) for each in longer_row().rounds)
+    K = max(len(each.tree.nodes) for each in longer_row().rounds)
+    waits = waiting(8, tokens, [a**depth for depth in range(1, K + 1)])
+    assert waits > 1.1
+    assert many["theory_speedup"] == pytest.approx(one["theory_speedup"] / waits)
+    low, high = many["theory_band"]
+    assert low < many["theory_speedup"] < high and high / low <= (
+        one["theory_band"][1] / one["theory_band"][0]
+    )
