@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from specviz.figures.labels import plain_text
 from specviz.figures.theme import LIGHT, quiet_axis
 
 MOST_LETTERS = 14  # of a name below its place
@@ -21,7 +22,11 @@ def value_axis(title: str, values: Sequence[Value]) -> dict[str, Any]:
         showgrid=False,
         tickvals=list(range(len(values))),
         ticktext=list(map(named, values)),
-        title={"text": title, "font": {"size": 11, "color": LIGHT["muted"]}, "standoff": 6},
+        title={
+            "text": plain_text(title),
+            "font": {"size": 11, "color": LIGHT["muted"]},
+            "standoff": 6,
+        },
     )
 
 
@@ -31,5 +36,7 @@ def named(value: Value) -> str:
     >>> named(0.3), named("draft-model"), named("cross-vocabulary")
     ('0.3', 'draft-model', 'cross-<br>vocabulary')
     """
-    text = value if isinstance(value, str) else f"{value:g}"
-    return text if len(text) <= MOST_LETTERS else text.replace("-", "-<br>")
+    if not isinstance(value, str):
+        return f"{value:g}"
+    shown = plain_text(value)
+    return shown if len(value) <= MOST_LETTERS else shown.replace("-", "-<br>")

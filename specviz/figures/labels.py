@@ -1,7 +1,7 @@
-"""Token texts and numbers as chart labels.
+"""Token texts, names and numbers as chart labels.
 
-Knows nothing of records. Plotly reads tags and entities in every text of a chart, so model text
-must pass through `visible_text` before it goes into one.
+Plotly reads tags and entities in every text of a chart, links among them. So the texts of models go
+through `visible_text`, and names that a file may bring through `plain_text`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
     """
     shown = "".join(_visible(character) for character in text[: 4 * length]) or "∅"
     return escape(shown if len(shown) <= length else shown[: length - 1] + "…", quote=False)
+
+
+def plain_text(text: str) -> str:
+    """A name as it is, `& < >` escaped.
+
+    >>> plain_text("<a href='//x'>draft</a>")
+    "&lt;a href='//x'&gt;draft&lt;/a&gt;"
+    """
+    return escape(text, quote=False)
 
 
 def _visible(character: str) -> str:

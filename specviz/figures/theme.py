@@ -1,8 +1,7 @@
 """Colours, symbols and the layout that every figure shares.
 
-Knows no record. A figure is built in the light palette; `recolour` swaps it to another one, by
-value: two roles with one light colour also share the dark one, so a script in the browser can do
-the same swap.
+A figure is built in the light palette. The browser swaps it to the dark one by value: two roles
+with one light colour also share the dark one.
 """
 
 from __future__ import annotations
@@ -135,22 +134,3 @@ def note(text: str, **options: Any) -> dict[str, Any]:
     """A direct label: small muted text without an arrow."""
     plain = {"text": text, "showarrow": False, "font": {"size": 11, "color": LIGHT["muted"]}}
     return plain | options
-
-
-def recolour(figure: Figure, palette: str) -> Figure:
-    """The same figure in another palette: every light colour replaced by its counterpart.
-
-    >>> recolour({"data": [{"line": {"color": "#0072B2"}}], "layout": {}}, "dark")["data"]
-    [{'line': {'color': '#4AA8E0'}}]
-    """
-    swap = {LIGHT[role]: colour for role, colour in PALETTES[palette].items()}
-    recoloured: Figure = _replace(figure, swap)
-    return recoloured
-
-
-def _replace(value: Any, swap: dict[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _replace(each, swap) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_replace(each, swap) for each in value]
-    return swap.get(value, value) if isinstance(value, str) else value

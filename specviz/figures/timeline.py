@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from specviz.figures.labels import milliseconds
+from specviz.figures.labels import milliseconds, plain_text
 from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
 from specviz.records import Round, Span
 
@@ -95,7 +95,8 @@ class _Clock:
     def row_label(self, name: str) -> str:
         """The worker and its time in the selected round."""
         own = [span for i, span in self.spans if i == self.index and span.who == name]
-        return f"{name}  {milliseconds(sum(s.end - s.start for s in own))}" if own else name
+        shown = plain_text(name)
+        return f"{shown}  {milliseconds(sum(s.end - s.start for s in own))}" if own else shown
 
     def round_labels(self) -> Iterator[dict[str, Any]]:
         """Above the start of each round; a neighbour's only where it meets no other."""
@@ -138,11 +139,11 @@ class _Clock:
     def remark(self, shared: list[tuple[int, Span]]) -> dict[str, Any]:
         own = [span for i, span in shared if i == self.index]
         seconds = sum(span.end - span.start for span in own)
-        who = " and ".join(dict.fromkeys(span.who for span in own))
+        who = plain_text(" and ".join(dict.fromkeys(span.who for span in own)))
         text = f"{who}: {milliseconds(seconds)} of it while the target verified" if own else ""
         below = {"xref": "paper", "x": 0, "xanchor": "left", "xshift": -112}
         return note(text, yref="paper", y=0, yanchor="top", yshift=-22, **below)
 
 
 def _hover(index: int, span: Span) -> str:
-    return f"round {index + 1}: {span.who} {milliseconds(span.end - span.start)}"
+    return f"round {index + 1}: {plain_text(span.who)} {milliseconds(span.end - span.start)}"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
-from specviz.figures.accepted import accepted_figure
 from specviz.figures.bars import bars_figure
 from specviz.figures.depth import depth_figure
+from specviz.figures.mask import mask_figure
 from specviz.figures.residual import residual_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.theme import LIGHT, Figure
@@ -66,14 +67,12 @@ def timelines(trace: Trace) -> Iterator[Figure]:
 def totals(trace: Trace) -> Iterator[Figure]:
     measured = meter(trace)
     yield speedup_figure(measured.points, measured.theory_band)
-    yield accepted_figure(trace.rounds)
     yield time_split_figure(measured.totals)
     yield depth_figure(measured.totals.acceptance_by_depth, measured.totals.acceptance_rate)
 
 
 def skeletons(_: Trace) -> Iterator[Figure]:
     yield speedup_figure(())
-    yield accepted_figure(())
     yield time_split_figure(RoundTotals())
     yield depth_figure((), None)
     yield residual_figure(None, NAMES)
@@ -126,6 +125,31 @@ def _colours(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _colours(each)
+
+
+LINK = '<a href="https://example.org">log in</a>'
+
+
+@every_shape
+def test_no_text_of_a_run_becomes_a_link_or_a_tag(shape: str) -> None:
+    hostile = dict.fromkeys(range(1000), LINK)
+    for each in SHAPES[shape].rounds:
+        spans = tuple(replace(span, who=f"{LINK}{span.who}") for span in each.spans)
+        verify = [span for span in each.spans if span.who == "verify"]
+        each = replace(each, spans=(*spans, *verify))
+        drawn = [timeline_figure([each], each.index), tree_figure(each, hostile, root_id=3)]
+        drawn.append(mask_figure(each, hostile, root_id=3))
+        drawn += [bars_figure(p, each, hostile, 1.0) for p in each.positions]
+        drawn += [residual_figure(p, hostile) for p in each.positions]
+        assert not [text for text in _texts(drawn) if "<a" in text]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.accepted import accepted_figure
 from specviz.figures.depth import depth_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
 from specviz.metrics import DepthAcceptance, SpeedupPoint, TheoryBand, meter
-from tests.random_traces import random_trace
 from tests.tiny_trace import tiny_trace
 
 TRACE = tiny_trace()
@@ -35,14 +33,6 @@ def test_everything_drawn_lies_within_the_axes() -> None:
     layout = speedup_figure(METER.points, band)["layout"]
     low, high = layout["yaxis"]["range"]
     assert low < 0.3 and high > 6
-
-
-def test_accepted_rejected_and_unreached_add_up_to_the_drafted() -> None:
-    trace = random_trace(3, rounds=9, branching=(2, 2))
-    data = accepted_figure(trace.rounds)["data"]
-    sums = [sum(counts) for counts in zip(*(each["y"] for each in data), strict=True)]
-    assert sums == [len(each.tree.nodes) for each in trace.rounds]
-    assert [each["meta"]["role"] for each in data] == ["accepted", "rejected", "unreached"]
 
 
 def test_the_shares_of_time_add_up_and_carry_milliseconds() -> None:

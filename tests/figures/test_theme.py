@@ -6,8 +6,8 @@ import doctest
 
 import pytest
 
-from specviz.figures import hover, labels, theme
-from specviz.figures.theme import DARK, LIGHT, PALETTES, SYMBOLS, recolour
+from specviz.figures import hover, labels
+from specviz.figures.theme import DARK, LIGHT, PALETTES, SYMBOLS
 from specviz.records import ExtraKind, Outcome
 
 DATA_ROLES = sorted(LIGHT.keys() - {"grid", "paper", "card"})
@@ -65,14 +65,7 @@ def test_swapping_colours_by_value_needs_no_role() -> None:
     assert len({light for light, _ in swap}) == len(swap)
 
 
-def test_recolouring_reaches_every_depth_and_leaves_the_original() -> None:
-    figure = {"data": [{"marker": {"color": [LIGHT["bonus"], 3]}}], "layout": {"a": None}}
-    dark = recolour(figure, "dark")
-    assert dark == {"data": [{"marker": {"color": [DARK["bonus"], 3]}}], "layout": {"a": None}}
-    assert figure["data"][0]["marker"]["color"][0] == LIGHT["bonus"]  # type: ignore[index]
-
-
-@pytest.mark.parametrize("module", [hover, labels, theme])
+@pytest.mark.parametrize("module", [hover, labels])
 def test_the_worked_examples_hold(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.failed == 0 and results.attempted > 0
