@@ -3,6 +3,7 @@
 
 import { App } from "./app.js";
 import { loadPlotly } from "./shared/charts.js";
+import { takeOutcomes } from "./shared/outcomes.js";
 
 const HOME = new URL("../", import.meta.url);
 
@@ -23,6 +24,7 @@ export async function mount(host, gradio) {
     loadPlotly(new URL("plotly.min.js", HOME)),
   ]);
   root.innerHTML = markup + step + lab; // our own files; no text of a model or a person is in them
+  takeOutcomes(setup.outcomes);
   window.specviz = new App(root, setup, prompts, gradio);
   root.dataset.ready = "yes";
 }

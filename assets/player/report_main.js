@@ -7,6 +7,7 @@ import { Keyboard, keyRows } from "./shared/keyboard.js";
 import { LinkButton } from "./shared/link_button.js";
 import { runWords } from "./step/run_menu.js";
 import { stepActions } from "./step/step_actions.js";
+import { takeOutcomes } from "./shared/outcomes.js";
 import { StepAddress } from "./step/step_address.js";
 import { StepPage } from "./step/step_page.js";
 import { download, nameOf, traceBlob } from "./step/trace_file.js";
@@ -21,6 +22,7 @@ export async function mount(document) {
   const [script, run] = await Promise.all(["plotly", "run"].map((name) => unpacked(document, name)));
   takePlotly(runScript(document, script));
   const { setup, messages } = JSON.parse(run);
+  takeOutcomes(setup.outcomes);
   window.specviz = { debugger: new Report(root, setup, messages) }; // by the app's names
   root.dataset.ready = "yes";
 }

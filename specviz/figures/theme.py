@@ -1,4 +1,4 @@
-"""Colours, symbols and the layout that every figure shares.
+"""Colours by role, and the layout that every figure shares.
 
 A figure is built in the light palette. The browser swaps it to the dark one by value: two roles
 with one light colour also share the dark one.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.records import ExtraKind, Outcome
+from specviz.figures.outcomes import LOOKS
 
 Figure = dict[str, Any]
 
@@ -18,11 +18,7 @@ LIGHT = {
     "grid": "#e4e7eb",
     "paper": "#f7f8f4",
     "card": "#ffffff",
-    "accepted": "#0072B2",
-    "rejected": "#D55E00",
-    "recovered": "#E69F00",
-    "bonus": "#009E73",
-    "unreached": "#999999",
+    **{name: look.light for name, look in LOOKS.items()},
     "root": "#1c2430",
     "target": "#1c2430",
     "draft": "#8b95a3",
@@ -32,6 +28,7 @@ LIGHT = {
     "draft_time": "#8b95a3",
     "verify_time": "#1c2430",
     "host_time": "#c3cad3",
+    "select": "#3451d1",  # the linked cursor
 }
 DARK = {
     "ink": "#e8ebf0",
@@ -39,11 +36,7 @@ DARK = {
     "grid": "#2f3843",
     "paper": "#10141b",
     "card": "#1a2028",
-    "accepted": "#4AA8E0",
-    "rejected": "#FF8C4A",
-    "recovered": "#F5B942",
-    "bonus": "#35C796",
-    "unreached": "#868d97",
+    **{name: look.dark for name, look in LOOKS.items()},
     "root": "#e8ebf0",
     "target": "#e8ebf0",
     "draft": "#7f8a99",
@@ -53,17 +46,9 @@ DARK = {
     "draft_time": "#7f8a99",
     "verify_time": "#e8ebf0",
     "host_time": "#69737f",
+    "select": "#8fa2ff",  # the linked cursor
 }
 PALETTES = {"light": LIGHT, "dark": DARK}
-
-SYMBOLS = {
-    Outcome.ACCEPTED.value: "circle",
-    Outcome.REJECTED.value: "x",
-    Outcome.UNREACHED.value: "circle-open",
-    ExtraKind.RECOVERED.value: "diamond",
-    ExtraKind.BONUS.value: "star",
-    ExtraKind.FIRST.value: "diamond",
-}
 
 FONT = "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"
 MONOSPACE = "ui-monospace, 'JetBrains Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace"

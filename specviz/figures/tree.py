@@ -11,10 +11,10 @@ from typing import Any
 
 from specviz.figures.hover import extra_lines, shown_draft_prob, verdict_lines
 from specviz.figures.labels import LABEL_LENGTH, probability, visible_text
+from specviz.figures.outcomes import LOOKS
 from specviz.figures.theme import (
     LIGHT,
     MONOSPACE,
-    SYMBOLS,
     Figure,
     base_layout,
     hidden_axis,
@@ -27,7 +27,7 @@ LIFT, DROP = 10, 12  # pixels from a node to its labels: the ring of a selected 
 AXIS_MARGIN = 0.3  # rows that the y-axis shows beyond those of the tree
 NO_BREAK = "\u00a0"  # Plotly trims plain spaces
 COLUMN_PIXELS, LONG_COLUMN_PIXELS = 46, 38  # at the least: a smaller screen scrolls the tree
-_SIZES = {"accepted": 13, "rejected": 11, "unreached": 11, "recovered": 13, "bonus": 16}
+_ROOT_SIZE = 13
 _DRAWN = ("unreached", "rejected", "accepted")  # later ones lie on top
 _EXTRAS = ("recovered", "bonus")
 
@@ -142,7 +142,8 @@ class _TreeView:
 
     def markers(self, role: str) -> dict[str, Any]:
         chosen = [index for index in self.places if self.role(index) == role]
-        symbol = SYMBOLS.get(role, "circle")
+        look = LOOKS.get(role)
+        symbol, size = (look.symbol, look.size) if look else ("circle", _ROOT_SIZE)
         line = {"width": 1.6} if symbol.endswith("open") else {"width": 0}
         return {
             "type": "scatter",
@@ -155,7 +156,7 @@ class _TreeView:
             "marker": {
                 "color": LIGHT[role],
                 "symbol": symbol,
-                "size": _SIZES.get(role, 13) * (0.7 if self.is_dense or self.columns > 20 else 1),
+                "size": size * (0.7 if self.is_dense or self.columns > 20 else 1),
                 "line": line,
                 "opacity": 1,
             },

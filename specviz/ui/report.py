@@ -15,6 +15,7 @@ from html import escape
 from typing import Any
 
 from specviz.experiments.run.recorded_race import Replay
+from specviz.figures.outcomes import outcome_table
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
@@ -74,7 +75,12 @@ def report_html(trace: Trace) -> str:
 
 def _run(trace: Trace) -> dict[str, Any]:
     """What the page is made from: the run's messages, colours and words."""
-    setup = {"palettes": PALETTES, "glossary": tooltips(), "methods": []}
+    setup = {
+        "palettes": PALETTES,
+        "outcomes": outcome_table(),
+        "glossary": tooltips(),
+        "methods": [],
+    }
     messages = RaceMessages(Replay(trace)).messages(threading.Event())
     return {"setup": setup, "messages": list(messages)}
 

@@ -13,6 +13,7 @@ from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError
 from specviz.experiments.run.racing import device_name
+from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.golden import golden_names
@@ -72,6 +73,7 @@ def page_setup() -> dict[str, Any]:
         "bounds": BOUNDS,
         "defaults": _defaults(),
         "palettes": PALETTES,
+        "outcomes": outcome_table(),
         "glossary": tooltips(),
         "traces": [{"name": name, "title": _trace_title(name)} for name in _traces()],
     }

@@ -7,7 +7,8 @@ import doctest
 import pytest
 
 from specviz.figures import hover, labels
-from specviz.figures.theme import DARK, LIGHT, PALETTES, SYMBOLS
+from specviz.figures.outcomes import LOOKS
+from specviz.figures.theme import DARK, LIGHT, PALETTES
 from specviz.records import ExtraKind, Outcome
 
 DATA_ROLES = sorted(LIGHT.keys() - {"grid", "paper", "card"})
@@ -55,9 +56,11 @@ def test_outcomes_keep_the_colours_that_colour_blind_readers_tell_apart() -> Non
     assert tuple(LIGHT[role] for role in roles) == wanted
 
 
-def test_every_outcome_has_a_shape_as_well_as_a_colour() -> None:
-    outcomes = [each.value for each in Outcome] + [ExtraKind.RECOVERED.value, ExtraKind.BONUS.value]
-    assert len({SYMBOLS[each] for each in outcomes}) == len(outcomes)
+def test_every_outcome_has_a_shape_and_a_mark_of_its_own_beside_its_colour() -> None:
+    outcomes = [each.value for each in (*Outcome, ExtraKind.RECOVERED, ExtraKind.BONUS)]
+    assert sorted(LOOKS) == sorted(outcomes)
+    for quality in ("light", "dark", "symbol", "mark", "title"):
+        assert len({getattr(look, quality) for look in LOOKS.values()}) == len(LOOKS)
 
 
 def test_swapping_colours_by_value_needs_no_role() -> None:

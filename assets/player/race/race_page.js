@@ -10,6 +10,7 @@ import { Lanes } from "./lanes.js";
 import { LossBadges } from "./loss_badge.js";
 import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
+import { legendRows } from "../shared/outcomes.js";
 import { Strip } from "../shared/strip.js";
 import { Tooltip } from "../shared/tooltip.js";
 import { Trace } from "../shared/trace.js";
@@ -33,6 +34,7 @@ export class RacePage {
     this.loss = new LossBadges([refs.laneLoss, refs.resultLoss, refs.proofLoss], setup.kinds);
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
+    refs.legend.append(...legendRows());
     this.wireTransport();
     this.clear();
   }

@@ -2,6 +2,8 @@
 // Knows rounds {levels, extraKind}; it is also the scrubber. Drawn on a canvas: a thousand rounds
 // are a thousand columns and no elements.
 
+import { lookOf } from "./outcomes.js";
+
 const GAP = 2;
 const LANE = 0.24; // share of the height kept for the mark of the extra token
 
@@ -107,14 +109,15 @@ export class Strip {
     if (width < 4) pen.rect(x, y, width, height); // round corners are not to be seen, and slow
     else pen.roundRect(x, y, width, height, Math.min(3, width / 3, height / 3));
     pen.fillStyle = this.colours[outcome];
-    if (outcome === "unreached") {
+    const look = lookOf(outcome);
+    if (look.cell === "faint") {
       pen.globalAlpha = 0.28;
       pen.fill();
       pen.globalAlpha = 1;
       return;
     }
     pen.fill();
-    if (outcome === "rejected" && width >= 7 && height >= 7) this.cross(pen, x + width / 2, y + height / 2);
+    if (look.cell === "crossed" && width >= 7 && height >= 7) this.cross(pen, x + width / 2, y + height / 2);
   }
 
   cross(pen, x, y) {
@@ -134,7 +137,7 @@ export class Strip {
     pen.font = "700 10px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.textBaseline = "middle";
-    pen.fillText(kind === "bonus" ? "★" : "◆", x, y);
+    pen.fillText(lookOf(kind).mark, x, y);
   }
 
   frame(pen, index, height) {

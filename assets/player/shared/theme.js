@@ -1,7 +1,6 @@
 // Light or dark, normal or large type: follows the system until a person chooses, then remembers.
 // Knows colours by role only; the values come from the server (specviz/figures/theme.py).
 
-const SELECT = { light: "#3451d1", dark: "#8fa2ff" }; // the linked cursor
 const KEYS = { theme: "specviz-theme", large: "specviz-large" };
 
 export class Theme {
@@ -25,7 +24,7 @@ export class Theme {
   }
 
   get selectColour() {
-    return SELECT[this.name];
+    return this.palette.select;
   }
 
   // Figures arrive in light colours; this maps each to the colour shown.
@@ -51,7 +50,6 @@ export class Theme {
     page.dataset.theme = this.name;
     document.body.classList.toggle("dark", this.name === "dark");
     this.root.classList.toggle("is-large", this.isLarge);
-    page.style.setProperty("--select", this.selectColour);
     for (const [role, colour] of Object.entries(this.palette)) {
       page.style.setProperty(`--${role.replaceAll("_", "-")}`, colour);
     }

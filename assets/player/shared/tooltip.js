@@ -2,12 +2,11 @@
 // Knows tokens and their rounds; text goes in as text only.
 
 import { element } from "./dom.js";
+import { lookOf } from "./outcomes.js";
 import { probability } from "./probability.js";
 
+// of tokens that are no outcome of a round
 const ORIGINS = {
-  accepted: "accepted draft",
-  recovered: "recovered from the residual",
-  bonus: "bonus token",
   first: "first token, from the prompt’s forward",
   plain: "one target forward",
 };
@@ -34,7 +33,7 @@ export class Tooltip {
 }
 
 function lines(trace, token) {
-  const rows = [ORIGINS[token.origin]];
+  const rows = [ORIGINS[token.origin] ?? lookOf(token.origin).origin];
   const round = trace.rounds[token.round];
   if (token.record) rows.push(`p ${probability(token.record.prob)}`);
   if (round && token.node >= 0) rows.push(verdictLine(round, token.node));

@@ -2,9 +2,8 @@
 
 import { EXTRA } from "./cursor.js";
 import { element } from "./dom.js";
+import { lookOf } from "./outcomes.js";
 import { probability } from "./probability.js";
-
-const MARKS = { accepted: "●", rejected: "✕", recovered: "◆", bonus: "★", first: "◆" };
 
 export const GREEDY_RULE = "favourite?";
 export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s favourite, its most probable token. p and q are raw, at T = 1.";
@@ -15,7 +14,7 @@ export function verdictRow(stop, text, values, outcome) {
   row.dataset.node = String(stop);
   row.append(element("td", "token-text", text), ...values.map((value) => element("td", "number", value)));
   const verdict = element("td", `verdict ${outcome}`);
-  if (outcome) verdict.append(element("i", "", MARKS[outcome]), ` ${outcome}`);
+  if (outcome) verdict.append(element("i", "", lookOf(outcome).mark), ` ${outcome}`);
   row.append(verdict);
   return row;
 }

@@ -1,0 +1,98 @@
+"""How each outcome of a token looks and is called: in charts, in the page's text and in its tables.
+
+The one place for it: figures read it here, the page has it from `outcome_table`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from specviz.records import ExtraKind, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Colours tell outcomes apart for colour-blind readers, and never alone: each has a mark too.
+
+    `symbol` is Plotly's name of the mark, `size` its pixels in a tree. `word` is the share of the
+    colour in the ink of a word, so that it can be read on a card. `underline` and `tint` are of a
+    token in a text. `cell` is how a cell of the strip of rounds is filled.
+    """
+
+    light: str
+    dark: str
+    mark: str
+    symbol: str
+    size: int
+    word: str
+    title: str  # in the legend
+    origin: str = ""  # of a token that is in the text
+    underline: str = "0"
+    tint: str = "0%"
+    cell: str = "plain"
+
+
+LOOKS = {
+    Outcome.ACCEPTED.value: Look(
+        light="#0072B2",
+        dark="#4AA8E0",
+        mark="●",
+        symbol="circle",
+        size=13,
+        word="80%",
+        title="accepted draft",
+        origin="accepted draft",
+        underline="2px solid",
+        tint="12%",
+    ),
+    Outcome.REJECTED.value: Look(
+        light="#D55E00",
+        dark="#FF8C4A",
+        mark="✕",
+        symbol="x",
+        size=11,
+        word="70%",
+        title="rejected",
+        cell="crossed",
+    ),
+    ExtraKind.RECOVERED.value: Look(
+        light="#E69F00",
+        dark="#F5B942",
+        mark="◆",
+        symbol="diamond",
+        size=13,
+        word="48%",
+        title="recovered: the target's correction",
+        origin="recovered from the residual",
+        underline="2px dashed",
+        tint="20%",
+    ),
+    ExtraKind.BONUS.value: Look(
+        light="#009E73",
+        dark="#35C796",
+        mark="★",
+        symbol="star",
+        size=16,
+        word="60%",
+        title="bonus: all accepted, one on top",
+        origin="bonus token",
+        underline="4px double",
+        tint="15%",
+    ),
+    Outcome.UNREACHED.value: Look(
+        light="#999999",
+        dark="#868d97",
+        mark="○",
+        symbol="circle-open",
+        size=11,
+        word="60%",
+        title="drafted, never examined",
+        cell="faint",
+    ),
+}
+
+
+def outcome_table() -> list[dict[str, Any]]:
+    """The looks as the page takes them, in the order of its legend."""
+    return [{"name": name, **asdict(look)} for name, look in LOOKS.items()]
