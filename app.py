@@ -3,7 +3,7 @@
 Knows nothing else.
 """
 
-from specviz.settings import Settings
+from specviz.environment import Environment
 from specviz.ui.page import build_page, launch_options
 from specviz.ui.preload import preload
 
@@ -11,4 +11,4 @@ demo = build_page()
 
 if __name__ == "__main__":
     preload()
-    demo.launch(**launch_options(Settings.from_environment()))
+    demo.launch(**launch_options(Environment.read()))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specviz.settings import let_threads_sleep
+from specviz.environment import let_threads_sleep
 
 __version__ = "0.1.0"
 

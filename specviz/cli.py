@@ -25,7 +25,7 @@ from specviz.errors import InputError
 from specviz.experiments.advice.advising import DEFAULT_SECONDS
 from specviz.experiments.benchmark.claim_measuring import BUDGETS
 from specviz.experiments.sweep.sweep_axis import AXES
-from specviz.models.inflation import SIZES
+from specviz.inflation.larger_shape import SIZES
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig, ProposalKind
 from specviz.ui import report_command

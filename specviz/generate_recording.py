@@ -15,7 +15,7 @@ from typing import Any
 from specviz.errors import InputError
 from specviz.experiments.run.generate_run import GenerateRun
 from specviz.experiments.run.racing import device_name
-from specviz.models.tokenizer import TextCodec
+from specviz.models.text.text_codec import TextCodec
 from specviz.records import (
     MAX_NEW_TOKENS,
     DecodingConfig,

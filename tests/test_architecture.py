@@ -15,8 +15,8 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # outside package -> the only parts that may import it
 PLACES = {
-    "torch": {"models", "decoding", "experiments", "training"},
-    "transformers": {"models", "decoding", "experiments", "training"},
+    "torch": {"models", "inflation", "decoding", "experiments", "training"},
+    "transformers": {"models", "inflation", "decoding", "experiments", "training"},
     "plotly": {"figures"},
     "networkx": {"figures"},
     "gradio": {"ui", "app"},
@@ -37,21 +37,20 @@ MAY_IMPORT = {
     "trace_diff": {"errors", "records", "metrics"},
     "what_if": {"errors", "records", "decoding"},
     "figures": {"errors", "records", "metrics", "theory", "glossary"},
-    "models": {"errors", "records", "settings"},
-    "decoding": {"errors", "records", "settings", "models", "forward_curve"},
+    "models": {"errors", "records", "environment"},
+    "inflation": {"errors", "models"},
+    "decoding": {"errors", "records", "environment", "models", "forward_curve"},
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
 PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor"}
 FRONT = {"ui", "cli", "__main__", "app"}
-READS_ENVIRONMENT = {"settings"}
+READS_ENVIRONMENT = {"environment"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 # names that two modules, or two classes, still have
-SHARED_MODULES = {"advice", "advising", "batches", "catalog", "eagle", "head_folder", "medusa"}
-SHARED_MODULES |= {"model_folder", "pair", "pairs", "profiles", "prompts", "replay", "report"}
-SHARED_MODULES |= {"runs", "self_drafting", "step_costs", "tokenizer", "wording"}
-SHARED_CLASSES = {"Attention", "Judgement", "Kind", "Place", "Reason", "Replay", "Shape", "Source"}
-SHARED_CLASSES |= {"SpeculativeRun", "Verdict", "_Clock"}
+SHARED_MODULES = {"advice", "advising", "batches", "eagle", "medusa", "profiles", "prompts"}
+SHARED_MODULES |= {"report", "runs", "step_costs", "wording"}
+SHARED_CLASSES = {"Judgement", "Kind", "Place", "Reason", "SpeculativeRun", "Verdict", "_Clock"}
 
 
 def part(path: Path) -> str:

@@ -3,8 +3,7 @@
 import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.models.batched import as_batched
-from specviz.models.spread_model import SpreadModel
+from specviz.models.library_model import SpreadModel, as_batched
 from specviz.prompts import TASKS
 from specviz.records import DecodingConfig
 from tests.decoding.batch_runs import baseline_steps, batch_steps, events_of

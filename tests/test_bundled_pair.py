@@ -14,8 +14,8 @@ from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.target import cache_capacity
 from specviz.experiments.benchmark.peers import LibraryPeer
 from specviz.experiments.run.losslessness import measure_losslessness
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, ProposalKind

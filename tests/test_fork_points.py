@@ -8,7 +8,7 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.experiments.run.forking import ForkRequest
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.records import ForkPoint, Trace
 from specviz.trace_file import dumps, encode_trace, loads
 from specviz.trace_file.whole_trace import decode_trace

@@ -6,8 +6,8 @@ from specviz.decoding import judgement, recording, speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig

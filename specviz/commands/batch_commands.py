@@ -20,7 +20,7 @@ from specviz.experiments.benchmark.batching import measure_batch
 from specviz.experiments.benchmark.benchmark import Plan
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.racing import RaceRequest
-from specviz.models.catalog import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.records import DecodingConfig
 from specviz.typed_settings import parse_integers
 

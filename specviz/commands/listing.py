@@ -11,13 +11,11 @@ from typing import Any
 from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.models.catalog import BUNDLED, pairs
-from specviz.models.pair import Pair
-from specviz.models.pair_check import check_pair_sources
-from specviz.models.pair_needs import needs_missing
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import BUNDLED, Pair, pairs
+from specviz.models.pair_check import check_pair_sources, needs_missing
+from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
-from specviz.models.vocabulary import Relation
+from specviz.models.text.vocabulary import Relation
 from specviz.records import ProposalKind
 
 _MODELS = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE, Need.FOREIGN_DRAFT})

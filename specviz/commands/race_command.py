@@ -21,10 +21,10 @@ from specviz.experiments.benchmark.benchmark import Plan, benchmark
 from specviz.experiments.run.blocks import Measurement, measure
 from specviz.experiments.run.losslessness import measure_losslessness
 from specviz.experiments.run.racing import RaceRequest
-from specviz.models.catalog import BUNDLED, Pair, custom_pair, pair_named
-from specviz.models.inflate import inflate, read_shape
-from specviz.models.model_folder import local_folder
-from specviz.models.pairs import load_pair
+from specviz.inflation.inflate import inflate, read_shape
+from specviz.models.files.hub import local_folder
+from specviz.models.pair_catalog import BUNDLED, Pair, custom_pair, pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.prompts import TASKS, held_out_prompt, held_out_prompts
 from specviz.records import DecodingConfig
 from specviz.typed_settings import parse_integers, parse_kind

@@ -21,8 +21,8 @@ from specviz.decoding.speculation_limit import FixedLimit, MeasuredLimit, RowsTi
 from specviz.decoding.target import Target
 from specviz.decoding.target_rows import SeparateRows, TargetRows
 from specviz.decoding.transfer import HostTransfer
-from specviz.models.batched import as_batched
 from specviz.models.language_model import LanguageModel
+from specviz.models.library_model import as_batched
 from specviz.records import BatchRound, DecodingConfig, Round
 
 

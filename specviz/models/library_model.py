@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -18,11 +18,15 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.errors import InputError
-from specviz.models.cache import SlotCache
-from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
+from specviz.models.cache import RaggedCache, RaggedSlots, SlotCache, Slots, StraightSlots
+from specviz.models.language_model import (
+    BatchedModel,
+    ForwardOutput,
+    KeyValueCache,
+    LanguageModel,
+    RaggedKeyValueCache,
+)
 from specviz.models.local_model import LocalModel
-from specviz.models.ragged_cache import RaggedCache
-from specviz.models.slots import RaggedSlots, Slots, StraightSlots
 from specviz.records import ModelInfo
 
 
@@ -170,3 +174,65 @@ class _LibraryCache(Cache):  # type: ignore[misc]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
         return self._slots.end, 0
+
+
+class SpreadModel(LibraryModel):
+    """What goes in and comes out lies where the input embedding does."""
+
+    def new_cache(self, capacity: int) -> SpreadCache:
+        return SpreadCache(self._info.layers, capacity)
+
+    def forward(
+        self,
+        token_ids: Tensor,  # [B, N]
+        position_ids: Tensor,  # [B, N]
+        cache: KeyValueCache,
+        tree_mask: Tensor | None = None,  # [N, S]
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        """See `LanguageModel.forward`."""
+        output = super().forward(
+            token_ids, position_ids, cache, tree_mask, last_only, with_features
+        )
+        features = output.features
+        return ForwardOutput(
+            output.logits.to(self.device), None if features is None else features.to(self.device)
+        )
+
+    def output(self, features: Tensor) -> Tensor:  # [N, W] -> [N, V]
+        return super().output(features).to(self.device)
+
+    def plain_logits(self, token_ids: Tensor) -> Tensor:  # [B, N] -> [B, N, V]
+        return super().plain_logits(token_ids).to(self.device)
+
+
+class SpreadCache(SlotCache):
+    """One cache a layer, each on the device of its first write."""
+
+    def __init__(self, layers: int, capacity: int) -> None:
+        super().__init__(layers, capacity)
+        self._parts = [SlotCache(1, capacity) for _ in range(layers)]
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.bytes for part in self._parts)
+
+    def write(self, layer: int, keys_values: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        return self._parts[layer].write(0, keys_values, start)
+
+    def advance(self, count: int) -> None:
+        super().advance(count)
+        for part in self._parts:
+            part.advance(count)
+
+    def keep(self, start: int, slots: Sequence[int]) -> None:
+        super().keep(start, slots)
+        for part in self._parts:
+            part.keep(start, slots)
+
+
+def as_batched(model: LanguageModel) -> BatchedModel | None:
+    """The model, or None where rows have to run one by one: on several devices, for one."""
+    can = hasattr(model, "forward_rows") and not isinstance(model, SpreadModel)
+    return cast(BatchedModel, model) if can else None

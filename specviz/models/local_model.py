@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from specviz.errors import InputError
-from specviz.models.cache import SlotCache
-from specviz.models.ragged_cache import RaggedCache
+from specviz.models.cache import RaggedCache, SlotCache
 from specviz.records import ModelInfo
 
 

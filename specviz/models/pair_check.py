@@ -1,6 +1,6 @@
-"""Whether two models can run as a pair on this machine, told before their weights are fetched.
+"""Whether two models can run as a pair on this machine, found out before their weights are fetched.
 
-Knows nothing of decoding. Raises for what cannot even be looked at; all else stands in the report.
+Raises for what cannot even be looked at; all else stands in the report.
 """
 
 from __future__ import annotations
@@ -10,17 +10,58 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.models.catalog import Pair
-from specviz.models.hub import download_problems
-from specviz.models.loading import resolve_device, resolve_dtype
-from specviz.models.pair_needs import need_refusal, needed_models, needs_missing
+from specviz.environment import Environment
+from specviz.models.files.hub import download_problems
+from specviz.models.files.loading import resolve_device, resolve_dtype
+from specviz.models.files.survey import Survey, known_to_run_by_layers, survey_model
+from specviz.models.memory import dtype_warnings, room_bytes, shortage
+from specviz.models.pair_catalog import Pair, pairs
 from specviz.models.parts import Need
-from specviz.models.placement import dtype_warnings, room_bytes, shortage
-from specviz.models.survey import Survey, survey_model
-from specviz.models.vocabulary import Relation, difference, match_vocabularies, refusal, relation
-from specviz.settings import Settings
+from specviz.models.text.vocabulary import (
+    Relation,
+    difference,
+    match_vocabularies,
+    refusal,
+    relation,
+)
 
-CACHE_TOKENS = 2048  # of each model, as memory is reckoned here
+CACHE_TOKENS = 2048  # of each model, as memory is estimated here
+
+
+def needed_models(pair: Pair, needs: frozenset[Need]) -> tuple[str, ...]:
+    """The sources of the models that must be loaded for these needs, each once."""
+    sources = [pair.target]
+    sources += [pair.draft] if Need.DRAFT in needs else []
+    sources += [pair.foreign_draft] if Need.FOREIGN_DRAFT in needs else []
+    return tuple(dict.fromkeys(source for source in sources if source))
+
+
+def needs_missing(pair: Pair, needs: frozenset[Need]) -> tuple[Need, ...]:
+    """The needs that the pair cannot meet, as far as that can be told without loading it."""
+    return tuple(need for need in Need if need in needs and _is_missing(pair, need))
+
+
+def need_refusal(pair: Pair, need: Need) -> str:
+    """That the pair cannot meet the need, and which pairs can."""
+    able = [each.name for each in pairs() if not _is_missing(each, need)]
+    instead = f", or one of the pairs {', '.join(able)}" if able else ""
+    return f"pair {pair.name!r} has no {need.title}: choose a method that needs none{instead}"
+
+
+def _is_missing(pair: Pair, need: Need) -> bool:
+    match need:
+        case Need.DRAFT:
+            return not pair.draft
+        case Need.MEDUSA:
+            return not pair.medusa
+        case Need.EAGLE:
+            return not pair.eagle
+        case Need.FOREIGN_DRAFT:
+            return not pair.foreign_draft
+        case Need.LAYERS:
+            return known_to_run_by_layers(pair.target, pair.model_type) is False
+        case Need.TEXT:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +118,8 @@ def check_pair_sources(
 
 def survey_pair(pair: Pair, needs: frozenset[Need]) -> PairSurvey:
     """Look at each model that is needed and named; InputError where one cannot run."""
-    settings = Settings.from_environment()
-    found = {source: survey_model(source, settings) for source in needed_models(pair, needs)}
+    environment = Environment.read()
+    found = {source: survey_model(source, environment) for source in needed_models(pair, needs)}
     return PairSurvey(
         found[pair.target],
         found.get(pair.draft) if Need.DRAFT in needs else None,
@@ -121,10 +162,10 @@ def source_problems(survey: PairSurvey) -> Iterator[str]:
     target, draft = survey.target, survey.draft
     if draft and (found := difference(target.codec, draft.codec)):
         yield refusal(target.source, draft.source, found)
-    settings = Settings.from_environment()
+    environment = Environment.read()
     for model in survey.models:
         if model.listing:
-            yield from download_problems(model.source, model.listing, settings)
+            yield from download_problems(model.source, model.listing, environment)
 
 
 def _relation(target: Survey, draft: Survey) -> Relation:

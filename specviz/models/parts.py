@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from specviz.models.eagle_head import EagleHead
+from specviz.models.files.loading import LoadedModel
+from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.language_model import LanguageModel
-from specviz.models.loading import LoadedModel
-from specviz.models.medusa_heads import MedusaHeads
-from specviz.models.self_drafting import SelfDrafting as SelfDrafting
-from specviz.models.tokenizer import TextCodec
+from specviz.models.llama.self_model import SelfDrafting as SelfDrafting
+from specviz.models.text.text_codec import TextCodec
 
 
 class Need(Enum):

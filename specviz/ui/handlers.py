@@ -18,7 +18,7 @@ from specviz.experiments.run.forking import Fork, ForkRequest, start_fork
 from specviz.experiments.run.profiling import ProfileRequest
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.experiments.run.recorded_race import Replay
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
 from specviz.pause import Gate

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.models.pair import Pair
-from specviz.models.pair_needs import needs_missing
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_check import needs_missing
 from specviz.models.parts import Need
 
 # a method belongs to the first group that shares a need with it; the last is for all others

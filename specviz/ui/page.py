@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
-from specviz.settings import Settings
 from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
 from specviz.ui.inlined_modules import module_sources
@@ -60,16 +60,16 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     return page
 
 
-def launch_options(settings: Settings) -> dict[str, Any]:
+def launch_options(environment: Environment) -> dict[str, Any]:
     """What `launch` needs to serve this page as it is meant.
 
     Host and port left at their defaults are left to Gradio, which then obeys GRADIO_SERVER_NAME and
     GRADIO_SERVER_PORT (a Space sets them) and takes the next free port after 7860.
     """
-    default = Settings()
+    default = Environment()
     return {
-        "server_name": None if settings.host == default.host else settings.host,
-        "server_port": None if settings.port == default.port else settings.port,
+        "server_name": None if environment.host == default.host else environment.host,
+        "server_port": None if environment.port == default.port else environment.port,
         "theme": THEME,
         "head": HEAD,
         "favicon_path": ASSETS / "favicon.svg",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from specviz.models.memory import gigabytes
 from specviz.models.pair_check import PairReport
-from specviz.models.vocabulary import Relation
+from specviz.models.text.vocabulary import Relation
 
 Line = dict[str, str]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 
 from specviz.errors import InputError
-from specviz.models.catalog import BUNDLED, pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import BUNDLED, pair_named
+from specviz.models.pair_loading import load_pair
 
 log = logging.getLogger("specviz")
 

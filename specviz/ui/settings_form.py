@@ -12,8 +12,7 @@ from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest
-from specviz.models.catalog import BUNDLED, custom_pair, pair_named
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import BUNDLED, Pair, custom_pair, pair_named
 from specviz.records import DecodingConfig
 from specviz.trace_file.fields import short
 from specviz.typed_settings import parse_integers, parse_kind

@@ -11,16 +11,16 @@ from typing import Any
 from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.racing import device_name
 from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.golden import golden_names
-from specviz.models.catalog import BUNDLED, pairs
-from specviz.models.loading import DEVICES, DTYPES, resolve_device
-from specviz.models.pair import Pair
-from specviz.models.survey import survey_model
+from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
+from specviz.models.files.survey import survey_model
+from specviz.models.pair_catalog import BUNDLED, Pair, pairs
 from specviz.prompts import TASKS
 from specviz.records import (
     MAX_DRAFT_LENGTH,
@@ -30,7 +30,6 @@ from specviz.records import (
     DecodingConfig,
     ProposalKind,
 )
-from specviz.settings import Settings
 from specviz.ui.method_offer import group, refusals
 from specviz.ui.settings_form import CUSTOM
 
@@ -107,7 +106,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
 def _draft_parameters(pair: Pair) -> int | None:
     """How large its draft model is, told from its small files; None where they are not there."""
     try:
-        return survey_model(pair.draft, Settings.from_environment()).parameters
+        return survey_model(pair.draft, Environment.read()).parameters
     except InputError:
         return None
 

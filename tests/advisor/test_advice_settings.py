@@ -13,7 +13,7 @@ from specviz.advisor.advice import LENGTHS
 from specviz.experiments.advice.advice_check import AdviceCheck
 from specviz.experiments.advice.advising import Advising
 from specviz.experiments.advice.probing import AdviceRequest
-from specviz.models.catalog import Pair, custom_pair, pair_named
+from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig
 

@@ -14,10 +14,10 @@ sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "ui")]
 from random_race import RandomRace  # noqa: E402
 
 from specviz.decoding.race import LaneEvent  # noqa: E402
+from specviz.environment import Environment  # noqa: E402
 from specviz.experiments.run.racing import RaceRequest  # noqa: E402
 from specviz.models.pair_check import PairReport  # noqa: E402
-from specviz.models.vocabulary import Relation  # noqa: E402
-from specviz.settings import Settings  # noqa: E402
+from specviz.models.text.vocabulary import Relation  # noqa: E402
 from specviz.ui.handlers import Handlers  # noqa: E402
 from specviz.ui.page import build_page, launch_options  # noqa: E402
 
@@ -63,4 +63,4 @@ def known_pair(*_: object) -> PairReport:
 
 if __name__ == "__main__":
     page = build_page(Handlers(start=HostileRace, check=known_pair))  # type: ignore[arg-type]
-    page.launch(**launch_options(Settings(port=int(sys.argv[1]))))
+    page.launch(**launch_options(Environment(port=int(sys.argv[1]))))

@@ -10,7 +10,7 @@ from race_driver import RaceDriver
 
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.models.catalog import pairs
+from specviz.models.pair_catalog import pairs
 from specviz.ui.method_offer import refusals
 
 Open = Callable[..., RaceDriver]

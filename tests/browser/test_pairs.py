@@ -10,7 +10,7 @@ import pytest
 from app_server import ROOT
 from race_driver import RaceDriver
 
-from specviz.models.catalog import BUNDLED, pairs
+from specviz.models.pair_catalog import BUNDLED, pairs
 
 Open = Callable[..., RaceDriver]
 

@@ -6,7 +6,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.records import ProposalKind
 from specviz.trace_file import load
 

@@ -7,7 +7,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
-from specviz.models.llama_model import LlamaModel
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.records import ModelInfo
 from tests.decoding.tiny_parts import parts_for
 

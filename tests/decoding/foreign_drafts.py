@@ -4,7 +4,7 @@ from specviz.decoding import speculative
 from specviz.decoding.drafters.cross_vocabulary import METHOD
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
-from specviz.models.loading import LoadedModel
+from specviz.models.files.loading import LoadedModel
 from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, ProposalKind, Round
 from tests.decoding.table_model import TableModel

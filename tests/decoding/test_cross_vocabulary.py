@@ -8,8 +8,8 @@ import torch
 from specviz.decoding.drafters.cross_vocabulary import METHOD
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt
 from specviz.records import ProposalKind
 from tests.decoding.conftest import tiny_model

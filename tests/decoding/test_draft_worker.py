@@ -17,8 +17,8 @@ from specviz.decoding import speculative
 from specviz.decoding.ahead import worker as workers
 from specviz.decoding.ahead.worker import worker_for
 from specviz.errors import InputError
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 from tests.decoding.ahead_runs import AHEAD, CHAIN, assert_same, drafter_of, rounds_of
 from tests.decoding.conftest import tiny_model
 

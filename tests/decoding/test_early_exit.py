@@ -9,8 +9,8 @@ from specviz.decoding import speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.errors import InputError
+from specviz.models.llama.self_model import SelfDrafting
 from specviz.models.parts import Parts
-from specviz.models.self_drafting import SelfDrafting
 from specviz.records import DecodingConfig, Prefill, ProposalKind, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.table_model import TableModel

@@ -7,7 +7,7 @@ import torch
 
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.foreign_source import ForeignSource, shared_length
-from specviz.models.loading import LoadedModel
+from specviz.models.files.loading import LoadedModel
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.foreign_drafts import (

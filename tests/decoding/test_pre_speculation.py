@@ -16,9 +16,9 @@ from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
-from specviz.models.catalog import pair_named
 from specviz.models.library_model import LibraryModel
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Parts
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig, ModelInfo

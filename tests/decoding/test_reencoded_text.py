@@ -8,9 +8,9 @@ from transformers import PreTrainedTokenizerFast
 
 from specviz.decoding.drafters.cross_vocabulary import METHOD
 from specviz.decoding.drafters.reencoded_text import ReencodedText, control_partners
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
-from specviz.models.tokenizer import TextCodec
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
+from specviz.models.text.text_codec import TextCodec
 from specviz.prompts import TASKS, held_out_prompt
 from tests.decoding.tiny_codecs import OURS, TAG, THEIRS, our_codec, their_codec, tiny_codec
 

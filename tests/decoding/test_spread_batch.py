@@ -8,9 +8,8 @@ from specviz.decoding.drafters.row_drafters import RowDrafters
 from specviz.decoding.drafters.static_rows import StaticRows
 from specviz.decoding.ragged_target import RaggedTarget
 from specviz.decoding.target_rows import SeparateRows
-from specviz.models.library_model import LibraryModel
+from specviz.models.library_model import LibraryModel, SpreadModel
 from specviz.models.parts import Need, Parts
-from specviz.models.spread_model import SpreadModel
 from specviz.records import DecodingConfig
 from tests.decoding.batch_runs import (
     PROMPTS,

@@ -5,7 +5,7 @@ from functools import cache
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from specviz.models.tokenizer import TextCodec
+from specviz.models.text.text_codec import TextCodec
 
 TAG = "<|tag|>"
 # in the letters of a byte-level vocabulary: Ġ is a space, Ã and © are the two bytes of é

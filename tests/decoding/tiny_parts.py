@@ -8,11 +8,11 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig
 
-from specviz.models.eagle_head import EagleHead
-from specviz.models.loading import LoadedModel
-from specviz.models.medusa_heads import MedusaHeads
+from specviz.models.files.loading import LoadedModel
+from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.heads.medusa_heads import MedusaHeads
+from specviz.models.llama.self_model import SelfDrafting
 from specviz.models.parts import Need, Parts
-from specviz.models.self_drafting import SelfDrafting
 from tests.decoding.table_eagle import TableEagle
 from tests.decoding.table_model import TableModel
 from tests.decoding.tiny_codecs import our_codec, their_codec

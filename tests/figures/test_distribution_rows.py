@@ -6,7 +6,7 @@ import pytest
 
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.figures.distribution_rows import distribution_rows
-from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import DecodingConfig, ProposalKind
 
 

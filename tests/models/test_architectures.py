@@ -12,12 +12,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.decoding.race import Lane
 from specviz.experiments.run.racing import RaceRequest, start_race
-from specviz.models import pairs
-from specviz.models.catalog import Pair, custom_pair
+from specviz.models import pair_loading
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel
-from specviz.models.pairs import load_pair
-from specviz.models.presets import PRESETS
+from specviz.models.llama.llama_model import LlamaModel
+from specviz.models.pair_catalog import PRESETS, Pair, custom_pair
+from specviz.models.pair_loading import load_pair
 from specviz.records import DecodingConfig
 
 Save = Callable[..., Path]
@@ -41,9 +40,9 @@ CHAT = (
 
 @pytest.fixture(autouse=True)
 def empty_memory() -> Iterator[None]:
-    pairs._store.clear()
+    pair_loading._store.clear()
     yield
-    pairs._store.clear()
+    pair_loading._store.clear()
 
 
 @pytest.fixture(params=ARCHITECTURES)

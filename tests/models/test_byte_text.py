@@ -9,8 +9,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from specviz.models.byte_text import ByteText, byte_text
-from specviz.models.tokenizer import TextCodec
+from specviz.models.text.byte_text import ByteText, byte_text
+from specviz.models.text.text_codec import TextCodec
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from specviz.errors import InputError
-from specviz.models.captured_model import CapturedModel
-from specviz.models.fixed_slots import FixedCache
+from specviz.models.graphs.captured_model import CapturedModel
+from specviz.models.graphs.graph_buffers import LEAST_SLOTS, MOST_TOKENS, GraphCache
 from specviz.models.language_model import KeyValueCache, LanguageModel
-from specviz.models.llama_model import LlamaModel
-from specviz.models.self_model import layer_skipping, quantised
-from specviz.models.stage import LEAST_SLOTS, MOST_TOKENS
+from specviz.models.llama.llama_model import LlamaModel
+from specviz.models.llama.self_model import layer_skipping, quantised
 
 VOCAB = 61
 PROMPT = [7, 3, 11, 42, 5, 19, 28]
@@ -170,16 +169,16 @@ def test_two_sequences_at_once_do_not_meet(pair: Pair) -> None:
     assert_near(chain(model, one, 2), chain(plain, alone, 2))
 
 
-def test_a_new_cache_gets_the_recordings_of_one_that_is_gone(pair: Pair) -> None:
+def test_a_new_cache_gets_the_graphs_of_one_that_is_gone(pair: Pair) -> None:
     model, plain = pair
     cache = filled(model)
-    assert isinstance(cache, FixedCache) and cache.stage is not None
-    stage = cache.stage
+    assert isinstance(cache, GraphCache) and cache.buffers is not None
+    buffers = cache.buffers
     with torch.inference_mode():
-        stage.buffer.fill_(float("nan"))  # whatever broken weights may have left
+        buffers.keys_values.fill_(float("nan"))  # whatever broken weights may have left
     del cache
     again = filled(model)
-    assert isinstance(again, FixedCache) and again.stage is stage
+    assert isinstance(again, GraphCache) and again.buffers is buffers
     assert_near(chain(model, again, 3), chain(plain, filled(plain), 3))
 
 
@@ -218,12 +217,12 @@ def test_over_a_cache_of_another_model_a_step_is_its_own(pair: Pair) -> None:
     found = []
     for model in pair:
         cache = filled(model)
-        chain(model, cache, 2)  # recorded, where there are recordings
+        chain(model, cache, 2)  # captured, where there are graphs
         found.append(chain(layer_skipping(model, [1]), cache, 2))
     assert_near(*found)
 
 
-def test_another_process_gets_the_model_without_its_recordings(pair: Pair) -> None:
+def test_another_process_gets_the_model_without_its_graphs(pair: Pair) -> None:
     model = pair[0]
     expected = chain(model, filled(model), 3)
     copied = pickle.loads(pickle.dumps(model))

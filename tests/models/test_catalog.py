@@ -9,9 +9,8 @@ import pytest
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from specviz.errors import InputError
-from specviz.models.catalog import Pair, custom_pair, models_folder, pair_named, pairs
-from specviz.models.hub import HUB_ID
-from specviz.models.presets import PRESETS
+from specviz.models.files.hub import HUB_ID
+from specviz.models.pair_catalog import PRESETS, Pair, custom_pair, models_folder, pair_named, pairs
 
 
 def test_without_a_setting_the_bundled_models_are_the_repository_s(

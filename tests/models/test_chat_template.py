@@ -8,7 +8,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from specviz.errors import InputError
-from specviz.models.tokenizer import TextCodec
+from specviz.models.text.text_codec import TextCodec
 
 END, TURN = 0, 2  # <|endoftext|> and <|story|>, which opens a turn here
 TEMPLATE = (

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from specviz.models import compact_projection
-from specviz.models.compact_projection import CompactProjection, compact
-from specviz.models.projection import Projection
+from specviz.models.llama import projection
+from specviz.models.llama.projection import CompactProjection, Projection, compact
 
 CPU = torch.device("cpu")
 
@@ -13,7 +12,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def fast(monkeypatch):
     """As on a processor that multiplies bfloat16."""
-    monkeypatch.setattr(compact_projection, "compact_dtype", lambda device: torch.bfloat16)
+    monkeypatch.setattr(projection, "compact_dtype", lambda device: torch.bfloat16)
 
 
 @pytest.mark.parametrize("rows", [1, 4])
@@ -37,5 +36,5 @@ def test_only_a_wide_float32_matrix_is_made_compact(fast):
 
 
 def test_nothing_is_made_compact_where_the_processor_is_slow_at_it(monkeypatch):
-    monkeypatch.setattr(compact_projection, "compact_dtype", lambda device: torch.float32)
+    monkeypatch.setattr(projection, "compact_dtype", lambda device: torch.float32)
     assert isinstance(compact(torch.zeros(256, 256)), Projection)

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.errors import InputError
-from specviz.models.eagle_head import EagleHead
+from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel
+from specviz.models.llama.llama_model import LlamaModel
 from tests.models.head_files import WIDTH, eagle_parts, save_head
 
 SHAPES: tuple[dict[str, Any], ...] = (

@@ -15,10 +15,10 @@ from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.run.blocks import run_lanes
 from specviz.experiments.run.racing import RaceRequest
-from specviz.models.catalog import custom_pair, pair_named
-from specviz.models.inflate import inflate, read_shape
-from specviz.models.loading import LoadedModel, load_model
-from specviz.models.model_folder import local_folder
+from specviz.inflation.inflate import inflate, read_shape
+from specviz.models.files.hub import local_folder
+from specviz.models.files.loading import LoadedModel, load_model
+from specviz.models.pair_catalog import custom_pair, pair_named
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig
 

@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specviz.errors import InputError
-from specviz.models.catalog import pair_named
-from specviz.models.inflate import inflate, read_shape
-from specviz.models.inflation import Shape
-from specviz.models.loading import load_model
-from specviz.models.model_folder import local_folder
+from specviz.inflation.inflate import inflate, read_shape
+from specviz.inflation.larger_shape import LlamaShape
+from specviz.models.files.hub import local_folder
+from specviz.models.files.loading import load_model
+from specviz.models.pair_catalog import pair_named
 from tests.models.config_file import edit_config
 
 DRAFT = local_folder(pair_named("bundled").draft)
@@ -84,7 +84,7 @@ def test_what_a_configuration_leaves_out_is_what_the_library_takes(
         drop(model, *names)
     else:
         edit_config(model, head_dim=None, num_key_value_heads=None)
-    assert read_shape(model) == Shape(192, 512, 2, 3, 3, 64)
+    assert read_shape(model) == LlamaShape(192, 512, 2, 3, 3, 64)
     assert differs(model, hidden_size=768) < 1e-5
 
 
@@ -127,7 +127,7 @@ def refusal(model: Path) -> str:
     """Of inflating it; nothing is left."""
     target = model.parent / "large"
     with pytest.raises(InputError) as error:
-        inflate(model, target, Shape(768, 2048, 4, 12, 3, 64))
+        inflate(model, target, LlamaShape(768, 2048, 4, 12, 3, 64))
     assert not target.exists() and "\n" not in str(error.value)
     return str(error.value)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from specviz.models.int8_projection import KERNEL_ROWS, Int8Projection
+from specviz.models.llama.projection import KERNEL_ROWS, Int8Projection
 from tests.models.test_tree_forward import DEVICES
 
 SHAPES = ((48, 32), (61, 33), (1, 7), (64, 48), (300, 768))

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from specviz.errors import InputError
-from specviz.models.captured_model import CapturedModel
+from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import KeyValueCache, LayeredModel
-from specviz.models.llama_model import LlamaModel
+from specviz.models.llama.llama_model import LlamaModel
 
 PROMPT = torch.tensor([7, 3, 11, 42, 5, 19, 28])
 TREE = torch.tensor([4, 9, 2, 33, 50])

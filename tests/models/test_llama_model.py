@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel, is_supported
+from specviz.models.llama.llama_model import LlamaModel, is_supported
 
 ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")
 

@@ -13,10 +13,10 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from specviz.errors import InputError
-from specviz.models.captured_model import CapturedModel
+from specviz.models.files.loading import load_model
+from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel
-from specviz.models.loading import load_model
+from specviz.models.llama.llama_model import LlamaModel
 from tests.models.config_file import edit_config
 
 Save = Callable[..., Path]
@@ -128,7 +128,7 @@ def test_a_llama_that_cannot_run_is_refused(save_model: Save) -> None:
 def test_an_own_loop_that_differs_from_the_library_is_refused(
     save_model: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specviz.models.llama_layer.rotate", lambda heads, angles, out: None)
+    monkeypatch.setattr("specviz.models.llama.llama_model.rotate", lambda heads, angles, out: None)
     assert "does not follow the positions" in refusal(save_model("llama"))
 
 

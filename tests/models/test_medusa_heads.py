@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from specviz.errors import InputError
+from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama_model import LlamaModel
-from specviz.models.medusa_heads import MedusaHeads
+from specviz.models.llama.llama_model import LlamaModel
 from tests.models.head_files import VOCAB, WIDTH, medusa_parts, save_head
 
 

@@ -11,11 +11,11 @@ from huggingface_hub import errors
 from transformers import AutoTokenizer
 
 from specviz.errors import InputError
-from specviz.models import pair_check, placement
-from specviz.models.catalog import custom_pair
+from specviz.models import memory, pair_check
+from specviz.models.pair_catalog import custom_pair
 from specviz.models.pair_check import CACHE_TOKENS, PairReport, check_pair_sources
 from specviz.models.parts import Need
-from specviz.models.vocabulary import Relation
+from specviz.models.text.vocabulary import Relation
 from tests.models.hub_stub import HubStub, answer
 
 Save = Callable[..., Path]
@@ -95,7 +95,7 @@ def test_for_a_foreign_draft_other_tokens_are_no_problem(
 def test_a_pair_that_does_not_fit_says_so_with_both_sizes(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "free_bytes", lambda device: 10**6)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10**6)
     found = report(folders)
     assert found.bytes_free == 10**6
     (problem,) = found.problems
@@ -109,7 +109,7 @@ def test_a_need_that_the_pair_lacks_is_a_problem(folders: tuple[Path, Path]) -> 
 def test_a_machine_that_does_not_say_has_room(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "free_bytes", lambda device: None)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: None)
     found = report(folders)
     assert (found.bytes_free, found.problems) == (None, ())
 

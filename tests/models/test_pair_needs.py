@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.models.catalog import Pair, custom_pair, pair_named
-from specviz.models.pair_needs import need_refusal, needed_models, needs_missing
+from specviz.models.pair_catalog import Pair, custom_pair, pair_named
+from specviz.models.pair_check import need_refusal, needed_models, needs_missing
 from specviz.models.parts import Need
 
 Save = Callable[..., Path]

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.models import pairs, placement
-from specviz.models.catalog import Pair, custom_pair, pair_named
-from specviz.models.eagle_head import EagleHead
-from specviz.models.loading import load_model, load_surveyed
-from specviz.models.medusa_heads import MedusaHeads
+from specviz.models import memory, pair_loading
+from specviz.models.files.loading import load_model, load_surveyed
+from specviz.models.files.survey import Survey
+from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.heads.medusa_heads import MedusaHeads
+from specviz.models.llama.self_model import SelfDrafting
+from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.models.pair_check import check_pair_sources
-from specviz.models.pairs import check_pair, load_pair
+from specviz.models.pair_loading import check_pair, load_pair
 from specviz.models.parts import Need
-from specviz.models.self_drafting import SelfDrafting
-from specviz.models.survey import Survey
 from tests.models.head_files import eagle_parts, medusa_parts, save_head
 from tests.models.hub_stub import HubStub
 
@@ -29,9 +29,9 @@ NOTHING = frozenset[Need]()
 
 @pytest.fixture(autouse=True)
 def empty_memory() -> Iterator[None]:
-    pairs._store.clear()
+    pair_loading._store.clear()
     yield
-    pairs._store.clear()
+    pair_loading._store.clear()
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         noted.append(Path(survey.source).name)
         return load_surveyed(survey, *options)
 
-    monkeypatch.setattr(pairs, "load_surveyed", load)
+    monkeypatch.setattr(pair_loading, "load_surveyed", load)
     return noted
 
 
@@ -172,7 +172,7 @@ def test_nothing_is_fetched_for_a_pair_that_cannot_run(
 def test_a_pair_that_does_not_fit_is_refused_before_it_is_loaded(
     saved_pair: Pair, loads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "free_bytes", lambda device: 10**6)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10**6)
     message = refusal(saved_pair, Need.DRAFT)
     assert message.startswith(
         "pair 'custom' needs about 0.00 GB in float32, 0.00 GB are free (cpu)"
@@ -187,7 +187,7 @@ class Room:
         self._size = size
 
     def free_bytes(self, device: Any) -> int:
-        held = pairs._store.idle(())
+        held = pair_loading._store.idle(())
         return self._size - sum(thing.info.bytes for key, thing in held if key[0] == "model")
 
 
@@ -197,10 +197,10 @@ def test_models_that_are_not_used_make_room(
     load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
     other = str(save_model("llama", "other"))
     needed = check_pair_sources(custom_pair(other, other), "cpu").bytes_needed
-    held = sum(thing.info.bytes for _, thing in pairs._store.idle(()))
-    monkeypatch.setattr(placement, "free_bytes", Room(held + needed - 1).free_bytes)
+    held = sum(thing.info.bytes for _, thing in pair_loading._store.idle(()))
+    monkeypatch.setattr(memory, "free_bytes", Room(held + needed - 1).free_bytes)
     load_pair(custom_pair(saved_pair.target, other), "cpu", needs=need(Need.DRAFT))
-    kept = {Path(key[1]).name for key, _ in pairs._store.idle(())}
+    kept = {Path(key[1]).name for key, _ in pair_loading._store.idle(())}
     assert kept == {"target", "other"}
 
 
@@ -208,11 +208,11 @@ def test_where_room_cannot_be_made_nothing_is_dropped(
     saved_pair: Pair, save_model: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
-    held = sum(thing.info.bytes for _, thing in pairs._store.idle(()))
-    monkeypatch.setattr(placement, "free_bytes", Room(held + 10_000).free_bytes)
+    held = sum(thing.info.bytes for _, thing in pair_loading._store.idle(()))
+    monkeypatch.setattr(memory, "free_bytes", Room(held + 10_000).free_bytes)
     large = save_model("llama", "large", num_hidden_layers=12)
     assert "needs about" in refusal(custom_pair(str(large), str(large)), Need.DRAFT)
-    assert len(pairs._store.idle(())) == 2
+    assert len(pair_loading._store.idle(())) == 2
 
 
 def test_other_tokens_are_refused(save_model: Save, tiny_tokenizer: Any) -> None:

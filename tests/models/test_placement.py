@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from specviz.errors import InputError
-from specviz.models import placement
-from specviz.models.placement import Placement, dtype_warnings, place, room_bytes
+from specviz.models import memory
+from specviz.models.memory import Placement, dtype_warnings, place, room_bytes
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 GB = 10**9
@@ -29,9 +29,9 @@ class Machine:
 
 def install(monkeypatch: pytest.MonkeyPatch, machine: Machine, has_accelerate: bool = True) -> None:
     spec = ModuleSpec("accelerate", None) if has_accelerate else None
-    monkeypatch.setattr(placement, "free_bytes", machine.free_bytes)
+    monkeypatch.setattr(memory, "free_bytes", machine.free_bytes)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(machine.gpus))
-    monkeypatch.setattr(placement.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(memory.importlib.util, "find_spec", lambda name: spec)
 
 
 def refusal(size: int, device: torch.device, dtype: torch.dtype = BF16) -> str:

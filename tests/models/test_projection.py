@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from specviz.models.projection import SMALL_BYTES, Projection
+from specviz.models.llama.projection import SMALL_BYTES, Projection
 
 SMALL = (48, 32)
 LARGE = (1024, SMALL_BYTES // 4 // 1024 + 32)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from specviz.errors import InputError
+from specviz.models.cache import RaggedCache
 from specviz.models.language_model import BatchedModel, KeyValueCache, RaggedKeyValueCache
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel
-from specviz.models.ragged_cache import RaggedCache
+from specviz.models.llama.llama_model import LlamaModel
 from tests.models.test_tree_forward import DEVICES, NoReading, RandomTree, random_tree
 
 VOCAB = 61

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.models.self_drafting import SelfDrafting, self_drafting
+from specviz.models.llama.self_model import SelfDrafting, self_drafting
 
 
 def write(folder: Path, content: Any) -> Path:

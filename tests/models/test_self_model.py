@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from specviz.errors import InputError
+from specviz.models.files.loading import load_model
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel
-from specviz.models.loading import load_model
-from specviz.models.self_model import layer_skipping, quantised
+from specviz.models.llama.llama_model import LlamaModel
+from specviz.models.llama.self_model import layer_skipping, quantised
 
 ASSETS = Path(__file__).parents[2] / "assets"
 FAMILIES = ("llama", "llama-grouped", "llama-biased", "qwen3")

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from specviz.models.library_model import LibraryModel
-from specviz.models.spread_model import SpreadModel
+from specviz.models.library_model import LibraryModel, SpreadModel
 
 FAMILIES = ["llama", "mixtral", "gpt2"]
 

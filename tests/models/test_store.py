@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from specviz.models.store import Store
+from specviz.models.pair_loading import Store
 
 
 class Loads:

@@ -11,10 +11,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from specviz.environment import Environment
 from specviz.errors import InputError
-from specviz.models.hub import Listing
-from specviz.models.survey import Survey, known_to_run_by_layers, survey_model
-from specviz.settings import Settings
+from specviz.models.files.hub import Listing
+from specviz.models.files.survey import Survey, known_to_run_by_layers, survey_model
 from tests.models.config_file import edit_config
 from tests.models.hub_stub import HubStub
 
@@ -22,7 +22,7 @@ Save = Callable[..., Path]
 
 
 def survey(source: Any) -> Survey:
-    return survey_model(str(source), Settings())
+    return survey_model(str(source), Environment())
 
 
 def refusal(source: Any) -> str:

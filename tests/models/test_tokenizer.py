@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from specviz.errors import InputError
-from specviz.models.tokenizer import TextCodec
+from specviz.models.text.text_codec import TextCodec
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from specviz.errors import InputError
-from specviz.models.captured_model import CapturedModel
+from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama_model import LlamaModel
+from specviz.models.llama.llama_model import LlamaModel
 
 VOCAB = 61
 ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")

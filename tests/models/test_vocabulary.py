@@ -9,8 +9,8 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from specviz.models.tokenizer import TextCodec
-from specviz.models.vocabulary import VocabularyMap, difference, match_vocabularies
+from specviz.models.text.text_codec import TextCodec
+from specviz.models.text.vocabulary import VocabularyMap, difference, match_vocabularies
 
 
 def pieces_codec(*pieces: str, special: tuple[str, ...] = ()) -> TextCodec:

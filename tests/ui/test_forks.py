@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 
-from specviz.models.catalog import BUNDLED
+from specviz.models.pair_catalog import BUNDLED
 from specviz.records import ForkPoint, Trace
 from specviz.trace_file import dumps
 from specviz.ui.forks import fork_request

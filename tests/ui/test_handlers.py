@@ -14,7 +14,7 @@ from random_race import RandomRace
 from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest
-from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
 from specviz.ui.lab.lab_order import LabOrder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.models.catalog import models_folder
+from specviz.models.pair_catalog import models_folder
 from specviz.records import DecodingConfig
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_advice import advice_order

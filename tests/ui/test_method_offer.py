@@ -9,8 +9,7 @@ import pytest
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
-from specviz.models.catalog import pair_named, pairs
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair, pair_named, pairs
 from specviz.models.parts import Need
 from specviz.ui.method_offer import group, refusal, refusals
 from specviz.ui.settings_form import race_request

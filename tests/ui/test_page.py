@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
-from specviz.models.catalog import BUNDLED, pairs
-from specviz.settings import Settings
+from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.ui.component import MOUNT
 from specviz.ui.method_offer import refusals
 from specviz.ui.page import ASSETS, HEAD, build_page, launch_options
@@ -66,9 +66,9 @@ def test_the_page_builds_with_an_explicit_queue() -> None:
 
 
 def test_the_address_is_ours_where_it_was_chosen_and_else_the_spaces() -> None:
-    chosen = launch_options(Settings(host="0.0.0.0", port=8000))
+    chosen = launch_options(Environment(host="0.0.0.0", port=8000))
     assert (chosen["server_name"], chosen["server_port"]) == ("0.0.0.0", 8000)
-    left = launch_options(Settings())
+    left = launch_options(Environment())
     assert (left["server_name"], left["server_port"]) == (None, None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.models.pair_check import PairReport
-from specviz.models.vocabulary import Relation
+from specviz.models.text.vocabulary import Relation
 from specviz.ui.pair_words import report_lines
 
 FINE = PairReport(

@@ -20,7 +20,7 @@ from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.source import Level
 from specviz.decoding.drafters.source_drafter import SourceDrafter
 from specviz.decoding.drafters.tree_budget import NODES
-from specviz.models.eagle_head import EagleHead
+from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.parts import Need
 from specviz.records import ProposalKind
 

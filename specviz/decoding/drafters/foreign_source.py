@@ -12,8 +12,8 @@ from torch import Tensor
 
 from specviz.decoding.drafters.reencoded_text import ReencodedText
 from specviz.decoding.drafters.source import ModelSource
-from specviz.models.loading import LoadedModel
-from specviz.models.tokenizer import TextCodec
+from specviz.models.files.loading import LoadedModel
+from specviz.models.text.text_codec import TextCodec
 
 
 class ForeignSource(ModelSource):

@@ -29,7 +29,7 @@ from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.ranked_tree import RankedNode, Rates, by_depth, ranked_nodes
 from specviz.decoding.drafters.tree_budget import NODES, best_node_count
 from specviz.decoding.topology import Topology, topology
-from specviz.models.medusa_heads import MedusaHeads
+from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.parts import Need
 from specviz.records import MAX_TREE_NODES, ProposalKind
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from specviz.models.tokenizer import TextCodec
-from specviz.models.vocabulary import match_vocabularies
+from specviz.models.text.text_codec import TextCodec
+from specviz.models.text.vocabulary import match_vocabularies
 from specviz.records import SharedVocabulary
 
 

@@ -26,8 +26,8 @@ from specviz.decoding.drafters.host_tree import host_chain
 from specviz.decoding.drafters.meeting import Meeting
 from specviz.decoding.drafters.reencoded_text import control_partners
 from specviz.decoding.drafters.source_drafter import Shape
-from specviz.models.byte_text import byte_text
-from specviz.models.tokenizer import TextCodec
+from specviz.models.text.byte_text import byte_text
+from specviz.models.text.text_codec import TextCodec
 
 TOKENS_BEFORE = 8  # committed ones that the draft's text is encoded behind
 

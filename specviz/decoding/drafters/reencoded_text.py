@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from specviz.models.byte_text import byte_text
-from specviz.models.tokenizer import TextCodec
+from specviz.models.text.byte_text import byte_text
+from specviz.models.text.text_codec import TextCodec
 
 OPEN_TOKENS = 8  # at the end, which the text behind them may still change
 

@@ -15,9 +15,9 @@ from specviz.decoding.drafters.source_drafter import SourceDrafter
 from specviz.decoding.drafters.static_rows import static_rows
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama_model import LlamaModel
+from specviz.models.llama.llama_model import LlamaModel
+from specviz.models.llama.self_model import layer_skipping, quantised
 from specviz.models.parts import Need
-from specviz.models.self_model import layer_skipping, quantised
 from specviz.records import ProposalKind
 
 _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC)

@@ -29,8 +29,8 @@ from specviz.decoding.drafters.static_tree import (
     tree_level,
 )
 from specviz.decoding.topology import topology
-from specviz.models.batched import as_batched
 from specviz.models.language_model import LanguageModel
+from specviz.models.library_model import as_batched
 from specviz.records import ProposalKind
 
 

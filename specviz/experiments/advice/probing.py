@@ -19,20 +19,20 @@ from specviz.decoding.drafters.tree_budget import forward_curve
 from specviz.decoding.race import Lane
 from specviz.decoding.rows_time import rows_time
 from specviz.decoding.target import check_prompt
+from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.batch_race import run_rows
 from specviz.experiments.run.racing import RaceRequest, load_request
 from specviz.forward_curve import ForwardCurve
 from specviz.metrics.round_totals import levels
-from specviz.models.batched import as_batched
+from specviz.models.files.survey import survey_model
+from specviz.models.library_model import as_batched
 from specviz.models.memory import free_bytes
-from specviz.models.pair import Pair
-from specviz.models.pairs import LoadedPair
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import LoadedPair
 from specviz.models.parts import Need
-from specviz.models.survey import survey_model
-from specviz.models.vocabulary import difference, match_vocabularies
+from specviz.models.text.vocabulary import difference, match_vocabularies
 from specviz.records import DecodingConfig, Round, Trace
-from specviz.settings import Settings
 
 Row = TypeVar("Row")
 PLAIN = "prompt-lookup"  # of the baseline's own requests: it needs nothing beside the target
@@ -243,7 +243,7 @@ def shared_share(request: AdviceRequest, method: str) -> float | None:
     """
     if Need.DRAFT not in method_named(method).needs or not request.pair.draft:
         return None
-    settings = Settings.from_environment()
+    settings = Environment.read()
     try:
         target, draft = (
             survey_model(source, settings).codec

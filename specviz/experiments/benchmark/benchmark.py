@@ -19,8 +19,8 @@ from specviz.decoding.race import Lane
 from specviz.experiments.benchmark.peers import SPECULATIVE, Assisted, LibraryPeer
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
-from specviz.models.catalog import Pair
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig, Round
 

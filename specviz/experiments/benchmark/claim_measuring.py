@@ -33,9 +33,9 @@ from specviz.experiments.sweep.sweep_axis import axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
 from specviz.metrics import BaselineSummary
-from specviz.models.catalog import BUNDLED, Pair, pair_named
-from specviz.models.loading import resolve_device, resolve_dtype
-from specviz.models.pairs import LoadedPair, load_pair
+from specviz.models.files.loading import resolve_device, resolve_dtype
+from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
+from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig
 

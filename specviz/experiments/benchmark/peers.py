@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from specviz.models.catalog import Pair
-from specviz.models.loading import resolve_device, resolve_dtype
+from specviz.models.files.loading import resolve_device, resolve_dtype
+from specviz.models.pair_catalog import Pair
 
 EXIT_SHARE = 4  # the library's early exit drafts with one layer in so many, as ours does
 

@@ -18,13 +18,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from transformers import DynamicCache
 
+from specviz.environment import silence_profiler
 from specviz.experiments.benchmark.peers import load_library_model
 from specviz.models.cache import SlotCache
-from specviz.models.captured_model import CapturedModel
-from specviz.models.catalog import Pair
+from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import KeyValueCache, LanguageModel
-from specviz.models.pairs import load_pair
-from specviz.settings import silence_profiler
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import load_pair
 
 CONTEXT = 128  # tokens that stand in the cache while a step is measured
 WARM_UP_STEPS = 10

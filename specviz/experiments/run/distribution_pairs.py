@@ -14,7 +14,7 @@ import torch
 from specviz.claims import distributions
 from specviz.decoding.sampling import Sampler
 from specviz.models.language_model import LanguageModel
-from specviz.models.pairs import LoadedPair
+from specviz.models.pair_loading import LoadedPair
 
 
 def measure_distributions(

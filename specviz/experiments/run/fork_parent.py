@@ -11,8 +11,8 @@ from dataclasses import replace
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.drafters.tree_budget import NODES
 from specviz.errors import InputError
-from specviz.models.catalog import BUNDLED, Pair, pairs
-from specviz.models.tokenizer import TextCodec
+from specviz.models.pair_catalog import BUNDLED, Pair, pairs
+from specviz.models.text.text_codec import TextCodec
 from specviz.records import DecodingConfig, FinishReason, Trace
 
 

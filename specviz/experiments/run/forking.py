@@ -29,8 +29,8 @@ from specviz.errors import InputError
 from specviz.experiments.run.fork_parent import check_texts, copied_baseline, with_measured_nodes
 from specviz.experiments.run.racing import load_request, own_models, trace_header, warm_up_pair
 from specviz.experiments.run.recorder import Recorder
-from specviz.models.catalog import Pair
-from specviz.models.pairs import LoadedPair
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import LoadedPair
 from specviz.records import DecodingConfig, FinishReason, ForkPoint, Round, Trace
 from specviz.what_if import check_draws
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.golden import SUFFIX
-from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig
 from specviz.trace_file import save

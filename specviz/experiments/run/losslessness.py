@@ -21,7 +21,7 @@ from specviz.decoding.speculative import SpeculativeRun
 from specviz.decoding.streams import derived_seed
 from specviz.decoding.target import Target, cache_capacity
 from specviz.errors import InputError
-from specviz.models.pairs import LoadedPair
+from specviz.models.pair_loading import LoadedPair
 from specviz.records import DecodingConfig
 
 SIGNIFICANCE = 1e-3  # split over three criteria

@@ -15,8 +15,8 @@ from specviz.decoding.race import Lane
 from specviz.decoding.target import check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.racing import Race, RaceRequest, load_request
-from specviz.models.catalog import Pair
-from specviz.models.pairs import LoadedPair
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import LoadedPair
 from specviz.records import DecodingConfig, Round, Trace
 
 MAX_PROMPTS = 500

@@ -22,9 +22,9 @@ from specviz.decoding.race import Event, Lane, LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
-from specviz.models.catalog import Pair
 from specviz.models.language_model import KeyValueCache, LanguageModel
-from specviz.models.pairs import LoadedPair, load_pair
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import check_task
 from specviz.records import DecodingConfig, Trace
 

@@ -12,7 +12,7 @@ from typing import Any
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_setting import SweepSetting
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.prompts import TASKS, check_task
 
 Value = int | float | str

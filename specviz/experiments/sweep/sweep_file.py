@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_lines import read_points
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
-from specviz.models.catalog import pairs
+from specviz.models.pair_catalog import pairs
 
 FORMAT = 1
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from specviz.decoding.batch_options import MAX_BATCH_SIZE, row_seed
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest, load_request
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig
 

@@ -17,7 +17,7 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder

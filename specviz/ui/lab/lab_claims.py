@@ -14,8 +14,7 @@ from specviz.claims.catalog import CLAIMS, claim_numbered
 from specviz.claims.claim import Claim, Judgement
 from specviz.claims.report import report
 from specviz.errors import InputError
-from specviz.models.catalog import BUNDLED, pair_named
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.told_work import Tell, told

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.ui.batches import Message
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.trace_file.fields import short
 from specviz.ui.batches import Message

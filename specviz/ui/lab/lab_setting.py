@@ -13,7 +13,7 @@ from typing import Any
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.prompt_file import prompts_of
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig

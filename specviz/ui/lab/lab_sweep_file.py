@@ -20,9 +20,8 @@ from specviz.experiments.sweep.sweep_lines import Point as Point
 from specviz.experiments.sweep.sweep_lines import json_object, read_points
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
-from specviz.models.catalog import custom_pair, pair_named
-from specviz.models.loading import DEVICES, DTYPES
-from specviz.models.pair import Pair
+from specviz.models.files.loading import DEVICES, DTYPES
+from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.records import DecodingConfig, ProposalKind
 
 MAX_CHARACTERS = 4_000_000

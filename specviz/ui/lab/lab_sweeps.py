@@ -17,7 +17,7 @@ from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
-from specviz.models.pair import Pair
+from specviz.models.pair_catalog import Pair
 from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder

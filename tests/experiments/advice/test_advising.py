@@ -19,7 +19,7 @@ from specviz.experiments.advice.probing import (
     run_candidate,
 )
 from specviz.forward_curve import ForwardCurve
-from specviz.models.catalog import custom_pair, pair_named
+from specviz.models.pair_catalog import custom_pair, pair_named
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig
 

@@ -11,7 +11,7 @@ from specviz.decoding.race import Lane
 from specviz.experiments.benchmark.benchmark import Benchmark, BenchmarkStep, Plan
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig, Round
 

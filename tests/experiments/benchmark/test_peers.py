@@ -9,8 +9,8 @@ import pytest
 from specviz.decoding.race import Lane
 from specviz.experiments.benchmark.peers import SPECULATIVE, LibraryPeer
 from specviz.experiments.run.racing import RaceRequest, start_race
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig
 

@@ -16,8 +16,8 @@ from specviz.experiments.benchmark.step_costs import (
     read_bandwidth,
     step_cost,
 )
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 
 CPU = torch.device("cpu")
 GOALS = {"bundled target": 0.8, "bundled draft": 0.45}  # of the library's time

@@ -12,7 +12,7 @@ from specviz.errors import InputError
 from specviz.experiments.run.fork_parent import catalog_pair_of, copied_baseline
 from specviz.experiments.run.forking import ForkRequest, start_fork
 from specviz.experiments.run.racing import RaceRequest, start_race
-from specviz.models.catalog import custom_pair, pair_named
+from specviz.models.pair_catalog import custom_pair, pair_named
 from specviz.records import DecodingConfig, FinishReason, Outcome, Prefill, ProposalKind, Round
 from specviz.what_if import counterfactual
 from tests.random_traces import not_started, random_trace

@@ -2,7 +2,7 @@
 
 from specviz.experiments.run.forking import ForkRequest, start_fork
 from specviz.experiments.run.racing import RaceRequest, start_race
-from specviz.models.catalog import BUNDLED, pair_named
+from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import DecodingConfig, ProposalKind, Trace
 
 PAIR = pair_named(BUNDLED)

@@ -8,7 +8,7 @@ import pytest
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.race import Lane
 from specviz.experiments.run.racing import RaceRequest, start_race
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.pause import Gate, in_turns
 from specviz.records import DecodingConfig, FinishReason, Round
 

@@ -11,7 +11,7 @@ from specviz.errors import InputError
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.experiments.run.racing import start_race
 from specviz.metrics import block_efficiency, levels
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig, Trace
 from tests.random_traces import random_trace

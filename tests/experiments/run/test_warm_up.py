@@ -3,8 +3,8 @@
 import pytest
 
 from specviz.experiments.run.racing import warm_up_pair
-from specviz.models.catalog import BUNDLED, pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import BUNDLED, pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.records import DecodingConfig
 
 PROMPT = list(range(5, 12))

@@ -6,7 +6,7 @@ from typing import Any
 
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import SweepPlan
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.records import DecodingConfig
 
 PLAN = SweepPlan(

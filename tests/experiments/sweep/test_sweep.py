@@ -7,7 +7,7 @@ import pytest
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
-from specviz.models.catalog import pair_named
+from specviz.models.pair_catalog import pair_named
 from specviz.records import DecodingConfig
 
 CONFIG = DecodingConfig(max_new_tokens=10)

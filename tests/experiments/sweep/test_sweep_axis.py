@@ -12,8 +12,8 @@ from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.sweep.sweep_axis import AXES, axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import SweepPlan
-from specviz.models.catalog import pair_named
-from specviz.models.pairs import load_pair
+from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig
 

@@ -1,0 +1,82 @@
+"""The environment variables that specviz reads, and the one place that reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from specviz.errors import InputError
+
+_YES = frozenset({"1", "on", "true", "yes"})
+_NO = frozenset({"0", "off", "false", "no"})
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the environment variables say.
+
+    HOST, PORT: where the page is served. SPECVIZ_MODELS: folder of the bundled models (holds
+    `target` and `draft`; None: the repository's own). SPECVIZ_THREADS: torch threads (0: by the
+    size of the model). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE:
+    never ask the Hub. SPECVIZ_CUDA_GRAPHS: whether steps on a GPU are recorded and replayed.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 7860
+    models_folder: Path | None = None
+    threads: int = 0
+    max_model_gb: int = 20
+    hub_offline: bool = False
+    cuda_graphs: bool = True
+
+    @classmethod
+    def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
+        """Read the process's environment (or the mapping given); InputError for a bad value."""
+        source = os.environ if variables is None else variables
+        folder = source.get("SPECVIZ_MODELS", "").strip()
+        return cls(
+            host=source.get("HOST", "").strip() or cls().host,
+            port=_integer(source, "PORT", cls().port, 0, 65535),
+            models_folder=Path(folder).expanduser() if folder else None,
+            threads=_integer(source, "SPECVIZ_THREADS", 0, 0, 1024),
+            max_model_gb=_integer(source, "SPECVIZ_MAX_MODEL_GB", cls().max_model_gb, 1, 10_000),
+            hub_offline=_switch(source, "HF_HUB_OFFLINE", cls().hub_offline),
+            cuda_graphs=_switch(source, "SPECVIZ_CUDA_GRAPHS", cls().cuda_graphs),
+        )
+
+
+def _integer(source: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    text = source.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise InputError(f"{name} must be an integer from {low} to {high}, got {text!r}")
+    return int(text)
+
+
+def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:
+    text = source.get(name, "").strip().lower()
+    if not text:
+        return default
+    if text not in _YES | _NO:
+        raise InputError(f"{name} must be 0 or 1, got {source[name]!r}")
+    return text in _YES
+
+
+def let_threads_sleep() -> None:
+    """Have OpenMP threads sleep while they wait, unless the environment says otherwise.
+
+    Spinning ones take a busy machine's cores from each other (a race became 13 times slower beside
+    another program). Must run before torch is imported.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def silence_profiler() -> None:
+    """Keep torch's profiler from writing its own start and stop on stderr.
+
+    Must run before the first profile.
+    """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")

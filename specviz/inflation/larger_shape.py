@@ -1,0 +1,174 @@
+"""A Llama model's tensors in a larger shape that computes the same function.
+
+The old weights stand in a corner of larger matrices; what is added cannot reach the output: the
+residual stream's new places stay zero. Weights that meet those zeros are small random numbers, for
+zeros would flatter a GPU's timings. Knows no files. Letters: V vocabulary, d hidden size, D size of
+a head; of the larger model with a dash, r = D'/D.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from specviz.errors import InputError
+
+FILL = 0.02  # standard deviation of the weights that do not matter
+MAX_SIZE = 1 << 20  # of one dimension
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaShape:
+    """The sizes of a Llama model, named as in its configuration."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not 1 <= value <= MAX_SIZE:
+                raise InputError(
+                    f"{each.name} must be an integer from 1 to {MAX_SIZE}, got {value}"
+                )
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise InputError(
+                f"num_attention_heads must be a multiple of num_key_value_heads "
+                f"{self.num_key_value_heads}, got {self.num_attention_heads}"
+            )
+        if self.hidden_size % self.num_attention_heads:
+            raise InputError(
+                f"hidden_size must be a multiple of num_attention_heads "
+                f"{self.num_attention_heads}, got {self.hidden_size}"
+            )
+
+    @property
+    def group(self) -> int:
+        """Query heads of a key-value head."""
+        return self.num_attention_heads // self.num_key_value_heads
+
+    @property
+    def layer_weights(self) -> int:
+        """Parameters of one layer."""
+        heads = 2 * self.num_attention_heads + 2 * self.num_key_value_heads
+        return self.hidden_size * (heads * self.head_dim + 3 * self.intermediate_size + 2)
+
+    def weights(self, vocabulary: int) -> int:
+        """Parameters, with a tied output matrix."""
+        return self.num_hidden_layers * self.layer_weights + self.hidden_size * (vocabulary + 1)
+
+    def with_sizes(self, sizes: dict[str, int]) -> LlamaShape:
+        """The shape with some sizes changed.
+
+        A larger hidden size brings as many times the query heads and the MLP, unless named.
+        InputError for a name that is none.
+        """
+        for name in sizes:
+            if name not in SIZES:
+                raise InputError(f"shape must be of {', '.join(SIZES)}, got {name!r}")
+        ratio = max(1, sizes.get("hidden_size", self.hidden_size) // self.hidden_size)
+        grown = {
+            "num_attention_heads": self.num_attention_heads * ratio,
+            "intermediate_size": self.intermediate_size * ratio,
+        }
+        return replace(self, **{**grown, **sizes})
+
+
+SIZES = tuple(each.name for each in fields(LlamaShape))
+
+
+class Inflation:
+    """Places the tensors of one layer, or of none, in the larger shape."""
+
+    def __init__(self, small: LlamaShape, large: LlamaShape) -> None:
+        self._small, self.large = small, large
+        self._widening = math.sqrt(small.hidden_size / large.hidden_size)  # of norms
+        self._sharpening = math.sqrt(large.head_dim / small.head_dim)  # of queries
+        places = range(small.num_key_value_heads)
+        self._kv_rows = self._rows(list(places))
+        self._q_rows = self._rows(
+            [head * large.group + index for head in places for index in range(small.group)]
+        )
+        self._random = torch.Generator().manual_seed(0)
+
+    def embedding(self, weight: Tensor) -> Tensor:  # [V, d] -> [V, d']
+        return self._zeros(weight.shape[0], self.large.hidden_size, weight)
+
+    def norm(self, weight: Tensor) -> Tensor:  # [d] -> [d']
+        out = torch.zeros(self.large.hidden_size)
+        out[: len(weight)] = weight * self._widening
+        return out
+
+    def layer(self, weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """All tensors of a layer, by the names of `weights`; of an added one where that is empty.
+
+        An added layer's outputs are zero, so that it hands on what it gets.
+        """
+        big, d = self.large, self._small.hidden_size
+        queries, keys = (
+            heads * big.head_dim for heads in (big.num_attention_heads, big.num_key_value_heads)
+        )
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            known = weights.get(f"{name}.weight")
+            yield (
+                f"{name}.weight",
+                torch.ones(big.hidden_size) if known is None else self.norm(known),
+            )
+        rows = {
+            "self_attn.q_proj": (queries, self._q_rows, self._sharpening),
+            "self_attn.k_proj": (keys, self._kv_rows, 1.0),
+            "self_attn.v_proj": (keys, self._kv_rows, 1.0),
+            "mlp.gate_proj": (big.intermediate_size, None, 1.0),
+            "mlp.up_proj": (big.intermediate_size, None, 1.0),
+        }
+        for name, (count, places, scale) in rows.items():
+            out = self._noise(count, big.hidden_size)
+            if (known := weights.get(f"{name}.weight")) is not None:
+                if places is not None:
+                    out[self._idle_rows(places)] = 0
+                at = torch.arange(known.shape[0]) if places is None else places
+                out[at[:, None], torch.arange(d)] = known * scale
+            yield f"{name}.weight", out
+        columns = {
+            "self_attn.o_proj": (queries, self._q_rows),
+            "mlp.down_proj": (big.intermediate_size, None),
+        }
+        for name, (count, places) in columns.items():
+            out = torch.zeros(big.hidden_size, count)
+            if (known := weights.get(f"{name}.weight")) is not None:
+                at = torch.arange(known.shape[1]) if places is None else places
+                out[torch.arange(d)[:, None], at] = known
+            yield f"{name}.weight", out
+
+    def _rows(self, heads: list[int]) -> Tensor:
+        """Where the old heads' rows go: of head h dim j < D/2 to r j, dim j + D/2 to r j + D'/2."""
+        old, new = self._small.head_dim, self.large.head_dim
+        half = torch.arange(old // 2) * (new // old)
+        within = torch.cat((half, half + new // 2))
+        return torch.cat([head * new + within for head in heads])
+
+    def _idle_rows(self, places: Tensor) -> Tensor:
+        """The other dims of the heads that are used: in a product of heads they must not count."""
+        size = self.large.head_dim
+        rows = (torch.unique(places // size)[:, None] * size + torch.arange(size)).flatten()
+        idle: Tensor = rows[~torch.isin(rows, places)]
+        return idle
+
+    def _noise(self, rows: int, columns: int) -> Tensor:
+        out = torch.empty(rows, columns)
+        out.normal_(0, FILL, generator=self._random)
+        return out
+
+    @staticmethod
+    def _zeros(rows: int, columns: int, corner: Tensor) -> Tensor:
+        out = torch.zeros(rows, columns)
+        out[: corner.shape[0], : corner.shape[1]] = corner
+        return out

@@ -1,0 +1,159 @@
+"""From a folder or a Hub id to a model that is ready to run, or one sentence that says why not.
+
+Knows nothing of pairs or drafting. Reads safetensors weights only and never runs code that comes
+with a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.models.files.hub import find_model_folder
+from specviz.models.files.survey import Survey, check_weights, first_line, survey_model
+from specviz.models.files.tree_check import checked_model
+from specviz.models.graphs.captured_model import CapturedModel
+from specviz.models.language_model import LanguageModel
+from specviz.models.library_model import LibraryModel, SpreadModel
+from specviz.models.llama.llama_model import LlamaModel, is_supported
+from specviz.models.memory import Placement, place
+from specviz.models.text.text_codec import TextCodec
+from specviz.records import ModelInfo
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+DEVICES = ("auto", "cpu", "cuda")
+DEFAULT_CONTEXT = 2048  # where the configuration names none
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model, the tokenizer that came with it, and the folder that both are from."""
+
+    model: LanguageModel
+    codec: TextCodec
+    folder: Path | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.model.info
+
+
+def load_model(
+    source: str, device: str = "auto", dtype: str = "float32", name: str | None = None
+) -> LoadedModel:
+    """Load the model of a folder or a Hub id; `name` is what it is called on screen.
+
+    Raises InputError for everything that can be wrong with the source, before the weights are
+    fetched wherever that can be told.
+    """
+    where, number = resolve_device(device), resolve_dtype(dtype)
+    return load_surveyed(survey_model(source, Environment.read()), where, number, name)
+
+
+def load_surveyed(
+    survey: Survey, device: torch.device, dtype: torch.dtype, name: str | None = None
+) -> LoadedModel:
+    """Load what has been surveyed; see `load_model`."""
+    placement = place(survey.source, survey.weight_bytes(dtype), device, dtype)
+    folder = find_model_folder(survey.source, Environment.read())
+    check_weights(survey.source, folder)
+    module = _read_weights(survey, folder, dtype, placement)
+    info = _describe(name or survey.source, module, survey.codec)
+    return LoadedModel(_ready(survey.source, module, info, placement), survey.codec, folder)
+
+
+def resolve_device(device: str) -> torch.device:
+    """`auto` is CUDA where there is one."""
+    if device not in DEVICES:
+        raise InputError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device must be cpu or auto: this machine has no CUDA device, got 'cuda'")
+    return torch.device(device)
+
+
+def resolve_dtype(dtype: str) -> torch.dtype:
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    return DTYPES[dtype]
+
+
+def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: Placement) -> Any:
+    source, config = survey.source, survey.config
+    try:
+        module, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            dtype=dtype,
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **placement.options,
+        )
+    except torch.OutOfMemoryError:
+        raise _too_large(source, placement) from None
+    except Exception as error:  # safetensors, torch and transformers each raise their own
+        if "scaled_dot_product_attention" in str(error):
+            raise InputError(
+                f"model {source!r} ({config.model_type}) takes no mask of a draft tree (no sdpa "
+                "attention): choose another model"
+            ) from None
+        raise InputError(
+            f"model {source!r} has weights that cannot be read: {first_line(error)}"
+        ) from None
+    wrong = sorted(report["missing_keys"]) or sorted(str(key) for key in report["mismatched_keys"])
+    if wrong:
+        raise InputError(
+            f"model {source!r} has weights that do not fit its config.json: {len(wrong)} tensors "
+            f"are missing or of another shape, the first is {wrong[0]}"
+        )
+    return module
+
+
+def _describe(name: str, module: Any, codec: TextCodec) -> ModelInfo:
+    config, weights = module.config, list(module.parameters())
+    return ModelInfo(
+        name=name,
+        architecture=str(config.architectures[0] if config.architectures else config.model_type),
+        parameters=sum(weight.numel() for weight in weights),
+        bytes=sum(weight.nbytes for weight in weights),
+        layers=int(config.num_hidden_layers),
+        hidden_size=int(config.hidden_size),
+        vocab_size=codec.vocab_size,
+        context_length=int(getattr(config, "max_position_embeddings", None) or DEFAULT_CONTEXT),
+    )
+
+
+def _ready(source: str, module: Any, info: ModelInfo, placement: Placement) -> LanguageModel:
+    try:
+        if placement.is_spread:
+            spread = SpreadModel(module, info)
+            return checked_model(spread, lambda: spread)
+        module.to(placement.device)
+        reference = LibraryModel(module, info)
+        own = _own_kind(placement.device) if is_supported(module.config) else None
+        return checked_model(reference, lambda: own(module, info) if own else reference)
+    except torch.OutOfMemoryError:
+        raise _too_large(source, placement) from None
+
+
+def _own_kind(device: torch.device) -> type[LlamaModel]:
+    is_captured = device.type == "cuda" and Environment.read().cuda_graphs
+    return CapturedModel if is_captured else LlamaModel
+
+
+def _too_large(source: str, placement: Placement) -> InputError:
+    return InputError(f"model {source!r} does not fit into the memory of {placement.device}")

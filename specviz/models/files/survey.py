@@ -1,0 +1,184 @@
+"""What is known of a model without its weights, or one sentence that says why it cannot run.
+
+Knows nothing of pairs or devices. Reads configuration and tokenizer only and never runs code that
+comes with a model (a chat template runs in the library's sandbox).
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.models.files.hub import (
+    Listing,
+    find_model_folder,
+    is_on_the_hub,
+    list_repository,
+    local_folder,
+)
+from specviz.models.files.tree_check import check_config
+from specviz.models.llama.llama_model import FAMILY, is_supported
+from specviz.models.text.text_codec import TextCodec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """A model before its weights are read; `parameters` is None where they cannot be counted."""
+
+    source: str
+    folder: Path
+    config: Any
+    codec: TextCodec
+    parameters: int | None
+    listing: Listing | None  # None: a folder, or a Hub that does not answer
+
+    def weight_bytes(self, dtype: torch.dtype) -> int:
+        """What the weights take in memory."""
+        return (self.parameters or 0) * dtype.itemsize
+
+    def cache_bytes(self, dtype: torch.dtype, tokens: int) -> int:
+        """What the keys and values of so many tokens take, all layers together."""
+        config = self.config
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return 2 * int(config.num_hidden_layers * heads * size) * tokens * dtype.itemsize
+
+
+def survey_model(source: str, environment: Environment) -> Survey:
+    """Fetch and read the small files. Raises InputError for everything that they show to be wrong.
+
+    The tokenizer is read in full, the parameters are counted on a model without storage.
+    """
+    silence_libraries()
+    folder = find_model_folder(source, environment, weights=False)
+    config = _read_config(source, folder)
+    check_config(source, config)
+    listing = list_repository(source, environment) if is_on_the_hub(source) else None
+    if not is_on_the_hub(source):
+        check_weights(source, folder)
+    tokenizer = _read_tokenizer(source, folder)
+    count = 1 + max(int(token_id) for token_id in tokenizer.get_vocab().values())
+    _check_vocabulary(source, config, count)
+    codec = TextCodec(tokenizer, count, _eos_ids(source, folder, config, tokenizer))
+    return Survey(source, folder, config, codec, _count_parameters(config), listing)
+
+
+def known_to_run_by_layers(source: str, model_type: str = "") -> bool | None:
+    """Whether the own layer loop takes the model; None where only a download could tell.
+
+    Reads the configuration where it lies on this machine; `model_type` is what is known otherwise.
+    """
+    folder = local_folder(source)
+    if folder is None:
+        return model_type in FAMILY if model_type else None
+    try:
+        return is_supported(_read_config(source, folder))
+    except InputError:  # loading will say what is wrong
+        return None
+
+
+def check_weights(source: str, folder: Path) -> None:
+    """Raise InputError unless there are weights that can be read without running code."""
+    if any(folder.glob("*.safetensors")):
+        return
+    pickles = [
+        file.name for end in ("bin", "pt", "pth", "ckpt") for file in folder.glob(f"*.{end}")
+    ]
+    found = f"only {pickles[0]}, which can run code" if pickles else "none"
+    raise InputError(f"model {source!r} must have its weights as *.safetensors, found {found}")
+
+
+def silence_libraries() -> None:
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+
+
+def first_line(error: Exception) -> str:
+    """Of what a library says, as much as belongs in one sentence."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _read_config(source: str, folder: Path) -> Any:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise InputError(f"model {source!r} has no config.json: it is no model folder")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        kind = content.get("model_type")
+    except (ValueError, AttributeError, OSError, RecursionError):
+        raise InputError(
+            f"model {source!r} has a broken config.json: it is no JSON object"
+        ) from None
+    is_known = isinstance(kind, str) and kind in CONFIG_MAPPING_NAMES
+    if not is_known and "auto_map" in content:
+        raise InputError(f"model {source!r} needs code of its own, which specviz never runs")
+    if not is_known:
+        raise InputError(
+            f"model {source!r} has model_type {reprlib.repr(kind)}, which transformers "
+            f"{transformers.__version__} does not know"
+        )
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # a configuration class may raise anything for odd values
+        raise InputError(f"model {source!r} has a bad config.json: {first_line(error)}") from None
+
+
+def _read_tokenizer(source: str, folder: Path) -> Any:
+    missing = InputError(f"model {source!r} has no tokenizer that can be read (tokenizer.json)")
+    if not any(
+        (folder / file).is_file() for file in ("tokenizer.json", "tokenizer.model", "vocab.json")
+    ):
+        raise missing
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except Exception:  # parsers of several libraries, each with errors of its own
+        raise missing from None
+    if not getattr(tokenizer, "is_fast", False) or not tokenizer.get_vocab():
+        raise missing
+    return tokenizer
+
+
+def _check_vocabulary(source: str, config: Any, count: int) -> None:
+    """Padding behind the tokenizer's ids is cut off; ids without a row of weights have no use."""
+    if count > config.vocab_size:
+        raise InputError(
+            f"model {source!r} must have vocab_size >= {count}, the ids of its tokenizer, "
+            f"got {config.vocab_size}"
+        )
+
+
+def _eos_ids(source: str, folder: Path, config: Any, tokenizer: Any) -> list[int]:
+    """Of the generation configuration (the model's own where there is none) and the tokenizer."""
+    try:
+        chosen = GenerationConfig.from_pretrained(folder, local_files_only=True)
+    except Exception:  # none there, or one that the library cannot read
+        chosen = config
+    listed = getattr(chosen, "eos_token_id", None)
+    ids = listed if isinstance(listed, list) else [listed]
+    known = [token_id for token_id in (*ids, tokenizer.eos_token_id) if token_id is not None]
+    if any(type(token_id) is not int for token_id in known):
+        shown = reprlib.repr(listed)
+        raise InputError(f"model {source!r} must have token ids as eos_token_id, got {shown}")
+    return known
+
+
+def _count_parameters(config: Any) -> int | None:
+    try:
+        with torch.device("meta"):
+            module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except Exception:  # a configuration class may raise anything; reading the weights will too
+        return None
+    return sum(int(weight.numel()) for weight in module.parameters())

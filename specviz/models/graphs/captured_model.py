@@ -1,0 +1,155 @@
+"""A model of the Llama family whose steps are captured as CUDA graphs: the fast path on a GPU.
+
+A step of few tokens is started kernel by kernel, which takes longer than the kernels do. Here the
+tokens are padded up to a power of two and look at a power of two of slots, so that few graphs
+serve every step. What is captured: trees and tokens behind a cache, whole or some layers of it.
+What runs kernel by kernel: prompts, steps of more than MOST_TOKENS tokens, batches. Letters:
+n tokens, S slots that a tree mask covers, W hidden size.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specviz.models.graphs.graph_buffers import (
+    LEAST_SLOTS,
+    MOST_TOKENS,
+    FreeBuffers,
+    GraphBuffers,
+    GraphCache,
+    GraphSlots,
+    StepShape,
+    power_of_two,
+)
+from specviz.models.language_model import ForwardOutput, KeyValueCache
+from specviz.models.llama.llama_model import LlamaLayer, LlamaModel
+from specviz.models.llama.projection import Product
+from specviz.records import ModelInfo
+
+
+class CapturedModel(LlamaModel):
+    """Gives what its parent gives, to rounding; results are copies that stay as they are."""
+
+    def __init__(self, module: Any, info: ModelInfo) -> None:
+        super().__init__(module, info)
+        self._free = FreeBuffers()
+
+    def with_layers(
+        self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Product | None = None
+    ) -> LlamaModel:
+        """See `LlamaModel.with_layers`; the graphs are its own."""
+        other = super().with_layers(layers, info, head)
+        assert isinstance(other, CapturedModel)
+        other._free = FreeBuffers()
+        return other
+
+    @torch.inference_mode()
+    def new_cache(self, capacity: int) -> GraphCache:
+        """All slots at once, in buffers that are given back with the cache."""
+        slots = max(LEAST_SLOTS, power_of_two(capacity + MOST_TOKENS))  # padding stands behind
+        buffers = self._free.take(slots)
+        if buffers is None:
+            heads, width = self._heads, self._info.hidden_size
+            buffers = GraphBuffers(
+                self._info.layers, heads.keys, heads.size, width, slots, self.dtype, self.device
+            )
+        else:
+            buffers.clear()
+        cache = GraphCache(self._info.layers, capacity, buffers, self._free)
+        weakref.finalize(cache, self._free.give, buffers).atexit = False
+        return cache
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        token_ids: Tensor,  # [B, n]
+        position_ids: Tensor,  # [B, n]
+        cache: KeyValueCache,
+        tree_mask: Tensor | None = None,  # [n, S]
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        """See `LanguageModel.forward`."""
+        rows, count = token_ids.shape
+        buffers = self._buffers(cache, rows, cache.length, count)
+        if buffers is None:
+            return super().forward(
+                token_ids, position_ids, cache, tree_mask, last_only, with_features
+            )
+        assert isinstance(cache, GraphCache)
+        self._check(cache, count, tree_mask)
+        buffers.token_ids[:count].copy_(token_ids[0])
+        features, logits = self._replay(
+            buffers, None, position_ids[0], cache.length, count, tree_mask
+        )
+        cache.advance(count)
+        first = count - 1 if last_only else 0
+        return ForwardOutput(
+            logits[:, first:count].clone(), features[:, :count].clone() if with_features else None
+        )
+
+    @torch.inference_mode()
+    def run_layers(
+        self,
+        hidden: Tensor,  # [n, W]
+        position_ids: Tensor,  # [n]
+        cache: KeyValueCache,
+        layers: range,
+        start: int,
+        tree_mask: Tensor | None = None,  # [n, S]
+    ) -> Tensor:  # [n, W]
+        """See `LayeredModel.run_layers`."""
+        count = hidden.shape[0]
+        buffers = self._buffers(cache, 1, start, count)
+        if buffers is None:
+            return super().run_layers(hidden, position_ids, cache, layers, start, tree_mask)
+        assert isinstance(cache, GraphCache)
+        cache.check_room(start + count - cache.length)
+        buffers.hidden[:count].copy_(hidden)
+        (out,) = self._replay(buffers, layers, position_ids, start, count, tree_mask)
+        return out[:count].clone()
+
+    def _replay(
+        self,
+        buffers: GraphBuffers,
+        layers: range | None,
+        position_ids: Tensor,  # [n]
+        start: int,
+        count: int,
+        tree_mask: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """Run what the buffers hold; the results stay there until the next step."""
+        shape = buffers.shape(layers, start, count, tree_mask)
+        buffers.position_ids[:count].copy_(position_ids)
+        buffers.write_step(shape, start, count, tree_mask)
+        table = self._rotary.reach(buffers.slots)
+        return buffers.run(shape, lambda: self._work(buffers, shape), table)
+
+    def _work(self, buffers: GraphBuffers, shape: StepShape) -> tuple[Tensor, ...]:
+        """What is captured: reads nothing but the buffers and the weights, waits for nothing."""
+        slots = GraphSlots(buffers, shape.count, shape.end)
+        positions = buffers.position_ids[: shape.count]
+        mask = buffers.mask(shape) if shape.is_tree else None
+        if shape.layers is not None:
+            hidden = buffers.hidden[: shape.count]
+            return (self._run(hidden, positions, slots, shape.layers, mask),)
+        hidden = self._run_all(buffers.token_ids[None, : shape.count], positions, slots, mask)
+        output = self._finish(hidden, 1, None, with_features=True)
+        assert output.features is not None
+        return output.features, output.logits
+
+    def _buffers(
+        self, cache: KeyValueCache, rows: int, start: int, count: int
+    ) -> GraphBuffers | None:
+        """Where a graph can run these tokens; None where they run kernel by kernel.
+
+        Graphs are of one model's weights: another one's cache has none for this.
+        """
+        if not isinstance(cache, GraphCache) or cache.free is not self._free:
+            return None
+        return cache.buffers if rows == 1 and 0 < start and count <= MOST_TOKENS else None

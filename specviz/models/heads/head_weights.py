@@ -1,0 +1,89 @@
+"""The folder of a drafting head: a config.json and weights that have to fit the target.
+
+Knows nothing of what a head computes.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.records import ModelInfo
+
+
+class HeadWeights:
+    """Reads a folder for what it should hold; every question raises InputError if it does not."""
+
+    def __init__(self, title: str, folder: Path) -> None:
+        """`title` is what the head is called in messages, such as "EAGLE head"."""
+        self._subject = f"{title} in {str(folder)!r}"
+        self.config = self._read_config(folder)
+        self._tensors = self._read_tensors(folder)
+        self.bytes = 0  # of the tensors taken so far
+
+    def number(self, key: str, least: int = 1) -> int:
+        """A whole number of the configuration."""
+        value = self.config.get(key)
+        if type(value) is not int or value < least:
+            raise self.error(f"must have {key} >= {least}, got {reprlib.repr(value)}")
+        return value
+
+    def fit_width(self, target: ModelInfo) -> None:
+        """Insist that the head was made for the hidden states of such a target."""
+        width = self.number("hidden_size")
+        if width != target.hidden_size:
+            raise self.error(
+                f"must have hidden_size {target.hidden_size} like {target.name}, got {width}"
+            )
+
+    def tensor(
+        self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        """A tensor of the weights; each can be taken once."""
+        held = self._tensors.pop(name, None)
+        if held is None:
+            raise self.error(f"has no tensor {name}")
+        if tuple(held.shape) != shape:
+            raise self.error(f"must have {name} of shape {shape}, got {tuple(held.shape)}")
+        if not held.isfinite().all():
+            raise self.error(f"must have finite weights, got NaN or infinity in {name}")
+        taken = held.to(device, dtype)
+        self.bytes += taken.nbytes
+        return taken
+
+    def finish(self) -> None:
+        """Refuse tensors that nobody asked for: the head would compute something else."""
+        if self._tensors:
+            raise self.error(f"has a tensor that is not part of it: {min(self._tensors)}")
+
+    def error(self, problem: str) -> InputError:
+        return InputError(f"{self._subject} {problem}")
+
+    def _read_config(self, folder: Path) -> dict[str, Any]:
+        try:
+            content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        except OSError:
+            raise self.error("has no config.json that can be read") from None
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise self.error("has a broken config.json: it is no JSON object")
+        return content
+
+    def _read_tensors(self, folder: Path) -> dict[str, Tensor]:
+        files = sorted(folder.glob("*.safetensors"))
+        if not files:
+            raise self.error("must have its weights as *.safetensors, found none")
+        try:
+            parts = [load_file(file) for file in files]
+        except Exception as error:  # safetensors raises a class of its own, and the system's
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise self.error(f"has weights that cannot be read: {line[:200]}") from None
+        return {name: tensor for part in parts for name, tensor in part.items()}

@@ -1,0 +1,189 @@
+"""Which pairs of target and draft there are: the bundled one, ones from the Hub, any two.
+
+A pair names sources; nothing is loaded here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A target and what can be beside it, each a folder or a Hub id ("": none).
+
+    `name` is typed, `title` is shown. `claim` is what others say of the pair: nothing of it is
+    measured here. `instruct` and `model_type` (the architecture in the words of a configuration, ""
+    where unknown) are about the target, for what must be known before a download.
+    """
+
+    name: str
+    title: str
+    target: str
+    draft: str
+    note: str = ""
+    claim: str = ""
+    instruct: bool = False
+    model_type: str = ""
+    medusa: str = ""
+    eagle: str = ""
+    foreign_draft: str = ""
+
+
+def _claimed(what: str) -> str:
+    return f"Claimed elsewhere: {what} (not measured here)."
+
+
+PRESETS = (
+    Pair(
+        "smollm2",
+        "SmolLM2 360M and 135M",
+        "HuggingFaceTB/SmolLM2-360M",
+        "HuggingFaceTB/SmolLM2-135M",
+        "Readable English on a laptop; 2 GB in float32.",
+        model_type="llama",
+    ),
+    Pair(
+        "smollm2-instruct",
+        "SmolLM2 1.7B and 135M, instruct",
+        "HuggingFaceTB/SmolLM2-1.7B-Instruct",
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "Answers questions on a free Space; 3.7 GB in bfloat16, a draft 13 times smaller.",
+        instruct=True,
+        model_type="llama",
+    ),
+    Pair(
+        "gpt2",
+        "GPT-2 medium and DistilGPT-2",
+        "openai-community/gpt2-medium",
+        "distilbert/distilgpt2",
+        "The classic with learned positions; 1.7 GB in float32.",
+        model_type="gpt2",
+    ),
+    Pair(
+        "gpt2-xl",
+        "GPT-2 XL and DistilGPT-2",
+        "openai-community/gpt2-xl",
+        "distilbert/distilgpt2",
+        "A draft 19 times smaller; 6.6 GB in float32.",
+        _claimed("1.5x at 65 % acceptance"),
+        model_type="gpt2",
+    ),
+    Pair(
+        "pythia",
+        "Pythia 410M and 70M",
+        "EleutherAI/pythia-410m",
+        "EleutherAI/pythia-70m",
+        "A draft nearly six times smaller; 1.9 GB in float32.",
+        model_type="gpt_neox",
+    ),
+    Pair(
+        "qwen3",
+        "Qwen3 1.7B and 0.6B",
+        "Qwen/Qwen3-1.7B-Base",
+        "Qwen/Qwen3-0.6B-Base",
+        "For a GPU, or a patient CPU; 4.6 GB in bfloat16.",
+        model_type="qwen3",
+    ),
+    Pair(
+        "qwen3-instruct",
+        "Qwen3 1.7B and 0.6B, instruct",
+        "Qwen/Qwen3-1.7B",
+        "Qwen/Qwen3-0.6B",
+        "Thinks before it answers; 4.6 GB in bfloat16.",
+        instruct=True,
+        model_type="qwen3",
+    ),
+    Pair(
+        "llama3-70b",
+        "Llama 3.1 70B and Llama 3.2 3B, instruct",
+        "meta-llama/Llama-3.1-70B-Instruct",
+        "meta-llama/Llama-3.2-3B-Instruct",
+        "For two GPUs of 80 GB; 148 GB in bfloat16. Gated.",
+        _claimed("2-3x at 80 % acceptance"),
+        instruct=True,
+        model_type="llama",
+    ),
+    Pair(
+        "llama3-70b-8b",
+        "Llama 3.1 70B and 8B, instruct",
+        "meta-llama/Llama-3.1-70B-Instruct",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "For several GPUs; 157 GB in bfloat16. Gated.",
+        instruct=True,
+        model_type="llama",
+    ),
+    Pair(
+        "mixtral",
+        "Mixtral 8x7B and Mistral 7B, instruct",
+        "mistralai/Mixtral-8x7B-Instruct-v0.1",
+        "mistralai/Mistral-7B-Instruct-v0.2",
+        "For several GPUs; 108 GB in bfloat16. About 13 of the target's 47 billion parameters work "
+        "on a token, so its draft of 7 billion is dear.",
+        _claimed("1.5-2x at 70 % acceptance"),
+        instruct=True,
+        model_type="mixtral",
+    ),
+    Pair(
+        "qwen2.5-72b",
+        "Qwen2.5 72B and 7B, instruct",
+        "Qwen/Qwen2.5-72B-Instruct",
+        "Qwen/Qwen2.5-7B-Instruct",
+        "For several GPUs; 161 GB in bfloat16.",
+        _claimed("2-2.5x at 75 % acceptance"),
+        instruct=True,
+        model_type="qwen2",
+    ),
+)
+
+
+BUNDLED = "bundled"
+
+
+def models_folder(environment: Environment | None = None) -> Path:
+    """The folder of the bundled models: SPECVIZ_MODELS, or assets/models of the repository."""
+    chosen = (environment or Environment.read()).models_folder
+    return chosen or Path(__file__).resolve().parents[2] / "assets" / "models"
+
+
+def pairs() -> tuple[Pair, ...]:
+    """Every pair that has a name, the bundled one first."""
+    folder = models_folder()
+    bundled = Pair(
+        BUNDLED,
+        "Bundled pair",
+        str(folder / "target"),
+        str(folder / "draft"),
+        "Comes with the app; needs no download.",
+        model_type="llama",
+        medusa=_part(folder / "medusa"),
+        eagle=_part(folder / "eagle"),
+        foreign_draft=_part(folder / "foreign-draft"),
+    )
+    return (bundled, *PRESETS)
+
+
+def _part(folder: Path) -> str:
+    return str(folder) if folder.is_dir() else ""
+
+
+def pair_named(name: str) -> Pair:
+    """The pair of that name; InputError lists the names there are."""
+    for pair in pairs():
+        if pair.name == name:
+            return pair
+    names = ", ".join(pair.name for pair in pairs())
+    raise InputError(f"pair must be one of {names}, got {name!r}")
+
+
+def custom_pair(target: str, draft: str) -> Pair:
+    """A pair of any two sources; the draft may also have a vocabulary of its own."""
+    for role, source in (("target", target), ("draft", draft)):
+        if not source.strip():
+            raise InputError(f"{role} must be a model folder or a Hub id, got {source!r}")
+    target, draft = target.strip(), draft.strip()
+    return Pair("custom", f"{target} and {draft}", target, draft, foreign_draft=draft)

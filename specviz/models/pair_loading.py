@@ -1,0 +1,228 @@
+"""Pairs in memory: a target and what a method needs with it, each loaded once for all sessions."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.models.files.hub import find_model_folder
+from specviz.models.files.loading import LoadedModel, load_surveyed, resolve_device, resolve_dtype
+from specviz.models.files.survey import Survey, survey_model
+from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.heads.medusa_heads import MedusaHeads
+from specviz.models.language_model import LanguageModel
+from specviz.models.llama.llama_model import LlamaModel
+from specviz.models.llama.self_model import SelfDrafting, self_drafting
+from specviz.models.memory import room_bytes, shortage
+from specviz.models.pair_catalog import BUNDLED, Pair
+from specviz.models.pair_check import (
+    need_refusal,
+    needed_bytes,
+    needed_models,
+    source_problems,
+    survey_pair,
+)
+from specviz.models.pair_check import needs_missing as needs_missing
+from specviz.models.parts import Need, Parts
+from specviz.models.text.text_codec import TextCodec
+from specviz.models.text.vocabulary import difference, refusal
+from specviz.models.threads import use_threads
+
+Key = tuple[str, ...]
+T = TypeVar("T")
+
+MODELS_IN_MEMORY = 8
+
+
+class Store:
+    """At most `size` things by key. What a run still holds lives on after it has gone from here."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._loads: OrderedDict[Key, Future[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Key, load: Callable[[], T]) -> T:
+        """The thing of that key, loaded if it is not here.
+
+        Callers that ask for it at once share one load, and its exception if it fails; a failed
+        load is tried again by the next caller.
+        """
+        with self._lock:
+            found = self._loads.get(key)
+            future: Future[T] = Future() if found is None else found
+            self._loads[key] = future
+            self._loads.move_to_end(key)
+            while len(self._loads) > self._size:
+                self._loads.popitem(last=False)
+        if found is None:
+            self._fill(key, future, load)
+        return future.result()
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether it is here or on its way."""
+        return key in self._loads
+
+    def idle(self, kept: Collection[Key]) -> list[tuple[Key, Any]]:
+        """What is loaded but for `kept`, the one unused for longest first."""
+        with self._lock:
+            loaded = [(key, load) for key, load in self._loads.items() if key not in kept]
+        return [
+            (key, load.result()) for key, load in loaded if load.done() and load.exception() is None
+        ]
+
+    def drop(self, key: Key) -> None:
+        """Forget a thing."""
+        with self._lock:
+            self._loads.pop(key, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._loads.clear()
+
+    def _fill(self, key: Key, future: Future[T], load: Callable[[], T]) -> None:
+        try:
+            future.set_result(load())
+        except BaseException as error:
+            with self._lock:
+                if self._loads.get(key) is future:
+                    del self._loads[key]
+            future.set_exception(error)
+
+
+_store = Store(MODELS_IN_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPair:
+    """A target, its tokenizer, and the parts that were needed."""
+
+    pair: Pair
+    target: LanguageModel
+    parts: Parts
+    codec: TextCodec
+
+
+def load_pair(
+    pair: Pair,
+    device: str = "auto",
+    dtype: str = "float32",
+    needs: frozenset[Need] = frozenset({Need.DRAFT}),
+) -> LoadedPair:
+    """The pair's target and what is needed of its parts, from memory where it is there.
+
+    Raises InputError where the pair lacks one of `needs`, or where something cannot be loaded; no
+    weights are fetched before everything that can be told without them is known to fit.
+    """
+    loader = _Loader(pair, resolve_device(device), resolve_dtype(dtype))
+    for need in needs_missing(pair, needs):
+        raise InputError(need_refusal(pair, need))
+    loaded = loader.load(needs)
+    use_threads(loaded.target.info, Environment.read())
+    return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """Loads the parts of one pair through the store."""
+
+    pair: Pair
+    device: torch.device
+    dtype: torch.dtype
+
+    def load(self, needs: frozenset[Need]) -> LoadedPair:
+        surveys = self._look(needs)
+        target = self._model(self.pair.target, "target", surveys)
+        parts = Parts(
+            draft=self._draft(target, surveys) if Need.DRAFT in needs else None,
+            medusa=self._medusa(target) if Need.MEDUSA in needs else None,
+            eagle=self._eagle(target) if Need.EAGLE in needs else None,
+            foreign=self._model(self.pair.foreign_draft, "foreign draft", surveys)
+            if Need.FOREIGN_DRAFT in needs
+            else None,
+            codec=target.codec if Need.TEXT in needs else None,
+            self_drafting=self._self_drafting(target) if Need.LAYERS in needs else None,
+        )
+        self._model(self.pair.target, "target", surveys)  # the last to go, heads belong to it
+        return LoadedPair(self.pair, target.model, parts, target.codec)
+
+    def _look(self, needs: frozenset[Need]) -> dict[str, Survey]:
+        """Survey the pair and make room for it, unless all its models are in memory."""
+        keys = {self._key("model", source) for source in needed_models(self.pair, needs)}
+        if all(key in _store for key in keys):
+            return {}
+        survey = survey_pair(self.pair, needs)
+        for problem in source_problems(survey):
+            raise InputError(problem)
+        missing = [each for each in survey.models if self._key("model", each.source) not in _store]
+        self._make_room(missing, keys)
+        return {each.source: each for each in survey.models}
+
+    def _make_room(self, missing: list[Survey], kept: set[Key]) -> None:
+        """Raise InputError unless these models fit, perhaps in the place of others."""
+        size, free = needed_bytes(missing, self.dtype), room_bytes(self.device)
+        idle = [(key, thing) for key, thing in _store.idle(kept) if key[-2] == self.device.type]
+        held = sum(thing.info.bytes for key, thing in idle if key[0] == "model")
+        while free is not None and free < size <= free + held and idle:
+            key, thing = idle.pop(0)
+            held -= thing.info.bytes if key[0] == "model" else 0
+            del thing
+            _store.drop(key)
+            gc.collect()
+            free = room_bytes(self.device)
+        if free is not None and free < size:
+            shown = shortage(size, self.device, self.dtype)
+            raise InputError(f"pair {self.pair.name!r} {shown}")
+
+    def _model(self, source: str, role: str, surveys: dict[str, Survey]) -> LoadedModel:
+        name = f"bundled {role}" if self.pair.name == BUNDLED else None
+
+        def load() -> LoadedModel:
+            survey = surveys.get(source) or survey_model(source, Environment.read())
+            return load_surveyed(survey, self.device, self.dtype, name)
+
+        return _store.get(self._key("model", source), load)
+
+    def _draft(self, target: LoadedModel, surveys: dict[str, Survey]) -> LanguageModel:
+        draft = self._model(self.pair.draft, "draft", surveys)
+        check_pair(target, draft)
+        return draft.model
+
+    def _medusa(self, target: LoadedModel) -> MedusaHeads:
+        source = self.pair.medusa
+        key = self._key("medusa", source, self.pair.target)
+        return _store.get(key, lambda: MedusaHeads.open(_head_folder(source), target.model))
+
+    def _eagle(self, target: LoadedModel) -> EagleHead:
+        source = self.pair.eagle
+        key = self._key("eagle", source, self.pair.target)
+        return _store.get(key, lambda: EagleHead.open(_head_folder(source), target.model))
+
+    def _self_drafting(self, target: LoadedModel) -> SelfDrafting:
+        if not isinstance(target.model, LlamaModel):
+            raise InputError(need_refusal(self.pair, Need.LAYERS))
+        return self_drafting(target.folder, target.info.layers)
+
+    def _key(self, kind: str, *sources: str) -> Key:
+        return (kind, *sources, self.device.type, str(self.dtype))
+
+
+def _head_folder(source: str) -> Path:
+    return find_model_folder(source, Environment.read())
+
+
+def check_pair(target: LoadedModel, draft: LoadedModel) -> None:
+    """Raise InputError unless every token id means the same to both (padding apart)."""
+    found = difference(target.codec, draft.codec)
+    if found is not None:
+        raise InputError(refusal(target.info.name, draft.info.name, found))

@@ -1,0 +1,139 @@
+"""Where models come from: what the Hub client raises becomes one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import huggingface_hub
+import pytest
+from huggingface_hub import errors
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.models.files.hub import Listing, find_model_folder, list_repository
+from tests.models.hub_stub import HubStub, answer
+
+ONLINE, OFFLINE = Environment(), Environment(hub_offline=True)
+
+
+def refusal(source: str, settings: Environment = ONLINE) -> str:
+    with pytest.raises(InputError) as caught:
+        find_model_folder(source, settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+    assert find_model_folder(str(tmp_path), OFFLINE) == tmp_path
+
+
+def test_no_pickles_and_no_code_are_fetched(hub: HubStub, tmp_path: Path) -> None:
+    assert find_model_folder("owner/model", ONLINE) == tmp_path
+    wanted = hub.calls[0]["allow_patterns"]
+    assert set(wanted) == {"*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"}
+
+
+def test_without_a_connection_an_earlier_download_serves(hub: HubStub, tmp_path: Path) -> None:
+    hub.is_unreachable = True
+    assert find_model_folder("owner/model", ONLINE) == tmp_path
+
+
+def test_weights_can_wait(hub: HubStub) -> None:
+    find_model_folder("owner/model", ONLINE, weights=False)
+    assert "*.safetensors" not in hub.calls[0]["allow_patterns"]
+
+
+def test_a_repository_of_pickles_is_refused_before_the_download(hub: HubStub) -> None:
+    hub.files = [("pytorch_model.bin", 10**9), ("onnx/model.safetensors", 10**9)]
+    assert "must have its weights as *.safetensors, found none" in refusal("owner/model")
+    assert hub.calls == []
+
+
+def test_offline_only_local_files_are_used(hub: HubStub) -> None:
+    find_model_folder("owner/model", OFFLINE)
+    assert hub.calls[0]["local_files_only"] is True
+
+
+def test_a_model_that_is_too_large_is_refused_before_the_download(hub: HubStub) -> None:
+    hub.files = [("a.safetensors", 15 * 10**9), ("b.safetensors", 15 * 10**9)]
+    assert "must be at most 20 GB (SPECVIZ_MAX_MODEL_GB), its weights take 30.0 GB" in refusal(
+        "owner/model"
+    )
+    assert hub.calls == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (
+            errors.RepositoryNotFoundError("gone", response=answer(404)),
+            "is neither a folder here nor a public model on the Hub; check the spelling, or set "
+            "HF_TOKEN if it is private",
+        ),
+        (
+            errors.HfHubHTTPError("refused", response=answer(401)),
+            "is refused by the Hub (401): accept its terms on huggingface.co and check HF_TOKEN",
+        ),
+        (
+            errors.GatedRepoError("gated", response=answer(403)),
+            "is gated: accept its terms on huggingface.co and set HF_TOKEN",
+        ),
+        (
+            ConnectionError("no route"),
+            "is not on this machine and the Hub cannot be reached (ConnectionError); "
+            "choose the bundled pair or a model folder",
+        ),
+        (OSError("disk full"), "the Hub cannot be reached (OSError)"),
+    ],
+)
+def test_what_the_hub_client_raises_becomes_a_sentence(
+    hub: HubStub, failure: Exception, message: str
+) -> None:
+    hub.failure = failure
+    assert message in refusal("owner/model")
+
+
+def test_the_hub_s_refusal_counts_before_the_download(
+    hub: HubStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise errors.GatedRepoError("gated", response=answer(403))
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
+    assert "is gated: accept its terms" in refusal("owner/model")
+    assert hub.calls == []
+
+
+def test_a_download_that_the_disk_cannot_hold_is_refused(hub: HubStub) -> None:
+    hub.files = [("model.safetensors", 10**16)]
+    settings = Environment(max_model_gb=10**8)
+    assert "must have 10000000.0 GB on the disk of" in refusal("owner/model", settings)
+    assert hub.calls == []
+
+
+@pytest.mark.parametrize(("gated", "is_gated"), [("manual", True), ("auto", True), (False, False)])
+def test_the_hub_says_whether_a_model_is_gated(
+    hub: HubStub, monkeypatch: pytest.MonkeyPatch, gated: object, is_gated: bool
+) -> None:
+    siblings = [SimpleNamespace(rfilename="model.safetensors", size=5)]
+    info = SimpleNamespace(siblings=siblings, gated=gated)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *args, **options: info)
+    assert list_repository("owner/model", ONLINE) == Listing((("model.safetensors", 5),), is_gated)
+
+
+def test_offline_nobody_is_asked(hub: HubStub) -> None:
+    assert list_repository("owner/model", OFFLINE) is None
+
+
+def test_offline_a_model_that_is_not_here_is_refused(hub: HubStub) -> None:
+    hub.failure = errors.LocalEntryNotFoundError("not here")
+    assert "is not on this machine and HF_HUB_OFFLINE is set" in refusal("owner/model", OFFLINE)
+
+
+@pytest.mark.parametrize(
+    "source", ["./nothing", "/nothing", "a/b/c", "~/none", "", "a b", "x" * 999 + "!"]
+)
+def test_what_can_only_be_a_path_is_never_looked_up(hub: HubStub, source: str) -> None:
+    assert "does not exist; check the path" in refusal(source)
+    assert hub.calls == []

@@ -1,0 +1,50 @@
+"""Environment come from the environment, and bad values are refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert Environment.read({}) == Environment()
+
+
+def test_every_setting_is_read() -> None:
+    environment = {
+        "HOST": "0.0.0.0",
+        "PORT": "80",
+        "SPECVIZ_MODELS": "some/folder",
+        "SPECVIZ_THREADS": "2",
+        "SPECVIZ_MAX_MODEL_GB": "3",
+        "HF_HUB_OFFLINE": "1",
+        "SPECVIZ_CUDA_GRAPHS": "0",
+    }
+    expected = Environment("0.0.0.0", 80, Path("some/folder"), 2, 3, True, False)
+    assert Environment.read(environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "eighty"),
+        ("PORT", "65536"),
+        ("PORT", "-1"),
+        ("PORT", "1.5"),
+        ("SPECVIZ_THREADS", "two"),
+        ("SPECVIZ_MAX_MODEL_GB", "0"),
+        ("HF_HUB_OFFLINE", "maybe"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"{name} must be .*, got '{value}'"):
+        Environment.read({name: value})
+
+
+@pytest.mark.parametrize(("value", "is_offline"), [("true", True), ("0", False), ("", False)])
+def test_switches_take_the_usual_words(value: str, is_offline: bool) -> None:
+    assert Environment.read({"HF_HUB_OFFLINE": value}).hub_offline is is_offline
