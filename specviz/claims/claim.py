@@ -1,21 +1,20 @@
-"""A claim of a popular text about speculative decoding, and what can be said of it.
-
-Holds values and a few functions; knows no formula and runs no model.
-"""
+"""A claim of a popular text about speculative decoding, and what can be said of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
+from itertools import groupby
 from typing import Any
 
-from specviz.claims.setting import Setting
+from specviz.claims.sentences import Templates, Values, as_values, value_at
 
 Result = Mapping[str, Any]  # what one measured setting gave, JSON-able
 
 
-class Kind(Enum):
+class ClaimKind(Enum):
     """What decides a claim."""
 
     ARITHMETIC = "arithmetic"  # theory, from the claim's own numbers
@@ -29,7 +28,7 @@ class Kind(Enum):
         ]
 
 
-class Verdict(Enum):
+class ClaimVerdict(Enum):
     """How a claim stands.
 
     HOLDS: agrees within 10 %, or in every part that was looked at. CONDITIONAL: true in a usual
@@ -44,19 +43,86 @@ class Verdict(Enum):
     UNDECIDED = "undecided"
 
 
-class Text(Enum):
-    """Where claims come from; value: what kind of text it is."""
+# ---- what would measure a claim here: settings of the experiments, all of the bundled pair
 
-    A = 'an article on "SSD", with benchmarks (2026)'
-    B = "a chatbot company's glossary page"
-    C = "a course notebook"
-    D = "a blog post on halving latency"
-    E = "a lecture page on vLLM"
+DRAFT_MODEL = "draft-model"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A sweep: speculative against plain decoding over one axis, `values` as they are typed."""
+
+    axis: str
+    values: str
+    method: str = DRAFT_MODEL
+    draft_length: int = 5
+    task: str = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The same by batch size."""
+
+    sizes: tuple[int, ...] = (1, 4, 16)
+    draft_length: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Seconds to the first token and of a plain step, by method and tokens of the prompt."""
+
+    methods: tuple[str, ...] = (DRAFT_MODEL,)
+    prompt_tokens: tuple[int | None, ...] = (None,)
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """The output's distribution compared with the target's."""
+
+    method: str = DRAFT_MODEL
+    temperature: float = 1.0
+    draft_length: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """Exact p and q of both models after held-out prompts, by temperature."""
+
+    temperatures: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The baseline compared with itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryLength:
+    """Target forwards of the library's assisted decoding, by how the draft length is asked for."""
+
+    lengths: tuple[int, int] = (1, 5)
+
+
+Setting = Grid | Batches | Clocks | Exactness | Distributions | Noise | LibraryLength
+
+
+# ---- what is found
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A measured value; `ends` are the smallest and the largest repeat or context."""
+
+    value: float
+    ends: tuple[float, float]
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """What theory gives, beside what the claim says of the same thing where it says something."""
+    """A value that theory gives, and what the claim says of the same thing, if it does."""
 
     name: str
     value: float
@@ -70,7 +136,7 @@ class Finding:
 
     sentence: str
     numbers: tuple[Number, ...]
-    verdict: Verdict | None = None
+    verdict: ClaimVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,37 +150,161 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class MeasuredFinding:
     """What a measurement says of a claim, on the pair and the machine it was made with."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     sentence: str
     figures: tuple[Figure, ...]
 
 
+# ---- the claim
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a claim's table: the template of its name, and the path of its value.
+
+    With `each` there is one row per item of that list; neighbours with the same `each` take turns.
+    `claimed` is the path of what the claim says of the value, or that number itself.
+    """
+
+    name: str
+    value: str
+    unit: str = ""
+    claimed: str | float | None = None
+    each: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How a rule's values are put: a sentence and a table."""
+
+    sentence: str
+    rows: tuple[TableRow, ...]
+    wording: Templates
+
+    def text(self, values: Values) -> str:
+        return self.wording.write(self.sentence, values)
+
+    def table(self, values: Values) -> Iterator[tuple[TableRow, str, Values]]:
+        """Each row with its name in words and the values that its paths are looked up in."""
+        for each, rows in groupby(self.rows, key=lambda row: row.each):
+            neighbours = tuple(rows)
+            for item in value_at(each, values) if each else ({},):
+                inner = {**values, **as_values(item)}
+                for row in neighbours:
+                    yield row, self.wording.write(row.name, inner), inner
+
+
+TheoryRule = Callable[..., tuple[ClaimVerdict | None, dict[str, Any]]]
+MeasuredRule = Callable[[Sequence[Result], Values], tuple[ClaimVerdict, dict[str, Any]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`theory` takes the claim's own numbers as defaults, so that others can be tried.
+    """A claim with its own numbers, the rules that judge it and the words for what they find.
 
-    `judge` takes one result per setting; without settings `reason` says why nothing is measured.
+    `theory_rule` takes the numbers by name; `measured_rule` takes one result per setting and the
+    numbers. Without settings `reason` says why nothing is measured.
     """
 
     number: int
     title: str
     said: str
-    texts: tuple[Text, ...]
-    kind: Kind
-    theory: Callable[..., Finding]
+    sources: tuple[tuple[str, str], ...]  # letter and title of each text
+    kind: ClaimKind
+    numbers: Values
+    theory_rule: TheoryRule
+    theory_account: Account
     settings: tuple[Setting, ...] = ()
-    judge: Callable[[Sequence[Result]], Judgement] | None = None
+    measured_rule: MeasuredRule | None = None
+    measured_account: Account | None = None
     reason: str = ""
 
     def __post_init__(self) -> None:
-        assert bool(self.settings) == (self.judge is not None) != bool(self.reason)
+        assert bool(self.settings) == (self.measured_rule is not None) != bool(self.reason)
 
-    def verdict(self, measured: Judgement | None = None) -> Verdict:
+    def theory(self, **others: Any) -> Finding:
+        """By the claim's own numbers, or with others in their place."""
+        taken = inspect.signature(self.theory_rule)
+        own = {name: value for name, value in self.numbers.items() if name in taken.parameters}
+        given = taken.bind(**{**own, **others})
+        given.apply_defaults()
+        verdict, found = self.theory_rule(**given.arguments)
+        values = {**self.numbers, **given.arguments, **found}
+        numbers = (
+            Number(name, value_at(row.value, inner), row.unit, _claimed(row, inner))
+            for row, name, inner in self.theory_account.table(values)
+        )
+        return Finding(self.theory_account.text(values), tuple(numbers), verdict)
+
+    def judge(self, results: Sequence[Result]) -> MeasuredFinding:
+        """What the results, one per setting, say of the claim."""
+        assert self.measured_rule is not None and self.measured_account is not None
+        verdict, found = self.measured_rule(results, self.numbers)
+        values = {**self.numbers, **found}
+        figures = (
+            _figure(name, row, value_at(row.value, inner))
+            for row, name, inner in self.measured_account.table(values)
+        )
+        return MeasuredFinding(verdict, self.measured_account.text(values), tuple(figures))
+
+    def verdict(self, measured: MeasuredFinding | None = None) -> ClaimVerdict:
         """Theory or source where they decide, else the measurement."""
         found = self.theory().verdict
         if found is not None:
             return found
-        return measured.verdict if measured else Verdict.UNDECIDED
+        return measured.verdict if measured else ClaimVerdict.UNDECIDED
+
+    def report(self, measured: MeasuredFinding | None = None) -> dict[str, Any]:
+        """The claim, what theory says and what was measured (None: nothing), JSON-able."""
+        found = self.theory()
+        return {
+            "number": self.number,
+            "title": self.title,
+            "said": self.said,
+            "sources": [{"letter": letter, "title": title} for letter, title in self.sources],
+            "kind": self.kind.value,
+            "decided_by": self.kind.decided_by,
+            "verdict": self.verdict(measured).value,
+            "theory": {
+                "sentence": found.sentence,
+                "numbers": [asdict(number) for number in found.numbers],
+            },
+            "settings": [_setting_report(setting) for setting in self.settings],
+            "not_measurable": self.reason or None,
+            "measured": None if measured is None else _measured_report(measured),
+        }
+
+
+def _claimed(row: TableRow, values: Values) -> float | None:
+    if isinstance(row.claimed, str):
+        claimed: float | None = value_at(row.claimed, values)
+        return claimed
+    return row.claimed
+
+
+def _figure(name: str, row: TableRow, value: float | Spread) -> Figure:
+    if isinstance(value, Spread):
+        return Figure(name, value.value, row.unit, value.ends)
+    return Figure(name, value, row.unit)
+
+
+def _setting_report(setting: Setting) -> dict[str, Any]:
+    fields = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(setting).items()
+    }
+    return {"experiment": type(setting).__name__.lower(), **fields}
+
+
+def _measured_report(measured: MeasuredFinding) -> dict[str, Any]:
+    return {
+        "verdict": measured.verdict.value,
+        "sentence": measured.sentence,
+        "figures": [
+            {**asdict(figure), "spread": None if figure.spread is None else list(figure.spread)}
+            for figure in measured.figures
+        ],
+    }

@@ -9,9 +9,8 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from specviz.claims.catalog import CLAIMS, claim_numbered
-from specviz.claims.claim import Claim, Judgement
-from specviz.claims.report import report
+from specviz.claims.all_claims import CLAIMS, claim_numbered
+from specviz.claims.claim import Claim, MeasuredFinding
 from specviz.errors import InputError
 from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasuring
 
@@ -33,16 +32,15 @@ def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 def judge_claims(
     chosen: Sequence[Claim], measuring: ClaimMeasuring, progress: Progress
-) -> tuple[dict[int, Judgement], bool]:
+) -> tuple[dict[int, MeasuredFinding], bool]:
     """Judgements by number, and whether all are there.
 
     Ctrl-C ends it early; a claim whose setting cannot run here is left out and said.
     """
-    measured: dict[int, Judgement] = {}
-    asked = [claim for claim in chosen if claim.judge is not None]
+    measured: dict[int, MeasuredFinding] = {}
+    asked = [claim for claim in chosen if claim.settings]
     try:
         for claim in asked:
-            assert claim.judge is not None
             progress(f"claim {claim.number}: {claim.title}")
             try:
                 measured[claim.number] = claim.judge(measuring.results(claim.settings))
@@ -55,13 +53,13 @@ def judge_claims(
 
 def claims_result(
     chosen: Sequence[Claim],
-    measured: dict[int, Judgement],
+    measured: dict[int, MeasuredFinding],
     budget: str | None,
     place: dict[str, str] | None,
     complete: bool,
 ) -> dict[str, Any]:
     return {
-        "claims": [report(claim, measured.get(claim.number)) for claim in chosen],
+        "claims": [claim.report(measured.get(claim.number)) for claim in chosen],
         "budget": budget,
         "measured_on": place,
         "complete": complete,

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from specviz.claims.catalog import CLAIMS
-from specviz.claims.claim import Verdict
-from specviz.claims.judging import combined, combined_sizes, inside, pays
+from specviz.claims.all_claims import CLAIMS
+from specviz.claims.claim import ClaimVerdict
+from specviz.claims.measured_rules import combined_sizes, inside, pays
+from specviz.claims.theory_rules import combined
 from tests.claims.results import batches, distributions, exactness, grid, grid_of, point
 
-CONDITIONAL, HOLDS, WRONG = Verdict.CONDITIONAL, Verdict.HOLDS, Verdict.WRONG
-UNDECIDED = Verdict.UNDECIDED
+CONDITIONAL, HOLDS = ClaimVerdict.CONDITIONAL, ClaimVerdict.HOLDS
+WRONG, UNDECIDED = ClaimVerdict.WRONG, ClaimVerdict.UNDECIDED
 
 
 def lengths(is_sequential: bool = True, five: float = 2.0, **others: Any) -> dict[str, Any]:
@@ -163,10 +164,10 @@ JUDGED = [
 
 @pytest.mark.parametrize(("number", "results", "verdict"), JUDGED)
 def test_a_judge_follows_the_numbers(
-    number: int, results: list[dict[str, Any]], verdict: Verdict
+    number: int, results: list[dict[str, Any]], verdict: ClaimVerdict
 ) -> None:
     claim = CLAIMS[number]
-    assert claim.judge is not None and len(results) == len(claim.settings)
+    assert len(results) == len(claim.settings)
     judged = claim.judge(results)
     assert judged.verdict is verdict
     assert judged.sentence and judged.figures
@@ -186,15 +187,13 @@ def test_a_judge_follows_the_numbers(
 def test_claim_9_is_judged_by_its_numbers_not_by_their_order_alone(
     rates: tuple[float, ...], gains: tuple[float, ...], count: int
 ) -> None:
-    judge = CLAIMS[9].judge
-    assert judge is not None
-    sentence = judge([tasks(*rates, gains=gains, levels=9999)]).sentence
+    sentence = CLAIMS[9].judge([tasks(*rates, gains=gains, levels=9999)]).sentence
     assert f"Of 5 rates and 5 speedups {count} are the claim's" in sentence
 
 
 def test_every_judge_is_tried() -> None:
     judged = {number for number, _, _ in JUDGED}
-    assert judged == {claim.number for claim in CLAIMS.values() if claim.judge}
+    assert judged == {claim.number for claim in CLAIMS.values() if claim.settings}
 
 
 def test_parts_that_could_still_turn_a_verdict_keep_it_open() -> None:

@@ -8,8 +8,7 @@ from itertools import product
 
 import pytest
 
-from specviz.claims.catalog import CLAIMS
-from specviz.claims.pairs import PAIRS
+from specviz.claims.all_claims import CLAIMS
 
 
 def theory(number: int, **numbers: object) -> dict[str, float]:
@@ -117,11 +116,11 @@ def test_products_and_ladders_by_the_closed_form() -> None:
 
 def test_pairs_of_claim_16_by_their_sizes() -> None:
     found = theory(16)
-    for pair in PAIRS:
-        c = pair.draft / pair.target
-        gains = [tokens(pair.acceptance, K) / (1 + K * c) for K in range(1, 33)]
-        assert found[f"{pair.name}, K = 5"] == pytest.approx(gains[4])
-        assert found[f"{pair.name}, best K"] == pytest.approx(max(gains))
+    for pair in CLAIMS[16].numbers["pairs"]:
+        c = pair["draft"] / pair["target"]
+        gains = [tokens(pair["acceptance"], K) / (1 + K * c) for K in range(1, 33)]
+        assert found[f"{pair['name']}, K = 5"] == pytest.approx(gains[4])
+        assert found[f"{pair['name']}, best K"] == pytest.approx(max(gains))
 
 
 def test_costs_behind_the_rates_of_claims_9_and_23() -> None:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz import theory
-from specviz.claims.claim import Verdict
-from specviz.claims.implied import (
+from specviz.claims.all_claims import CLAIMS
+from specviz.claims.claim import ClaimVerdict
+from specviz.claims.theory_rules import (
     USUAL_COST_RATIOS,
     agrees,
     cost_ratio,
@@ -17,7 +18,6 @@ from specviz.claims.implied import (
     some_usual_cost,
     whole_speedup,
 )
-from specviz.claims.rules import tokenizer_theory
 from specviz.theory.expected_time import expected_seconds
 
 RATES, LENGTHS, COSTS = st.floats(0.1, 0.95), st.integers(1, 12), st.floats(0.01, 0.5)
@@ -68,11 +68,11 @@ def test_usual_costs_reach_from_a_fiftieth_to_three_tenths() -> None:
 
 def test_a_draft_that_lacks_tokens_is_exact_and_accepts_at_most_what_they_share() -> None:
     """Claim 20 by hand: p = (.5, .2, .2, .1), q = (.7, .3, 0, 0)."""
-    found = tokenizer_theory()
+    found = CLAIMS[20].theory()
     values = {each.name: each.value for each in found.numbers}
     assert values["total variation to p"] == 0
     assert values["accepted"] == pytest.approx(min(0.5, 0.7) + min(0.2, 0.3))
     assert values["accepted at the most"] == pytest.approx(0.5 + 0.2)
-    assert found.verdict is Verdict.WRONG
-    fuller = tokenizer_theory(q=(0.25, 0.25, 0.25, 0.25))
+    assert found.verdict is ClaimVerdict.WRONG
+    fuller = CLAIMS[20].theory(q=(0.25, 0.25, 0.25, 0.25))
     assert {e.name: e.value for e in fuller.numbers}["accepted at the most"] == pytest.approx(1.0)

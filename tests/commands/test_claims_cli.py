@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from specviz.claims.catalog import CLAIMS
-from specviz.claims.claim import Verdict
+from specviz.claims.all_claims import CLAIMS
+from specviz.claims.claim import ClaimVerdict
 from specviz.cli import main
 from specviz.commands.claim_check import claims_result, judge_claims, shortfall
 from specviz.errors import InputError
@@ -143,7 +143,7 @@ def test_a_claim_is_measured_for_real(capsys: pytest.CaptureFixture[str]) -> Non
     for figure in figures.values():
         assert figure["spread"][0] <= figure["value"] <= figure["spread"][1]
     assert claim["verdict"] == "wrong"
-    assert claim["measured"]["verdict"] in {each.value for each in Verdict}
+    assert claim["measured"]["verdict"] in {each.value for each in ClaimVerdict}
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from specviz.claims.catalog import CLAIMS
-from specviz.claims.setting import Distributions
+from specviz.claims.all_claims import CLAIMS
+from specviz.claims.claim import Distributions
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.serving_cost import Load, Machine, daily_cost

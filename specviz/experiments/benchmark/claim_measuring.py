@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import singledispatchmethod
 from typing import Any
 
-from specviz.claims.setting import (
+from specviz.claims.claim import (
     Batches,
     Clocks,
     Distributions,

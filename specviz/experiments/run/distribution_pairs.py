@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from specviz.claims import distributions
+from specviz.claims import output_distributions as outputs
 from specviz.decoding.sampling import Sampler
 from specviz.models.language_model import LanguageModel
 from specviz.models.pair_loading import LoadedPair
@@ -44,13 +44,13 @@ def _compare(logits: Sequence[Sequence[torch.Tensor]], temperature: float) -> di
     pairs = [[_distribution(each, temperature) for each in both] for both in logits]
     return {
         "temperature": temperature,
-        "overlap": [distributions.overlap(p, q) for p, q in pairs],
-        "equal_mass": [distributions.equal_mass(p, q) for p, q in pairs],
+        "overlap": [outputs.overlap(p, q) for p, q in pairs],
+        "equal_mass": [outputs.equal_mass(p, q) for p, q in pairs],
         "resampled_from_p": [
-            distributions.total_variation(distributions.emitted(p, q, p), p) for p, q in pairs
+            outputs.total_variation(outputs.emitted(p, q, p), p) for p, q in pairs
         ],
         "two_siblings": [
-            distributions.total_variation(distributions.emitted_of_two(p, q), p) for p, q in pairs
+            outputs.total_variation(outputs.emitted_of_two(p, q), p) for p, q in pairs
         ],
     }
 

@@ -10,9 +10,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from specviz.claims.catalog import CLAIMS, claim_numbered
-from specviz.claims.claim import Claim, Judgement
-from specviz.claims.report import report
+from specviz.claims.all_claims import CLAIMS, claim_numbered
+from specviz.claims.claim import Claim, MeasuredFinding
 from specviz.errors import InputError
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.ui.batches import Message
@@ -29,7 +28,7 @@ class LabClaims:
     """All claims with what was measured of them; orders run one at a time, by the queue."""
 
     def __init__(self) -> None:
-        self._judged: dict[int, Judgement] = {}
+        self._judged: dict[int, MeasuredFinding] = {}
         self._measuring: ClaimMeasuring | None = None
         self._tell: Tell = _silent
 
@@ -37,7 +36,7 @@ class LabClaims:
         return {"claims": [self.report(claim) for claim in CLAIMS.values()], "budget": self.budget}
 
     def report(self, claim: Claim) -> dict[str, Any]:
-        return report(claim, self._judged.get(claim.number))
+        return claim.report(self._judged.get(claim.number))
 
     @property
     def budget(self) -> str:
@@ -54,7 +53,7 @@ class LabClaims:
         """InputError for a claim that there is not, or that nothing can measure."""
         text = str(number)
         claim = claim_numbered(int(text) if text.isdecimal() and len(text) < 4 else 0)
-        if claim.judge is None:
+        if not claim.settings:
             raise InputError(f"claim {claim.number} cannot be measured: it {claim.reason}")
         return ClaimOrder(self, claim)
 
@@ -67,7 +66,6 @@ class LabClaims:
             self._measuring = ClaimMeasuring(
                 BUDGETS[BUDGET], progress=lambda line: self._tell(line)
             )
-        assert claim.judge is not None
         self._judged[claim.number] = claim.judge(self._measuring.results(claim.settings))
 
     @property

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 Distribution = Sequence[float]
+EXACT = 1e-9  # total variation below this is rounding
 _ROUNDING = 1e-12  # total variation that sums in double precision leave
 
 

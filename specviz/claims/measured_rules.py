@@ -1,0 +1,508 @@
+"""What measured results make of a claim: a verdict and the values that its sentence names.
+
+Every rule takes one JSON-able result per setting of the claim, and the claim's own numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from specviz.claims.claim import ClaimVerdict, MeasuredRule, Result, Spread
+from specviz.claims.output_distributions import EXACT
+from specviz.claims.sentences import Values
+from specviz.claims.theory_rules import (
+    HOT,
+    TOLERANCE,
+    agrees,
+    combined,
+    cost_ratio,
+    gains_of_a_tenth,
+)
+from specviz.metrics.measured_costs import wilson_interval
+
+Point = dict[str, Any]
+Part = bool | None  # a part of a claim: right, refuted, or between the two
+Results = Sequence[Result]
+Found = tuple[ClaimVerdict, dict[str, Any]]
+HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
+UNDECIDED = ClaimVerdict.UNDECIDED
+
+RULES: dict[str, MeasuredRule] = {}
+
+
+def rule(made: MeasuredRule) -> MeasuredRule:
+    """Make a rule known by its name."""
+    RULES[made.__name__] = made
+    return made
+
+
+# ---- parts of a claim
+
+
+def combined_sizes(parts: Sequence[Part]) -> ClaimVerdict:
+    """As `combined`, for how much is gained: another machine's number is not refuted by ours."""
+    verdict = combined(parts)
+    return CONDITIONAL if verdict is WRONG else verdict
+
+
+def pays(measured: Point) -> Part:
+    """All repeats above 1, all below, or between."""
+    low, high = measured["speedup_spread"]
+    return True if low > 1 else False if high < 1 else None
+
+
+def loses(measured: Point) -> Part:
+    """All repeats below 1, all above, or between."""
+    part = pays(measured)
+    return None if part is None else not part
+
+
+def faster(one: Point, other: Point) -> Part:
+    """Whether `one` gains more in all its repeats than `other` in any."""
+    if one["speedup_spread"][0] > other["speedup_spread"][1]:
+        return True
+    return False if one["speedup_spread"][1] < other["speedup_spread"][0] else None
+
+
+def inside(low: float, high: float, measured: Point) -> Part:
+    """Whether the speedup's spread lies within a range, give or take a tenth, or outside it."""
+    low, high = (1 - TOLERANCE) * low, (1 + TOLERANCE) * high
+    least, most = measured["speedup_spread"]
+    if low <= least and most <= high:
+        return True
+    return False if most < low or least > high else None
+
+
+def near(value: float, low: float, high: float) -> Part:
+    """Whether all of a spread lies within a tenth of the value, or none of it."""
+    least, most = (1 - TOLERANCE) * value, (1 + TOLERANCE) * value
+    if least <= low and high <= most:
+        return True
+    return False if high < least or low > most else None
+
+
+# ---- reading results
+
+
+def point(grid: Result, axis: str, value: Any) -> Point:
+    """The point of a sweep at this value of its axis."""
+    (found,) = (each for each in grid["points"] if each["setting"][axis] == value)
+    return dict(found)
+
+
+def rate(measured: Point) -> float:
+    """The acceptance rate; 0 where nothing was examined."""
+    return measured["acceptance_rate"] or 0.0
+
+
+def examined(measured: Point) -> int:
+    """Levels reached, over all depths."""
+    return int(sum(depth["reached"] for depth in measured["acceptance_by_depth"]))
+
+
+def rate_interval(measured: Point) -> tuple[float, float]:
+    """The 95 % interval of the acceptance rate (Wilson)."""
+    return wilson_interval(rate(measured), examined(measured))
+
+
+def accepted_a_round(measured: Point) -> float:
+    passed = sum(depth["passed"] for depth in measured["acceptance_by_depth"])
+    return float(passed / measured["rounds"])
+
+
+def is_lossless(exact: Result) -> bool:
+    """Whether the output's distribution was found to be the target's."""
+    return bool(exact["verdict"] == "lossless")
+
+
+def at_temperature(found: Result, temperature: float) -> Result:
+    (there,) = (each for each in found["distributions"] if each["temperature"] == temperature)
+    return dict(there)
+
+
+# ---- values as sentences and tables name them
+
+
+def shown(measured: Point, **others: Any) -> dict[str, Any]:
+    """A point of a sweep, or a row of a batch size, with the spreads of what it measured."""
+    speedup = Spread(measured["speedup"], tuple(measured["speedup_spread"]))
+    values = {**measured, **measured.get("setting", {}), "speedup": speedup, **others}
+    if "acceptance_by_depth" in measured:
+        values["acceptance"] = Spread(rate(measured), rate_interval(measured))
+    return values
+
+
+def over(values: Sequence[float]) -> Spread:
+    """The median of several, with their ends."""
+    return Spread(median(values), (min(values), max(values)))
+
+
+def exactness(exact: Result) -> dict[str, Any]:
+    """The distance and what exact sampling of that size gives by chance."""
+    by_chance = Spread(exact["noise_floor"], (0.0, exact["noise_ceiling"]))
+    return {
+        "exactness": exact["verdict"],
+        "distance": exact["total_variation"],
+        "chance": by_chance,
+    }
+
+
+def sorted_by_part(names: Iterable[str], parts: Sequence[Part]) -> dict[str, list[str]]:
+    """The names of the parts that are right (`within`), and of those refuted (`outside`)."""
+    pairs = list(zip(names, parts, strict=True))
+    return {
+        "within": [name for name, part in pairs if part is True],
+        "outside": [name for name, part in pairs if part is False],
+    }
+
+
+# ---- claims that read a speedup off the number of drafted or accepted tokens
+
+
+@rule
+def accepted_is_speedup(results: Results, numbers: Values) -> Found:
+    five = point(results[0], "draft-length", 5)
+    accepted, product = accepted_a_round(five), 5 * rate(five)
+    parts = [agrees(product, accepted), agrees(accepted, five["speedup"])]
+    found = {"product": product, "accepted": accepted, "five": shown(five)}
+    return combined(parts), found
+
+
+@rule
+def product_is_speedup(results: Results, numbers: Values) -> Found:
+    four = point(results[0], "draft-length", 4)
+    product = 4 * rate(four)
+    found = {"product": product, "four": shown(four)}
+    return combined_sizes([inside(product, product, four)]), found
+
+
+@rule
+def round_is_speedup(results: Results, numbers: Values) -> Found:
+    one, five = (point(results[0], "draft-length", length) for length in (1, 5))
+    times = (five["draft_seconds"] / five["rounds"]) / (one["draft_seconds"] / one["rounds"])
+    accepted = accepted_a_round(five)
+    parts = [times < 2, agrees(accepted, five["block_efficiency"])]
+    return combined(parts), {"times": times, "accepted": accepted, "five": shown(five)}
+
+
+@rule
+def ladder(results: Results, numbers: Values) -> Found:
+    points = results[0]["points"]
+    claimed = [on_ladder(numbers["steps"], rate(each)) for each in points]
+    parts = [inside(line, line, each) for line, each in zip(claimed, points, strict=True)]
+    found = [shown(each, line=line) for line, each in zip(claimed, points, strict=True)]
+    return combined_sizes(parts), {"points": found}
+
+
+def on_ladder(steps: Sequence[tuple[float, float]], acceptance: float) -> float:
+    """The speedup at this acceptance: straight lines between and beyond three steps, falling."""
+    (top, most), (middle, some), (low, least) = steps
+    if acceptance <= middle:
+        return least + (acceptance - low) * (some - least) / (middle - low)
+    return some + (acceptance - middle) * (most - some) / (top - middle)
+
+
+@rule
+def product_is_tokens(results: Results, numbers: Values) -> Found:
+    four = point(results[0], "draft-length", 4)
+    tokens = four["block_efficiency"]
+    shares = (
+        (four["draft_utilization"] or 0.0, 4 * four["rounds"]),
+        (rate(four), examined(four)),
+    )
+    drafted, seen = (
+        Spread(4 * share + 1, tuple(4 * end + 1 for end in wilson_interval(share, count)))  # type: ignore[arg-type]
+        for share, count in shares
+    )
+    found = {"tokens": tokens, "drafted": drafted, "seen": seen}
+    return combined([near(tokens, *drafted.ends), near(tokens, *seen.ends)]), found
+
+
+@rule
+def costs_behind_rates(results: Results, numbers: Values) -> Found:
+    five, eight = (point(results[0], "draft-length", length) for length in (5, 8))
+    return combined_sizes([faster(eight, five)]), {
+        "five": shown(five),
+        "eight": shown(eight),
+        "cost_of_five": cost_ratio(five["block_efficiency"], five["speedup"], 5),
+        "cost_of_eight": cost_ratio(eight["block_efficiency"], eight["speedup"], 8),
+    }
+
+
+# ---- claims on the rule of acceptance, and on what keeps the output's distribution
+
+
+@rule
+def matching(results: Results, numbers: Values) -> Found:
+    found = at_temperature(results[0], 1.0)
+    accepted, equal = found["overlap"], found["equal_mass"]
+    return (HOLDS if max(accepted) - min(equal) < EXACT else WRONG), {
+        "count": len(accepted),
+        "accepted": over(accepted),
+        "equal": over(equal),
+        "least_accepted": min(accepted),
+        "most_equal": max(equal),
+    }
+
+
+@rule
+def resampling(results: Results, numbers: Values) -> Found:
+    found = at_temperature(results[0], 1.0)["resampled_from_p"]
+    return (HOLDS if max(found) < EXACT else WRONG), {"biased": over(found)}
+
+
+@rule
+def longest_path(results: Results, numbers: Values) -> Found:
+    greedy, sampled = (at_temperature(results[0], each)["two_siblings"] for each in (0.0, 1.0))
+    parts = [max(greedy) < EXACT, max(sampled) < EXACT]
+    return combined(parts), {"greedy": over(greedy), "sampled": over(sampled)}
+
+
+@rule
+def shared_tokenizer(results: Results, numbers: Values) -> Found:
+    exact, grid = results
+    other = point(grid, "method", "cross-vocabulary")
+    works = is_lossless(exact) and rate(other) > 0
+    return (WRONG if works else HOLDS), {"other": shown(other), **exactness(exact)}
+
+
+@rule
+def temperature(results: Results, numbers: Values) -> Found:
+    overlaps, exact, grid = results
+    hot = [each for each in grid["points"] if each["setting"]["temperature"] >= HOT]
+    parts = [not is_lossless(exact), *map(loses, hot)]
+    return combined(parts), {
+        **exactness(exact),
+        "overlaps": [
+            {"temperature": each["temperature"], "overlap": over(each["overlap"])}
+            for each in overlaps["distributions"]
+        ],
+        "points": [shown(each) for each in hot],
+    }
+
+
+# ---- claims on programs
+
+
+@rule
+def draft_length_used(results: Results, numbers: Values) -> Found:
+    lengths, forwards = results[0]["lengths"], results[0]["target_forwards"]
+    by_argument, by_config = forwards["argument"], forwards["config"]
+    if len(set(by_config)) == 1:
+        verdict = UNDECIDED
+    elif by_argument == by_config:
+        verdict = HOLDS
+    else:
+        verdict = WRONG if len(set(by_argument)) == 1 else CONDITIONAL
+    counted = [
+        {"length": length, "how": how, "count": count}
+        for how, counts in forwards.items()
+        for length, count in zip(lengths, counts, strict=True)
+    ]
+    found = {"lengths": lengths, "by_argument": by_argument, "by_config": by_config}
+    return verdict, {**found, "counted": counted}
+
+
+@rule
+def order_of_blocks(results: Results, numbers: Values) -> Found:
+    ratios = results[0]["noise"]
+    if min(ratios) <= 1 <= max(ratios):
+        verdict = CONDITIONAL  # order does no harm once both are warm
+    else:
+        verdict = WRONG if min(ratios) > 1 + TOLERANCE else UNDECIDED
+    return verdict, {"ratio": over(ratios)}
+
+
+# ---- claims on when to take which method, and how much is gained
+
+
+@rule
+def usual_mistakes(results: Results, numbers: Values) -> Found:
+    by_vocabulary, by_prompt, exact = results
+    same, other = (
+        point(by_vocabulary, "method", name) for name in ("draft-model", "cross-vocabulary")
+    )
+    short, long = by_prompt["points"][0], by_prompt["points"][-1]
+    parts = [faster(same, other), faster(short, long), is_lossless(exact)]
+    points = {"same": same, "other": other, "short": short, "long": long}
+    return combined(parts), {
+        "seen": parts.count(True),
+        **{name: shown(each) for name, each in points.items()},
+        **exactness(exact),
+    }
+
+
+@rule
+def draft_model_or_heads(results: Results, numbers: Values) -> Found:
+    points = {each["setting"]["method"]: each for each in results[0]["points"]}
+    heads = [pays(points[name]) for name in ("medusa", "eagle")]
+    without = True if True in heads else None if None in heads else False
+    found = {"points": [shown(each) for each in points.values()]}
+    return combined([pays(points["draft-model"]), without]), found
+
+
+@rule
+def gains_by_task(results: Results, numbers: Values) -> Found:
+    tasks: Mapping[str, tuple[float, float]] = numbers["tasks"]
+    points = {each["setting"]["task"]: each for each in results[0]["points"]}
+    order = sorted(points, key=lambda task: -rate(points[task]))
+    intervals = [rate_interval(each) for each in points.values()]
+    differ = max(low for low, _ in intervals) > min(high for _, high in intervals)
+    claimed = sorted(tasks, key=lambda task: -tasks[task][0])
+    most = [
+        faster(points["summarise"], each) for name, each in points.items() if name != "summarise"
+    ]
+    sizes: list[Part] = [
+        *(near(tasks[task][0], *rate_interval(each)) for task, each in points.items()),
+        *(inside(tasks[task][1], tasks[task][1], each) for task, each in points.items()),
+    ]
+    parts: list[Part] = [
+        order == claimed if differ else None,
+        *sizes,
+        False if False in most else None if None in most else True,
+    ]
+    return combined_sizes(parts), {
+        "order": order,
+        "claimed": claimed,
+        "count": len(points),
+        "right": sizes.count(True),
+        "points": [shown(each) for each in points.values()],
+    }
+
+
+@rule
+def gains_by_method(results: Results, numbers: Values) -> Found:
+    methods: Mapping[str, tuple[float, float]] = numbers["methods"]
+    points = {name: point(results[0], "method", name) for name in methods}
+    parts = [inside(*methods[name], each) for name, each in points.items()]
+    found = {"points": [shown(each) for each in points.values()]}
+    return combined_sizes(parts), {**found, **sorted_by_part(points, parts)}
+
+
+@rule
+def gains_by_use(results: Results, numbers: Values) -> Found:
+    by_task, by_lookup, batches = results
+    grids = (by_task, "code"), (by_task, "story"), (by_lookup, "summarise")
+    points = [point(grid, "task", task) for grid, task in grids]
+    uses: Mapping[str, tuple[float, float]] = numbers["uses"]
+    parts = [inside(*uses[name], each) for name, each in zip(uses, points, strict=True)]
+    (most,) = (each for each in batches["rows"] if each["batch_size"] == numbers["rows"])
+    return combined_sizes([*parts, loses(most)]), {
+        "points": [shown(each, name=name) for name, each in zip(uses, points, strict=True)],
+        "most": shown(most),
+        **sorted_by_part(uses, parts),
+    }
+
+
+# ---- claims on when speculation must not be used
+
+
+@rule
+def thresholds(results: Results, numbers: Values) -> Found:
+    by_temperature, by_output, by_vocabulary = results
+    rarely = [
+        shown(each, why="acceptance", axis=axis, at=value)
+        for grid in results
+        for each in grid["points"]
+        for axis, value in each["setting"].items()
+        if rate(each) < numbers["claimed_rate"]
+    ]
+    quick = point(by_output, "output-length", 49)
+    is_quick = quick["baseline_ttft_seconds"] < numbers["seconds"]
+    beyond = [
+        shown(point(by_temperature, "temperature", 1.5), why="temperature", at=1.5),
+        *(
+            shown(point(by_output, "output-length", tokens), why="tokens", at=tokens)
+            for tokens in (10, 25)
+        ),
+        shown(point(by_vocabulary, "method", "cross-vocabulary"), why="tokenizer"),
+        *rarely,
+        *([shown(quick, why="first_token")] if is_quick else []),
+    ]
+    losing = [loses(each) for each in beyond]
+    return combined(losing), {
+        "beyond": beyond,
+        "losing": [each for each, lost in zip(beyond, losing, strict=True) if lost],
+        "paying": [each for each, lost in zip(beyond, losing, strict=True) if lost is False],
+    }
+
+
+@rule
+def short_answers(results: Results, numbers: Values) -> Found:
+    points = results[0]["points"]
+    found = [shown(each, tokens=each["setting"]["output-length"]) for each in points]
+    return combined([loses(each) for each in points]), {"points": found}
+
+
+# ---- claims on what the hardware allows: arithmetic, batches, time to the first token
+
+
+@rule
+def bound_by_arithmetic(results: Results, numbers: Values) -> Found:
+    one, *_, most = results[0]["rows"]
+    return combined([faster(most, one)]), _batches(results[0])
+
+
+@rule
+def product_of_gains(results: Results, numbers: Values) -> Found:
+    one, *_, most = results[0]["rows"]
+    (one_low, one_high), (low, high) = one["speedup_spread"], most["speedup_spread"]
+    kept = near(1.0, low / one_high, high / one_low)
+    found = {"kept": most["speedup"] / one["speedup"], **_batches(results[0])}
+    return combined([kept, pays(most)]), found
+
+
+@rule
+def batches_and_drafts(results: Results, numbers: Values) -> Found:
+    batches, grid = results
+    five = point(grid, "draft-length", 5)
+    better, cheaper = gains_of_a_tenth(rate(five), 5, five["cost_ratio"] or 0.0)
+    parts = [loses(batches["rows"][-1]), better > cheaper, five["drafter_bytes"] > 0]
+    return combined(parts), {
+        "five": shown(five, megabytes=five["drafter_bytes"] / 1e6),
+        "better_by": better - 1,
+        "cheaper_by": cheaper - 1,
+        **_batches(batches),
+    }
+
+
+def _batches(batches: Result) -> dict[str, Any]:
+    rows = [shown(each) for each in batches["rows"]]
+    return {"batches": rows, "one": rows[0], "most": rows[-1]}
+
+
+@rule
+def share_of_peak(results: Results, numbers: Values) -> Found:
+    short, long = results[0]["clocks"]
+    before, after = short["step_seconds"], long["step_seconds"]
+    slower = True if min(after) > max(before) else None
+    same = True if max(after) <= (1 + TOLERANCE) * min(before) else None
+    steps = [
+        {
+            "prompt_tokens": each["prompt_tokens"],
+            "milliseconds": over([1000 * seconds for seconds in each["step_seconds"]]),
+        }
+        for each in (short, long)
+    ]
+    return combined([False if slower else same]), {"steps": steps}
+
+
+@rule
+def first_token(results: Results, numbers: Values) -> Found:
+    chain, tree = (
+        [
+            mine / plain
+            for mine, plain in zip(
+                clock["ttft_seconds"], clock["baseline_ttft_seconds"], strict=True
+            )
+        ]
+        for clock in results[0]["clocks"]
+    )
+    added = numbers["after"] / numbers["before"] - 1
+    half = 1 + added / 2  # nearer to the claimed share than to none
+    adds = True if min(tree) > half * max(chain) else None
+    if max(tree) < half * min(chain):
+        adds = False
+    return combined([adds]), {"chain": over(chain), "tree": over(tree)}

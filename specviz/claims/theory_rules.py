@@ -1,0 +1,646 @@
+"""What theory makes of a claim's numbers: a verdict and the values that its sentence names.
+
+Every rule takes a claim's numbers by name. Defaults are what a claim leaves open: K, a usual cost
+ratio, an H100. Acceptance is assumed independent from token to token throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from specviz import theory
+from specviz.claims import output_distributions as outputs
+from specviz.claims.claim import ClaimVerdict, TheoryRule
+from specviz.claims.output_distributions import EXACT, Distribution
+from specviz.forward_curve import ForwardCurve
+from specviz.serving_cost import HOURS_A_DAY, Load, Machine, daily_cost
+from specviz.theory import roofline
+
+Found = tuple[ClaimVerdict | None, dict[str, Any]]
+HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
+
+TOLERANCE = 0.1  # of the claimed number: nearer is agreement
+USUAL_COST_RATIO = 0.1  # c where a claim names none: a draft of a tenth of the target's time
+USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))  # 0.02 to 0.3: c of usual pairs
+
+# an H100 SXM by its data sheet: dense bfloat16 arithmetic, memory bandwidth and size
+FLOPS_PER_SECOND = 989e12
+BYTES_PER_SECOND = 3.35e12
+MEMORY_BYTES = 80e9
+BFLOAT16_BYTES = 2
+RIDGE_TOKENS = FLOPS_PER_SECOND / BYTES_PER_SECOND  # 2 FLOP a weight of 2 bytes: 1 FLOP a byte
+USUAL_ROWS = 256  # sequences that a server decodes together at the most, unless told otherwise
+COARSEST_BITS = 4.0  # a weight, in common quantised checkpoints
+Q4_K_M_BITS = 4.89  # a weight on average, by llama.cpp's table for an 8 B model
+# of a token: keys and values, 32 layers, 8 heads of 128, 2 bytes each
+LLAMA_8B_CACHE_BYTES = 2 * 32 * 8 * 128 * BFLOAT16_BYTES
+
+DAYS_A_YEAR = 365
+HIGHEST_PEAK = 10.0  # of the busiest hour over the mean, that is looked at
+HOT = 1.0  # temperatures from here on are not below 1
+
+RULES: dict[str, TheoryRule] = {}
+
+
+def rule(made: TheoryRule) -> TheoryRule:
+    """Make a rule known by its name."""
+    RULES[made.__name__] = made
+    return made
+
+
+# ---- what follows from numbers
+
+
+def combined(parts: Sequence[bool | None]) -> ClaimVerdict:
+    """Right in all parts, in some, in none; undecided while the open ones could change that.
+
+    >>> combined([True, False, None]).value, combined([True, None]).value
+    ('holds under conditions', 'undecided')
+    """
+    if True in parts and False in parts:
+        return CONDITIONAL
+    if None in parts or not parts:
+        return ClaimVerdict.UNDECIDED
+    return HOLDS if True in parts else WRONG
+
+
+def agrees(claimed: float, found: float) -> bool:
+    """Within a tenth of what is claimed.
+
+    >>> agrees(4, 3.69), agrees(4, 2.69)
+    (True, False)
+    """
+    return abs(found - claimed) <= TOLERANCE * abs(claimed)
+
+
+def some_usual_cost(fits: Callable[[float], bool]) -> bool:
+    """Whether one usual c, the same for all that a claim says, makes its numbers come out.
+
+    The one condition that is granted to claims that name no c.
+
+    >>> some_usual_cost(lambda c: agrees(3.0, 4 / (1 + 5 * c)))
+    True
+    """
+    return any(map(fits, USUAL_COST_RATIOS))
+
+
+def cost_ratio(tokens: float, speedup: float, K: int) -> float:
+    """c that makes `tokens` per round into this speedup, with v = 0.
+
+    >>> round(cost_ratio(3.69, 2.46, 5), 2)
+    0.1
+    """
+    return (tokens / speedup - 1) / K
+
+
+def needed_acceptance(speedup: float, K: int, c: float) -> float | None:
+    """The acceptance rate that gives this speedup (>= 1); None where none does.
+
+    >>> round(needed_acceptance(2.46, 5, 0.1) or 0, 2)
+    0.8
+    """
+    return theory.break_even_acceptance(K, 0.0, speedup * theory.round_cost(K, c) - 1)
+
+
+def short_output_speedup(tokens: int, a: float, K: int, c: float) -> float:
+    """At the least so much, on average, for `tokens` new tokens of which prefill gives the first.
+
+    M = tokens - 1 are left. The last round overshoots by K at the most, so by Wald's identity the
+    rounds number (M + K) / T at the most: theory's speedup times M / (M + K). The prefill, which
+    both ways of decoding share, is not counted.
+
+    >>> round(short_output_speedup(49, 0.8, 5, 0.1), 2)
+    2.23
+    """
+    left = tokens - 1
+    return theory.speedup(a, K, c) * left / (left + K)
+
+
+def whole_speedup(speedup: float, prefill_share: float) -> float:
+    """Of a request that spends this share of its plain time in the prefill (Amdahl).
+
+    >>> round(whole_speedup(2.0, 0.5), 2)
+    1.33
+    """
+    return 1 / (prefill_share + (1 - prefill_share) / speedup)
+
+
+def ideal_curve(tokens_per_read: float, seconds: float = 1.0) -> ForwardCurve:
+    """A forward that reads weights for `seconds` and computes so many tokens in that time."""
+    ridge = round(tokens_per_read)
+    return ForwardCurve((1, ridge, 2 * ridge), (seconds, seconds, 2 * seconds))
+
+
+def gains_of_a_tenth(a: float, K: int, c: float) -> tuple[float, float]:
+    """Speedup over now with a tenth more acceptance, and with a draft a tenth cheaper."""
+    now = theory.speedup(a, K, c)
+    return (
+        theory.speedup(min(1.0, (1 + TOLERANCE) * a), K, c) / now,
+        theory.speedup(a, K, (1 - TOLERANCE) * c) / now,
+    )
+
+
+def with_condition(is_right: bool, is_right_under_a_condition: bool) -> ClaimVerdict:
+    """HOLDS as it stands, or CONDITIONAL on something that the claim does not name."""
+    if is_right:
+        return HOLDS
+    return CONDITIONAL if is_right_under_a_condition else WRONG
+
+
+# ---- claims that read a speedup off the number of drafted or accepted tokens
+
+
+@rule
+def accepted_is_speedup(
+    a: float, K: int, claimed_accepted: float, claimed_speedup: float, c: float = USUAL_COST_RATIO
+) -> Found:
+    tokens = theory.expected_tokens(a, K)
+
+    def fits(emitted: float, cost: float) -> bool:
+        """With so many tokens a round, of which the target gives one."""
+        gain = emitted / theory.round_cost(K, cost)
+        return agrees(claimed_accepted, emitted - 1) and agrees(claimed_speedup, gain)
+
+    at_some_cost = any(some_usual_cost(partial(fits, emitted)) for emitted in (tokens, a * K + 1))
+    return with_condition(fits(tokens, c), at_some_cost), {
+        "accepted": theory.expected_accepted(a, K),
+        "tokens": tokens,
+        "speedup": theory.speedup(a, K, c),
+        "accepted_of_drafted": a * K,
+        "speedup_of_drafted": (a * K + 1) / theory.round_cost(K, c),
+        "fitting_cost": cost_ratio(a * K + 1, claimed_speedup, K),
+    }
+
+
+@rule
+def product_is_speedup(
+    a: float, K: int, baseline: float, claimed_speedup: float, c: float
+) -> Found:
+    speedup = theory.speedup(a, K, c)
+    fits = some_usual_cost(lambda cost: agrees(claimed_speedup, theory.speedup(a, K, cost)))
+    return with_condition(agrees(claimed_speedup, speedup), fits), {
+        "tokens": theory.expected_tokens(a, K),
+        "product": K * a,
+        "speedup": speedup,
+        "rate": baseline * speedup,
+        "claimed_rate": baseline * K * a,
+    }
+
+
+@rule
+def round_is_speedup(
+    K: int, accepted: int, claimed_speedup: float, c: float = USUAL_COST_RATIO
+) -> Found:
+    tokens = accepted + 1
+    fits = some_usual_cost(
+        lambda cost: agrees(claimed_speedup, tokens / theory.round_cost(K, cost))
+    )
+    return combined([False, fits]), {  # drafted in parallel it is not
+        "tokens": tokens,
+        "claimed_tokens": float(accepted),
+        "most": theory.expected_tokens(1.0, K),
+        "speedup": tokens / theory.round_cost(K, c),
+        "fitting_cost": cost_ratio(tokens, claimed_speedup, K),
+    }
+
+
+@rule
+def ladder(
+    steps: Sequence[tuple[float, float]], K: int = 5, usual: float = USUAL_COST_RATIO
+) -> Found:
+    """`steps`: acceptance rate and speedup."""
+    implied = [cost_ratio(theory.expected_tokens(a, K), claimed, K) for a, claimed in steps]
+    common = sum(implied) / len(implied)
+
+    def fits(cost: float) -> bool:
+        return all(agrees(claimed, theory.speedup(a, K, cost)) for a, claimed in steps)
+
+    at_costs = [
+        [{"a": a, "c": c, "speedup": theory.speedup(a, K, c), "claimed": said} for a, said in steps]
+        for c in (max(0.0, common), usual)
+    ]
+    return with_condition(fits(usual), some_usual_cost(fits)), {
+        "common": common,
+        "all_steps": [*at_costs[0], *at_costs[1]],
+        "usual_steps": at_costs[1],
+    }
+
+
+@rule
+def product_is_tokens(a: float, K: int, claimed_tokens: float) -> Found:
+    tokens, product = theory.expected_tokens(a, K), a * K + 1
+    found = {"tokens": tokens, "product": product}
+    return with_condition(agrees(claimed_tokens, tokens), agrees(claimed_tokens, product)), found
+
+
+# ---- claims on the rule of acceptance, and on what keeps the output's distribution
+
+
+def _exact_distance(p: Distribution, q: Distribution) -> float:
+    """Of the output to p where a rejected token is replaced by one of the residual."""
+    return outputs.total_variation(outputs.emitted(p, q, outputs.residual(p, q)), p)
+
+
+@rule
+def matching(p: Distribution, q: Distribution) -> Found:
+    accepted, equal = outputs.overlap(p, q), outputs.equal_mass(p, q)
+    found = {"accepted": accepted, "equal": equal, "exact": _exact_distance(p, q)}
+    return (HOLDS if abs(accepted - equal) < EXACT else WRONG), _with_texts(p, q, found)
+
+
+@rule
+def resampling(p: Distribution, q: Distribution) -> Found:
+    biased = outputs.total_variation(outputs.emitted(p, q, p), p)
+    found = {"biased": biased, "exact": _exact_distance(p, q)}
+    return (HOLDS if biased < EXACT else WRONG), _with_texts(p, q, found)
+
+
+@rule
+def longest_path(p: Distribution, q: Distribution) -> Found:
+    sampled = outputs.total_variation(outputs.emitted_of_two(p, q), p)
+    best = max(range(len(p)), key=lambda token: p[token])
+    one_hot = tuple(float(token == best) for token in range(len(p)))
+    greedy = outputs.total_variation(outputs.emitted_of_two(one_hot, q), one_hot)
+    found = {"sampled": sampled, "greedy": greedy}
+    return with_condition(sampled < EXACT, greedy < EXACT), _with_texts(p, q, found)
+
+
+@rule
+def shared_tokenizer(p: Distribution, q: Distribution) -> Found:
+    distance, accepted = _exact_distance(p, q), outputs.overlap(p, q)
+    shared = sum(mine for mine, theirs in zip(p, q, strict=True) if theirs > 0)
+    found = {"distance": distance, "accepted": accepted, "shared": shared}
+    works = distance < EXACT and accepted > 0
+    return (WRONG if works else HOLDS), _with_texts(p, q, found)
+
+
+def _with_texts(p: Distribution, q: Distribution, found: dict[str, float]) -> dict[str, Any]:
+    """With both distributions as they are written: (0.6, 0.4)."""
+    texts = ("(" + ", ".join(f"{each:g}" for each in one) + ")" for one in (p, q))
+    return {**found, **dict(zip(("p_text", "q_text"), texts, strict=True))}
+
+
+@rule
+def temperature(
+    logits: tuple[Sequence[float], Sequence[float]], temperatures: Sequence[float]
+) -> Found:
+    softened = [[outputs.softened(each, t) for each in logits] for t in temperatures]
+    overlaps = [
+        {"temperature": t, "overlap": outputs.overlap(p, q)}
+        for t, (p, q) in zip(temperatures, softened, strict=True)
+    ]
+    distance = max(0.0, *(_exact_distance(p, q) for p, q in softened))
+    hot = [each["overlap"] for each in overlaps if each["temperature"] >= HOT]
+    works = distance < EXACT and min(hot) > 0
+    return (WRONG if works else HOLDS), {"overlaps": overlaps, "distance": distance}
+
+
+# ---- claims on what a name means, on programs and model cards
+
+
+@rule
+def nothing_to_compute() -> Found:
+    return WRONG, {}
+
+
+@rule
+def layers_needed(shares: Sequence[float], K: int = 5) -> Found:
+    borders = ({"share": c, "border": theory.break_even_acceptance(K, c)} for c in shares)
+    return WRONG, {"borders": [each for each in borders if each["border"] is not None]}
+
+
+@rule
+def layers_gained(shares: Sequence[float], a: float = 0.8, K: int = 5) -> Found:
+    return WRONG, {"gains": [{"share": c, "gain": theory.speedup(a, K, c)} for c in shares]}
+
+
+@rule
+def draft_length_used(asked: int, used: int, a: float = 0.8, c: float = USUAL_COST_RATIO) -> Found:
+    return None, {
+        "wanted": theory.speedup(a, asked, c),
+        "got": theory.speedup(a, used, c),
+        "best": theory.best_draft_length(a, c),
+    }
+
+
+@rule
+def ratio_of_sums(baseline: Sequence[float], speculative: Sequence[float]) -> Found:
+    """Tokens per second of prompts with as many tokens each."""
+    return WRONG, {
+        "summed": sum(speculative) / sum(baseline),
+        "timed": sum(1 / rate for rate in baseline) / sum(1 / rate for rate in speculative),
+    }
+
+
+@rule
+def size_of_draft(said: float, weights: float, target: float, a: float, K: int = 5) -> Found:
+    """Sizes in billions of weights; time goes by the weights that are read."""
+    return (CONDITIONAL if agrees(said, weights) else WRONG), {
+        "times": weights / said,
+        "cost": weights / target,
+        "claimed_cost": said / target,
+        "speedup": theory.speedup(a, K, weights / target),
+        "claimed_speedup": theory.speedup(a, K, said / target),
+    }
+
+
+# ---- claims on when to take which method, and how much is gained
+
+
+@rule
+def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
+    gains = [{"share": s, "gain": whole_speedup(speedup, s)} for s in prefill_shares]
+    return None, {"gains": gains}
+
+
+@rule
+def prompt_caching(
+    prefill_share: float, a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO
+) -> Found:
+    gain = theory.speedup(a, K, c)
+    return CONDITIONAL, {
+        "gain": gain,
+        "speculated": whole_speedup(gain, prefill_share),
+        "cached": 1 / (1 - prefill_share),
+        "bits": Q4_K_M_BITS,
+        "smaller": 16 / Q4_K_M_BITS,
+    }
+
+
+@rule
+def costs_behind_tasks(tasks: Mapping[str, tuple[float, float]], K: int = 5) -> Found:
+    """`tasks`: acceptance rate and speedup of each."""
+    costs = {
+        task: cost_ratio(theory.expected_tokens(a, K), gain, K) for task, (a, gain) in tasks.items()
+    }
+    order = sorted(tasks, key=lambda task: -tasks[task][1])
+    return None, {
+        "costs": [{"task": task, "cost": cost} for task, cost in costs.items()],
+        "least": min(costs.values()),
+        "most": max(costs.values()),
+        "rank": order.index("summarise") + 1 if "summarise" in order else 0,
+        "count": len(order),
+    }
+
+
+@rule
+def needed_by_methods(
+    methods: Mapping[str, tuple[float, float]], K: int = 5, c: float = USUAL_COST_RATIO
+) -> Found:
+    """`methods`: lowest and highest speedup of each."""
+    needed = [
+        {"name": name, "low": low, "c": cost, "needed": needed_acceptance(low, K, cost)}
+        for name, (low, _) in methods.items()
+        for cost in (0.0, c)
+    ]
+    with_ends = [{**each, "possible": each["needed"] is not None} for each in needed]
+    return None, {
+        "free": with_ends[::2],
+        "possible_ones": [each for each in with_ends if each["possible"]],
+    }
+
+
+@rule
+def needed_by_uses(
+    uses: Mapping[str, tuple[float, float]],
+    rows: int,
+    a: float = 0.8,
+    K: int = 5,
+    c: float = USUAL_COST_RATIO,
+    ridge: float = RIDGE_TOKENS,
+) -> Found:
+    """`uses`: lowest and highest speedup of each."""
+    ranges: list[dict[str, Any]] = []
+    for name, ends in uses.items():
+        low, high = (needed_acceptance(end, K, c) for end in ends)
+        possible = {"low_possible": low is not None, "high_possible": high is not None}
+        ranges.append({"name": name, "ends": ends, "low": low, "high": high, **possible})
+    return None, {
+        "ranges": ranges,
+        "possible_ones": [
+            {"name": each["name"], "end": end, "needed": needed}
+            for each in ranges
+            for end, needed in zip(each["ends"], (each["low"], each["high"]), strict=True)
+            if needed is not None
+        ],
+        "gain": roofline.batch_speedup(a, K, rows, ideal_curve(ridge), ideal_curve(ridge, c)),
+    }
+
+
+# ---- claims on named pairs of models: what the sizes of target and draft allow
+
+
+@rule
+def named_pairs(pairs: Sequence[Mapping[str, Any]], K: int = 5) -> Found:
+    """Of each: billions of weights that a token uses, acceptance, speedup claimed from and to."""
+    reached, found = [], []
+    for pair in pairs:
+        a, c = pair["acceptance"], pair["draft"] / pair["target"]  # time goes by the weights read
+        best = theory.speedup(a, theory.best_draft_length(a, c), c)
+        limit = best * (1 + TOLERANCE)
+        reached += [limit >= claimed for claimed in dict.fromkeys((pair["low"], pair["high"]))]
+        gain = theory.speedup(a, K, c)
+        found.append({**pair, "c": c, "gain": gain, "best": best, "lost": limit < pair["high"]})
+    lost = [pair for pair in found if pair["lost"]]
+    return combined(reached), {"found": found, "lost": lost, "any_lost": bool(lost)}
+
+
+@rule
+def costs_behind_rates(
+    baseline: float, runs: Sequence[tuple[int, float, float]], weights_ratio: float
+) -> Found:
+    """`runs`: K, tokens per second, share of the drafted tokens that were rejected."""
+    found = []
+    for K, rate, rejected in runs:
+        gain, tokens = rate / baseline, (1 - rejected) * K + 1
+        found.append(
+            {
+                "K": K,
+                "gain": gain,
+                "cost": cost_ratio(tokens, gain, K),
+                "cost_examined": cost_ratio(theory.expected_tokens(1 - rejected, K), gain, K),
+                "speedup": tokens / theory.round_cost(K, weights_ratio),
+            }
+        )
+    costs = [each["cost"] for each in found]
+    possible, fits = min(costs) >= 0, max(costs) <= 2 * weights_ratio
+    verdict = WRONG if not possible else HOLDS if fits else CONDITIONAL
+    return verdict, {
+        "found": found,
+        "least": min(costs),
+        "most": max(costs),
+        "dearer": verdict is CONDITIONAL,
+    }
+
+
+# ---- claims on when speculation must not be used
+
+
+@rule
+def thresholds(
+    claimed_rate: float, few_tokens: int, cost_ratios: Sequence[float], K: int = 5
+) -> Found:
+    borders = ({"c": c, "border": theory.break_even_acceptance(K, c)} for c in cost_ratios)
+    return None, {
+        "borders": [each for each in borders if each["border"] is not None],
+        "usual": USUAL_COST_RATIO,
+        "fewer": few_tokens - 1,
+        "short": short_output_speedup(few_tokens - 1, 0.8, K, USUAL_COST_RATIO),
+    }
+
+
+@rule
+def short_answers(
+    few_tokens: int,
+    rate: float,
+    seconds: float,
+    claimed_speedup: float,
+    a: float = 0.8,
+    K: int = 5,
+    c: float = USUAL_COST_RATIO,
+) -> Found:
+    """`rate` (tokens per second), `seconds` and `claimed_speedup` are of the text's own run."""
+    paying = (n for n in range(2, few_tokens) if short_output_speedup(n, a, K, c) > 1)
+    first = next(paying, None)
+    return (HOLDS if first is None else WRONG), {
+        "fewer": few_tokens - 1,
+        "gained": short_output_speedup(few_tokens - 1, a, K, c),
+        "first": first,
+        "ever_pays": first is not None,
+        "endless": theory.speedup(a, K, c),
+        "own_tokens": rate * seconds,
+    }
+
+
+# ---- claims on what the hardware allows: bandwidth, arithmetic, batches, machines
+
+
+@rule
+def bandwidth(
+    rate: float,
+    claimed_memory: float,
+    weights: float,
+    memory: float = MEMORY_BYTES,
+    bytes_per_second: float = BYTES_PER_SECOND,
+) -> Found:
+    half = weights * BFLOAT16_BYTES
+    bytes_a_token = bytes_per_second / rate
+    bits = 8 * bytes_a_token / weights
+    fits = bits >= 8 * BFLOAT16_BYTES and half <= memory
+    return with_condition(fits, bits >= COARSEST_BITS), {
+        "half_gb": half / 1e9,
+        "claimed_gb": claimed_memory / 1e9,
+        "gb_a_token": bytes_a_token / 1e9,
+        "tb_per_second": bytes_per_second / 1e12,
+        "bits": bits,
+        "full": roofline.bandwidth_limit(min(claimed_memory, half), bytes_per_second),
+    }
+
+
+@rule
+def bound_by_arithmetic(
+    a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO, ridge: float = RIDGE_TOKENS
+) -> Found:
+    target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
+    by_memory = roofline.batch_speedup(a, K, 1, target, draft)
+    by_arithmetic = roofline.batch_speedup(a, K, round(ridge), target, draft)
+    found = {"checked": K + 1, "by_memory": by_memory, "by_arithmetic": by_arithmetic}
+    return (HOLDS if by_arithmetic > by_memory else WRONG), found
+
+
+@rule
+def share_of_peak(
+    low: float, high: float, context: int, weights: float, ridge: float = RIDGE_TOKENS
+) -> Found:
+    share = roofline.peak_share(1, BFLOAT16_BYTES, FLOPS_PER_SECOND, BYTES_PER_SECOND)
+    read, cache = weights * BFLOAT16_BYTES, context * LLAMA_8B_CACHE_BYTES
+    empty, full, longest = (
+        roofline.bandwidth_limit(read, BYTES_PER_SECOND, cached)
+        for cached in (0, cache, 16 * cache)
+    )
+    fits = low <= share <= high and full > (1 - TOLERANCE) * empty
+    return with_condition(fits, low * ridge <= USUAL_ROWS), {
+        "share": share,
+        "low_rows": low * ridge,
+        "high_rows": high * ridge,
+        "long_context": 16 * context,
+        "empty": empty,
+        "full": full,
+        "longest": longest,
+        "lowered": 1 - full / empty,
+        "lowered_most": 1 - longest / empty,
+    }
+
+
+@rule
+def product_of_gains(
+    low: float,
+    a: float = 0.8,
+    K: int = 5,
+    c: float = USUAL_COST_RATIO,
+    ridge: float = RIDGE_TOKENS,
+) -> Found:
+    target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
+    alone, few, many = (
+        roofline.batch_speedup(a, K, rows, target, draft) for rows in (1, 32, USUAL_ROWS)
+    )
+    return with_condition(alone >= (1 - TOLERANCE) * low, few > 1), {
+        "alone": alone,
+        "few": few,
+        "many": many,
+        "many_rows": USUAL_ROWS,
+        "paying": roofline.largest_paying_batch(a, K, target, draft),
+    }
+
+
+@rule
+def batches_and_drafts(
+    a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO, ridge: float = RIDGE_TOKENS
+) -> Found:
+    better, cheaper = gains_of_a_tenth(a, K, c)
+    return None, {
+        "paying": roofline.largest_paying_batch(a, K, ideal_curve(ridge), ideal_curve(ridge, c)),
+        "now": theory.speedup(a, K, c),
+        "better": better,
+        "better_by": better - 1,
+        "cheaper": cheaper,
+        "cheaper_by": cheaper - 1,
+    }
+
+
+@rule
+def first_token(before: float, after: float) -> Found:
+    return None, {"extra": after / before - 1}
+
+
+@rule
+def machines(
+    tokens_per_day: float,
+    rate: float,
+    faster_rate: float,
+    claimed_before: int,
+    claimed_after: int,
+    saved_a_year: float,
+) -> Found:
+    hours = (claimed_before - claimed_after) * DAYS_A_YEAR * HOURS_A_DAY
+    price = saved_a_year / hours
+    both = Machine(rate, price), Machine(faster_rate, price)
+
+    def needed(peak: float) -> list[int]:
+        return [daily_cost(Load(tokens_per_day, peak), each).machines for each in both]
+
+    claimed = [claimed_before, claimed_after]
+    peaks = [tenth / 10 for tenth in range(10, round(10 * HIGHEST_PEAK) + 1)]
+    fitting = [peak for peak in peaks if needed(peak) == claimed]
+    even = needed(1.0)
+    verdict = with_condition(even == claimed, bool(fitting))
+    return verdict, {
+        "load": Load(tokens_per_day).tokens_per_second,
+        "even": even,
+        "price": price,
+        "fitting": fitting,
+        "highest": fitting[-1] if fitting else None,
+        "needs_a_peak": verdict is CONDITIONAL,
+    }
