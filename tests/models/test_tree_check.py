@@ -1,0 +1,187 @@
+"""Rounding of deep models in half precision is told from disobeyed masks and positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen3Config
+
+from specviz.errors import InputError
+from specviz.models.files.tree_check import checked_model
+from specviz.models.language_model import ForwardOutput, LanguageModel
+from specviz.models.library_model import LibraryModel
+from specviz.models.llama.llama_model import LlamaModel, is_supported
+from specviz.records import ModelInfo
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+SIZES = dict(
+    vocab_size=96,
+    hidden_size=48,
+    intermediate_size=64,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=64,
+)
+
+
+def module(family: str, layers: int, dtype: torch.dtype, spread: float = 0.1, seed: int = 0) -> Any:
+    """A random model; `spread` is the standard deviation of its weights."""
+    torch.manual_seed(seed)
+    kind = {"llama": LlamaConfig, "qwen3": Qwen3Config}.get(family)
+    shared = dict(num_hidden_layers=layers, initializer_range=spread)
+    if kind is None:
+        small = GPT2Config(vocab_size=96, n_embd=48, n_head=4, n_positions=64, n_layer=layers)
+        small.initializer_range = spread
+        return AutoModelForCausalLM.from_config(small).to(dtype).eval()
+    extra = {"head_dim": 16} if family == "qwen3" else {}
+    config = kind(**SIZES, **shared, **extra)
+    return AutoModelForCausalLM.from_config(config).to(dtype).eval()
+
+
+def info(held: Any) -> ModelInfo:
+    config = held.config
+    return ModelInfo(
+        name="random",
+        architecture=config.model_type,
+        parameters=1,
+        bytes=1,
+        layers=config.num_hidden_layers,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        context_length=64,
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layers", [2, 30, 80])
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
+@pytest.mark.parametrize("spread", [0.02, 0.1])
+def test_models_of_any_depth_and_dtype_that_follow_a_tree_pass(
+    family: str, layers: int, dtype: torch.dtype, spread: float
+) -> None:
+    held = module(family, layers, dtype, spread)
+    reference = LibraryModel(held, info(held))
+    own = is_supported(held.config)
+    model = checked_model(reference, lambda: LlamaModel(held, info(held)) if own else reference)
+    assert isinstance(model, LlamaModel) is own
+
+
+def noisy(held: Any, share: float) -> None:
+    """Round the logits by up to `share` of the largest, in another way for each count of tokens."""
+    original = held.lm_head.forward
+
+    def forward(hidden: Tensor) -> Tensor:
+        logits = original(hidden)
+        random = torch.Generator().manual_seed(hidden.shape[1])
+        noise = torch.randn(logits.shape, generator=random).clamp(-2, 2) / 2
+        return logits + (noise * share * logits.abs().max()).to(logits.dtype)
+
+    held.lm_head.forward = forward
+
+
+def test_rounding_beyond_a_fixed_share_of_the_largest_logit_passes_in_half_precision() -> None:
+    held = module("llama", 4, torch.bfloat16)
+    noisy(held, 0.06)
+    reference = LibraryModel(held, info(held))
+    assert checked_model(reference, lambda: reference) is reference
+
+
+class IgnoresMask(LibraryModel):
+    """Attends to everything before a token, whatever the mask."""
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        position_ids: Tensor,
+        cache: Any,
+        tree_mask: Tensor | None = None,
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        return super().forward(token_ids, position_ids, cache, None, last_only, with_features)
+
+
+class IgnoresPositions(LibraryModel):
+    """A token's position is its slot."""
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        position_ids: Tensor,
+        cache: Any,
+        tree_mask: Tensor | None = None,
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        slots = cache.length + torch.arange(token_ids.shape[1])[None]
+        return super().forward(token_ids, slots, cache, tree_mask, last_only, with_features)
+
+
+class LooksAhead(LibraryModel):
+    """Every token sees those behind it too."""
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        position_ids: Tensor,
+        cache: Any,
+        tree_mask: Tensor | None = None,
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        count = token_ids.shape[1]
+        seen = torch.ones((count, count), dtype=torch.bool)
+        return super().forward(token_ids, position_ids, cache, seen, last_only, with_features)
+
+    def plain_logits(self, token_ids: Tensor) -> Tensor:
+        places = torch.arange(token_ids.shape[1])[None]
+        return self.forward(token_ids, places, self.new_cache(64)).logits
+
+
+class SeesItsNeighbour(LibraryModel):
+    """A mask is followed but for the slot before each token, which is seen always."""
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        position_ids: Tensor,
+        cache: Any,
+        tree_mask: Tensor | None = None,
+        last_only: bool = False,
+        with_features: bool = False,
+    ) -> ForwardOutput:
+        if tree_mask is not None:
+            count = len(tree_mask)
+            tree_mask = tree_mask | torch.eye(count, dtype=torch.bool).roll(-1, 1).tril()
+            tree_mask[1:, :-1] |= torch.eye(count - 1, dtype=torch.bool)
+        return super().forward(token_ids, position_ids, cache, tree_mask, last_only, with_features)
+
+
+DISOBEDIENT = (IgnoresMask, IgnoresPositions, LooksAhead, SeesItsNeighbour)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layers", [2, 30, 80])
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
+@pytest.mark.parametrize("kind", DISOBEDIENT)
+def test_models_that_disobey_are_refused_at_every_dtype_and_depth(
+    kind: type[LibraryModel], family: str, layers: int, dtype: torch.dtype
+) -> None:
+    held = module(family, layers, dtype)
+    model: LanguageModel = kind(held, info(held))
+    assert isinstance(model, LibraryModel)
+    with pytest.raises(InputError, match="does not follow the positions and the mask"):
+        checked_model(model, lambda: model)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_an_own_loop_that_turns_no_heads_is_refused_in_every_dtype(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.models.llama.llama_model.rotate", lambda heads, angles, out: None)
+    held = module("llama", 30, dtype)
+    with pytest.raises(InputError, match="does not follow the positions and the mask"):
+        checked_model(LibraryModel(held, info(held)), lambda: LlamaModel(held, info(held)))
