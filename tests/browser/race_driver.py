@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Response
@@ -22,12 +23,24 @@ class RaceDriver:
         self.complaints: list[str] = []
         self.has_left = False  # by a reload
         self.may_complain = False  # set where the server itself is taken away
-        self.page = context.new_page()
+        self.page = next(iter(context.pages), None) or context.new_page()
         self.page.set_default_timeout(END_SECONDS * 1000)  # two busy cores can be very slow
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
-        self.page.on("request", self._request)
-        self.page.on("response", self._response)
+        self._listeners: dict[str, Callable[[Any], None]] = {
+            "console": self._console,
+            "pageerror": self._exception,
+            "request": self._request,
+            "response": self._response,
+        }
+        for event, listener in self._listeners.items():
+            self.page.on(event, listener)  # type: ignore[call-overload]
+
+    def leave(self) -> None:
+        """Whatever happens in the tab from now on is another visitor's."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+
+    def _exception(self, error: object) -> None:
+        self.complaints.append(f"exception: {error}")
 
     def _console(self, message: ConsoleMessage) -> None:
         is_farewell = self.has_left and any(each in message.text for each in FAREWELLS)

@@ -8,7 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from contexts import Contexts
+from playwright.sync_api import Locator
 from race_driver import RaceDriver
 from step_driver import StepDriver
 
@@ -17,13 +18,12 @@ RUN = "?view=step&trace=draft-tree.story&round=3&pos=6"
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Browser, random_url: str) -> Iterator[StepDriver]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
-    driver = RaceDriver(context, random_url)
+def opened(contexts: Contexts, random_url: str) -> Iterator[StepDriver]:
+    driver = RaceDriver(contexts.take(color_scheme="dark"), random_url)
     driver.go(RUN)
     yield StepDriver(driver)
     assert driver.complaints == []
-    context.close()
+    contexts.give_back(driver)
 
 
 def saved(opened: StepDriver, button: Locator, path: Path) -> bytes:

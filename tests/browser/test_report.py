@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from axe_findings import findings
-from playwright.sync_api import Browser
+from contexts import Contexts
+from playwright.sync_api import Browser, Request
 from race_driver import RaceDriver
 from step_driver import CURSOR, StepDriver
 
@@ -33,33 +34,45 @@ EMPTY_BUTTONS = """[...document.querySelectorAll("button")]
 class ReportDriver(StepDriver):
     """A report in a tab; `requests` are the addresses that it asked for."""
 
-    def __init__(self, browser: Browser, path: Path) -> None:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        self.requests: list[str] = []
-        context.on("request", lambda request: self.requests.append(request.url))
-        self.driver = RaceDriver(context, path.as_uri())
+    def __init__(self, contexts: Contexts, path: Path) -> None:
+        self.driver = RaceDriver(contexts.take(), path.as_uri())
         self.page = self.driver.page
+        self.requests: list[str] = []
+        self.page.on("request", self.ask)
         self.driver.go()
         self.settle()
+
+    def ask(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def leave(self, contexts: Contexts) -> None:
+        assert self.driver.complaints == []
+        self.page.remove_listener("request", self.ask)
+        contexts.give_back(self.driver)
 
 
 OpenReport = Callable[[Trace], ReportDriver]
 
 
+@pytest.fixture(scope="module")
+def disk_contexts(browser: Browser) -> Contexts:
+    """Tabs that open files only: one that goes to and from a server starts anew each time."""
+    return Contexts(browser)
+
+
 @pytest.fixture
-def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
+def open_report(disk_contexts: Contexts, tmp_path: Path) -> Iterator[OpenReport]:
     opened: list[ReportDriver] = []
 
     def open_one(trace: Trace) -> ReportDriver:
         path = tmp_path / "a report.html"
         path.write_text(report_html(trace), encoding="utf-8")
-        opened.append(ReportDriver(browser, path))
+        opened.append(ReportDriver(disk_contexts, path))
         return opened[-1]
 
     yield open_one
     for report in opened:
-        assert report.driver.complaints == []
-        report.driver.context.close()
+        report.leave(disk_contexts)
 
 
 def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
