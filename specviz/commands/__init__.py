@@ -1,1 +1,1 @@
-"""What each command of the command line does, and its result as text."""
+"""The commands of the command line: a file each, with its flags, what it does and its text."""

@@ -1,33 +1,49 @@
-"""What `advise` does: from parsed options to one JSON-able result, and its text.
-
-Knows nothing of parsing or printing.
-"""
+"""`advise`: whether to speculate on this machine, with what, and what to expect."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from specviz.advisor.advice import LENGTHS, Advice
 from specviz.advisor.probe import Candidate, Refusal
+from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
-from specviz.commands.profile_command import chosen_prompts
-from specviz.commands.race_command import chosen_pair
+from specviz.commands.flags import (
+    add_many_prompts_flags,
+    add_pair_flags,
+    add_sampling_flags,
+    chosen_pair,
+    chosen_prompts,
+)
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.experiments.advice.advice_check import AdviceCheck
-from specviz.experiments.advice.advising import Advising
+from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.records import DecodingConfig
 
-Progress = Callable[[str], None]
 _MOST_ROWS = 8
 _HOW = (
     "Interval, 95 %: the spread of the tokens per round over the rounds, and of the baseline's "
     "step over its runs."
 )
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_pair_flags(parser)
+    add_many_prompts_flags(parser)
+    add_sampling_flags(parser.add_argument_group("decoding"))
+    parser.add_argument("--batch-size", type=int, default=1, help="so many prompts at once")
+    parser.add_argument("--methods", help="with commas (default all)")
+    parser.add_argument(
+        "--seconds", type=float, default=DEFAULT_SECONDS, help="to measure (default %(default)s)"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="then measure every setting and compare (minutes)"
+    )
 
 
 def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -114,9 +130,18 @@ def _check_text(check: dict[str, Any]) -> str:
         }
         for each in check["settings"][:_MOST_ROWS]
     ]
-    said = (
+    summary = (
         f"Measured beside {len(check['settings'])} settings: the advice gives "
         f"{check['advised_speedup']:.2f}x, the best {check['best_speedup']:.2f}x; it reaches "
         f"{100 * check['reached']:.0f} %."
     )
-    return f"{table(rows)}\n\n{said}"
+    return f"{table(rows)}\n\n{summary}"
+
+
+ADVISE = Command(
+    "advise",
+    "Whether to speculate, with what, and what to expect: measured.",
+    advise,
+    advise_text,
+    _add_flags,
+)

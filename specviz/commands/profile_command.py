@@ -1,28 +1,28 @@
-"""What `profile` does: from parsed options to one JSON-able result, its gate, and its tables.
-
-Knows nothing of parsing or printing.
-"""
+"""`profile`: where a method loses acceptance, over many prompts."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from specviz import trace_file
 from specviz.acceptance_profile import TITLES
 from specviz.acceptance_profile.round_costs import FEWEST
+from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
-from specviz.commands.race_command import chosen_config, chosen_pair
+from specviz.commands.flags import (
+    add_config_flags,
+    add_many_prompts_flags,
+    add_pair_flags,
+    chosen_config,
+    chosen_pair,
+    chosen_prompts,
+)
 from specviz.errors import InputError
-from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, ProfileStep, Profiling
-from specviz.prompt_file import read_prompts
-from specviz.prompts import TASKS, held_out_prompts
+from specviz.experiments.run.profiling import ProfileRequest, ProfileStep, Profiling
 from specviz.records import MAX_DRAFT_LENGTH
 
-Progress = Callable[[str], None]
-DEFAULT_COUNT = 10  # of held-out prompts
 MOST_ROWS = 8  # of a table
 _TEXT_LENGTH = 16  # of a token in a table
 _HOW = (
@@ -30,6 +30,16 @@ _HOW = (
     "median time\nof the rounds that drafted as many levels, or of all rounds where fewer than "
     f"{FEWEST} did: one slow round\ncannot lead."
 )
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_pair_flags(parser)
+    add_many_prompts_flags(parser)
+    add_config_flags(parser)
+    parser.add_argument("--traces", metavar="DIR", help="save every prompt's trace there")
+    parser.add_argument(
+        "--min-block-efficiency", type=float, help="exit status 1 below so many tokens a round"
+    )
 
 
 def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -71,26 +81,6 @@ def shortfall(result: dict[str, Any]) -> str | None:
     return f"block efficiency is {shown}, below min-block-efficiency {least:g}"
 
 
-def chosen_prompts(options: Namespace) -> tuple[str | None, tuple[str, ...]]:
-    """The task, if there is one, and the prompts; a file's are all taken unless counted."""
-    if options.prompts is None:
-        task = options.task or TASKS[0]
-        return task, _first(held_out_prompts(task), options.count or DEFAULT_COUNT, options)
-    prompts = read_prompts(options.prompts)
-    if options.count is None and len(prompts) > MAX_PROMPTS:
-        raise InputError(
-            f"prompts must be at most {MAX_PROMPTS}, got {len(prompts)}; count takes the first ones"
-        )
-    return options.task, _first(prompts, options.count or len(prompts), options)
-
-
-def _first(prompts: tuple[str, ...], count: int, options: Namespace) -> tuple[str, ...]:
-    most = min(len(prompts), MAX_PROMPTS)
-    if options.count is not None and not 1 <= options.count <= most:
-        raise InputError(f"count must be an integer from 1 to {most}, got {options.count}")
-    return prompts[:count]
-
-
 def _gate(options: Namespace) -> float | None:
     least: float | None = options.min_block_efficiency
     most = MAX_DRAFT_LENGTH + 1
@@ -100,7 +90,7 @@ def _gate(options: Namespace) -> float | None:
 
 
 def _trace_folder(name: str) -> Path:
-    """Before the decoding: a place that cannot be written must not cost its result."""
+    """Before the decoding, so that a folder that cannot be written does not cost its result."""
     folder = Path(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -179,3 +169,13 @@ def _example(example: dict[str, Any]) -> str:
 def _quoted(text: str) -> str:
     """A token's text in one line that no terminal acts on."""
     return repr(text if len(text) <= _TEXT_LENGTH else text[: _TEXT_LENGTH - 1] + "…")
+
+
+PROFILE = Command(
+    "profile",
+    "Rank where acceptance is lost, over many prompts.",
+    profile,
+    profile_text,
+    _add_flags,
+    shortfall,
+)

@@ -1,139 +1,107 @@
-"""What each command does: from parsed options to one JSON-able result.
-
-Knows nothing of parsing or printing.
-"""
+"""`race`: one method against its baseline, on one prompt or on a batch of prompts."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from specviz import trace_file
-from specviz.commands.batch_commands import batch_options, bench_batch, race_batch, trace_files
-from specviz.commands.listing import list_methods, list_pairs, report_pair
-from specviz.commands.prompt_options import chosen_prompt
-from specviz.decoding.drafters.registry import DRAFTERS, method_named
-from specviz.errors import InputError
-from specviz.experiments.benchmark.benchmark import Plan, benchmark
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import table
+from specviz.commands.flags import (
+    MAX_REPEATS,
+    add_batch_flags,
+    add_config_flags,
+    add_pair_flags,
+    add_prompt_flags,
+    check_batch_size,
+    check_integer,
+    check_writable,
+    chosen_batch,
+    chosen_config,
+    chosen_pair,
+    chosen_prompt,
+    chosen_rows,
+)
+from specviz.decoding.batch_options import BatchOptions
+from specviz.experiments.benchmark.batch_report import batch_report
+from specviz.experiments.benchmark.batching import measure_batch
+from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.blocks import Measurement, measure
-from specviz.experiments.run.losslessness import measure_losslessness
 from specviz.experiments.run.racing import RaceRequest
-from specviz.inflation.inflate import inflate, read_shape
-from specviz.models.files.hub import local_folder
-from specviz.models.pair_catalog import BUNDLED, Pair, custom_pair, pair_named
-from specviz.models.pair_loading import load_pair
-from specviz.prompts import TASKS, held_out_prompt, held_out_prompts
-from specviz.records import DecodingConfig
-from specviz.typed_settings import parse_integers, parse_kind
 
-Progress = Callable[[str], None]
-_CONTEXT_TOKENS = 24
-MAX_REPEATS = 1000
-MAX_SAMPLES = 1_000_000
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_pair_flags(parser)
+    add_prompt_flags(parser)
+    add_config_flags(parser)
+    parser.add_argument(
+        "--repeat", type=int, default=2, help="pairs of blocks (default %(default)s)"
+    )
+    parser.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
+    parser.add_argument("--batch-size", type=int, help="so many prompts at once, 1 to 64")
+    add_batch_flags(parser)
 
 
 def race(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Both lanes in alternating blocks."""
-    _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
-    batch_options(options)
-    for name in trace_files(options):
+    """Measure both lanes in alternating blocks."""
+    check_integer("repeat", options.repeat, 1, MAX_REPEATS)
+    batch = chosen_batch(options)
+    files = _trace_files(options)
+    for name in files:
         check_writable("trace file", name)
     if options.batch_size is not None:
-        return race_batch(options, chosen_pair(options), chosen_config(options), progress)
+        return _race_batch(options, batch, files, progress)
     task, prompt = chosen_prompt(options)
     request = RaceRequest(
         chosen_pair(options), prompt, chosen_config(options), task, options.device, options.dtype
     )
     measured = measure(request, options.repeat, progress)
-    if options.trace:
-        trace_file.save(measured.trace, options.trace)
-    return _race_result(measured, request)
+    for name in files:
+        trace_file.save(measured.trace, name)
+    return _result(measured, request)
 
 
-def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
-    """The registry."""
-    return list_methods()
+def _race_batch(
+    options: Namespace, batch: BatchOptions, files: list[str], progress: Progress
+) -> dict[str, Any]:
+    pair, config = chosen_pair(options), chosen_config(options)
+    task, prompts = chosen_rows(options, options.batch_size)
+    first = RaceRequest(pair, prompts[0], config, task, options.device, options.dtype)
+    request = BatchRequest(first, prompts, batch)
+    measured = measure_batch(request, options.repeat, progress)
+    report = batch_report(request, measured)
+    if files:
+        for row, trace, name in zip(report["rows"], measured.traces, files, strict=True):
+            trace_file.save(trace, name)
+            row["trace"] = name
+    return report
 
 
-def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
-    """Every named pair, the report on two models that may become one, or a model made larger."""
-    if options.inflate is not None:
-        return [_inflated(options)]
-    if options.shape or options.model:
-        raise InputError("shape and model must be given with inflate, got them alone")
-    if options.check is None:
-        return list_pairs()
-    pair = custom_pair(*options.check)
-    return [report_pair(pair, options.device, options.dtype)]
+def _trace_files(options: Namespace) -> list[str]:
+    """Where to save traces: no file, one, or one per row. InputError for a bad batch size."""
+    size = options.batch_size
+    if size is not None:
+        check_batch_size(size)
+    if options.trace is None:
+        return []
+    return [options.trace] if size is None else [_row_file(options.trace, i) for i in range(size)]
 
 
-def _inflated(options: Namespace) -> dict[str, Any]:
-    """The same function in a larger shape, as a folder for --target or --draft."""
-    folder = local_folder(options.model or pair_named(BUNDLED).target)
-    if folder is None:
-        raise InputError(f"model must be a folder to be inflated, got {options.model!r}")
-    sizes = dict(_named_integers("shape", options.shape))
-    shape = read_shape(folder).with_sizes(sizes)
-    size = inflate(folder, Path(options.inflate), shape)
-    return {"inflated": options.inflate, "bytes": size, **asdict(shape)}
+def _row_file(name: str, row: int) -> str:
+    """A row's own file.
 
-
-def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Emitted tokens against the target's exact distribution, behind the beginnings of held-out
-    prompts.
+    >>> _row_file("runs/race.json.gz", 2)
+    'runs/race-row2.json.gz'
     """
-    _check_integer("samples", options.samples, 100, MAX_SAMPLES)
-    config = chosen_config(options)
-    needs = method_named(config.method).needs
-    loaded = load_pair(chosen_pair(options), options.device, options.dtype, needs)
-    prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
-    contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
-    found = measure_losslessness(loaded, config, contexts, options.samples, progress)
-    return {
-        **asdict(found),
-        "verdict": found.verdict,
-        "method": config.method,
-        "rule": config.tree_kind.value,
-        "temperature": config.temperature,
-    }
+    path = Path(name)
+    stem, dot, ending = path.name.partition(".")
+    return str(path.with_name(f"{stem}-row{row}{dot}{ending}"))
 
 
-def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Every method and draft length on every task."""
-    _check_integer("repeat", options.repeat, 1, MAX_REPEATS)
-    _check_integer("prompts", options.prompts, 1, len(held_out_prompts(TASKS[0])))
-    lengths = parse_integers("draft-lengths", options.draft_lengths)
-    if not lengths:
-        raise InputError("draft-lengths must be at least one number, got none")
-    plan = Plan(
-        pair=chosen_pair(options),
-        tasks=_words("tasks", options.tasks),
-        methods=tuple(DRAFTERS) if options.methods is None else _words("methods", options.methods),
-        draft_lengths=lengths,
-        temperature=options.temperature,
-        max_new_tokens=options.max_new_tokens,
-        prompts=options.prompts,
-        repeats=options.repeat,
-        device=options.device,
-        dtype=options.dtype,
-    )
-    batch_options(options)
-    if options.batch_size is not None:
-        return bench_batch(options, plan, progress)
-    return benchmark(plan, progress)
-
-
-def _words(name: str, text: str) -> tuple[str, ...]:
-    words = tuple(word.strip() for word in text.split(",") if word.strip())
-    if not words:
-        raise InputError(f"{name} must be at least one name, got {text!r}")
-    return words
-
-
-def _race_result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
+def _result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
     numbers, trace = asdict(measured.typical), measured.trace
     low, high = measured.spread
     return {
@@ -152,56 +120,76 @@ def _race_result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
     }
 
 
-def chosen_pair(options: Namespace) -> Pair:
-    if options.target is None and options.draft is None:
-        return pair_named(options.pair)
-    if options.target is None or options.draft is None:
-        raise InputError("target and draft must be given together, got only one of them")
-    return custom_pair(options.target, options.draft)
+def race_text(result: dict[str, Any]) -> str:
+    """Both lanes, the verdict and the speculative text; of a batch both lanes and every row."""
+    if "rows" in result:
+        return _batch_text(result)
+    lanes = [
+        {
+            "lane": name,
+            "tokens": result[name]["tokens"],
+            "target forwards": result[name].get("target_forwards", result[name]["tokens"]),
+            "seconds": result[name]["seconds"],
+            "tokens/s": result[name]["tokens_per_second"],
+            "first token (ms)": 1000 * result[name]["ttft_seconds"],
+        }
+        for name in ("baseline", "speculative")
+    ]
+    numbers = result["speculative"]
+    facts = {
+        "acceptance_rate": numbers["acceptance_rate"],
+        "block_efficiency": numbers["block_efficiency"],
+        "theory_speedup": result["theory_speedup"],
+        "speedup": result["speedup"],
+        "speedup_spread": result["speedup_spread"],
+    }
+    head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
+    text = result["speculative"]["text"].strip("\n")
+    return "\n\n".join([head, text, table(lanes), table([facts]), _verdict(result)])
 
 
-def chosen_config(options: Namespace) -> DecodingConfig:
-    method = method_named(options.method)
-    branching = method.default_branching[: max(1, options.draft_length)]
-    return DecodingConfig(
-        method=method.name,
-        draft_length=options.draft_length,
-        branching=branching
-        if options.branching is None
-        else parse_integers("branching", options.branching),
-        tree_kind=parse_kind("rule", options.rule or "", method.kinds),
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        seed=options.seed,
-        max_new_tokens=getattr(options, "max_new_tokens", DecodingConfig().max_new_tokens),
-        options=_method_options(options.option),
+def _batch_text(result: dict[str, Any]) -> str:
+    """What all rows took together, then each by itself."""
+    lanes = [
+        {
+            "lane": name,
+            "tokens": result[name]["tokens"],
+            "target forwards": result[name]["target_forwards"],
+            "seconds": result[name]["seconds"],
+            "tokens/s": result[name]["tokens_per_second"],
+            "slots wasted": result[name]["slot_waste"],
+        }
+        for name in ("baseline", "speculative")
+    ]
+    facts = {
+        "acceptance_rate": result["speculative"]["acceptance_rate"],
+        "block_efficiency": result["speculative"]["block_efficiency"],
+        "speedup": result["speedup"],
+        "speedup_spread": result["speedup_spread"],
+        "identical": "-" if result["identical"] is None else str(result["identical"]),
+    }
+    names = ("row", "seed", "prompt_tokens", "tokens", "target_forwards", "block_efficiency")
+    rows = [{name: row[name] for name in (*names, "finish")} for row in result["rows"]]
+    head = f"{result['method']} on {result['pair']}, {result['batch_size']} rows"
+    place = f"{head}, {result['device']}, {result['dtype']}"
+    return "\n\n".join([place, table(lanes), table([facts]), table(rows)])
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    divergence = result["first_divergence"]
+    if not result["lossless"]:
+        return "lossy: the verification rule asked for does not keep the target's distribution"
+    if result["identical"] is None:
+        return "same distribution (at a temperature above 0 the texts differ by chance)"
+    if divergence is None:
+        return "identical text"
+    where = f"first difference at token {divergence['index'] + 1}"
+    if divergence["margin"] is None:
+        return f"{where}, which the baseline does not have"
+    return (
+        f"{where}, where the target's two best logits "
+        f"are {divergence['margin']:.2g} apart (a numerical tie if that is tiny)"
     )
 
 
-def _method_options(given: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """`["nodes=16"]` -> (("nodes", 16),); which names there are the method says."""
-    return _named_integers("option", given)
-
-
-def _named_integers(option: str, given: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    parsed: dict[str, int] = {}
-    for text in given:
-        name, _, value = text.partition("=")
-        if not name or not value.lstrip("-").isdecimal() or not value.isascii() or len(value) > 9:
-            raise InputError(f"{option} must be NAME=INTEGER, such as nodes=16, got {text!r}")
-        parsed[name] = int(value)
-    return tuple(parsed.items())
-
-
-def check_writable(what: str, name: str) -> None:
-    """Before the measurement: a place that cannot be written must not cost its result."""
-    try:
-        Path(name).open("ab").close()
-    except OSError as error:
-        raise InputError(f"{what} {name!r} cannot be written: {error.strerror}") from None
-
-
-def _check_integer(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise InputError(f"{name} must be an integer from {low} to {high}, got {value}")
+RACE = Command("race", "Measure a method against its baseline.", race, race_text, _add_flags)

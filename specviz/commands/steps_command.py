@@ -1,28 +1,31 @@
-"""What `steps` does: from parsed options to one JSON-able result, and its table.
-
-Knows nothing of parsing or printing.
-"""
+"""`steps`: what one token costs, beside the library and the memory's speed."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import Any
 
+from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
-from specviz.commands.race_command import chosen_pair
+from specviz.commands.flags import add_pair_flags, chosen_pair
 from specviz.errors import InputError
 from specviz.experiments.benchmark.step_costs import step_costs
 
-Progress = Callable[[str], None]
-MAX_BLOCKS = 100
+_MAX_BLOCKS = 100
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_pair_flags(parser)
+    parser.add_argument(
+        "--repeat", type=int, default=5, help="pairs of blocks (default %(default)s)"
+    )
 
 
 def steps(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """A forward of one token, of the target and of the draft model."""
-    if not 1 <= options.repeat <= MAX_BLOCKS:
-        raise InputError(f"repeat must be from 1 to {MAX_BLOCKS}, got {options.repeat}")
+    """Time the forward of one token, of the target and of the draft model."""
+    if not 1 <= options.repeat <= _MAX_BLOCKS:
+        raise InputError(f"repeat must be from 1 to {_MAX_BLOCKS}, got {options.repeat}")
     pair = chosen_pair(options)
     costs = step_costs(pair, options.device, options.dtype, options.repeat, progress)
     return {"pair": pair.name, "dtype": options.dtype, **asdict(costs)}
@@ -55,6 +58,15 @@ def steps_text(result: dict[str, Any]) -> str:
 
 
 def _eager(cost: dict[str, Any]) -> dict[str, float]:
-    """Beside recorded steps: the same ones kernel by kernel."""
+    """Where the steps were CUDA graphs: the time of the same ones launched kernel by kernel."""
     seconds = cost["eager_seconds"]
     return {} if seconds is None else {"kernel by kernel (ms)": 1000 * seconds}
+
+
+STEPS = Command(
+    "steps",
+    "What one token costs, beside the library's forward and the memory's speed.",
+    steps,
+    steps_text,
+    _add_flags,
+)

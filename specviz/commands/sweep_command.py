@@ -1,36 +1,56 @@
-"""What `sweep` does: from parsed options to one JSON-able result, and its table.
-
-Knows nothing of parsing or printing.
-"""
+"""`sweep`: one method measured over a grid of settings."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
-from specviz.commands.race_command import check_writable, chosen_config, chosen_pair
+from specviz.commands.flags import (
+    add_config_flags,
+    add_pair_flags,
+    check_writable,
+    chosen_config,
+    chosen_pair,
+)
 from specviz.errors import InputError
-from specviz.experiments.sweep.sweep_axis import Value, axis_named
+from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep.sweep_file import SweepFile, describe, write_csv
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS, SweepSetting
 from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
-from specviz.prompt_file import read_prompts
-from specviz.prompts import TASKS
+from specviz.prompts import TASKS, read_prompts
 
-Progress = Callable[[str], None]
-DEFAULT_PROMPTS = 3
-DEFAULT_AXIS = "draft-length=1-8"
+_DEFAULT_PROMPTS = 3
+_DEFAULT_AXIS = "draft-length=1-8"
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_pair_flags(parser)
+    add_config_flags(parser)
+    parser.add_argument(
+        "--axis",
+        action="append",
+        metavar="NAME=VALUES",
+        help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4 (default {_DEFAULT_AXIS})",
+    )
+    parser.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with a file)")
+    parser.add_argument("--prompt-file", metavar="FILE", help="your own texts, as of `profile`")
+    parser.add_argument("--prompts", type=int, help="how many (default 3, all of a file)")
+    parser.add_argument("--repeat", type=int, default=2, help="pairs of blocks a point")
+    parser.add_argument(
+        "--output", metavar="FILE", help="points as they come; goes on if it is there"
+    )
+    parser.add_argument("--csv", metavar="FILE", help="a table for spreadsheets")
 
 
 def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure every point; Ctrl-C keeps those of --output."""
     _check_files(options)
     setting = _setting(options)
-    plan = SweepPlan(setting, tuple(map(_axis, options.axis or [DEFAULT_AXIS])), options.repeat)
+    plan = SweepPlan(setting, tuple(map(_axis, options.axis or [_DEFAULT_AXIS])), options.repeat)
     with ExitStack() as stack:
         file = (
             stack.enter_context(SweepFile(options.output, plan))
@@ -53,7 +73,7 @@ def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 
 def _check_files(options: Namespace) -> None:
-    """Before the measurement: a place that cannot be written must not cost its result."""
+    """Before the measurement, so that a file that cannot be written does not cost its result."""
     for name in ("prompt_file", "output", "csv"):
         if getattr(options, name) == "":
             raise InputError(f"{name.replace('_', '-')} must name a file, got ''")
@@ -76,7 +96,7 @@ def _setting(options: Namespace) -> SweepSetting:
         pair=chosen_pair(options),
         config=chosen_config(options),
         task=options.task or (None if texts else TASKS[0]),
-        prompts=(len(texts) or DEFAULT_PROMPTS) if options.prompts is None else options.prompts,
+        prompts=(len(texts) or _DEFAULT_PROMPTS) if options.prompts is None else options.prompts,
         device=options.device,
         dtype=options.dtype,
         texts=texts,
@@ -115,8 +135,8 @@ def sweep_text(result: dict[str, Any]) -> str:
         for point in result["points"]
     ]
     noise = result["noise"]
-    said = f"The baseline beside itself: {min(noise):.2f} to {max(noise):.2f}."
-    return "\n\n".join([table(rows), *_grid(result), said])
+    noise_line = f"The baseline beside itself: {min(noise):.2f} to {max(noise):.2f}."
+    return "\n\n".join([table(rows), *_grid(result), noise_line])
 
 
 def _grid(result: dict[str, Any]) -> list[str]:
@@ -135,3 +155,6 @@ def _row(result: dict[str, Any], down: str, value: Value, across: str) -> dict[s
     speedups = {str(point["setting"][across]): point["speedup"] for point in points}
     losing = [name for name, speedup in speedups.items() if speedup < 1]
     return {down: str(value), **speedups, "loses at": losing}
+
+
+SWEEP = Command("sweep", "Measure over a grid of settings.", sweep, sweep_text, _add_flags)

@@ -16,8 +16,7 @@ from typing import Any
 from specviz.acceptance_profile import TITLES
 from specviz.errors import InputError
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
-from specviz.prompt_file import prompts_of
-from specviz.prompts import held_out_prompts
+from specviz.prompts import held_out_prompts, prompts_of
 from specviz.trace_file import dumps
 from specviz.trace_file.fields import short
 from specviz.ui.batches import Message

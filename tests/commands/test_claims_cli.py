@@ -9,7 +9,7 @@ import pytest
 from specviz.claims.all_claims import CLAIMS
 from specviz.claims.claim import ClaimVerdict
 from specviz.cli import main
-from specviz.commands.claim_check import claims_result, judge_claims, shortfall
+from specviz.commands.claims_command import claims_result, judge_claims, shortfall
 from specviz.errors import InputError
 from specviz.experiments.benchmark.claim_measuring import BUDGETS, Budget, ClaimMeasuring
 

@@ -1,8 +1,9 @@
 """Results as text: what a person reads when `--json` is not given."""
 
 from specviz.cli import main
-from specviz.commands.console import methods, race, table
-from specviz.commands.listing import list_methods
+from specviz.commands.console import table
+from specviz.commands.methods_command import list_methods, methods_text
+from specviz.commands.race_command import race_text
 
 
 def test_a_table_aligns_names_left_and_numbers_right():
@@ -24,34 +25,34 @@ def result(**changes):
 
 
 def test_a_loss_is_shown_as_it_is():
-    assert race(result()).splitlines()[-3].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
+    assert race_text(result()).splitlines()[-3].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
 
 
 def test_a_lossy_rule_is_called_lossy_whatever_the_texts():
-    assert "lossy" in race(result(lossless=False)) and "identical" not in race(
+    assert "lossy" in race_text(result(lossless=False)) and "identical" not in race_text(
         result(lossless=False)
     )
 
 
 def test_methods_are_a_narrow_table_with_their_options_below():
-    text = methods(list_methods())
+    text = methods_text(list_methods())
     assert all(len(line) <= 160 for line in text.splitlines())
     assert "medusa" in text and "typical" in text
     assert "lookahead --option window=N" in text and "{" not in text
 
 
 def test_sampled_texts_are_never_called_identical():
-    assert race(result(identical=None)).endswith("differ by chance)")
-    assert race(result()).endswith("identical text")
+    assert race_text(result(identical=None)).endswith("differ by chance)")
+    assert race_text(result()).endswith("identical text")
 
 
 def test_a_divergence_names_its_token_and_margin():
-    text = race(result(identical=False, first_divergence={"index": 4, "margin": 3e-6}))
+    text = race_text(result(identical=False, first_divergence={"index": 4, "margin": 3e-6}))
     assert "first difference at token 5" in text and "3e-06 apart" in text
 
 
 def test_a_text_that_goes_on_behind_the_baselines_end_says_so():
-    text = race(result(identical=False, first_divergence={"index": 8, "margin": None}))
+    text = race_text(result(identical=False, first_divergence={"index": 8, "margin": None}))
     assert text.endswith("first difference at token 9, which the baseline does not have")
 
 

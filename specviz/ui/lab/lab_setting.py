@@ -14,8 +14,7 @@ from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.models.pair_catalog import Pair
-from specviz.prompt_file import prompts_of
-from specviz.prompts import held_out_prompts
+from specviz.prompts import held_out_prompts, prompts_of
 from specviz.records import DecodingConfig
 from specviz.trace_file.fields import short
 from specviz.ui.settings_form import race_request

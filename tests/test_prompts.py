@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import InputError
-from specviz.prompt_file import read_prompts, split_prompts
+from specviz.prompts import read_prompts, split_prompts
 
 
 def test_without_an_empty_line_every_line_is_a_prompt() -> None:

@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from specviz import trace_file
-from specviz.commands.trace_commands import diff, diff_text
+from specviz.commands.diff_command import diff, diff_text
 from specviz.errors import InputError
 from specviz.records import FinishReason
 from tests.trace_diff.test_trace_diff import FORCED, INDEX, TRACE

@@ -1,17 +1,14 @@
-"""What commands on saved traces do: from parsed options to one JSON-able result, and that as text.
-
-Knows nothing of parsing or printing.
-"""
+"""`diff`: where two saved runs first differ, and why."""
 
 from __future__ import annotations
 
 import reprlib
-from argparse import Namespace
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import Any
 
 from specviz import trace_file
+from specviz.commands.command import Command, Progress
 from specviz.commands.console import facts, table
 from specviz.records import Trace
 from specviz.trace_diff import difference, shared_texts, totals
@@ -21,7 +18,11 @@ from specviz.trace_diff.sentence import sentence
 _RUN_KEYS = ("method", "tokens", "rounds", "block_efficiency", "acceptance_rate", "file")
 
 
-def diff(options: Namespace, progress: Callable[[str], None]) -> dict[str, Any]:
+def _add_flags(parser: ArgumentParser) -> None:
+    parser.add_argument("traces", nargs=2, metavar="TRACE", help="a trace file")
+
+
+def diff(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Where the texts of two trace files, `options.traces`, first differ, and why."""
     (a_name, b_name), (a, b) = options.traces, map(trace_file.load, options.traces)
     found, texts = difference(a, b), shared_texts(a, b)
@@ -37,9 +38,9 @@ def diff(options: Namespace, progress: Callable[[str], None]) -> dict[str, Any]:
 
 
 def diff_text(result: dict[str, Any]) -> str:
-    """The sentence, both runs as a table, and what either had in the place of the difference.
+    """The sentence, both runs as a table, and the token that each has where they differ.
 
-    What a file says is quoted, so that nothing of it can command the terminal.
+    Names from the files are quoted, so that no control character of theirs reaches the terminal.
     """
     runs = [
         {"run": name} | {key: _quoted(result[name][key]) for key in _RUN_KEYS}
@@ -63,9 +64,7 @@ def _run(name: str, trace: Trace) -> dict[str, Any]:
 
 
 def _token(token: Arrival | None, texts: dict[int, str]) -> dict[str, Any] | None:
-    """What a run had there, without the distributions of the place; p, q and u as in the trace
-    file.
-    """
+    """A run's token at that index, without its distributions; p, q and u as in the trace file."""
     if token is None:
         return None
     return {
@@ -84,3 +83,6 @@ def _token(token: Arrival | None, texts: dict[int, str]) -> dict[str, Any] | Non
 def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Enums by their values."""
     return {name: getattr(value, "value", value) for name, value in pairs}
+
+
+DIFF = Command("diff", "Compare two traces.", diff, diff_text, _add_flags)

@@ -1,0 +1,97 @@
+"""`bench`: methods x tasks beside the library's own decoding, or methods x batch sizes."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import table
+from specviz.commands.flags import (
+    MAX_REPEATS,
+    add_batch_flags,
+    add_pair_flags,
+    check_batch_size,
+    check_integer,
+    chosen_batch,
+    chosen_pair,
+)
+from specviz.decoding.batch_options import BatchOptions
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
+from specviz.experiments.benchmark.benchmark import Plan, benchmark
+from specviz.prompts import TASKS, held_out_prompts
+from specviz.typed_settings import parse_integers
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_pair_flags(parser)
+    parser.add_argument("--tasks", default=",".join(TASKS), help="with commas (default all)")
+    parser.add_argument("--methods", help="with commas (default all)")
+    parser.add_argument("--draft-lengths", default="3,5", help="K, with commas")
+    parser.add_argument("--prompts", type=int, default=3, help="held-out prompts per task")
+    parser.add_argument("--temperature", type=float, default=0.0, help="peers run at 0 only")
+    parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
+    parser.add_argument("--batch-size", help="a table by batch size instead: 1,2,4,8")
+    add_batch_flags(parser)
+
+
+def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Measure every method and draft length on every task."""
+    check_integer("repeat", options.repeat, 1, MAX_REPEATS)
+    check_integer("prompts", options.prompts, 1, len(held_out_prompts(TASKS[0])))
+    lengths = parse_integers("draft-lengths", options.draft_lengths)
+    if not lengths:
+        raise InputError("draft-lengths must be at least one number, got none")
+    plan = Plan(
+        pair=chosen_pair(options),
+        tasks=_words("tasks", options.tasks),
+        methods=tuple(DRAFTERS) if options.methods is None else _words("methods", options.methods),
+        draft_lengths=lengths,
+        temperature=options.temperature,
+        max_new_tokens=options.max_new_tokens,
+        prompts=options.prompts,
+        repeats=options.repeat,
+        device=options.device,
+        dtype=options.dtype,
+    )
+    batch = chosen_batch(options)
+    if options.batch_size is not None:
+        return _by_batch_size(plan, options.batch_size, batch, progress)
+    return benchmark(plan, progress)
+
+
+def _words(name: str, text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words:
+        raise InputError(f"{name} must be at least one name, got {text!r}")
+    return words
+
+
+def _by_batch_size(
+    plan: Plan, text: str, batch: BatchOptions, progress: Progress
+) -> dict[str, Any]:
+    sizes = parse_integers("batch-size", text)
+    if not sizes:
+        raise InputError("batch-size must name at least one size, such as 1,2,4,8, got none")
+    for size in sizes:
+        check_batch_size(size)
+    return batch_benchmark(plan, sizes, batch, progress)
+
+
+def bench_text(result: dict[str, Any]) -> str:
+    parts = [table(result["rows"])]
+    if "pays_up_to" in result:
+        parts.append("pays up to a batch of\n" + table(result["pays_up_to"]))
+    return "\n\n".join(parts)
+
+
+BENCH = Command(
+    "bench",
+    "Methods x tasks, beside the library's own decoding.",
+    bench,
+    bench_text,
+    _add_flags,
+)

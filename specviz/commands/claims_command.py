@@ -1,0 +1,201 @@
+"""`claims`: popular claims beside theory and what is measured on this machine."""
+
+from __future__ import annotations
+
+import textwrap
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.claims.all_claims import CLAIMS, claim_numbered
+from specviz.claims.claim import Claim, MeasuredFinding
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import table
+from specviz.commands.flags import add_machine_flags
+from specviz.errors import InputError
+from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasuring
+
+_DEFAULT_BUDGET = "short"
+_WIDTH = 100
+_LEGEND = (
+    "holds under conditions: true in a usual setting that the claim does not name, or in a part of "
+    "it. undecided: nothing but a measurement decides it, and none is here or it is too close. "
+    "here: what a measurement on this machine says."
+)
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    parser.add_argument("--number", type=int, help="one claim, in full")
+    parser.add_argument("--measure", action="store_true", help="run what decides it here")
+    budgets = ", ".join(BUDGETS)
+    parser.add_argument("--budget", help=f"{budgets} (default {_DEFAULT_BUDGET})")
+    add_machine_flags(parser)
+
+
+def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Every claim or one; with --measure also the verdict here. Ctrl-C keeps what is done."""
+    budget = _budget(options)
+    chosen = tuple(CLAIMS.values()) if options.number is None else (claim_numbered(options.number),)
+    if budget is None:
+        return claims_result(chosen, {}, None, None, True)
+    measuring = ClaimMeasuring(BUDGETS[budget], options.device, options.dtype, progress)
+    place = measuring.place
+    measured, complete = judge_claims(chosen, measuring, progress)
+    return claims_result(chosen, measured, budget, place, complete)
+
+
+def judge_claims(
+    chosen: Sequence[Claim], measuring: ClaimMeasuring, progress: Progress
+) -> tuple[dict[int, MeasuredFinding], bool]:
+    """Judgements by number, and whether all are there.
+
+    Ctrl-C ends it early; of a claim whose setting cannot run here a line of progress says why.
+    """
+    measured: dict[int, MeasuredFinding] = {}
+    measurable = [claim for claim in chosen if claim.settings]
+    try:
+        for claim in measurable:
+            progress(f"claim {claim.number}: {claim.title}")
+            try:
+                measured[claim.number] = claim.judge(measuring.results(claim.settings))
+            except InputError as error:
+                progress(f"claim {claim.number} cannot be measured: {error}")
+    except KeyboardInterrupt:
+        return measured, False
+    return measured, len(measured) == len(measurable)
+
+
+def claims_result(
+    chosen: Sequence[Claim],
+    measured: dict[int, MeasuredFinding],
+    budget: str | None,
+    place: dict[str, str] | None,
+    complete: bool,
+) -> dict[str, Any]:
+    return {
+        "claims": [claim.report(measured.get(claim.number)) for claim in chosen],
+        "budget": budget,
+        "measured_on": place,
+        "complete": complete,
+    }
+
+
+def shortfall(result: dict[str, Any]) -> str | None:
+    """One line where claims that can be measured were not."""
+    if result["complete"]:
+        return None
+    done = sum(each["measured"] is not None for each in result["claims"])
+    measurable = sum(each["not_measurable"] is None for each in result["claims"])
+    return f"{done} of {measurable} claims measured"
+
+
+def _budget(options: Namespace) -> str | None:
+    """The one to measure with, None where nothing is to be measured."""
+    budget: str | None = options.budget
+    if not options.measure:
+        if budget is not None:
+            raise InputError(f"budget must be given with measure, got {budget!r} alone")
+        return None
+    if budget is not None and budget not in BUDGETS:
+        raise InputError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
+    return budget or _DEFAULT_BUDGET
+
+
+def claims_text(result: dict[str, Any]) -> str:
+    """All claims as a table, then those that were measured or asked for by number."""
+    claims = result["claims"]
+    if len(claims) == 1:
+        return _whole(claims[0])
+    rows = [
+        {
+            "no.": each["number"],
+            "from": " ".join(source["letter"] for source in each["sources"]),
+            "claim": each["title"],
+            "verdict": each["verdict"],
+            "by": each["decided_by"],
+            "here": _here(each),
+        }
+        for each in claims
+    ]
+    measured = [_whole(each) for each in claims if each["measured"]]
+    sources = {source["letter"]: source["title"] for each in claims for source in each["sources"]}
+    texts = "; ".join(f"{letter}: {title}" for letter, title in sorted(sources.items()))
+    hint = "`claims --number N` tells one in full, `--measure` runs the nearest setting."
+    notes = [textwrap.fill(each, _WIDTH) for each in (f"{texts}.", _LEGEND, hint)]
+    return "\n\n".join([table(rows), *notes, *measured])
+
+
+def _here(claim: dict[str, Any]) -> str:
+    if claim["measured"]:
+        return str(claim["measured"]["verdict"])
+    return "not measurable" if claim["not_measurable"] else "-"
+
+
+def _whole(claim: dict[str, Any]) -> str:
+    theory, measured = claim["theory"], claim["measured"]
+    texts = ", ".join(f"{each['letter']} ({each['title']})" for each in claim["sources"])
+    parts = [
+        f"{claim['number']}. {claim['title']}",
+        _named("claim", f"{claim['said']} From {texts}."),
+        _named("verdict", f"{claim['verdict']}, by {claim['decided_by']}"),
+        _named("theory", theory["sentence"]),
+    ]
+    if theory["numbers"]:
+        parts.append(_indented(table([_number(each) for each in theory["numbers"]])))
+    if measured:
+        parts.append(_named("here", f"{measured['verdict']}. {measured['sentence']}"))
+        parts.append(_indented(table([_figure(each) for each in measured["figures"]])))
+    elif claim["not_measurable"]:
+        parts.append(_named("here", f"not measured: it {claim['not_measurable']}"))
+    return "\n".join(parts)
+
+
+def _named(name: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=f"  {name:8} ",
+        subsequent_indent=" " * 11,
+        break_on_hyphens=False,
+    )
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text, " " * 11)
+
+
+def _number(number: dict[str, Any]) -> dict[str, str]:
+    return {
+        "name": number["name"],
+        "theory": _digits(number["value"], number["unit"]),
+        "claimed": "-" if number["claimed"] is None else _digits(number["claimed"], number["unit"]),
+    }
+
+
+def _figure(figure: dict[str, Any]) -> dict[str, str]:
+    spread = figure["spread"]
+    return {
+        "name": figure["name"],
+        "measured": _digits(figure["value"], figure["unit"]),
+        "spread": "-" if spread is None else " to ".join(_digits(each) for each in spread),
+    }
+
+
+def _digits(value: float, unit: str = "") -> str:
+    """Three significant digits, whole from 1000 on.
+
+    >>> _digits(0.00338), _digits(2.4595, "x"), _digits(8192, "tokens")
+    ('0.00338', '2.46x', '8,192 tokens')
+    """
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return text + unit if unit == "x" else f"{text} {unit}".rstrip()
+
+
+CLAIMS_COMMAND = Command(
+    "claims",
+    "Popular claims beside theory and measurement.",
+    claims,
+    claims_text,
+    _add_flags,
+    shortfall,
+)

@@ -1,0 +1,55 @@
+"""`lossless`: emitted tokens against the target's exact distribution."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from typing import Any
+
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import facts
+from specviz.commands.flags import (
+    add_config_flags,
+    add_pair_flags,
+    check_integer,
+    chosen_config,
+    chosen_pair,
+)
+from specviz.decoding.drafters.registry import method_named
+from specviz.experiments.run.losslessness import measure_losslessness
+from specviz.models.pair_loading import load_pair
+from specviz.prompts import TASKS, held_out_prompt
+
+_CONTEXT_TOKENS = 24
+_MAX_SAMPLES = 1_000_000
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_pair_flags(parser)
+    add_config_flags(parser, temperature=1.0)
+    parser.add_argument(
+        "--samples", type=int, default=2000, help="rounds in all (default %(default)s)"
+    )
+
+
+def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Sample rounds behind the beginnings of held-out prompts and test what they emit."""
+    check_integer("samples", options.samples, 100, _MAX_SAMPLES)
+    config = chosen_config(options)
+    needs = method_named(config.method).needs
+    loaded = load_pair(chosen_pair(options), options.device, options.dtype, needs)
+    prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
+    contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
+    found = measure_losslessness(loaded, config, contexts, options.samples, progress)
+    return {
+        **asdict(found),
+        "verdict": found.verdict,
+        "method": config.method,
+        "rule": config.tree_kind.value,
+        "temperature": config.temperature,
+    }
+
+
+LOSSLESS = Command(
+    "lossless", "Compare the output's law with the target's.", lossless, facts, _add_flags
+)

@@ -1,0 +1,68 @@
+"""`methods`: the drafting methods there are."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from specviz.bias import measured_bias
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import table
+from specviz.decoding.drafters.method import Method
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.records import ProposalKind
+
+
+def list_methods() -> list[dict[str, Any]]:
+    """The registry; `lossy` are the rules of a method that have to be asked for."""
+    return [_describe_method(method) for method in DRAFTERS.values()]
+
+
+def _describe_method(method: Method) -> dict[str, Any]:
+    return {
+        "name": method.name,
+        "title": method.title,
+        "lossless": method.is_lossless,
+        "proposal": [kind.value for kind in method.kinds if kind.is_lossless],
+        "lossy": [_describe_bias(method, kind) for kind in method.kinds if not kind.is_lossless],
+        "needs": sorted(need.value for need in method.needs),
+        "options": [asdict(option) for option in method.options],
+    }
+
+
+def _describe_bias(method: Method, kind: ProposalKind) -> dict[str, Any]:
+    bias = measured_bias(method.name, kind.value)
+    return {"rule": kind.value} | (asdict(bias) if bias else {})
+
+
+def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
+    return list_methods()
+
+
+def methods_text(result: Sequence[dict[str, Any]]) -> str:
+    """A line per method, then the options that only one or a few have."""
+    rows = [
+        {
+            "method": each["name"],
+            "title": each["title"],
+            "needs": each["needs"],
+            "lossy rules": [bias["rule"] for bias in each["lossy"]],
+        }
+        for each in result
+    ]
+    options = [
+        {
+            "option": f"{each['name']} --option {option['name']}=N",
+            "N": f"{option['low']} to {option['high']}",
+            "default": option["default"],
+            "meaning": "; ".join(filter(None, (option["title"], option["hint"]))),
+        }
+        for each in result
+        for option in each["options"]
+    ]
+    return f"{table(rows)}\n\n{table(options)}"
+
+
+METHODS = Command("methods", "List the drafting methods.", methods, methods_text)

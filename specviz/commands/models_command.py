@@ -1,0 +1,144 @@
+"""`models`: the models and pairs there are, a report on two new ones, or a model made larger."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import facts, table
+from specviz.commands.flags import add_machine_flags, named_integers
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.inflation.inflate import inflate, read_shape
+from specviz.inflation.larger_shape import SIZES
+from specviz.models.files.hub import local_folder
+from specviz.models.pair_catalog import BUNDLED, Pair, custom_pair, pair_named, pairs
+from specviz.models.pair_check import check_pair_sources, needs_missing
+from specviz.models.pair_loading import load_pair
+from specviz.models.parts import Need
+from specviz.models.text.vocabulary import Relation
+
+_MODELS = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE, Need.FOREIGN_DRAFT})
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--check",
+        nargs=2,
+        metavar=("TARGET", "DRAFT"),
+        help="report on two models before their weights are fetched",
+    )
+    parser.add_argument(
+        "--inflate", metavar="FOLDER", help="write a larger model that computes the same there"
+    )
+    parser.add_argument("--model", metavar="FOLDER", help="of which (default the bundled target)")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=INTEGER",
+        help=f"{', '.join(SIZES)}; several times (default as it is)",
+    )
+    add_machine_flags(parser)
+
+
+def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
+    """Every named pair, the report on two models that may become one, or a model made larger."""
+    if options.inflate is not None:
+        return [_inflated(options)]
+    if options.shape or options.model:
+        raise InputError("shape and model must be given with inflate, got them alone")
+    if options.check is None:
+        return [_describe_pair(pair) for pair in pairs()]
+    return [_pair_report(custom_pair(*options.check), options.device, options.dtype)]
+
+
+def _inflated(options: Namespace) -> dict[str, Any]:
+    """The same function in a larger shape, as a folder for --target or --draft."""
+    folder = local_folder(options.model or pair_named(BUNDLED).target)
+    if folder is None:
+        raise InputError(f"model must be a folder to be inflated, got {options.model!r}")
+    sizes = dict(named_integers("shape", options.shape))
+    shape = read_shape(folder).with_sizes(sizes)
+    size = inflate(folder, Path(options.inflate), shape)
+    return {"inflated": options.inflate, "bytes": size, **asdict(shape)}
+
+
+def _describe_pair(pair: Pair) -> dict[str, Any]:
+    """Sizes are known only of the bundled models, which lie on this machine."""
+    roles = ("target", "draft", "medusa", "eagle", "foreign_draft")
+    described: dict[str, Any] = {
+        "name": pair.name,
+        "title": pair.title,
+        "source": "bundled" if pair.name == BUNDLED else "hub",
+        "note": pair.note,
+        "claim": pair.claim,
+        "methods": _methods_of(pair),
+    }
+    described |= {role: {"name": getattr(pair, role)} for role in roles if getattr(pair, role)}
+    if pair.name == BUNDLED:
+        _add_sizes(described, pair)
+    return described
+
+
+def _methods_of(pair: Pair) -> list[str]:
+    """The methods whose needs the pair can meet."""
+    return [name for name, method in DRAFTERS.items() if not needs_missing(pair, method.needs)]
+
+
+def _add_sizes(described: dict[str, Any], pair: Pair) -> None:
+    offered = _MODELS.difference(needs_missing(pair, _MODELS))
+    loaded = load_pair(pair, "cpu", needs=offered)
+    parts = loaded.parts
+    models = {"target": loaded.target, "draft": parts.draft}
+    models["foreign_draft"] = parts.foreign.model if parts.foreign else None
+    for role, model in models.items():
+        if model is not None:
+            described[role] |= {"parameters": model.info.parameters, "bytes": model.info.bytes}
+    for role, head in (("medusa", parts.medusa), ("eagle", parts.eagle)):
+        if head is not None:
+            described[role] |= {"bytes": head.bytes}
+
+
+def _pair_report(pair: Pair, device: str, dtype: str) -> dict[str, Any]:
+    """What is known of a pair before any weights; `relation` is that of the two vocabularies."""
+    report = check_pair_sources(pair, device, dtype)
+    described = asdict(report)
+    unfit = {Need.DRAFT} if report.vocabulary is Relation.DIFFERENT else set()
+    relation = described.pop("vocabulary")
+    return {
+        "target": pair.target,
+        "draft": pair.draft,
+        "relation": relation.value if relation else None,
+        **described,
+        "methods": [name for name in _methods_of(pair) if not DRAFTERS[name].needs & unfit],
+    }
+
+
+def models_text(result: Sequence[dict[str, Any]]) -> str:
+    if "relation" in result[0] or "inflated" in result[0]:
+        return facts(result[0])
+    return table(
+        [
+            {
+                "pair": pair["name"],
+                "source": pair["source"],
+                "target": pair["target"]["name"],
+                "draft": pair.get("draft", {}).get("name"),
+                "parameters (M)": _millions(pair),
+            }
+            for pair in result
+        ]
+    )
+
+
+def _millions(pair: dict[str, Any]) -> str:
+    sizes = [pair.get(role, {}).get("parameters") for role in ("target", "draft")]
+    return " and ".join(f"{size / 1e6:.1f}" for size in sizes if size) or "-"
+
+
+MODELS = Command("models", "List the models and pairs.", models, models_text, _add_flags)
