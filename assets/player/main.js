@@ -1,7 +1,7 @@
-// Mounts the app into the element that Gradio made.
-// Knows where its files lie.
+// Mounts the app into the element that Gradio made, once all its files are there.
 
 import { App } from "./app.js";
+import { PAGES } from "./pages.js";
 import { loadPlotly } from "./shared/charts.js";
 import { takeOutcomes } from "./shared/outcomes.js";
 
@@ -15,16 +15,15 @@ async function fetched(path, read) {
 
 export async function mount(host, gradio) {
   const root = host.querySelector("[data-specviz]");
-  const [markup, step, lab, setup, prompts] = await Promise.all([
-    fetched("player/page.html", "text"),
-    fetched("player/step/step.html", "text"),
-    fetched("player/lab/lab.html", "text"),
+  const files = ["player/page.html", ...PAGES.map(({ id }) => `player/${id}/${id}.html`)];
+  const [setup, prompts, , ...markup] = await Promise.all([
     fetched("setup.json", "json"),
     fetched("prompts.json", "json"),
     loadPlotly(new URL("plotly.min.js", HOME)),
+    ...files.map((file) => fetched(file, "text")),
   ]);
-  root.innerHTML = markup + step + lab; // our own files; no text of a model or a person is in them
+  root.innerHTML = markup.join("\n"); // our own files; no text of a model or a person is in them
   takeOutcomes(setup.outcomes);
-  window.specviz = new App(root, setup, prompts, gradio);
+  window.specviz = new App(root, setup, prompts, gradio).pages; // for the console, and for tests
   root.dataset.ready = "yes";
 }

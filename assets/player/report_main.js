@@ -3,16 +3,12 @@
 
 import { takePlotly } from "./shared/charts.js";
 import { references, setText } from "./shared/dom.js";
-import { Keyboard, keyRows } from "./shared/keyboard.js";
-import { LinkButton } from "./shared/link_button.js";
 import { runWords } from "./step/run_menu.js";
-import { stepActions } from "./step/step_actions.js";
 import { takeOutcomes } from "./shared/outcomes.js";
 import { StepAddress } from "./step/step_address.js";
-import { StepPage } from "./step/step_page.js";
+import { StepView } from "./step/step_view.js";
 import { download, nameOf, traceBlob } from "./step/trace_file.js";
-import { Terms } from "./shared/terms.js";
-import { Theme } from "./shared/theme.js";
+import { Surround } from "./shared/surround.js";
 import { Trace } from "./shared/trace.js";
 
 const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "whatIf", "fork", "profile", "live"];
@@ -23,7 +19,7 @@ export async function mount(document) {
   takePlotly(runScript(document, script));
   const { setup, messages } = JSON.parse(run);
   takeOutcomes(setup.outcomes);
-  window.specviz = { debugger: new Report(root, setup, messages) }; // by the app's names
+  window.specviz = { step: new Report(root, setup, messages) }; // as in the app
   root.dataset.ready = "yes";
 }
 
@@ -34,55 +30,53 @@ class Report {
     for (const name of OF_A_SERVER) (refs[name].closest("label") ?? refs[name]).remove();
     this.trace = new Trace();
     for (const message of messages) this.trace.take(message);
-    this.theme = new Theme(root, setup.palettes, () => this.page?.repaint());
-    this.address = new StepAddress("hash");
-    this.page = new StepPage(refs, this.theme, { onMove: () => this.write(), setup });
-    this.actions = { ...stepActions(this.page), list: () => refs.keys.showModal() };
-    this.wire(setup);
+    this.place = new StepAddress("hash");
+    const repaint = () => this.view?.repaint();
+    const { theme } = new Surround(root, refs, setup, { page: () => this, repaint, isAlone: true });
+    this.view = new StepView(refs, theme, { onMove: () => this.write(), setup });
+    refs.stepSave.addEventListener("click", async () => download(await traceBlob(this.trace), nameOf(this.trace)));
+    window.addEventListener("hashchange", () => this.land());
     this.open();
   }
 
-  wire(setup) {
-    const { refs, theme } = this;
-    new Terms(this.root, setup.glossary);
-    new LinkButton(refs.copyLink, refs.copyWord, () => this);
-    new Keyboard(() => this.actions, () => this.root.isConnected);
-    refs.keyList.append(...keyRows({ isAlone: true }));
-    refs.openKeys.addEventListener("click", () => refs.keys.showModal());
-    refs.theme.addEventListener("click", () => theme.toggle());
-    refs.large.setAttribute("aria-pressed", String(theme.isLarge));
-    refs.large.addEventListener("click", () => {
-      theme.toggleLarge();
-      refs.large.setAttribute("aria-pressed", String(theme.isLarge));
-    });
-    refs.stepSave.addEventListener("click", async () => download(await traceBlob(this.trace), nameOf(this.trace)));
-    window.addEventListener("hashchange", () => this.land());
+  // ---- as a page
+
+  get actions() {
+    return this.view.actions;
   }
 
+  get address() {
+    return this;
+  }
+
+  halt() {}
+
+  // ----
+
   open() {
-    const { refs, page, trace } = this;
+    const { refs, view, trace } = this;
     refs.step.hidden = false;
     setText(refs.stepNote, runWords(trace));
-    page.show(trace);
-    page.setShown(true);
+    view.show(trace);
+    view.setShown(true);
     this.land();
   }
 
   // The moment that the address names, else the first one.
   land() {
-    const { round, at, axis } = this.address.read();
-    if (axis) this.page.chooseAxis(axis);
-    if (this.trace.rounds.length) this.page.cursor.go(round ?? 0, at ?? 0);
+    const { round, at, axis } = this.place.read();
+    if (axis) this.view.chooseAxis(axis);
+    if (this.trace.rounds.length) this.view.cursor.go(round ?? 0, at ?? 0);
   }
 
   get link() {
-    const { cursor, axis } = this.page;
-    return this.address.link({ round: cursor.round, at: cursor.at, axis: axis.name });
+    const { cursor, axis } = this.view;
+    return this.place.link({ round: cursor.round, at: cursor.at, axis: axis.name });
   }
 
   write() {
-    const { cursor, axis } = this.page;
-    if (this.trace.rounds.length) this.address.write({ round: cursor.round, at: cursor.at, axis: axis.name });
+    const { cursor, axis } = this.view;
+    if (this.trace.rounds.length) this.place.write({ round: cursor.round, at: cursor.at, axis: axis.name });
   }
 }
 

@@ -22,7 +22,7 @@ from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
 from specviz.ui.inlined_modules import module_sources
 from specviz.ui.lab.lab import lab_offer
-from specviz.ui.page_files import ASSETS, PLAYER, STYLES
+from specviz.ui.page_files import ASSETS, PLAYER, page_folders, styles
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
@@ -32,8 +32,9 @@ MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
 THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
-LAB_STYLE = "lab/lab"  # not of a report
-_LINKS = [("stylesheet", f"{name}.css") for name in (*STYLES, LAB_STYLE)]
+_LINKS = [
+    ("stylesheet", sheet) for folder in ("shared", *page_folders()) for sheet in styles(folder)
+]
 _LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]  # all at once
 HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
     f'<link rel="{relation}" href="specviz/player/{file}">' for relation, file in _LINKS

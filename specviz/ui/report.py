@@ -21,7 +21,7 @@ from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.records import Trace
 from specviz.ui.inlined_modules import PREFIX, module_map
-from specviz.ui.page_files import PLAYER, STYLES
+from specviz.ui.page_files import PLAYER, styles
 from specviz.ui.race_messages import RaceMessages
 
 ENTRY = "report_main.js"
@@ -62,7 +62,8 @@ def report_html(trace: Trace) -> str:
         policy=POLICY,
         title=escape(f"specviz · {trace.config.method}, temperature {trace.config.temperature:g}"),
         style="\n".join(
-            (PLAYER / f"{name}.css").read_text("utf-8") for name in (*STYLES, "report")
+            (PLAYER / sheet).read_text("utf-8")
+            for sheet in (*styles("shared"), *styles("race"), *styles("step"), "report.css")
         ),
         modules=json.dumps({"imports": module_map(PLAYER, ENTRY)}),
         head=head,

@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Response
 
 END_SECONDS = 90
-HAS_BEGUN = "specviz.page.trace.header !== window.headerBefore"
+HAS_BEGUN = "specviz.race.view.trace.header !== window.headerBefore"
 # Left in mid-sentence, Gradio complains of its own broken connection, sometimes a while later.
 FAREWELLS = ("AbortError", "Connection errored out")
 
@@ -65,10 +65,10 @@ class RaceDriver:
         """To another setting, as its address says it, without opening the page again."""
         self.evaluate(
             f"""(() => {{ history.replaceState(null, "", location.pathname + {json.dumps(query)});
-                const {{ form, address }} = specviz;
+                const {{ race }} = specviz, {{ form, address }} = race;
                 form.clearErrors();
                 form.fields = address.setup.defaults;
-                specviz.tellProblems(address.read());
+                race.tellProblems(address.read());
                 scrollTo(0, 0); }})()"""
         )
 
@@ -79,7 +79,7 @@ class RaceDriver:
         self.page.wait_for_selector("[data-ready]", timeout=60_000)
 
     def press_race(self) -> None:
-        self.evaluate("window.headerBefore = specviz.page.trace.header")
+        self.evaluate("window.headerBefore = specviz.race.view.trace.header")
         self.ref("race").click()
 
     def race(self) -> None:
@@ -93,7 +93,7 @@ class RaceDriver:
 
     def wait_for_rounds(self, count: int = 1) -> None:
         """Of the race just begun: until it begins, the one before it stays."""
-        self.until(f"{HAS_BEGUN} && specviz.page.trace.rounds.length >= {count}")
+        self.until(f"{HAS_BEGUN} && specviz.race.view.trace.rounds.length >= {count}")
 
     def until(self, condition: str, seconds: float = END_SECONDS) -> None:
         self.page.wait_for_function(condition, timeout=seconds * 1000)
@@ -133,11 +133,13 @@ class RaceDriver:
 
     @property
     def rounds(self) -> int:
-        return int(self.evaluate("specviz.page.trace.rounds.length"))
+        return int(self.evaluate("specviz.race.view.trace.rounds.length"))
 
     def lane_text(self, lane: str) -> str:
         """What the lane wrote, as the ribbon's own text."""
-        script = f"[...specviz.page.lanes.ribbons.{lane}.spans].map((s) => s.textContent).join('')"
+        script = (
+            f"[...specviz.race.view.lanes.ribbons.{lane}.spans].map((s) => s.textContent).join('')"
+        )
         return str(self.evaluate(script))
 
     def settle(self, seconds: float = 0.1) -> None:

@@ -10,11 +10,11 @@ from race_driver import RaceDriver
 from specviz.golden import golden_trace
 from specviz.records import Outcome, Round
 
-CURSOR = "specviz.debugger.page.cursor"
+CURSOR = "specviz.step.view.cursor"
 # a run from a file or a fork, as a whole: until it shows, the one before it stands
 KEPT_RUN_SHOWN = (
-    f"specviz.debugger.source.startsWith('kept-') && {CURSOR}.trace.ending"
-    f" && {CURSOR}.trace === specviz.debugger.opened"
+    f"specviz.step.source.startsWith('kept-') && {CURSOR}.trace.ending"
+    f" && {CURSOR}.trace === specviz.step.opened"
 )
 NAME = "draft-tree.story"
 TRACE = golden_trace(NAME)
@@ -33,21 +33,21 @@ class StepDriver:
 
     def __init__(self, driver: RaceDriver) -> None:
         self.driver, self.page = driver, driver.page
-        self.driver.until(f"{CURSOR}.trace && !specviz.debugger.transport.isBusy")
+        self.driver.until(f"{CURSOR}.trace && !specviz.step.transport.isBusy")
         self.settle()
 
     def afresh(self, name: str) -> StepDriver:
         """Open a recording as a fresh page would: rules, axis and place are the usual ones."""
         self.driver.evaluate(
-            f"""(() => {{ const d = specviz.debugger;
-                for (const row of d.page.stops.rows) {{
+            f"""(() => {{ const d = specviz.step;
+                for (const row of d.view.stops.rows) {{
                     row.box.checked = row.rule.name === 'rejection';
                     if (row.input) row.input.value = String(row.rule.value);
                 }}
-                d.page.chooseAxis('round');
+                d.view.chooseAxis('round');
                 d.choose({name!r}); }})()"""
         )
-        whole = f"specviz.debugger.source === {name!r} && !specviz.debugger.transport.isBusy"
+        whole = f"specviz.step.source === {name!r} && !specviz.step.transport.isBusy"
         self.driver.until(f"{whole} && {CURSOR}.trace.ending")
         self.driver.evaluate(f"{CURSOR}.go(0, 0)")
         self.settle()

@@ -12,7 +12,7 @@ from race_driver import RaceDriver
 Open = Callable[..., RaceDriver]
 
 # What a page could not order by its form, sent all the same.
-START = 'specviz.transport.start("join", { form: { ...specviz.form.order, CHANGE } })'
+START = 'specviz.race.transport.start("join", { form: { ...specviz.race.form.order, CHANGE } })'
 
 BAD_FIELDS = [
     ("prompt", "", "Prompt"),
@@ -81,7 +81,7 @@ def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
 ) -> None:
     tab = open_page(random_url, "?tokens=8")
     tab.evaluate(
-        "{ window.orders = 0; specviz.transport.start = () => (window.orders += 1); null }"
+        "{ window.orders = 0; specviz.race.transport.start = () => (window.orders += 1); null }"
     )
     number = "whole number from 1 to 4096"
     for ref, value, rule in [
@@ -94,7 +94,7 @@ def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
         ("seed", "-1", "whole number of at least 0"),
     ]:
         before = tab.ref(ref).input_value()
-        tab.evaluate("specviz.form.refs.more.open = true")
+        tab.evaluate("specviz.race.form.refs.more.open = true")
         tab.fill(ref, value)
         (error,) = tab.errors
         assert rule in error
@@ -144,9 +144,9 @@ def test_odd_text_runs_or_is_refused_in_one_sentence(
     app_url: str, turn_page: Open, text: str
 ) -> None:
     tab = turn_page(app_url, "?tokens=8")
-    tab.evaluate("window.headerBefore = specviz.page.trace.header")
+    tab.evaluate("window.headerBefore = specviz.race.view.trace.header")
     tab.evaluate(START.replace("CHANGE", f"prompt: {text}"))
-    tab.until("!specviz.transport.isBusy", 60)
+    tab.until("!specviz.race.transport.isBusy", 60)
     tab.settle()
     assert len(tab.errors) == 1 or tab.has_begun
     if tab.errors:

@@ -26,7 +26,7 @@ CLASHES = """(() => {
 })()"""
 # The first round and node that were judged after a rejected sibling.
 SIBLING = """(() => {
-    const { rounds } = specviz.debugger.page.trace;
+    const { rounds } = specviz.step.view.trace;
     const said = (round, node) => round.barsFigure(node)?.layout.annotations[1].text ?? "";
     return rounds
         .flatMap((round, at) => round.outcomes.map((_, node) => ({ round, at, node })))

@@ -58,7 +58,7 @@ def test_a_chart_is_saved_as_an_svg_on_the_ground_of_the_shown_theme(
 ) -> None:
     text = saved(opened, button(opened, "stepTree", "SVG"), tmp_path).decode()
     assert ElementTree.fromstring(text).tag.endswith("svg")
-    card = opened.driver.evaluate("specviz.theme.palette.card")
+    card = opened.driver.evaluate("specviz.race.shell.theme.palette.card")
     red, green, blue = (int(card[i : i + 2], 16) for i in (1, 3, 5))
     assert f"fill: rgb({red}, {green}, {blue})" in text
 
@@ -74,9 +74,9 @@ def test_the_buttons_show_for_the_focus_and_not_before(opened: StepDriver) -> No
 
 
 def test_a_chart_without_a_figure_has_no_buttons(opened: StepDriver) -> None:
-    opened.driver.evaluate("specviz.debugger.page.view.residual.clear()")
+    opened.driver.evaluate("specviz.step.view.views.residual.clear()")
     assert not button(opened, "stepResidual", "PNG").is_visible()
-    opened.driver.evaluate("specviz.debugger.page.repaint()")
+    opened.driver.evaluate("specviz.step.view.repaint()")
 
 
 def test_charts_of_the_race_are_saved_too(

@@ -19,7 +19,7 @@ def started_held(driver: RaceDriver) -> None:
 
 def forked(step: StepDriver) -> None:
     step.driver.ref("forkGo").click()
-    step.driver.until("specviz.debugger.parent !== null && specviz.debugger.opened.ending !== null")
+    step.driver.until("specviz.step.parent !== null && specviz.step.opened.ending !== null")
     step.settle()
 
 
@@ -107,7 +107,7 @@ def test_a_refused_fork_marks_its_field_until_it_is_edited_and_the_run_stays(
     driver.ref("forkGo").click()
     opened.page.wait_for_selector("[data-ref=forkError]:visible")
     assert driver.text("forkError").startswith(sentence)
-    assert driver.evaluate("specviz.debugger.source") == NAME
+    assert driver.evaluate("specviz.step.source") == NAME
     assert field.get_attribute("aria-invalid") == "true"
     told_by = driver.ref("forkError").get_attribute("id")
     assert field.get_attribute("aria-describedby") == told_by
@@ -132,7 +132,7 @@ def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(
     step.page.wait_for_selector("[data-ref=forkError]:visible")
     step.settle()
     assert "this setting drafts another tree there" in step.driver.text("forkError")
-    assert step.driver.evaluate("specviz.debugger.source") == "draft-model.code"
+    assert step.driver.evaluate("specviz.step.source") == "draft-model.code"
     assert step.place[0] == place[0] and step.driver.ref("stepTable").locator("tbody tr").count()
     assert step.driver.ref("stepTrace").locator("option").count() == count
     assert "trace=draft-model.code" in step.driver.query
@@ -155,9 +155,9 @@ def test_a_held_run_really_waits_and_goes_on_round_by_round(
     assert driver.rounds == count
     for more in (1, 2, 3):
         driver.ref("advance").click()
-        driver.until(f"specviz.page.trace.rounds.length === {count + more}")
+        driver.until(f"specviz.race.view.trace.rounds.length === {count + more}")
     driver.ref("hold").click()
-    driver.until(f"specviz.page.trace.rounds.length > {count + 20}")
+    driver.until(f"specviz.race.view.trace.rounds.length > {count + 20}")
     driver.ref("hold").click()
     driver.page.wait_for_timeout(800)
     driver.page.keyboard.press("Escape")
@@ -170,19 +170,19 @@ def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_throu
 ) -> None:
     driver = open_page(random_url, "?tokens=4000")
     started_held(driver)
-    assert driver.evaluate(f"{CURSOR}.trace === specviz.page.trace")
+    assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")
     assert driver.text("stepEmpty").startswith("The run is held before its first round")
     driver.page.wait_for_timeout(1500)
-    tokens = "Object.values(specviz.page.trace.tokens).flat().length"
+    tokens = "Object.values(specviz.race.view.trace.tokens).flat().length"
     assert driver.rounds == driver.evaluate(tokens) == 0
     for count in (1, 2):
         driver.page.keyboard.press("Enter")  # the button has the focus
-        driver.until(f"specviz.page.trace.rounds.length === {count}")
+        driver.until(f"specviz.race.view.trace.rounds.length === {count}")
         driver.page.wait_for_timeout(700)
         assert driver.rounds == count
     assert "Round 2 of 2" in driver.text("stepMoment")
     driver.ref("hold").click()
-    driver.until("specviz.page.trace.rounds.length > 20")
+    driver.until("specviz.race.view.trace.rounds.length > 20")
     driver.page.keyboard.press("Escape")
     driver.wait_for_end()
 

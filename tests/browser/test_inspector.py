@@ -50,9 +50,9 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
 ) -> None:
     query = f"?tokens=30&seed=4&temperature=0.7&method={LOOKUP.name}"
     tab = race(turn_page, random_url, query, WIDE)
-    find = "specviz.page.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
-    tab.evaluate(f"specviz.page.cursor.select({find})")
-    drafted = "specviz.page.trace.rounds[specviz.page.cursor.round].outcomes.length"
+    find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
+    tab.evaluate(f"specviz.race.view.cursor.select({find})")
+    drafted = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round].outcomes.length"
     tab.until(f"document.querySelectorAll('.token-chip').length === {drafted}", 5)
     said = tab.text("remarks")
     assert said.startswith("What the drafter did")
@@ -64,8 +64,10 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
 def test_a_drafter_that_says_nothing_has_no_strip(random_url: str, turn_page: Open) -> None:
     tab = race(turn_page, random_url, "?tokens=6&seed=4&temperature=0.7", WIDE)
     assert not tab.ref("remarks").is_visible()
-    remarks = "specviz.page.inspector.remarks"
-    tab.evaluate(f"({remarks}.draw(specviz.page.trace, [['words']]), {remarks}.draw(null, []))")
+    remarks = "specviz.race.view.inspector.remarks"
+    tab.evaluate(
+        f"({remarks}.draw(specviz.race.view.trace, [['words']]), {remarks}.draw(null, []))"
+    )
     assert tab.ref("remarks").evaluate("(box) => box.childElementCount") == 0
 
 
@@ -73,11 +75,11 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_
     query = f"?tokens=30&seed=4&temperature=0.7&method={LOOKUP.name}"
     tab = race(turn_page, random_url, query, WIDE)
     tab.evaluate(
-        "for (const { record } of specviz.page.trace.rounds) {"
+        "for (const { record } of specviz.race.view.trace.rounds) {"
         " record.kind = 'deterministic'; for (const each of record.positions) each.raw_q = []; }"
     )
-    find = "specviz.page.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
-    tab.evaluate(f"specviz.page.cursor.select({find}, 0)")
+    find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
+    tab.evaluate(f"specviz.race.view.cursor.select({find}, 0)")
     shown = tab.ref("verdicts").locator("tr[data-node='0'] .number").all_inner_texts
     tab.until("document.querySelector('[data-ref=residualNote]').textContent.includes('point')", 5)
     assert shown()[1] == "—"
@@ -88,7 +90,8 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_
 def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, turn_page: Open) -> None:
     tab = race(turn_page, random_url, "?tokens=4&seed=4&temperature=0.7", WIDE)
     tab.evaluate(
-        "(() => { const { inspector, trace } = specviz.page; trace.texts.set(-7, '<img src=x>');"
+        "(() => { const { inspector, trace } = specviz.race.view;"
+        "trace.texts.set(-7, '<img src=x>');"
         "inspector.remarks.draw(trace, [['<b>words</b> ', [-7]]]); })()"
     )
     assert "<b>words</b> <img·src=x>" in tab.text("remarks")
@@ -100,21 +103,21 @@ def test_the_timeline_follows_the_selected_round_and_shows_its_neighbours(
 ) -> None:
     tab = race(turn_page, random_url, "?tokens=12&seed=4&temperature=0.7", WIDE)
     show(tab, "timelineChart")
-    rounds = "specviz.page.inspector.timeline.box.data.flatMap((trace) => trace.customdata)"
+    rounds = "specviz.race.view.inspector.timeline.box.data.flatMap((trace) => trace.customdata)"
     for chosen, neighbours in ((5, {4, 5, 6}), (0, {0, 1}), (11, {10, 11})):
-        tab.evaluate(f"specviz.page.cursor.select({chosen})")
+        tab.evaluate(f"specviz.race.view.cursor.select({chosen})")
         tab.until(f"({rounds}).includes({chosen})", 5)
         tab.settle(0.3)
         assert set(tab.evaluate(rounds)) == neighbours
-    shapes = "specviz.page.inspector.timeline.box.layout.shapes.length"
+    shapes = "specviz.race.view.inspector.timeline.box.layout.shapes.length"
     assert tab.evaluate(shapes) == 0
 
 
 def test_work_beside_the_verification_is_seen_as_such(random_url: str, turn_page: Open) -> None:
     tab = race(turn_page, random_url, "?tokens=12&seed=5&temperature=0.7", WIDE)
     show(tab, "timelineChart")
-    tab.evaluate("specviz.page.cursor.select(5)")
-    tab.until("specviz.page.inspector.timeline.box.layout.shapes.length === 1", 5)
+    tab.evaluate("specviz.race.view.cursor.select(5)")
+    tab.until("specviz.race.view.inspector.timeline.box.layout.shapes.length === 1", 5)
     text = tab.ref("timelineChart").inner_text()
     assert "draft ahead" in text and "of it while the target verified" in text
 
@@ -127,7 +130,7 @@ def test_labels_of_the_timeline_do_not_collide(
     tab = race(turn_page, random_url, f"?tokens=9&seed={seed}&temperature=0.7", size)
     show(tab, "timelineChart")
     for chosen in range(9):
-        tab.evaluate(f"specviz.page.cursor.select({chosen})")
+        tab.evaluate(f"specviz.race.view.cursor.select({chosen})")
         tab.settle(0.2)
         assert tab.page.evaluate(COLLISIONS, "timelineChart") == []
 
@@ -171,7 +174,7 @@ def test_labels_of_a_tree_do_not_collide(
     tab = race(turn_page, random_url, f"?tokens=6&seed=8&temperature=0.7&{shape}", size)
     show(tab, "treeChart")
     for chosen in range(3):
-        tab.evaluate(f"specviz.page.cursor.select({chosen})")
+        tab.evaluate(f"specviz.race.view.cursor.select({chosen})")
         tab.settle(0.2)
         assert tab.page.evaluate(COLLISIONS, "treeChart") == []
 
@@ -181,10 +184,10 @@ def test_on_a_small_screen_the_tree_scrolls_to_the_selected_node(
 ) -> None:
     tab = race(turn_page, random_url, "?tokens=6&seed=8&temperature=0.7&k=16", NARROW)
     show(tab, "treeChart")
-    scrolled = "specviz.page.inspector.tree.box.parentElement.scrollLeft"
-    tab.evaluate("specviz.page.cursor.select(0, 0)")
+    scrolled = "specviz.race.view.inspector.tree.box.parentElement.scrollLeft"
+    tab.evaluate("specviz.race.view.cursor.select(0, 0)")
     tab.until(f"{scrolled} === 0", 5)
-    tab.evaluate("specviz.page.cursor.select(0, 12)")
+    tab.evaluate("specviz.race.view.cursor.select(0, 12)")
     tab.until(f"{scrolled} > 100", 5)
 
 

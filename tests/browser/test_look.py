@@ -36,8 +36,8 @@ def test_dark_follows_the_system_and_the_switch_is_remembered(
     theme = "document.documentElement.dataset.theme"
     assert tab.evaluate(theme) == "dark"
     tab.race()
-    ink = "specviz.page.theme.palette.accepted"
-    colours = "JSON.stringify(specviz.page.inspector.tree.box.data)"
+    ink = "specviz.race.view.theme.palette.accepted"
+    colours = "JSON.stringify(specviz.race.view.inspector.tree.box.data)"
     assert tab.evaluate(ink) in tab.evaluate(colours)
     tab.ref("theme").click()
     tab.settle(0.3)

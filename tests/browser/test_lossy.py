@@ -55,10 +55,10 @@ def test_during_and_after_the_run_it_is_said_at_every_claim(tab: RaceDriver) -> 
 
 def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> None:
     tab.race()
-    tab.evaluate("specviz.page.cursor.select(0)")
+    tab.evaluate("specviz.race.view.cursor.select(0)")
     assert "p enough?" in tab.ref("verdicts").locator("thead").inner_text()
-    for stop in tab.evaluate("specviz.page.trace.rounds[0].stops"):
-        tab.evaluate(f"specviz.page.cursor.select(0, {stop})")
+    for stop in tab.evaluate("specviz.race.view.trace.rounds[0].stops"):
+        tab.evaluate(f"specviz.race.view.cursor.select(0, {stop})")
         tab.settle(0.2)
         if stop >= 0:
             assert "threshold of typical acceptance" in tab.text("barsTitle")

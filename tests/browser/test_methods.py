@@ -123,7 +123,7 @@ def test_the_fields_are_those_of_the_method(
     assert tab.ref("treeKind").is_enabled()  # at temperature 0 too, where it may choose the shape
     labels = tab.ref("methodOptions").locator("label").all_inner_texts()
     assert labels == [option.title for option in method.options]
-    order = tab.evaluate("specviz.form.order")
+    order = tab.evaluate("specviz.race.form.order")
     assert ("branching" in order, "tree_kind" in order) == (
         *(method.takes_branching, len(method.kinds) > 1),
     )
@@ -142,11 +142,11 @@ def test_an_option_is_sent_kept_in_the_link_and_read_again(
     tab.page.fill(f"#sv-option-{first.name}", str(first.high))
     assert f"option-{first.name}={first.high}" in tab.query
     tab.race()
-    sent = dict(tab.evaluate("specviz.page.trace.header.config.options"))
+    sent = dict(tab.evaluate("specviz.race.view.trace.header.config.options"))
     assert sent[first.name] == first.high
     again = open_page(random_url, tab.query)
     assert again.page.input_value(f"#sv-option-{first.name}") == str(first.high)
-    assert again.evaluate("specviz.form.order") == tab.evaluate("specviz.form.order")
+    assert again.evaluate("specviz.race.form.order") == tab.evaluate("specviz.race.form.order")
     tab.ref("method").select_option(WITHOUT_OPTIONS.name)
     assert "option-" not in tab.query
     tab.ref("method").select_option(WITH_OPTIONS.name)
@@ -184,7 +184,7 @@ def test_an_options_slider_and_its_number_follow_each_other(
     field = tab.page.locator(".field", has=tab.page.locator(f"#sv-option-{option.name}")).last
     field.locator("input[type=range]").press("End")
     assert tab.page.input_value(f"#sv-option-{option.name}") == str(option.high)
-    assert tab.evaluate("specviz.form.order.options")[option.name] == str(option.high)
+    assert tab.evaluate("specviz.race.form.order.options")[option.name] == str(option.high)
 
 
 def test_a_bad_option_is_named_by_its_title_beside_its_field(
@@ -257,5 +257,5 @@ def test_every_rule_of_every_method_races(app_url: str, turn_page: Open) -> None
                 tab.ref("treeKind").select_option(kind.value)
             tab.race()
             assert tab.errors == [], (method.name, kind)
-            assert tab.evaluate("specviz.page.trace.header.config.tree_kind") == kind.value
+            assert tab.evaluate("specviz.race.view.trace.header.config.tree_kind") == kind.value
             assert tab.rounds > 0

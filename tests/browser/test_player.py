@@ -30,7 +30,7 @@ async ([ask, busy, watched]) => {
 def test_a_race_of_200_rounds_loses_none(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=200&seed=7&temperature=0.7")
     tab.race()
-    indices = tab.evaluate("specviz.page.trace.rounds.map((round) => round.record.i)")
+    indices = tab.evaluate("specviz.race.view.trace.rounds.map((round) => round.record.i)")
     assert indices == list(range(200))
     assert "round 200 of 200" in tab.text("moment")
 
@@ -46,7 +46,7 @@ def test_scrubbing_asks_the_server_nothing(random_url: str, turn_page: Open) -> 
     for share in (0.02, 0.2, 0.4):
         tab.ref("strip").click(position={"x": share * box["width"], "y": box["height"] / 2})
         tab.settle()
-    assert tab.evaluate("specviz.page.cursor.round") > 0
+    assert tab.evaluate("specviz.race.view.cursor.round") > 0
     assert asked == []
 
 
@@ -71,8 +71,8 @@ def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, turn_p
     tab.page.locator("[data-ref=speculativeRibbon] .token.accepted").nth(5).click()
     tab.settle()
     token = tab.evaluate(
-        "specviz.page.trace.tokens.speculative[specviz.page.trace.tokenOf("
-        "specviz.page.cursor.round, specviz.page.cursor.node)]"
+        "specviz.race.view.trace.tokens.speculative[specviz.race.view.trace.tokenOf("
+        "specviz.race.view.cursor.round, specviz.race.view.cursor.node)]"
     )
     assert token["origin"] == "accepted"
     selected = tab.page.locator("[data-ref=speculativeRibbon] .token.is-selected")
@@ -81,9 +81,9 @@ def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, turn_p
     row = tab.page.locator("[data-ref=verdicts] tr.is-selected")
     assert row.get_attribute("data-node") == str(token["node"])
     assert tab.ref("strip").get_attribute("aria-valuenow") == str(token["round"] + 1)
-    assert tab.evaluate("specviz.page.inspector.tree.box.layout.shapes.length") == 1
+    assert tab.evaluate("specviz.race.view.inspector.tree.box.layout.shapes.length") == 1
     tab.page.locator("[data-ref=verdicts] tbody tr").first.click()
-    assert tab.evaluate("specviz.page.cursor.node") == 0
+    assert tab.evaluate("specviz.race.view.cursor.node") == 0
 
 
 def test_a_click_in_the_tree_or_the_bars_selects_that_token(
@@ -91,23 +91,23 @@ def test_a_click_in_the_tree_or_the_bars_selects_that_token(
 ) -> None:
     tab = turn_page(random_url, "?tokens=8&seed=4&temperature=0.7&method=draft-tree&branching=3,2")
     tab.race()
-    tab.evaluate("specviz.page.cursor.select(2)")
+    tab.evaluate("specviz.race.view.cursor.select(2)")
     tab.settle(0.3)
     tree = tab.ref("treeChart")
     tree.scroll_into_view_if_needed()
     for marker in tree.locator(".points path").all()[:6]:
         marker.click(force=True)
         tab.settle()
-        node = tab.evaluate("specviz.page.cursor.node")
-        place = tab.evaluate("specviz.page.inspector.tree.box.layout.shapes[0]")
+        node = tab.evaluate("specviz.race.view.cursor.node")
+        place = tab.evaluate("specviz.race.view.inspector.tree.box.layout.shapes[0]")
         ring = tab.evaluate(
-            "specviz.page.inspector.tree.box.data.filter((t) => t.mode === 'markers')"
+            "specviz.race.view.inspector.tree.box.data.filter((t) => t.mode === 'markers')"
             f".flatMap((t) => t.customdata.map((n, i) => [n, t.x[i], t.y[i]]))"
             f".find(([n]) => n === {node})"
         )
         assert ring[1:] == [place["xanchor"], place["yanchor"]]
         assert tab.text("barsTitle")
-    assert tab.evaluate("specviz.page.cursor.round") == 2
+    assert tab.evaluate("specviz.race.view.cursor.round") == 2
 
 
 def test_the_copied_link_is_the_setting(random_url: str, turn_page: Open) -> None:
@@ -127,25 +127,25 @@ def test_keys_walk_the_race(random_url: str, turn_page: Open) -> None:
     tab.page.keyboard.press("Enter")
     tab.wait_for_end()
     keys = tab.page.keyboard
-    at = "[specviz.page.cursor.round, specviz.page.cursor.node]"
-    stops = "specviz.page.trace.rounds[specviz.page.cursor.round].stops"
+    at = "[specviz.race.view.cursor.round, specviz.race.view.cursor.node]"
+    stops = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round].stops"
     keys.press("Home")
     assert tab.evaluate(at) == [0, tab.evaluate(stops)[0]]
     walked = 0
-    while tab.evaluate("specviz.page.cursor.round") == 0:
+    while tab.evaluate("specviz.race.view.cursor.round") == 0:
         keys.press("ArrowRight")
         walked += 1
-    assert walked == tab.evaluate("specviz.page.trace.rounds[0].stops.length")
+    assert walked == tab.evaluate("specviz.race.view.trace.rounds[0].stops.length")
     keys.press("ArrowLeft")
-    assert tab.evaluate("specviz.page.cursor.round") == 0
+    assert tab.evaluate("specviz.race.view.cursor.round") == 0
     keys.press("Shift+ArrowRight")
-    assert tab.evaluate("specviz.page.cursor.round") == 1
+    assert tab.evaluate("specviz.race.view.cursor.round") == 1
     keys.press("End")
-    assert tab.evaluate("specviz.page.cursor.round") == 11
+    assert tab.evaluate("specviz.race.view.cursor.round") == 11
     keys.press("Space")
-    tab.until("specviz.page.playback.isPlaying", 5)
+    tab.until("specviz.race.view.playback.isPlaying", 5)
     keys.press("Space")
-    assert not tab.evaluate("specviz.page.playback.isPlaying")
+    assert not tab.evaluate("specviz.race.view.playback.isPlaying")
     keys.press("?")
     assert tab.ref("keys").is_visible()
     keys.press("Escape")
@@ -155,14 +155,17 @@ def test_keys_walk_the_race(random_url: str, turn_page: Open) -> None:
 def test_typing_in_a_field_moves_no_cursor(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=6&seed=4&temperature=0.7")
     tab.race()
-    before = tab.evaluate("specviz.page.cursor.round")
+    before = tab.evaluate("specviz.race.view.cursor.round")
     tab.ref("prompt").focus()
     tab.page.keyboard.type("a ? f ")
     tab.page.keyboard.press("Home")
-    assert tab.evaluate("specviz.page.cursor.round") == before
+    assert tab.evaluate("specviz.race.view.cursor.round") == before
     assert not tab.ref("keys").is_visible()
     tab.page.keyboard.press("Control+Enter")
-    tab.until("specviz.transport.isBusy || specviz.page.trace.header.prompt.includes('a ? f')", 10)
+    tab.until(
+        "specviz.race.transport.isBusy || specviz.race.view.trace.header.prompt.includes('a ? f')",
+        10,
+    )
     tab.wait_for_end()
 
 
@@ -186,11 +189,11 @@ def test_an_ended_race_stands_on_the_round_that_tells_most(
 ) -> None:
     tab = turn_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.race()
-    shown = "specviz.page.trace.rounds[specviz.page.cursor.round]"
+    shown = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round]"
     assert tab.evaluate(f"{shown}.isWhole && {shown}.isMixed")
-    assert tab.evaluate("specviz.page.moment") == float("inf")  # both texts show in full
+    assert tab.evaluate("specviz.race.view.moment") == float("inf")  # both texts show in full
     rule = (
-        "(rounds) => Object.getOwnPropertyDescriptor(specviz.page.trace.constructor.prototype,"
+        "(rounds) => Object.getOwnPropertyDescriptor(specviz.race.view.trace.constructor.prototype,"
         " 'tellingRound').get.call({ rounds: [...rounds].map((letter) => ({"
         " isWhole: letter !== 'c', isMixed: 'cm'.includes(letter),"
         " outcomes: letter === 'e' ? [] : [1] })) })"
@@ -204,7 +207,7 @@ def test_a_replay_can_be_followed(random_url: str, turn_page: Open) -> None:
     tab.race()
     tab.ref("play").click()
     # about one round a second: the first rounds can each be seen
-    tab.until("specviz.page.cursor.round >= 1 && specviz.page.cursor.round <= 4", 8)
+    tab.until("specviz.race.view.cursor.round >= 1 && specviz.race.view.cursor.round <= 4", 8)
 
 
 def test_rounds_that_arrive_leave_half_of_the_time_to_keys_and_clicks(

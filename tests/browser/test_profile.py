@@ -53,12 +53,12 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     assert step.stop["outcome"] == "rejected"
     driver.page.wait_for_timeout(500)  # the address follows
     driver.page.go_back()
-    driver.until(f"specviz.debugger.source === 'draft-model.code' && {CURSOR}.trace.ending")
+    driver.until(f"specviz.step.source === 'draft-model.code' && {CURSOR}.trace.ending")
     step.settle()
     assert driver.ref("profileTable").locator("button").count() > 0
     tab = driver.page.locator("[data-ref=profileDimensions] [aria-selected=true]")
     assert tab.inner_text() == "depth in the draft"
-    top = "specviz.page.refs.profileDimensions.getBoundingClientRect().top"
+    top = "specviz.race.view.refs.profileDimensions.getBoundingClientRect().top"
     driver.until(f"0 <= {top} && {top} < innerHeight")  # where one had been reading
     driver.page.go_forward()
     driver.until(KEPT_RUN_SHOWN)

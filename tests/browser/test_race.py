@@ -38,7 +38,7 @@ def test_a_link_reproduces_setting_and_race(app_url: str, open_page: Open, turn_
     first = turn_page(app_url, query)
     first.race()
     second = open_page(app_url, first.query)
-    assert second.evaluate("specviz.form.order") == first.evaluate("specviz.form.order")
+    assert second.evaluate("specviz.race.form.order") == first.evaluate("specviz.race.form.order")
     assert second.text("promptPlace") == "3 of 40"
     second.race()
     assert second.lane_text("speculative") == first.lane_text("speculative")
@@ -49,8 +49,8 @@ def test_free_text_travels_in_the_link(app_url: str, open_page: Open, turn_page:
     first.page.get_by_role("radio", name="free").click()
     first.fill("prompt", "Once upon a time,\nthere was a café & a <b>")
     second = open_page(app_url, first.query)
-    assert second.evaluate("specviz.form.order") == first.evaluate("specviz.form.order")
-    assert second.evaluate("specviz.form.order.task") is None
+    assert second.evaluate("specviz.race.form.order") == first.evaluate("specviz.race.form.order")
+    assert second.evaluate("specviz.race.form.order.task") is None
 
 
 def test_a_broken_link_says_what_it_could_not_read_and_still_works(
@@ -69,7 +69,7 @@ def test_a_broken_link_says_what_it_could_not_read_and_still_works(
 
 ROUNDS_WHEN_STOPPED = """
 (async () => {
-  const { transport } = specviz, ticket = transport.ticket;
+  const { transport } = specviz.race, ticket = transport.ticket;
   await transport.stop();
   const { messages } = await transport.ask("look", { ticket, after: 0 });
   return messages.filter((text) => JSON.parse(text).type === "round").length;
@@ -118,8 +118,8 @@ def test_a_double_click_starts_one_race(app_url: str, open_page: Open) -> None:
     tab = open_page(app_url, "?task=code&tokens=8")
     tab.evaluate("window.orders = 0")
     tab.evaluate(
-        "(() => { const ask = specviz.transport.ask.bind(specviz.transport);"
-        "specviz.transport.ask = (n, q) => {"
+        "(() => { const ask = specviz.race.transport.ask.bind(specviz.race.transport);"
+        "specviz.race.transport.ask = (n, q) => {"
         "window.orders += n === 'join'; return ask(n, q); } })()"
     )
     tab.ref("race").dblclick()

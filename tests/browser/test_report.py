@@ -138,7 +138,7 @@ def test_a_report_writes_and_reads_addresses_of_moments(open_report: OpenReport)
     report.page.reload()
     report.page.wait_for_selector("[data-ready]")
     assert report.place == (4, 2)
-    assert report.driver.evaluate(f"specviz.debugger.page.axis.name + {CURSOR}.at") == "token2"
+    assert report.driver.evaluate(f"specviz.step.view.axis.name + {CURSOR}.at") == "token2"
 
 
 def test_a_run_saved_from_a_report_is_the_run(open_report: OpenReport, tmp_path: Path) -> None:

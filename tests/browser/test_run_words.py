@@ -62,7 +62,7 @@ def test_no_token_of_a_round_counts_as_written_before_it_is_judged(opened: StepD
         phase = opened.driver.evaluate(f"{CURSOR}.moment.phase")
         if phase == "judge":
             break
-        written = "specviz.debugger.page.emittedSoFar(specviz.debugger.page.cursor.current)"
+        written = "specviz.step.view.emittedSoFar(specviz.step.view.cursor.current)"
         assert opened.driver.evaluate(written) == before, phase
         assert opened.driver.evaluate(ring) == 0, phase
         opened.press("ArrowRight")
@@ -100,6 +100,6 @@ def test_a_fork_that_waits_for_another_run_says_so(open_page: OpenPage, app_url:
     waiting = second.page.get_by_role("button", name="Waiting for another run to end")
     waiting.wait_for(state="visible")
     first.page.keyboard.press("Escape")
-    second.driver.until("specviz.debugger.parent && specviz.debugger.opened.ending")
+    second.driver.until("specviz.step.parent && specviz.step.opened.ending")
     second.settle()
     assert second.driver.text("forkStop") == "Stop the fork"

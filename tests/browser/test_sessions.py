@@ -25,8 +25,13 @@ def test_the_second_tab_waits_sees_its_place_and_gets_its_own_run(
     first.wait_for_end(20)
     second.wait_for_end()
     assert second.lane_text("baseline") == second.lane_text("speculative") != ""
-    assert first.evaluate("specviz.page.trace.header.prompt") == first.ref("prompt").input_value()
-    assert second.evaluate("specviz.page.trace.header.prompt") == second.ref("prompt").input_value()
+    assert (
+        first.evaluate("specviz.race.view.trace.header.prompt") == first.ref("prompt").input_value()
+    )
+    assert (
+        second.evaluate("specviz.race.view.trace.header.prompt")
+        == second.ref("prompt").input_value()
+    )
 
 
 def test_stop_while_waiting_gives_the_place_up(app_url: str, open_page: Open) -> None:
@@ -79,4 +84,4 @@ def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: P
     assert tab.errors == ["The connection to the server is lost."]
     assert tab.rounds >= 2  # what had come stays
     tab.page.keyboard.press("Home")
-    assert tab.evaluate("specviz.page.cursor.round") == 0
+    assert tab.evaluate("specviz.race.view.cursor.round") == 0

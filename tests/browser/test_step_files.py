@@ -98,7 +98,7 @@ def test_an_address_beyond_the_run_leads_to_its_end(open_page: OpenPage, random_
 
 def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepDriver) -> None:
     opened.driver.ref("compareWith").select_option("draft-model.code")
-    opened.driver.until("!specviz.debugger.compare.transport.isBusy")
+    opened.driver.until("!specviz.step.compare.transport.isBusy")
     opened.page.wait_for_selector("[data-ref=differenceRow]:visible")
     opened.driver.until(
         "document.querySelector('[data-ref=difference]').textContent.includes('prompt')"
@@ -112,8 +112,8 @@ def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepD
 def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None:
     for name in ("medusa.summarise", "eagle.code", "lookahead.maths"):
         opened.driver.ref("stepTrace").select_option(name)
-    opened.driver.until(f"!specviz.debugger.transport.isBusy && {CURSOR}.trace.ending")
-    assert opened.driver.evaluate("specviz.debugger.source") == "lookahead.maths"
+    opened.driver.until(f"!specviz.step.transport.isBusy && {CURSOR}.trace.ending")
+    assert opened.driver.evaluate("specviz.step.source") == "lookahead.maths"
     assert len(opened.rounds()) == len(golden_trace("lookahead.maths").rounds)
 
 

@@ -13,8 +13,8 @@ LENGTH = "history.length"
 
 
 def shows(step: StepDriver, name: str) -> None:
-    busy = "specviz.debugger.transport.isBusy"
-    step.driver.until(f"specviz.debugger.source === {name!r} && !{busy} && {CURSOR}.trace.ending")
+    busy = "specviz.step.transport.isBusy"
+    step.driver.until(f"specviz.step.source === {name!r} && !{busy} && {CURSOR}.trace.ending")
     step.page.wait_for_timeout(400)  # the address follows after a moment
 
 
@@ -39,7 +39,7 @@ def test_back_leads_through_the_runs_that_were_opened(open_page: OpenPage, rando
     assert step.driver.evaluate(LENGTH) == before + 1
     step.page.locator("[data-page=race]").click()
     step.page.go_back()
-    assert step.driver.evaluate("specviz.pages.current") == "step" and step.place == there
+    assert step.driver.evaluate("specviz.race.shell.current") == "step" and step.place == there
     step.page.go_back()
     shows(step, NAME)
     assert step.place == (2, 1)
@@ -58,4 +58,4 @@ def test_a_run_of_this_page_can_be_chosen_again(open_page: OpenPage, random_url:
     shows(step, NAME)
     step.page.go_back()
     shows(step, "")
-    assert driver.evaluate(f"{CURSOR}.trace === specviz.page.trace")
+    assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")

@@ -34,14 +34,13 @@ EDGES = """[...document.querySelectorAll(".step .debugger > .inspect")].map((row
     }))"""
 TOPS = """Object.fromEntries(
     ["stepTrace", "stepStrip", "stepTree", "stepBars", "cacheSlots", "stepText", "nextMatch",
-     "forkGo", "profileGo"].map((ref) => [ref, specviz.page.refs[ref]])
+     "forkGo", "profileGo"].map((ref) => [ref, specviz.race.view.refs[ref]])
     .map(([ref, each]) => [ref, each.getBoundingClientRect().top]))"""
 
 
 def enlarge(step: StepDriver, is_large: bool) -> None:
-    step.driver.evaluate(
-        f"specviz.theme.isLarge === {str(is_large).lower()} || specviz.toggleLarge()"
-    )
+    if step.driver.evaluate("specviz.race.shell.theme.isLarge") != is_large:
+        step.driver.evaluate("specviz.race.shell.refs.large.click()")
 
 
 @pytest.fixture

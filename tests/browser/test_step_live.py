@@ -16,7 +16,7 @@ def test_the_race_of_the_page_is_followed_live_and_stays(
     driver = open_page(random_url, "?tokens=4000")  # long enough to be followed on any machine
     driver.press_race()
     driver.page.locator("[data-page=step]").click()
-    driver.until(f"{CURSOR}.trace === specviz.page.trace && {CURSOR}.trace.rounds.length > 2")
+    driver.until(f"{CURSOR}.trace === specviz.race.view.trace && {CURSOR}.trace.rounds.length > 2")
     driver.ref("stepFollow").click()
     driver.until(f"{CURSOR}.round > 5")
     driver.ref("halt").click()
@@ -49,7 +49,7 @@ def test_a_race_stopped_before_it_began_leaves_no_complaint(
     second.wait_for_end()
     first.page.keyboard.press("Escape")
     first.wait_for_end()
-    assert second.evaluate("specviz.page.trace.header") is None
+    assert second.evaluate("specviz.race.view.trace.header") is None
 
 
 def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_nothing_moved(
@@ -60,7 +60,7 @@ def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_n
     driver.page.wait_for_selector("[data-ref=advance]:visible")
     for rounds in (1, 2):
         driver.ref("advance").click()
-        driver.until(f"specviz.page.trace.rounds.length >= {rounds}")
+        driver.until(f"specviz.race.view.trace.rounds.length >= {rounds}")
     driver.page.locator("[data-page=race]").click()
     assert driver.text("runState").startswith("held")
     driver.ref("toHeld").click()
@@ -71,7 +71,7 @@ def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_n
     driver.ref("halt").click()
     driver.wait_for_end()
     driver.page.wait_for_selector("[data-ref=live]", state="hidden")
-    assert driver.evaluate("specviz.page.trace.ending") == "stopped"
+    assert driver.evaluate("specviz.race.view.trace.ending") == "stopped"
     assert driver.rounds < 10
     assert driver.evaluate(tops) == before
     driver.page.locator("[data-page=race]").click()

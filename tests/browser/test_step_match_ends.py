@@ -11,7 +11,7 @@ def test_the_match_line_says_where_the_matches_end(opened: StepDriver) -> None:
     opened.press("n")
     assert opened.driver.text("matchWord").startswith("match 2 of ")
     assert not opened.driver.text("matchWord").endswith("match")
-    last = "specviz.debugger.page.stops.all.at(-1)"
+    last = "specviz.step.view.stops.all.at(-1)"
     opened.driver.evaluate(f"{CURSOR}.toNode({last}.round, {last}.node)")
     opened.press("n")
     assert opened.driver.text("matchWord").endswith(" · last match")

@@ -49,7 +49,7 @@ def test_every_rule_finds_what_the_records_say(opened: StepDriver, name: str) ->
     opened.page.locator("[data-rule=rejection]").uncheck()
     opened.page.locator(f"[data-rule={name}]").check()
     expected = found(RULES[name])
-    places = opened.driver.evaluate("specviz.debugger.page.stops.all.map((m) => [m.round, m.node])")
+    places = opened.driver.evaluate("specviz.step.view.stops.all.map((m) => [m.round, m.node])")
     assert sorted(map(tuple, places)) == expected and expected
     for _ in expected[:3]:
         opened.press("n")

@@ -8,7 +8,7 @@ from step_driver import CURSOR, StepDriver
 from specviz.glossary import term
 
 CARD = ".term-card"
-RECOVERED = """specviz.debugger.page.trace.rounds.findIndex((r) => r.extraKind === "recovered")"""
+RECOVERED = """specviz.step.view.trace.rounds.findIndex((r) => r.extraKind === "recovered")"""
 
 
 def at_a_recovered_token(opened: StepDriver) -> None:
@@ -44,7 +44,7 @@ def test_a_word_is_explained_where_it_stands(opened: StepDriver, place: str, key
 
 def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(opened: StepDriver) -> None:
     step = opened.afresh("prompt-lookup.story")
-    drafted = "specviz.debugger.page.trace.rounds.findIndex((r) => r.outcomes.length)"
+    drafted = "specviz.step.view.trace.rounds.findIndex((r) => r.outcomes.length)"
     step.driver.evaluate(f"{CURSOR}.toNode({drafted}, 0)")
     step.settle()
     words = step.driver.ref("stepTable").locator("th [data-term=point_mass]")

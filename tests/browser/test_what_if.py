@@ -12,8 +12,8 @@ from specviz.records import Outcome, Round
 
 NAME = "draft-model.code"
 TRACE = golden_trace(NAME)
-THOUGHT = "specviz.debugger.page.server.thought"
-FORCED = "specviz.debugger.page.server.whatIf.forced"
+THOUGHT = "specviz.step.view.whatIf.thought"
+FORCED = "specviz.step.view.whatIf.forced"
 PIN = """document.querySelector('[data-ref=stepBars]').data.find((t) => t.meta.role === 'ink').x"""
 MARKED = """(role) => document.querySelector('[data-ref=stepTree]').data
     .filter((t) => t.mode === 'markers' && t.meta.role === role).flatMap((t) => t.customdata)"""

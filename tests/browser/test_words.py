@@ -53,7 +53,9 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     summary = {"speedup": speedup, "baseline": lane, "speculative": lane, "compared": 0}
     summary |= {"identical": None, "first_divergence": None}
     header = {"config": {"temperature": 0}, "drafter_bytes": 0, "target": {"bytes": 45e6}}
-    tab.page.evaluate("([s, h]) => specviz.page.result.draw(s, h, 'length')", [summary, header])
+    tab.page.evaluate(
+        "([s, h]) => specviz.race.view.result.draw(s, h, 'length')", [summary, header]
+    )
     assert tab.text("speedupWord").startswith(word)
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")
     assert tab.ref("speedupSpread").is_visible() == (speedup is not None)  # one run has no spread
@@ -74,8 +76,8 @@ def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:
     tab.race()
     extra = tab.page.locator("[data-ref=verdicts] tr[data-node='-2']")
     for kind, letter in (("recovered", "r"), ("bonus", "p")):
-        find = f"specviz.page.trace.rounds.findIndex((round) => round.extraKind === '{kind}')"
-        tab.evaluate(f"specviz.page.cursor.select({find})")
+        find = f"specviz.race.view.trace.rounds.findIndex((round) => round.extraKind === '{kind}')"
+        tab.evaluate(f"specviz.race.view.cursor.select({find})")
         tab.settle(0.3)
         assert extra.locator(".number").first.inner_text().startswith(f"{letter} ")
 

@@ -94,9 +94,8 @@ def test_no_file_of_the_player_asks_another_server(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_small_and_put_no_text_into_markup(path: Path) -> None:
+def test_scripts_say_what_they_are_for_and_put_no_text_into_markup(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 250
     assert text.startswith("//"), "says what it is for"
     allowed = 1 if path.name == "main.js" else 0  # the page's own file
     assert (

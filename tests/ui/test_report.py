@@ -29,7 +29,7 @@ def test_a_report_names_no_other_file_and_no_other_server() -> None:
 
 def test_every_module_of_a_report_is_in_it() -> None:
     modules = module_map(PLAYER, "report_main.js")
-    assert "specviz/step/step_page.js" in modules and "specviz/shared/dom.js" in modules
+    assert "specviz/step/step_view.js" in modules and "specviz/shared/dom.js" in modules
     assert not any(name in modules for name in ("specviz/shared/transport.js", "specviz/app.js"))
 
 

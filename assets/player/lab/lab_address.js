@@ -5,7 +5,7 @@ import { numberBreach } from "../shared/field_rule.js";
 import { keep, recall } from "./kept.js";
 import { OWN } from "./setting_form.js";
 
-const PREFIX = "lab-"; // the race's setting has the plain names
+export const PREFIX = "lab-"; // the race's setting has the plain names
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
 const LONGEST_VALUE = 500;

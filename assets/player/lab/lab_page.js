@@ -1,17 +1,22 @@
-// The lab: its cards, and what keys do on it.
-// Knows its cards by name and no card's inside.
+// The lab's page: its cards, what they share, and what keys do on it.
 
 import { setText } from "../shared/dom.js";
+import { Page } from "../shared/page.js";
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";
-import { LabAddress } from "./lab_address.js";
+import { LabAddress, PREFIX } from "./lab_address.js";
 import { PeersCard } from "./peers_card.js";
 import { SettingForm } from "./setting_form.js";
 import { SweepCard } from "./sweep_card.js";
 
-export class LabPage {
-  constructor(refs, theme, setup, gradio) {
+export class LabPage extends Page {
+  static id = "lab";
+  static title = "Lab";
+
+  constructor(shell) {
+    super(shell);
+    const { refs, theme, setup, gradio } = shell;
     this.refs = refs;
     const setting = () => this.setting;
     const onResult = () => this.setting.fold.close();
@@ -26,23 +31,23 @@ export class LabPage {
     this.peers = new PeersCard(refs, gradio, { setting, onResult });
     this.claims = new ClaimsCard(refs, gradio);
     this.advice = new AdviceCard(refs, setup, gradio, { setting, onResult, onSweep: (method) => this.sweep.startWith(method) });
-    this.address = labAddress(refs, setup.bounds, this.setting.own);
+    this.fields = labAddress(refs, setup.bounds, this.setting.own);
     this.readAddress();
-    for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.address.writeSoon());
+    for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.fields.writeSoon());
     this.isOpened = false;
   }
 
   readAddress() {
     const { labNotice } = this.refs;
-    const problems = this.address.read();
+    const problems = this.fields.read();
     this.setting.draw();
     this.sweep.form.taken();
     labNotice.hidden = problems.length === 0;
     setText(labNotice, `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.`);
   }
 
-  onShow(isShown) {
-    if (isShown) this.address.write();
+  setShown(isShown) {
+    if (isShown) this.fields.write();
     if (!isShown || this.isOpened) return;
     this.isOpened = true;
     this.advice.recall();
@@ -66,9 +71,12 @@ export class LabPage {
     for (const { run } of [this.sweep, this.peers, this.claims, this.advice]) run.stop();
   }
 
-  // For the button that copies a link.
-  get place() {
-    return this.address;
+  get address() {
+    return this.fields;
+  }
+
+  owns(parameter) {
+    return parameter.startsWith(PREFIX);
   }
 
   repaint() {

@@ -1,200 +1,203 @@
-// The race page: gives each view what it shows, once per frame.
-// Knows the trace, the cursor and the replay; the transport feeds it, the form does not concern it.
+// The race page: its form and address, the race that it starts, and how that stands.
+// Others may watch its race: began(isHeld), grew(), ended().
 
-import { Chart } from "../shared/charts.js";
-import { Cursor, EXTRA } from "../shared/cursor.js";
-import { option, setParts } from "../shared/dom.js";
-import { Frame } from "../shared/frame.js";
-import { Inspector } from "./inspector.js";
-import { Lanes } from "./lanes.js";
-import { LossBadges } from "./loss_badge.js";
-import { PACES, Playback } from "./playback.js";
-import { Result } from "./result.js";
-import { legendRows } from "../shared/outcomes.js";
-import { Strip } from "../shared/strip.js";
-import { Tooltip } from "../shared/tooltip.js";
-import { Trace } from "../shared/trace.js";
+import { setText } from "../shared/dom.js";
+import { Page } from "../shared/page.js";
+import { Transport } from "../shared/transport.js";
+import { Address } from "./address.js";
+import { Fold } from "./fold.js";
+import { Form } from "./form.js";
+import { writeProof } from "./proof.js";
+import { deviceWords, ENDINGS, HELD, modelWords, RACING, waitingWords } from "./race_words.js";
+import { RaceView } from "./race_view.js";
+import { RacedSetting } from "./raced_setting.js";
 
-const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
+export class RacePage extends Page {
+  static id = "race";
+  static title = "Race";
 
-export class RacePage {
-  constructor(root, refs, theme, setup) {
-    Object.assign(this, { root, refs, theme });
-    this.trace = new Trace();
-    this.frame = new Frame(() => refs.racePage.hidden || this.draw());
-    const ask = () => this.frame.ask();
-    this.cursor = new Cursor(this.trace, ask);
-    this.playback = new Playback(this.trace, this.cursor, ask);
-    this.tooltip = new Tooltip(refs.tooltip);
-    this.lanes = new Lanes(refs, this.trace, { onToken: (lane, at) => this.selectToken(at), tooltip: this.tooltip });
-    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
-    const onSelect = (node) => this.select(this.cursor.round, node);
-    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect });
-    this.result = new Result(refs, setup.glossary);
-    this.loss = new LossBadges([refs.laneLoss, refs.resultLoss, refs.proofLoss], setup.kinds);
-    this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
-    for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
-    refs.legend.append(...legendRows());
-    this.wireTransport();
-    this.clear();
+  constructor(shell) {
+    super(shell);
+    const { root, refs, theme, setup, prompts, gradio } = shell;
+    Object.assign(this, { root, refs, watchers: [] });
+    this.view = new RaceView(root, refs, theme, setup);
+    this.form = new Form(refs, setup, prompts, {
+      onChange: () => this.settingChanged(),
+      ask: (form) => this.transport.ask("check", { form }),
+    });
+    new Fold(refs.form, { end: refs.formEnd, cover: refs.actions, button: refs.moreBelow });
+    this.raced = new RacedSetting(refs.staleNotice);
+    this.setting = new Address(this.form, setup, prompts);
+    this.transport = new Transport(gradio, {
+      accepted: () => this.showResults(),
+      message: (message) => this.take(message),
+      queued: (...ahead) => this.tell(waitingWords(...ahead)),
+      failed: (text) => this.failed(text),
+    });
+    writeProof(refs.proof);
+    this.wire();
+    this.tellProblems(this.setting.read());
+    this.setBusy(false, "");
   }
 
-  wireTransport() {
-    const { refs, cursor } = this;
-    const on = (ref, action) => ref.addEventListener("click", () => (this.playback.pause(), action()));
-    on(refs.first, () => cursor.toFirst());
-    on(refs.last, () => cursor.toLast());
-    on(refs.back, () => cursor.stepRound(-1));
-    on(refs.forward, () => cursor.stepRound(1));
-    on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
-    refs.play.addEventListener("click", () => this.playback.toggle());
-    refs.rate.append(...PACES.map((pace) => option(String(pace), `${pace} ${pace === 1 ? "round" : "rounds"}/s`)));
-    refs.rate.value = String(this.playback.pace);
-    refs.rate.addEventListener("change", () => (this.playback.pace = Number(refs.rate.value)));
+  wire() {
+    const { refs } = this;
+    refs.form.addEventListener("submit", (event) => (event.preventDefault(), this.race()));
+    refs.raceHeld.addEventListener("click", () => this.race(true));
+    refs.stop.addEventListener("click", () => this.stop());
+    // The Enter that started the race, held down, must not stop it.
+    refs.stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
   }
 
-  // ---- what happens
+  // ---- as a page
 
-  clear() {
-    this.playback.isPlaying = false;
-    this.playback.moment = null;
-    this.trace.clear();
-    this.cursor.reset();
-    this.lanes.clear();
-    this.inspector.clear();
-    this.result.clear();
-    this.loss.show(null);
-    for (const chart of Object.values(this.charts)) chart.clear();
-    this.shownFigures = null;
-    this.lastCharts = 0;
-    this.frame.ask();
+  get address() {
+    return this.setting;
   }
 
-  // Until a race begins, the one before it stays.
-  take(message) {
-    const isNew = message.kind === "header";
-    if (!isNew && !this.trace.isLive) return;
-    if (isNew) this.clear();
-    this.trace.take(message);
-    if (isNew) {
-      this.lanes.start();
-      this.loss.show(message.trace);
-    }
-    this.cursor.follow();
-    if (message.kind !== "end") return this.frame.askAtLeisure();
-    this.lastCharts = 0;
-    this.frame.ask();
+  get actions() {
+    return { ...this.view.actions, race: () => this.race() };
   }
 
-  interrupt() {
-    this.trace.end("stopped");
-    this.cursor.follow();
-    this.frame.ask();
-  }
-
-  select(round, node = null) {
-    this.playback.pause();
-    this.cursor.select(round, node);
-  }
-
-  selectToken(at) {
-    const token = this.trace.tokens.speculative[at];
-    if (token && token.round >= 0) this.select(token.round, token.node);
-  }
-
-  // ---- drawing
-
-  get moment() {
-    const { cursor, playback, trace } = this;
-    if (playback.moment !== null) return playback.moment;
-    const isWhole = cursor.isFollowing || cursor.round >= trace.rounds.length - 1;
-    return isWhole || cursor.round < 0 ? Infinity : trace.rounds[cursor.round].clock;
-  }
-
-  draw() {
-    const { trace, cursor } = this;
-    this.root.classList.toggle("is-empty", !trace.rounds.length);
-    this.root.classList.toggle("has-trace", trace.header !== null);
-    this.strip.draw(trace.rounds, cursor.round);
-    this.strip.describe(cursor.round, this.momentText());
-    this.drawTransport();
-    this.drawMoment();
-    if (!trace.header) return;
-    this.drawLanes();
-    this.drawNumbers();
-    this.drawCharts();
-  }
-
-  drawTransport() {
-    const { trace, cursor, refs, playback } = this;
-    refs.follow.hidden = !trace.isLive;
-    refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
-    refs.play.classList.toggle("is-playing", playback.isPlaying);
-    for (const name of ["first", "back", "play", "forward", "last", "rate"]) refs[name].disabled = !trace.rounds.length;
-    refs.barsTitle.setAttribute("aria-live", trace.isLive ? "off" : "polite");
-    refs.play.setAttribute("aria-label", playback.isPlaying ? "Pause" : "Play");
-  }
-
-  drawLanes() {
-    const { trace, cursor } = this;
-    const round = trace.rounds[cursor.round];
-    const selected = cursor.isFollowing && trace.isLive ? -1 : trace.tokenOf(cursor.round, cursor.node);
-    this.lanes.draw(selected, round?.firstToken ?? 0, round?.endToken ?? 0, this.moment, cursor.isFollowing);
-  }
-
-  drawNumbers() {
-    const { trace } = this;
-    if (!trace.summary || trace.summary === this.shownSummary) return;
-    this.shownSummary = trace.summary;
-    this.result.draw(trace.summary, trace.header, trace.ending, this.loss.text);
-  }
-
-  drawCharts() {
-    const now = performance.now();
-    const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);
-    if (isRunning && now - this.lastCharts < LIVE_CHART_MILLISECONDS) return;
-    this.lastCharts = now;
-    const { round, node } = this.cursor;
-    if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();
-    const { figures } = this.trace;
-    if (!figures || figures === this.shownFigures) return;
-    this.shownFigures = figures;
-    for (const [name, chart] of Object.entries(this.charts)) chart.draw(figures[name], isRunning);
-  }
-
-  // One frame later, even where live charts are held back.
-  askAgain() {
-    if (!this.trace.isLive) this.lastCharts = 0;
-    this.frame.ask();
-  }
-
-  drawMoment() {
-    const { trace, cursor, refs } = this;
-    if (!trace.rounds.length) return void (refs.moment.textContent = "no rounds yet");
-    const round = trace.rounds[cursor.round];
-    const seconds = (this.playback.moment ?? round.clock).toFixed(2);
-    setParts(refs.moment, "round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · ${seconds} s`);
-  }
-
-  momentText() {
-    const { trace, cursor } = this;
-    const round = trace.rounds[cursor.round];
-    if (!round) return "no rounds yet";
-    return `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}, ${round.extraKind ?? "no extra token"}`;
+  setShown() {
+    this.view.frame.ask();
   }
 
   repaint() {
-    this.inspector.shown = this.inspector.drawn = this.inspector.timed = null;
-    this.shownFigures = null;
-    this.lastCharts = 0;
-    this.frame.ask();
+    this.view.repaint();
   }
 
-  // For measurements: draws a stop now and returns the milliseconds it took.
-  timeDraw(round, node = EXTRA) {
-    this.cursor.select(round, node);
-    const start = performance.now();
-    this.draw();
-    return performance.now() - start;
+  halt() {
+    return this.stop();
+  }
+
+  // ---- the race
+
+  get trace() {
+    return this.view.trace;
+  }
+
+  watch(watcher) {
+    this.watchers.push(watcher);
+  }
+
+  heard(what, ...given) {
+    for (const watcher of this.watchers) watcher[what](...given);
+  }
+
+  // `isHeld`: it waits before its first round, and goes on from the debugger.
+  async race(isHeld = false) {
+    if (this.transport.isBusy) return;
+    this.form.clearErrors();
+    if (this.form.refuses()) return;
+    this.refs.linkNotice.hidden = true;
+    this.setting.write();
+    this.setBusy(true, "starting …");
+    this.ordered = [this.form.order, this.form.words];
+    this.view.result.pair = this.form.pair;
+    this.isHeld = isHeld;
+    await this.transport.start("join", { form: this.ordered[0], held: isHeld });
+  }
+
+  // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
+  begun(trace) {
+    this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
+    this.raced.compare(this.form.order);
+    this.tellHeader(trace);
+    this.heard("began", this.isHeld);
+  }
+
+  // On a narrow screen the form fills the view: go to what is about to happen.
+  showResults() {
+    const { results } = this.refs;
+    if (results.getBoundingClientRect().top > window.innerHeight * 0.7) results.scrollIntoView();
+  }
+
+  async stop() {
+    if (!this.transport.isBusy) return;
+    setText(this.refs.runState, "stopping …");
+    await this.transport.stop();
+  }
+
+  tellHeld(isHeld) {
+    this.refs.toHeld.hidden = !isHeld;
+    this.tell(isHeld ? HELD : RACING);
+  }
+
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
+    this.view.take(message);
+    if (message.kind === "header") this.begun(message.trace);
+    if (message.kind === "event") this.heard("grew");
+    if (message.kind === "end") this.ended(message.reason);
+  }
+
+  ended(reason) {
+    if (!this.trace.summary) this.view.result.clear();
+    this.setBusy(false, ENDINGS[reason] ?? "");
+    this.heard("grew");
+    this.heard("ended");
+  }
+
+  tellHeader(header) {
+    this.root.classList.remove("is-waiting");
+    this.tell(RACING);
+    setText(this.refs.pairNote, modelWords(header));
+    setText(this.refs.device, deviceWords(header));
+  }
+
+  // What goes on before there are numbers, beside the button and where the numbers will stand.
+  tell(text) {
+    setText(this.refs.runState, text);
+    if (!this.trace.summary) setText(this.refs.speedupWord, text);
+  }
+
+  failed(text) {
+    if (this.trace.isLive) this.view.interrupt();
+    if (!this.trace.summary) this.view.result.clear();
+    this.form.showError(text);
+    this.setBusy(false, "");
+  }
+
+  setBusy(isBusy, text) {
+    const { race, stop } = this.refs;
+    const [next, last] = isBusy ? [stop, race] : [race, stop];
+    next.disabled = false;
+    // A disabled button loses the focus: whoever works by keys goes on at the other one.
+    if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
+    last.disabled = true;
+    this.isBusy = isBusy;
+    if (!isBusy) this.refs.toHeld.hidden = true;
+    this.drawRefusal();
+    this.root.classList.toggle("is-busy", isBusy);
+    this.root.classList.toggle("is-waiting", isBusy);
+    setText(this.refs.runState, text);
+  }
+
+  // ---- the setting
+
+  // A method that the models cannot do: no race, and the reason beside the button.
+  drawRefusal() {
+    const { race, raceHeld, raceRefusal } = this.refs;
+    const { refusal, method } = this.form;
+    race.disabled = raceHeld.disabled = this.isBusy || Boolean(refusal);
+    setText(raceRefusal, refusal && `${method.title} cannot race here: it ${refusal}.`);
+    raceRefusal.hidden = !refusal;
+  }
+
+  settingChanged() {
+    this.form.clearErrors();
+    this.drawRefusal();
+    this.raced.compare(this.form.order);
+    window.clearTimeout(this.writing); // browsers refuse an address that changes too often
+    this.writing = window.setTimeout(() => this.setting.write(), 200);
+  }
+
+  tellProblems(problems) {
+    const { linkNotice } = this.refs;
+    linkNotice.hidden = problems.length === 0;
+    const rest = "The defaults stand in for it.";
+    setText(linkNotice, problems.length ? `The link could not be read in full: ${problems.join("; ")}. ${rest}` : "");
   }
 }

@@ -3,7 +3,7 @@
 // run and no other page, has the same after the #.
 
 const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
-const OURS = ["trace", "round", "pos", "axis"];
+export const OF_A_MOMENT = ["trace", "round", "pos", "axis"]; // parameters
 
 export class StepAddress {
   // `part` of the address: "search" or "hash".
@@ -25,7 +25,7 @@ export class StepAddress {
   link({ trace, round, at, axis }) {
     const url = new URL(window.location.href);
     const given = this.given(url);
-    for (const name of OURS) given.delete(name);
+    for (const name of OF_A_MOMENT) given.delete(name);
     if (this.part === "search") given.set("view", "step");
     if (trace) given.set("trace", trace);
     given.set("round", String(round + 1));

@@ -1,242 +1,297 @@
-// The debugger: one run, one moment of it, every view of that moment.
-// Knows the run, the step cursor and its views; where runs come from does not concern it.
+// The debugger's page: which run it shows and how it got here (the race, a recorded run, a file, a fork).
 
-import { option, setParts, setText } from "../shared/dom.js";
-import { Frame } from "../shared/frame.js";
-import { Ribbon } from "../shared/ribbon.js";
-import { Strip } from "../shared/strip.js";
-import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
-import { CardOrder } from "./card_order.js";
-import { Comparison } from "./comparison.js";
-import { MomentView } from "./moment_view.js";
-import { PHASES, PHASE_WORDS } from "./moments.js";
-import { originSentence } from "./origin.js";
-import { ServerViews } from "./server_views.js";
-import { StepCursor } from "./step_cursor.js";
-import { StepPlayback } from "./step_playback.js";
-import { StopList } from "./stop_list.js";
-import { explainNumbers, explainWalk } from "./words.js";
+import { Page } from "../shared/page.js";
+import { Trace } from "../shared/trace.js";
+import { Transport } from "../shared/transport.js";
+import { CompareMenu } from "./compare_menu.js";
+import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
+import { RACE, RunMenu } from "./run_menu.js";
+import { RunPlace } from "./run_place.js";
+import { ProfileCard } from "./profile_card.js";
+import { OF_A_MOMENT } from "./step_address.js";
+import { StepView } from "./step_view.js";
+import { base64, blobOfBase64, download, nameOf, traceBlob } from "./trace_file.js";
 
-export class StepPage {
-  // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
-  // `onFork` of an order to fork, `onHold` of one to hold the run.
-  constructor(refs, theme, { ask = null, onMove, onFork, onHold, setup }) {
-    Object.assign(this, { refs, theme, onMove });
-    const { glossary, methods } = setup;
-    this.trace = null;
-    this.isShown = false;
-    this.isOurs = false; // a run of this page's own, which it may hold
-    this.coming = null;
-    this.frame = new Frame(() => this.draw());
-    this.cursor = new StepCursor(() => this.moved());
-    this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
-    this.axis = AXES[0];
-    const toNode = (node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
-    this.view = new MomentView(refs, theme, { onSelect: toNode, glossary });
-    this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
-    this.server = ask && new ServerViews(refs, { ask, methods, onFork, onHold, onChange: () => this.frame.ask() });
-    new CardOrder(refs);
-    this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
-    this.strip = new Strip(refs.stepStrip, {
-      onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
-      onResize: () => this.frame.ask(),
-      theme,
+export class StepPage extends Page {
+  static id = "step";
+  static title = "Step through";
+
+  // Steps through the race of the race page too, whose models and device a fork takes.
+  constructor(shell) {
+    super(shell);
+    const { refs, theme, setup, gradio } = shell;
+    const { race } = shell.pages;
+    Object.assign(this, { refs, race, setup, opened: new Trace(), source: RACE });
+    this.transport = new Transport(gradio, {
+      accepted: () => {},
+      message: (message) => this.take(message),
+      queued: (ahead) => this.view.isForking && this.view.fork.wait(ahead),
+      failed: (text) => this.failed(text),
     });
-    this.text = new Ribbon(refs.stepText, {
-      onSelect: (at) => this.still(() => this.cursor.toToken(at)),
-      onHover: (at) => this.hovered(at),
+    this.view = new StepView(refs, theme, {
+      ask: (name, question) => this.transport.ask(name, question),
+      onMove: () => this.place.write(),
+      onFork: (order) => this.fork(order),
+      onHold: (what) => this.hold(what),
+      setup,
     });
-    this.wire();
+    this.keptRaces = new KeptRaces();
+    this.place = new RunPlace(this.view, () => (this.source === RACE ? this.keptRaces.nameOf(race.trace) : this.source));
+    this.menu = new RunMenu(refs, setup.traces, {
+      onChoose: (name) => ((this.wanted = null), this.choose(name)),
+      onFile: (file) => this.openFile(file),
+      onSave: () => this.save(),
+    });
+    this.compare = new CompareMenu(refs.compareWith, setup.traces, gradio, {
+      page: this.view,
+      race: race.trace,
+      fail: (text) => this.menu.fail(text),
+    });
+    this.profile = new ProfileCard(refs, setup, gradio, {
+      form: () => race.form.order,
+      onExample: (...example) => this.openExample(...example),
+    });
+    refs.forkStop.addEventListener("click", () => this.transport.stop());
+    refs.halt.addEventListener("click", () => this.halt());
+    refs.live.addEventListener("held", ({ detail }) => race.tellHeld(detail));
+    refs.toHeld.addEventListener("click", () => this.showHeld());
+    race.watch({
+      began: (isHeld) => this.raceBegan(isHeld),
+      grew: () => this.raceGrew(),
+      ended: () => this.raceEnded(),
+    });
   }
 
-  wire() {
-    const { refs, cursor } = this;
-    const on = (ref, action) => ref.addEventListener("click", () => this.still(action));
-    on(refs.stepFirst, () => cursor.toFirst());
-    on(refs.stepLast, () => cursor.toLast());
-    on(refs.stepBack, () => cursor.step(-1));
-    on(refs.stepForward, () => cursor.step(1));
-    on(refs.stepRoundBack, () => cursor.stepRound(-1));
-    on(refs.stepRoundForward, () => cursor.stepRound(1));
-    on(refs.stepFollow, () => cursor.setFollowing(!cursor.isFollowing));
-    refs.stepPhases.append(...PHASES.map((phase) => this.phase(phase)));
-    refs.stepAxis.append(...AXES.map((axis) => option(axis.name, axis.title)));
-    refs.stepAxis.addEventListener("change", () => this.chooseAxis(refs.stepAxis.value));
-    refs.stepGo.addEventListener("keydown", (event) => event.key === "Enter" && this.goTo(refs.stepGo));
+  // ---- as a page
+
+  get address() {
+    return this.place;
   }
 
-  phase(name) {
-    const item = document.createElement("li");
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = PHASE_WORDS[name];
-    button.dataset.phase = name;
-    button.addEventListener("click", () => this.still(() => this.cursor.toPhase(name)));
-    item.append(button);
-    return item;
+  owns(parameter) {
+    return OF_A_MOMENT.includes(parameter);
   }
 
-  // A move by hand ends the play.
-  still(action) {
-    this.playback.pause();
-    action();
-  }
-
-  chooseAxis(name) {
-    this.axis = AXES.find((axis) => axis.name === name) ?? AXES[0];
-    this.refs.stepAxis.value = this.axis.name;
-    this.frame.ask();
-  }
-
-  goTo(field) {
-    const place = Number(field.value);
-    const holds = field.value.trim() !== "" && Number.isFinite(place) && this.trace?.rounds.length > 0;
-    field.setAttribute("aria-invalid", String(!holds));
-    field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
-    if (!holds) return field.reportValidity();
-    this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
-    if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.tokens.speculative.length) - 1);
-  }
-
-  // ---- the run
-
-  show(trace) {
-    this.playback.pause();
-    this.trace = trace;
-    this.stops.clear();
-    this.view.clear();
-    this.server?.clear();
-    this.text.clear();
-    this.comparison.clear();
-    this.started = null;
-    this.cursor.show(trace);
-  }
-
-  // The run went on.
-  grew() {
-    if (!this.isShown) return;
-    this.cursor.follow();
-    this.askFrame();
-  }
-
-  askFrame() {
-    if (this.trace?.isLive) this.frame.askAtLeisure();
-    else this.frame.ask();
-  }
-
-  // What is to come: a "run", a "fork", or nothing more.
-  expect(coming) {
-    this.coming = coming;
-    this.frame.ask();
-  }
-
-  get isForking() {
-    return this.coming === "fork";
-  }
-
-  setShown(isShown) {
-    this.isShown = isShown;
-    if (isShown) this.repaint();
-    else this.playback.pause();
+  get actions() {
+    return this.view.actions;
   }
 
   repaint() {
-    this.view.forget();
-    this.frame.ask();
+    this.view.repaint();
   }
 
-  moved() {
-    this.frame.ask();
-    if (this.isShown) this.onMove();
+  // What is shown: a fork, or the race of the race page.
+  halt() {
+    return this.view.isForking ? this.transport.stop() : this.race.stop();
   }
 
-  // ---- drawing
-
-  draw() {
-    const { trace, cursor, refs } = this;
-    if (!this.isShown) return;
-    const round = cursor.current;
-    refs.stepEmpty.hidden = Boolean(round);
-    refs.step.classList.toggle("is-empty", !round);
-    const isHeld = this.drawLive();
-    if (!round) return setText(refs.stepEmpty, this.coming ? "The run is being opened …" : emptyWords(trace, isHeld));
-    this.drawTransport(round);
-    this.drawText(round);
-    this.stops.draw(trace);
-    this.server?.draw(trace, cursor, this);
-    this.comparison.draw(trace, this.text);
-    if (this.view.draw(trace, cursor, this.server?.thought ?? null)) this.askFrame();
-    explainWalk(refs.stepTable, round);
-    explainNumbers(refs.stepNumbers);
+  setShown(isShown) {
+    this.profile.tellSetting();
+    this.view.setShown(isShown);
+    if (!isShown) return this.place.forget();
+    if (this.view.trace) this.place.write();
+    else this.isBack = true, this.restore();
   }
 
-  // Whether the run is held: it can be before it has a round.
-  drawLive() {
-    const isLive = Boolean(this.trace?.isLive && this.isOurs);
-    this.server?.live.draw(isLive, this.isForking);
-    return isLive && this.server?.live.isHeld;
+  // By Back or Forward, to another entry of the history.
+  returned() {
+    this.place.forget();
+    if (!this.view.trace) return; // being shown restores it
+    const { round, at } = this.place.read();
+    if (this.place.isNamed) this.view.cursor.go(round ?? 0, at ?? 0);
+    else this.isBack = true, this.restore();
   }
 
-  drawTransport(round) {
-    const { trace, cursor, refs, axis } = this;
-    const { moments, at } = cursor;
-    const ends = trace.rounds.map((each, index) => axis.end(each, index));
-    const forks = trace.header.forks.map((fork) => fork.round);
-    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks);
-    const words = placeWords(axis, trace, cursor.round);
-    this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}`);
-    const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
-    setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1} of ${moments.length}${place}`);
-    for (const button of refs.stepPhases.querySelectorAll("button")) {
-      const own = button.dataset.phase;
-      button.disabled = !moments.some((each) => each.phase === own);
-      if (own === cursor.moment.phase) button.setAttribute("aria-current", "step");
-      else button.removeAttribute("aria-current");
-    }
-    refs.stepFollow.setAttribute("aria-pressed", String(cursor.isFollowing));
+  // The moment that the address names; without one, the race of this page or else the first recording.
+  async restore() {
+    const hasRace = this.race.trace.header !== null || this.race.transport.isBusy;
+    const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.traces[0]?.name);
+    this.wanted = moment;
+    if (axis) this.view.chooseAxis(axis);
+    await this.choose(name);
+    if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
   }
 
-  drawText(round) {
-    const { trace, text, cursor } = this;
-    if (this.started !== trace.header) {
-      this.started = trace.header;
-      text.start(trace.header.prompt);
-    }
-    text.grow(trace.tokens.speculative);
-    const isCommitted = cursor.moment.phase === "commit";
-    text.mark(this.judgedToken, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
-    text.reveal();
-    this.hovered(-1);
+  async openKept(name) {
+    const blob = await keptRun(name);
+    if (this.chosen !== name) return; // another one meanwhile
+    if (!blob) return this.failed("The run of this link had not ended, or was kept in another browser, or too long ago: ask for its file.");
+    this.open(name, { data: await base64(blob) }, "The run of this link");
   }
 
-  // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
-  emittedSoFar(round) {
-    const { moments, at } = this.cursor;
-    const past = moments.slice(0, at + 1);
-    const accepted = past.filter(({ phase, node }) => phase === "judge" && round.accepted.includes(node)).length;
-    const isDrawn = past.some(({ phase }) => phase === "resample");
-    return round.firstToken + accepted + (isDrawn ? 1 : 0);
+  // ---- choosing a run
+
+  choose(name) {
+    this.chosen = name;
+    if (name === RACE || name === this.keptRaces.nameOf(this.race.trace)) return this.showRace();
+    if (name.startsWith(KEPT)) return this.openKept(name);
+    const known = this.setup.traces.find((trace) => trace.name === name);
+    if (!known) return this.chooseUnknown(name);
+    return this.open(name, { golden: name }, known.title);
   }
 
-  // The token of the text that the stop under the cursor became, -1 where none or before it is judged.
-  get judgedToken() {
-    const { trace, cursor } = this;
-    const isJudged = cursor.moment?.phase === "judge" || cursor.moment?.phase === "resample";
-    return isJudged ? trace.tokenOf(cursor.round, cursor.node) : -1;
+  // There is always one to look at.
+  async chooseUnknown(name) {
+    const names = this.setup.traces.map((trace) => trace.name);
+    await this.choose(names[0] ?? RACE);
+    this.menu.fail(`trace must be one of ${names.join(", ")}, got “${String(name).slice(0, 40)}”. Here is the first one.`);
   }
 
-  // Where a token of the text came from: the one under the pointer, else the one under the cursor,
-  // once it is judged.
-  hovered(at) {
-    const { trace, cursor, refs } = this;
-    const token = trace?.tokens.speculative[at >= 0 ? at : this.judgedToken];
-    const ask = cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
-    setText(refs.stepOrigin, token ? originSentence(trace, token) : ask);
+  showRace() {
+    this.menu.forgive();
+    this.transport.leave();
+    this.view.expect(null);
+    this.menu.tellRun(this.race.trace);
+    this.source = RACE;
+    this.view.isOurs = true;
+    this.menu.select(RACE);
+    this.place.enter(this.wanted);
+    this.view.show(this.race.trace);
+    this.land();
   }
-}
 
-function emptyWords(trace, isHeld) {
-  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one, then waits again.";
-  if (trace?.header) return "This run has no rounds yet.";
-  return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
+  async openFile(file) {
+    const name = newRunName();
+    await this.open(name, { data: await base64(file) }, file.name);
+    if (this.source === name) keepRun(name, file);
+  }
+
+  // A rejection of a profile: its run opens where it happened.
+  async openExample(data, title, round, node) {
+    this.wanted = { round, node };
+    const name = newRunName();
+    keepRun(name, blobOfBase64(data));
+    await this.open(name, { data }, title);
+  }
+
+  async open(name, recording, title) {
+    this.menu.tell(`opening ${title} …`);
+    this.begin(name, title);
+    this.view.isOurs = false;
+    await this.transport.open(recording);
+  }
+
+  // A run is to come, or a fork; until it does, the one before it stays.
+  begin(name, title, coming = "run") {
+    this.menu.forgive();
+    this.transport.leave();
+    this.view.expect(coming);
+    this.view.fork.refusal.clear();
+    this.before = { source: this.source, isOurs: this.view.isOurs, trace: this.view.trace };
+    this.compare.clear();
+    Object.assign(this, { source: name, chosen: name, title, opened: new Trace(), parent: null });
+  }
+
+  // The real decoder goes on from a round of the run that is shown, which then stands beside it.
+  async fork(order) {
+    const parent = this.view.trace;
+    if (this.transport.isBusy || !parent?.rounds.length) return;
+    const title = `${this.menu.title}, forked before round ${order.round + 1}`;
+    this.menu.tell(`${title}: starting …`);
+    const data = await base64(await traceBlob(parent));
+    this.begin(newRunName(), title, "fork");
+    Object.assign(this, { parent, wanted: { round: order.round, at: 0 } });
+    await this.transport.start("fork", { ...order, data, form: this.race.form.order });
+  }
+
+  hold(what) {
+    const transport = this.source === RACE ? this.race.transport : this.transport;
+    transport.ask("hold", { ticket: transport.ticket, do: what });
+    if (what === "advance") this.view.cursor.setFollowing(true); // to see what is let through
+  }
+
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    this.opened.take(message);
+    if (message.kind === "header") this.begun();
+    if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round) this.land();
+    if (message.type === "round") this.menu.tellProgress(this.title, this.opened.rounds.length);
+    if (message.kind === "loading") this.menu.tell(`loading ${message.pair} …`);
+    if (message.kind === "end") this.ended();
+    this.view.grew();
+  }
+
+  ended() {
+    if (!this.opened.header) return this.failed("The run was stopped before it began.");
+    if (this.wanted) this.land(); // a round that it does not have: the nearest
+    this.menu.tellRun(this.opened);
+    this.view.expect(null);
+    if (this.isBack) this.isBack = false, this.place.scrollBack();
+    if (!this.parent) return;
+    this.compareWithParent();
+    traceBlob(this.opened).then((blob) => keepRun(this.source, blob));
+  }
+
+  begun() {
+    this.view.fork.wait(0);
+    this.menu.add(this.source, this.title);
+    this.menu.select(this.source);
+    this.view.isOurs = this.parent !== null;
+    this.place.enter(this.wanted);
+    this.view.show(this.opened);
+    this.compareWithParent();
+  }
+
+  compareWithParent() {
+    if (this.parent) this.compare.showParent(this.parent);
+  }
+
+  // Once the round that was asked for is there.
+  land() {
+    const { wanted } = this;
+    this.wanted = null;
+    if (wanted?.node !== undefined) this.view.cursor.toNode(wanted.round, wanted.node), this.refs.step.scrollIntoView();
+    else if (wanted) this.view.cursor.go(wanted.round, wanted.at);
+    else if (this.view.trace.rounds.length) this.view.cursor.go(0, 0);
+  }
+
+  failed(text) {
+    if (this.view.isForking) this.menu.tellAgain(), this.view.fork.refusal.show(text);
+    else this.menu.fail(text);
+    if (this.before) this.goBack(this.before);
+    this.view.expect(null);
+    this.menu.select(this.source);
+    if (!this.view.trace) this.view.show(this.race.trace);
+  }
+
+  // What was to come is not to be: the run before it, which a fork that was refused late had replaced.
+  goBack({ source, isOurs, trace }) {
+    const isReplaced = this.wanted && trace && this.view.trace !== trace;
+    if (isReplaced) this.menu.remove(this.source);
+    Object.assign(this, { source, chosen: source, before: null });
+    this.view.isOurs = isOurs;
+    if (isReplaced) this.view.show(trace), this.land();
+  }
+
+  // ---- the race of this page
+
+  // `isHeld`: it waits before its first round, and goes on from here.
+  raceBegan(isHeld) {
+    if (isHeld) this.shell.show(StepPage.id);
+    if (isHeld) this.wanted = null, this.choose(RACE);
+    else if (this.source === RACE && this.view.trace) this.menu.tellRun(this.race.trace), this.view.show(this.race.trace);
+    this.view.live.begin(isHeld);
+    if (isHeld) this.view.draw(), this.refs.advance.focus({ preventScroll: true });
+  }
+
+  showHeld() {
+    this.shell.show(StepPage.id);
+    if (this.source !== RACE) this.choose(RACE);
+  }
+
+  raceGrew() {
+    if (this.source === RACE) this.view.grew();
+  }
+
+  // So that a link to its moments survives a reload.
+  async raceEnded() {
+    if (this.source === RACE) this.menu.tellRun(this.race.trace);
+    if ((await this.keptRaces.keep(this.race.trace)) && this.view.isShown) this.place.write();
+  }
+
+  async save() {
+    const { trace } = this.view;
+    if (!trace?.header) return this.failed("There is no run to save yet.");
+    download(await traceBlob(trace), nameOf(trace));
+  }
 }

@@ -1,0 +1,213 @@
+// One race on screen: gives each of its views what it shows, once per frame.
+
+import { Chart } from "../shared/charts.js";
+import { Cursor, EXTRA } from "../shared/cursor.js";
+import { option, setParts } from "../shared/dom.js";
+import { Frame } from "../shared/frame.js";
+import { Inspector } from "./inspector.js";
+import { Lanes } from "./lanes.js";
+import { LossBadges } from "./loss_badge.js";
+import { PACES, Playback } from "./playback.js";
+import { Result } from "./result.js";
+import { legendRows } from "../shared/outcomes.js";
+import { Strip } from "../shared/strip.js";
+import { Tooltip } from "../shared/tooltip.js";
+import { Trace } from "../shared/trace.js";
+
+const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
+
+export class RaceView {
+  constructor(root, refs, theme, setup) {
+    Object.assign(this, { root, refs, theme });
+    this.trace = new Trace();
+    this.frame = new Frame(() => refs.racePage.hidden || this.draw());
+    const ask = () => this.frame.ask();
+    this.cursor = new Cursor(this.trace, ask);
+    this.playback = new Playback(this.trace, this.cursor, ask);
+    this.tooltip = new Tooltip(refs.tooltip);
+    this.lanes = new Lanes(refs, this.trace, { onToken: (lane, at) => this.selectToken(at), tooltip: this.tooltip });
+    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
+    const onSelect = (node) => this.select(this.cursor.round, node);
+    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect });
+    this.result = new Result(refs, setup.glossary);
+    this.loss = new LossBadges([refs.laneLoss, refs.resultLoss, refs.proofLoss], setup.kinds);
+    this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
+    for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
+    refs.legend.append(...legendRows());
+    this.wireTransport();
+    this.clear();
+  }
+
+  wireTransport() {
+    const { refs, cursor } = this;
+    const on = (ref, action) => ref.addEventListener("click", () => (this.playback.pause(), action()));
+    on(refs.first, () => cursor.toFirst());
+    on(refs.last, () => cursor.toLast());
+    on(refs.back, () => cursor.stepRound(-1));
+    on(refs.forward, () => cursor.stepRound(1));
+    on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
+    refs.play.addEventListener("click", () => this.playback.toggle());
+    refs.rate.append(...PACES.map((pace) => option(String(pace), `${pace} ${pace === 1 ? "round" : "rounds"}/s`)));
+    refs.rate.value = String(this.playback.pace);
+    refs.rate.addEventListener("change", () => (this.playback.pace = Number(refs.rate.value)));
+  }
+
+  // What keys do.
+  get actions() {
+    const { cursor, playback } = this;
+    const still = (action) => (...given) => (playback.pause(), action(...given));
+    return {
+      stop: still((step) => cursor.stepStop(step)),
+      round: still((step) => cursor.stepRound(step)),
+      first: still(() => cursor.toFirst()),
+      last: still(() => cursor.toLast()),
+      follow: still(() => cursor.setFollowing(true)),
+      play: () => playback.toggle(),
+    };
+  }
+
+  // ---- what happens
+
+  clear() {
+    this.playback.isPlaying = false;
+    this.playback.moment = null;
+    this.trace.clear();
+    this.cursor.reset();
+    this.lanes.clear();
+    this.inspector.clear();
+    this.result.clear();
+    this.loss.show(null);
+    for (const chart of Object.values(this.charts)) chart.clear();
+    this.shownFigures = null;
+    this.lastCharts = 0;
+    this.frame.ask();
+  }
+
+  // Until a race begins, the one before it stays.
+  take(message) {
+    const isNew = message.kind === "header";
+    if (!isNew && !this.trace.isLive) return;
+    if (isNew) this.clear();
+    this.trace.take(message);
+    if (isNew) {
+      this.lanes.start();
+      this.loss.show(message.trace);
+    }
+    this.cursor.follow();
+    if (message.kind !== "end") return this.frame.askAtLeisure();
+    this.lastCharts = 0;
+    this.frame.ask();
+  }
+
+  interrupt() {
+    this.trace.end("stopped");
+    this.cursor.follow();
+    this.frame.ask();
+  }
+
+  select(round, node = null) {
+    this.playback.pause();
+    this.cursor.select(round, node);
+  }
+
+  selectToken(at) {
+    const token = this.trace.tokens.speculative[at];
+    if (token && token.round >= 0) this.select(token.round, token.node);
+  }
+
+  // ---- drawing
+
+  get moment() {
+    const { cursor, playback, trace } = this;
+    if (playback.moment !== null) return playback.moment;
+    const isWhole = cursor.isFollowing || cursor.round >= trace.rounds.length - 1;
+    return isWhole || cursor.round < 0 ? Infinity : trace.rounds[cursor.round].clock;
+  }
+
+  draw() {
+    const { trace, cursor } = this;
+    this.root.classList.toggle("is-empty", !trace.rounds.length);
+    this.root.classList.toggle("has-trace", trace.header !== null);
+    this.strip.draw(trace.rounds, cursor.round);
+    this.strip.describe(cursor.round, this.momentText());
+    this.drawTransport();
+    this.drawMoment();
+    if (!trace.header) return;
+    this.drawLanes();
+    this.drawNumbers();
+    this.drawCharts();
+  }
+
+  drawTransport() {
+    const { trace, cursor, refs, playback } = this;
+    refs.follow.hidden = !trace.isLive;
+    refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
+    refs.play.classList.toggle("is-playing", playback.isPlaying);
+    for (const name of ["first", "back", "play", "forward", "last", "rate"]) refs[name].disabled = !trace.rounds.length;
+    refs.barsTitle.setAttribute("aria-live", trace.isLive ? "off" : "polite");
+    refs.play.setAttribute("aria-label", playback.isPlaying ? "Pause" : "Play");
+  }
+
+  drawLanes() {
+    const { trace, cursor } = this;
+    const round = trace.rounds[cursor.round];
+    const selected = cursor.isFollowing && trace.isLive ? -1 : trace.tokenOf(cursor.round, cursor.node);
+    this.lanes.draw(selected, round?.firstToken ?? 0, round?.endToken ?? 0, this.moment, cursor.isFollowing);
+  }
+
+  drawNumbers() {
+    const { trace } = this;
+    if (!trace.summary || trace.summary === this.shownSummary) return;
+    this.shownSummary = trace.summary;
+    this.result.draw(trace.summary, trace.header, trace.ending, this.loss.text);
+  }
+
+  drawCharts() {
+    const now = performance.now();
+    const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);
+    if (isRunning && now - this.lastCharts < LIVE_CHART_MILLISECONDS) return;
+    this.lastCharts = now;
+    const { round, node } = this.cursor;
+    if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();
+    const { figures } = this.trace;
+    if (!figures || figures === this.shownFigures) return;
+    this.shownFigures = figures;
+    for (const [name, chart] of Object.entries(this.charts)) chart.draw(figures[name], isRunning);
+  }
+
+  // One frame later, even where live charts are held back.
+  askAgain() {
+    if (!this.trace.isLive) this.lastCharts = 0;
+    this.frame.ask();
+  }
+
+  drawMoment() {
+    const { trace, cursor, refs } = this;
+    if (!trace.rounds.length) return void (refs.moment.textContent = "no rounds yet");
+    const round = trace.rounds[cursor.round];
+    const seconds = (this.playback.moment ?? round.clock).toFixed(2);
+    setParts(refs.moment, "round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · ${seconds} s`);
+  }
+
+  momentText() {
+    const { trace, cursor } = this;
+    const round = trace.rounds[cursor.round];
+    if (!round) return "no rounds yet";
+    return `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}, ${round.extraKind ?? "no extra token"}`;
+  }
+
+  repaint() {
+    this.inspector.shown = this.inspector.drawn = this.inspector.timed = null;
+    this.shownFigures = null;
+    this.lastCharts = 0;
+    this.frame.ask();
+  }
+
+  // For measurements: draws a stop now and returns the milliseconds it took.
+  timeDraw(round, node = EXTRA) {
+    this.cursor.select(round, node);
+    const start = performance.now();
+    this.draw();
+    return performance.now() - start;
+  }
+}

@@ -1,0 +1,43 @@
+// What every page of the app is: an object of this shape, listed in pages.js. A further page is a folder
+// with its HTML and CSS, a class that extends this one, and a line in that list.
+
+export class Page {
+  // Of the subclass: `id` is the page's name in the address (?view=…), its folder, and the name of its HTML
+  // file in it; `title` stands on its tab.
+  static id = "";
+  static title = "";
+
+  // `shell` is the app: root, refs (elements by data-ref), theme, setup, prompts, gradio, `pages` by their
+  // ids (those before this one in the list), and show(id).
+  constructor(shell) {
+    this.shell = shell;
+    this.section = shell.root.querySelector(`#${this.constructor.id}`); // it shows and goes with the page
+  }
+
+  // It is shown now, or it went.
+  setShown(isShown) {}
+
+  // Back or Forward led to an entry of the history that is of this page.
+  returned() {}
+
+  // What keys do on it, by the names in keyboard.js.
+  get actions() {
+    return {};
+  }
+
+  // For the button that copies a link: { link, linkLimit, write() }.
+  get address() {
+    return { link: window.location.href, linkLimit: "", write() {} };
+  }
+
+  // Whether a parameter of the address is of this page alone: it goes where another page is entered.
+  owns(parameter) {
+    return false;
+  }
+
+  // Another theme, or another size of type.
+  repaint() {}
+
+  // Escape: end whatever of it runs or waits.
+  halt() {}
+}

@@ -1,0 +1,265 @@
+// One run, one moment of it, every view of that moment; in a report too, where no server is.
+
+import { option, setParts, setText } from "../shared/dom.js";
+import { Frame } from "../shared/frame.js";
+import { Ribbon } from "../shared/ribbon.js";
+import { Strip } from "../shared/strip.js";
+import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
+import { CardOrder } from "./card_order.js";
+import { Comparison } from "./comparison.js";
+import { ForkForm } from "./fork_form.js";
+import { LiveRun } from "./live_run.js";
+import { MomentView } from "./moment_view.js";
+import { PHASES, PHASE_WORDS } from "./moments.js";
+import { originSentence } from "./origin.js";
+import { StepCursor } from "./step_cursor.js";
+import { StepPlayback } from "./step_playback.js";
+import { StopList } from "./stop_list.js";
+import { WhatIf } from "./what_if.js";
+import { explainNumbers, explainWalk } from "./words.js";
+
+export class StepView {
+  // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
+  // `onFork` of an order to fork, `onHold` of one to hold the run.
+  constructor(refs, theme, { ask = null, onMove, onFork, onHold, setup }) {
+    Object.assign(this, { refs, theme, onMove });
+    const { glossary, methods } = setup;
+    this.trace = null;
+    this.isShown = false;
+    this.isOurs = false; // a run of this page's own, which it may hold
+    this.coming = null;
+    this.frame = new Frame(() => this.draw());
+    this.cursor = new StepCursor(() => this.moved());
+    this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
+    this.axis = AXES[0];
+    const toNode = (node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
+    this.views = new MomentView(refs, theme, { onSelect: toNode, glossary });
+    this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
+    if (ask) {
+      this.whatIf = new WhatIf(refs, ask, () => this.frame.ask());
+      this.fork = new ForkForm(refs, methods, this.whatIf, onFork);
+      this.live = new LiveRun(refs, onHold);
+    }
+    new CardOrder(refs);
+    this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
+    this.strip = new Strip(refs.stepStrip, {
+      onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
+      onResize: () => this.frame.ask(),
+      theme,
+    });
+    this.text = new Ribbon(refs.stepText, {
+      onSelect: (at) => this.still(() => this.cursor.toToken(at)),
+      onHover: (at) => this.hovered(at),
+    });
+    this.wire();
+  }
+
+  wire() {
+    const { refs, cursor } = this;
+    const on = (ref, action) => ref.addEventListener("click", () => this.still(action));
+    on(refs.stepFirst, () => cursor.toFirst());
+    on(refs.stepLast, () => cursor.toLast());
+    on(refs.stepBack, () => cursor.step(-1));
+    on(refs.stepForward, () => cursor.step(1));
+    on(refs.stepRoundBack, () => cursor.stepRound(-1));
+    on(refs.stepRoundForward, () => cursor.stepRound(1));
+    on(refs.stepFollow, () => cursor.setFollowing(!cursor.isFollowing));
+    refs.stepPhases.append(...PHASES.map((phase) => this.phase(phase)));
+    refs.stepAxis.append(...AXES.map((axis) => option(axis.name, axis.title)));
+    refs.stepAxis.addEventListener("change", () => this.chooseAxis(refs.stepAxis.value));
+    refs.stepGo.addEventListener("keydown", (event) => event.key === "Enter" && this.goTo(refs.stepGo));
+  }
+
+  // What keys do.
+  get actions() {
+    const { cursor, playback, stops, refs } = this;
+    const still = (action) => (...given) => this.still(() => action(...given));
+    return {
+      stop: still((by) => cursor.step(by)),
+      round: still((by) => cursor.stepRound(by)),
+      first: still(() => cursor.toFirst()),
+      last: still(() => cursor.toLast()),
+      phase: still((by) => cursor.stepPhase(by)),
+      match: still((by) => stops.step(by)),
+      follow: still(() => this.trace?.isLive && cursor.setFollowing(true)),
+      play: () => playback.toggle(),
+      goTo: () => refs.stepGo.select(),
+    };
+  }
+
+  phase(name) {
+    const item = document.createElement("li");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = PHASE_WORDS[name];
+    button.dataset.phase = name;
+    button.addEventListener("click", () => this.still(() => this.cursor.toPhase(name)));
+    item.append(button);
+    return item;
+  }
+
+  // A move by hand ends the play.
+  still(action) {
+    this.playback.pause();
+    action();
+  }
+
+  chooseAxis(name) {
+    this.axis = AXES.find((axis) => axis.name === name) ?? AXES[0];
+    this.refs.stepAxis.value = this.axis.name;
+    this.frame.ask();
+  }
+
+  goTo(field) {
+    const place = Number(field.value);
+    const holds = field.value.trim() !== "" && Number.isFinite(place) && this.trace?.rounds.length > 0;
+    field.setAttribute("aria-invalid", String(!holds));
+    field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
+    if (!holds) return field.reportValidity();
+    this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
+    if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.tokens.speculative.length) - 1);
+  }
+
+  // ---- the run
+
+  show(trace) {
+    this.playback.pause();
+    this.trace = trace;
+    this.stops.clear();
+    this.views.clear();
+    this.whatIf?.clear();
+    this.text.clear();
+    this.comparison.clear();
+    this.started = null;
+    this.cursor.show(trace);
+  }
+
+  // The run went on.
+  grew() {
+    if (!this.isShown) return;
+    this.cursor.follow();
+    this.askFrame();
+  }
+
+  askFrame() {
+    if (this.trace?.isLive) this.frame.askAtLeisure();
+    else this.frame.ask();
+  }
+
+  // What is to come: a "run", a "fork", or nothing more.
+  expect(coming) {
+    this.coming = coming;
+    this.frame.ask();
+  }
+
+  get isForking() {
+    return this.coming === "fork";
+  }
+
+  setShown(isShown) {
+    this.isShown = isShown;
+    if (isShown) this.repaint();
+    else this.playback.pause();
+  }
+
+  repaint() {
+    this.views.forget();
+    this.frame.ask();
+  }
+
+  moved() {
+    this.frame.ask();
+    if (this.isShown) this.onMove();
+  }
+
+  // ---- drawing
+
+  draw() {
+    const { trace, cursor, refs } = this;
+    if (!this.isShown) return;
+    const round = cursor.current;
+    refs.stepEmpty.hidden = Boolean(round);
+    refs.step.classList.toggle("is-empty", !round);
+    const isHeld = this.drawLive();
+    if (!round) return setText(refs.stepEmpty, this.coming ? "The run is being opened …" : emptyWords(trace, isHeld));
+    this.drawTransport(round);
+    this.drawText(round);
+    this.stops.draw(trace);
+    this.whatIf?.draw(trace, cursor);
+    this.fork?.draw(trace, cursor, this.isForking);
+    this.comparison.draw(trace, this.text);
+    if (this.views.draw(trace, cursor, this.whatIf?.thought ?? null)) this.askFrame();
+    explainWalk(refs.stepTable, round);
+    explainNumbers(refs.stepNumbers);
+  }
+
+  // Whether the run is held: it can be before it has a round.
+  drawLive() {
+    const isLive = Boolean(this.trace?.isLive && this.isOurs);
+    this.live?.draw(isLive, this.isForking);
+    return isLive && this.live?.isHeld;
+  }
+
+  drawTransport(round) {
+    const { trace, cursor, refs, axis } = this;
+    const { moments, at } = cursor;
+    const ends = trace.rounds.map((each, index) => axis.end(each, index));
+    const forks = trace.header.forks.map((fork) => fork.round);
+    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks);
+    const words = placeWords(axis, trace, cursor.round);
+    this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}`);
+    const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
+    setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1} of ${moments.length}${place}`);
+    for (const button of refs.stepPhases.querySelectorAll("button")) {
+      const own = button.dataset.phase;
+      button.disabled = !moments.some((each) => each.phase === own);
+      if (own === cursor.moment.phase) button.setAttribute("aria-current", "step");
+      else button.removeAttribute("aria-current");
+    }
+    refs.stepFollow.setAttribute("aria-pressed", String(cursor.isFollowing));
+  }
+
+  drawText(round) {
+    const { trace, text, cursor } = this;
+    if (this.started !== trace.header) {
+      this.started = trace.header;
+      text.start(trace.header.prompt);
+    }
+    text.grow(trace.tokens.speculative);
+    const isCommitted = cursor.moment.phase === "commit";
+    text.mark(this.judgedToken, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
+    text.reveal();
+    this.hovered(-1);
+  }
+
+  // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
+  emittedSoFar(round) {
+    const { moments, at } = this.cursor;
+    const past = moments.slice(0, at + 1);
+    const accepted = past.filter(({ phase, node }) => phase === "judge" && round.accepted.includes(node)).length;
+    const isDrawn = past.some(({ phase }) => phase === "resample");
+    return round.firstToken + accepted + (isDrawn ? 1 : 0);
+  }
+
+  // The token of the text that the stop under the cursor became, -1 where none or before it is judged.
+  get judgedToken() {
+    const { trace, cursor } = this;
+    const isJudged = cursor.moment?.phase === "judge" || cursor.moment?.phase === "resample";
+    return isJudged ? trace.tokenOf(cursor.round, cursor.node) : -1;
+  }
+
+  // Where a token of the text came from: the one under the pointer, else the one under the cursor,
+  // once it is judged.
+  hovered(at) {
+    const { trace, cursor, refs } = this;
+    const token = trace?.tokens.speculative[at >= 0 ? at : this.judgedToken];
+    const ask = cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
+    setText(refs.stepOrigin, token ? originSentence(trace, token) : ask);
+  }
+}
+
+function emptyWords(trace, isHeld) {
+  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one, then waits again.";
+  if (trace?.header) return "This run has no rounds yet.";
+  return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
+}
