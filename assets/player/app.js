@@ -9,7 +9,12 @@ const PARAMETER = "view"; // Gradio keeps "page" for itself
 export class App {
   constructor(root, setup, prompts, gradio) {
     const refs = references(root);
-    Object.assign(this, { root, refs, setup, prompts, gradio, pages: {} });
+    this.root = root;
+    this.refs = refs;
+    this.setup = setup;
+    this.prompts = prompts;
+    this.gradio = gradio;
+    this.pages = {};
     const surround = new Surround(root, refs, setup, {
       page: () => this.shown,
       repaint: () => this.all.forEach((page) => page.repaint()),

@@ -26,7 +26,8 @@ export async function mount(document) {
 class Report {
   constructor(root, setup, messages) {
     const refs = references(root);
-    Object.assign(this, { root, refs });
+    this.root = root;
+    this.refs = refs;
     for (const name of OF_A_SERVER) (refs[name].closest("label") ?? refs[name]).remove();
     this.trace = new Trace();
     for (const message of messages) this.trace.take(message);

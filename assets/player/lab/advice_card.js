@@ -14,7 +14,10 @@ export class AdviceCard {
   // `setting()`: what is measured; `onSweep(method)` sweeps what was advised; `onResult()`
   // hears that there is one.
   constructor(refs, { lab }, gradio, { setting, onSweep, onResult }) {
-    Object.assign(this, { refs, setting, onResult, advice: null });
+    this.refs = refs;
+    this.setting = setting;
+    this.onResult = onResult;
+    this.advice = null;
     refs.adviceSeconds.value = String(lab.advice.seconds);
     this.refusal = new Refusal(refs.adviceError, { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {

@@ -8,7 +8,12 @@ const FIRST_CHOSEN = 3; // names that are on where an axis of names is first tak
 export class AxisField {
   // `axes`: {name, title, usual, settings}; `names`: axis -> [{name, title}] of those that take names.
   constructor({ select, input, choices }, axes, { names, none = "", onChange }) {
-    Object.assign(this, { select, input, choices, axes, names, onChange });
+    this.select = select;
+    this.input = input;
+    this.choices = choices;
+    this.axes = axes;
+    this.names = names;
+    this.onChange = onChange;
     if (none) select.append(option("", none));
     select.append(...axes.map(({ name, title }) => option(name, title)));
     select.addEventListener("change", () => (this.take(), onChange()));

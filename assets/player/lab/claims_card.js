@@ -7,7 +7,9 @@ import { LabRun } from "./lab_run.js";
 
 export class ClaimsCard {
   constructor(refs, gradio) {
-    Object.assign(this, { refs, claims: [], chosen: "" });
+    this.refs = refs;
+    this.claims = [];
+    this.chosen = "";
     this.run = new LabRun(null, gradio, {
       message: (message) => this.take(message),
       failed: (text) => this.tellError(text),
@@ -20,7 +22,8 @@ export class ClaimsCard {
   async load() {
     const reply = await this.run.transport.ask("claims", {});
     if (reply === null || reply.error) return this.tellError(reply?.error ?? "The server cannot be reached.");
-    Object.assign(this, { claims: reply.claims, budget: reply.budget });
+    this.claims = reply.claims;
+    this.budget = reply.budget;
     this.refs.claims.replaceChildren(...this.claims.map((claim) => claimView(claim, this)));
     this.drawFilter();
   }

@@ -18,7 +18,10 @@ const ROWS = { baseline: "plain decoding", speculative: "speculation" };
 export class CostCard {
   // `ask(name, question)` asks the server.
   constructor(refs, ask) {
-    Object.assign(this, { refs, ask, point: null, costs: null });
+    this.refs = refs;
+    this.ask = ask;
+    this.point = null;
+    this.costs = null;
     this.fields = Object.fromEntries([...refs.costsForm.querySelectorAll("[data-cost]")].map((each) => [each.dataset.cost, each]));
     for (const field of Object.values(this.fields)) field.setAttribute("aria-describedby", "sv-costs-error");
     refs.costsForm.addEventListener("input", (event) => {

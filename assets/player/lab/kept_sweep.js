@@ -70,7 +70,8 @@ export class KeptSweep {
   // Whether this tab had one.
   recall() {
     const { lines = [], noise = [] } = recall(NAME) ?? {};
-    Object.assign(this, { lines, noise });
+    this.lines = lines;
+    this.noise = noise;
     return !this.isEmpty;
   }
 }

@@ -16,7 +16,9 @@ export class LabAddress {
   // `fields`: parameter -> its control; `bounds`: parameter -> those of its number, where it has any;
   // `own`: the prompts of one's own.
   constructor(fields, bounds, own) {
-    Object.assign(this, { fields, bounds, own });
+    this.fields = fields;
+    this.bounds = bounds;
+    this.own = own;
   }
 
   // Fill the forms from the address, or from what this tab remembers; one sentence per parameter that

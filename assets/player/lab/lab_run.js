@@ -25,7 +25,9 @@ export class LabRun {
       stop.addEventListener("click", () => this.stop());
       stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault()); // the Enter that started it
     }
-    Object.assign(this, { go, stopButton: stop, state });
+    this.go = go;
+    this.stopButton = stop;
+    this.state = state;
   }
 
   get isBusy() {

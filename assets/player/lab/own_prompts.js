@@ -8,7 +8,11 @@ const RULE = "One a line; or blocks with an empty line between; or JSON lines wi
 
 export class OwnPrompts {
   constructor(refs, ask, onChange) {
-    Object.assign(this, { refs, ask, onChange, name: "", count: null });
+    this.refs = refs;
+    this.ask = ask;
+    this.onChange = onChange;
+    this.name = "";
+    this.count = null;
     refs.ownText.addEventListener("input", () => this.edited());
     refs.ownFileOpen.addEventListener("click", () => refs.ownFile.click());
     refs.ownFile.addEventListener("change", () => this.read());

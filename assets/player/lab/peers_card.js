@@ -9,7 +9,9 @@ import { leftWords } from "../shared/time_words.js";
 export class PeersCard {
   // `setting()`: what is measured; `onResult()` hears that there is one.
   constructor(refs, gradio, { setting, onResult }) {
-    Object.assign(this, { refs, setting, onResult });
+    this.refs = refs;
+    this.setting = setting;
+    this.onResult = onResult;
     this.refusal = new Refusal(refs.peersError, { draft_length: refs.peersLength });
     this.run = new LabRun({ go: refs.peersGo, stop: refs.peersStop, state: refs.peersState }, gradio, {
       begun: () => this.begun(),

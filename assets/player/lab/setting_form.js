@@ -29,7 +29,10 @@ const CONTROLS = {
 export class SettingForm {
   // `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
   constructor(refs, setup, ask, on) {
-    Object.assign(this, { refs, on, bounds: setup.bounds, tasks: setup.tasks });
+    this.refs = refs;
+    this.on = on;
+    this.bounds = setup.bounds;
+    this.tasks = setup.tasks;
     this.controls = Object.fromEntries(Object.entries(CONTROLS).map(([name, ref]) => [name, refs[ref]]));
     this.own = new OwnPrompts(refs, ask, () => this.changed());
     this.fill(setup);

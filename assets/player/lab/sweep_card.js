@@ -15,7 +15,12 @@ export class SweepCard {
   // `setting()`: what is measured; `onPoint(point)` hears of the point that is looked at,
   // `onResult()` that there is one.
   constructor(refs, theme, setup, gradio, { setting, onPoint, onResult }) {
-    Object.assign(this, { refs, setting, onPoint, onResult, sweep: new KeptSweep(), picked: null });
+    this.refs = refs;
+    this.setting = setting;
+    this.onPoint = onPoint;
+    this.onResult = onResult;
+    this.sweep = new KeptSweep();
+    this.picked = null;
     this.form = new SweepForm(refs, setup, setting);
     this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
     this.run = new LabRun({ go: refs.sweepGo, stop: refs.sweepStop, state: refs.sweepState }, gradio, {

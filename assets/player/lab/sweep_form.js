@@ -15,7 +15,13 @@ const OTHER_NAMES = { repeat: "repeats" }; // what a rule calls a field
 export class SweepForm {
   // `setting()`: what is measured.
   constructor(refs, { pairs, methods, tasks, defaults, bounds, lab }, setting) {
-    Object.assign(this, { refs, setting, methods, defaults, bounds, usual: lab.sweep.defaults, axes: lab.sweep.axes });
+    this.refs = refs;
+    this.setting = setting;
+    this.methods = methods;
+    this.defaults = defaults;
+    this.bounds = bounds;
+    this.usual = lab.sweep.defaults;
+    this.axes = lab.sweep.axes;
     this.menu = new Menu(refs.labMethod);
     this.offer({});
     const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: tasks, method: methods };

@@ -8,7 +8,10 @@ import { pointRows } from "./sweep_table.js";
 export class SweepViews {
   // `ask(picked)` has the sweep drawn anew round another point.
   constructor(refs, theme, axes, ask) {
-    Object.assign(this, { refs, axes, ask, told: null });
+    this.refs = refs;
+    this.axes = axes;
+    this.ask = ask;
+    this.told = null;
     const onLine = (at) => this.pick(this.told.line[at]);
     const onCell = (cell) => this.pick(this.told.cells[cell.join(",")]);
     this.charts = {
@@ -36,7 +39,8 @@ export class SweepViews {
 
   draw(told, sweep) {
     const { refs } = this;
-    Object.assign(this, { told, sweep });
+    this.told = told;
+    this.sweep = sweep;
     refs.sweepViews.hidden = told.picked === null;
     if (told.picked === null) return refs.sweepTable.replaceChildren();
     refs.heatmapCard.hidden = !told.figures.heatmap;

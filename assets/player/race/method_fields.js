@@ -11,7 +11,8 @@ const MOST_STEPS = 64; // a slider with more could not be set exactly
 
 export class MethodFields {
   constructor(refs, setup) {
-    Object.assign(this, { refs, setup });
+    this.refs = refs;
+    this.setup = setup;
     this.menu = new Menu(refs.method);
     this.kindMenu = new Menu(refs.treeKind);
     this.inputs = new Map(); // option name -> input, of the method shown

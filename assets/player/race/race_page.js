@@ -19,7 +19,9 @@ export class RacePage extends Page {
   constructor(shell) {
     super(shell);
     const { root, refs, theme, setup, prompts, gradio } = shell;
-    Object.assign(this, { root, refs, watchers: [] });
+    this.root = root;
+    this.refs = refs;
+    this.watchers = [];
     this.view = new RaceView(root, refs, theme, setup);
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),

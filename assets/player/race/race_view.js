@@ -18,7 +18,9 @@ const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the proces
 
 export class RaceView {
   constructor(root, refs, theme, setup) {
-    Object.assign(this, { root, refs, theme });
+    this.root = root;
+    this.refs = refs;
+    this.theme = theme;
     this.trace = new Trace();
     this.frame = new Frame(() => refs.racePage.hidden || this.draw());
     const ask = () => this.frame.ask();

@@ -8,7 +8,9 @@ const BACK_MILLISECONDS = 3500;
 export class LinkButton {
   // `address()`: that of the page which is shown.
   constructor(button, word, address) {
-    Object.assign(this, { button, word, ask: address });
+    this.button = button;
+    this.word = word;
+    this.ask = address;
     button.addEventListener("click", () => this.copy());
   }
 

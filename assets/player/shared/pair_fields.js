@@ -11,7 +11,11 @@ export class PairFields {
   // `ask(question)` gives the server's report or null; `onOffer(refusals)` hears what methods remain,
   // `onReport()` that there is a report.
   constructor(refs, setup, { ask, onOffer, onReport }) {
-    Object.assign(this, { refs, setup, ask, onOffer, onReport });
+    this.refs = refs;
+    this.setup = setup;
+    this.ask = ask;
+    this.onOffer = onOffer;
+    this.onReport = onReport;
     this.menu = new Menu(refs.pair);
     this.menu.fill(setup.pairs.map(({ name, title, note }) => ({ name, title, note })));
     refs.checkPair.addEventListener("click", () => this.check());

@@ -58,7 +58,8 @@ export class Strip {
     for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
     const look = [rounds.length, forks.join("-"), axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
     if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale, forks);
-    Object.assign(this, { rounds, look });
+    this.rounds = rounds;
+    this.look = look;
     const pen = canvas.getContext("2d");
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, canvas.width, canvas.height);

@@ -36,7 +36,11 @@ export class Transport {
   async begin(name, question) {
     if (this.isBusy) return false;
     const ticket = newTicket();
-    Object.assign(this, { ticket, next: 0, misses: 0, lastHeard: performance.now(), isLooking: false });
+    this.ticket = ticket;
+    this.next = 0;
+    this.misses = 0;
+    this.lastHeard = performance.now();
+    this.isLooking = false;
     const reply = await this.ask(name, { ticket, ...question });
     if (this.ticket !== ticket) return false;
     if (!reply || reply.error) return this.fail(reply?.error ?? "The server cannot be reached.");

@@ -6,7 +6,8 @@ const NARROW = "(max-width: 900px)"; // as in step.css
 
 export class CardOrder {
   constructor({ side, stopsCard, fork, textCard }) {
-    Object.assign(this, { side, textCard });
+    this.side = side;
+    this.textCard = textCard;
     this.cards = [stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
     const narrow = window.matchMedia(NARROW);
     narrow.addEventListener("change", () => this.place(narrow.matches));

@@ -14,7 +14,11 @@ const PARENT = "parent"; // of a fork
 export class CompareMenu {
   // `page` is the step page, `race` the run of the race page, `fail` tells what went wrong.
   constructor(menu, recorded, gradio, { page, race, fail }) {
-    Object.assign(this, { menu, recorded, page, race, fail });
+    this.menu = menu;
+    this.recorded = recorded;
+    this.page = page;
+    this.race = race;
+    this.fail = fail;
     menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), recordedGroup(recorded));
     this.ofFork = option(PARENT, "The run it was forked from");
     menu.addEventListener("change", () => this.choose(menu.value));

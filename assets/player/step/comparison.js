@@ -8,7 +8,7 @@ import { originSentence } from "./origin.js";
 
 export class Comparison {
   constructor(refs, { onGo }) {
-    Object.assign(this, { refs });
+    this.refs = refs;
     this.text = new Ribbon(refs.otherText, { onSelect: () => {}, onHover: () => {} });
     refs.toDifference.addEventListener("click", () => this.index >= 0 && onGo(this.index));
     this.clear();

@@ -8,7 +8,9 @@ const DIGITS = 6; // of a recorded draw and of a threshold
 export class DrawField {
   // `onDraw` hears of another draw, `onRefusal` why one is none.
   constructor(refs, onDraw, onRefusal) {
-    Object.assign(this, { refs, onDraw, onRefusal });
+    this.refs = refs;
+    this.onDraw = onDraw;
+    this.onRefusal = onRefusal;
     const { whatIfDraw: slider } = refs;
     slider.max = String(1 - 10 ** -DIGITS);
     slider.step = "any"; // or a recorded draw would be rounded, and a threshold near 1 never passed

@@ -10,7 +10,8 @@ const SAME = ""; // of the menu: the method of the run
 
 export class ForkForm {
   constructor(refs, methods, whatIf, onFork) {
-    Object.assign(this, { refs, whatIf });
+    this.refs = refs;
+    this.whatIf = whatIf;
     const { forkLength, forkTemperature, forkMethod } = refs;
     this.refusal = new Refusal(refs.forkError, { draft_length: forkLength, temperature: forkTemperature, method: forkMethod });
     refs.forkMethod.append(option(SAME, "as in this run"), ...methods.map(({ name, title }) => option(name, title)));

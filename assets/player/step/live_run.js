@@ -7,7 +7,8 @@ import { setText } from "../shared/dom.js";
 export class LiveRun {
   // `ask(what)` tells the server "pause", "advance" or "resume" of the run at hand.
   constructor(refs, ask) {
-    Object.assign(this, { refs, ask });
+    this.refs = refs;
+    this.ask = ask;
     this.held = { race: false, fork: false };
     this.name = "race"; // of the run at hand
     refs.hold.addEventListener("click", () => this.toggle());

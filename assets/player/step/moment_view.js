@@ -20,7 +20,8 @@ import { walkNote } from "./walk_note.js";
 
 export class MomentView {
   constructor(refs, theme, { onSelect, glossary }) {
-    Object.assign(this, { refs, theme });
+    this.refs = refs;
+    this.theme = theme;
     const select = (node) => typeof node === "number" && node !== ROOT && onSelect(node);
     this.tree = new Chart(refs.stepTree, theme, select);
     this.bars = new Chart(refs.stepBars, theme, select);

@@ -12,7 +12,11 @@ const OWN_FILE = "file"; // the menu's value for prompts of one's own
 export class ProfileCard {
   // `form()` is the race page's setting; `onExample(data, title, round, node)` opens a run there.
   constructor(refs, { tasks, pairs, methods }, gradio, { form, onExample }) {
-    Object.assign(this, { refs, pairs, methods, form, onExample });
+    this.refs = refs;
+    this.pairs = pairs;
+    this.methods = methods;
+    this.form = form;
+    this.onExample = onExample;
     this.refusal = new Refusal(refs.profileError, { count: refs.profileCount });
     const held = tasks.map(({ name, title }) => option(name, `${title}: held-out prompts`));
     refs.profileTask.append(...held, option(OWN_FILE, "a file of your own …"));

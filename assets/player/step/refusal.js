@@ -7,7 +7,8 @@ import { labelled, settingNamed } from "../shared/labels.js";
 export class Refusal {
   // `slot` has an id; `fields`: the server's name of a setting -> its control.
   constructor(slot, fields) {
-    Object.assign(this, { slot, fields });
+    this.slot = slot;
+    this.fields = fields;
     for (const field of Object.values(fields)) {
       field.setAttribute("aria-describedby", slot.id);
       field.addEventListener("input", () => this.clear());

@@ -19,7 +19,10 @@ export function recordedGroup(recorded) {
 export class RunMenu {
   constructor(refs, recorded, { onChoose, onFile, onSave }) {
     const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepError } = refs;
-    Object.assign(this, { menu: stepTrace, note: stepNote, error: stepError, run: "" });
+    this.menu = stepTrace;
+    this.note = stepNote;
+    this.error = stepError;
+    this.run = "";
     stepTrace.append(option(RACE, "The race of this page"), recordedGroup(recorded));
     stepTrace.addEventListener("change", () => onChoose(stepTrace.value));
     stepOpen.addEventListener("click", () => stepFile.click());

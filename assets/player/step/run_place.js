@@ -10,7 +10,8 @@ const DRAWN_MILLISECONDS = 150;
 export class RunPlace {
   // `name()`: the address's name of the run at hand, undefined where it has none.
   constructor(page, name) {
-    Object.assign(this, { page, name });
+    this.page = page;
+    this.name = name;
     this.address = new StepAddress();
   }
 

@@ -21,7 +21,11 @@ export class StepPage extends Page {
     super(shell);
     const { refs, theme, setup, gradio } = shell;
     const { race } = shell.pages;
-    Object.assign(this, { refs, race, setup, opened: new Trace(), source: RACE });
+    this.refs = refs;
+    this.race = race;
+    this.setup = setup;
+    this.opened = new Trace();
+    this.source = RACE;
     this.transport = new Transport(gradio, {
       accepted: () => {},
       message: (message) => this.take(message),
@@ -179,7 +183,11 @@ export class StepPage extends Page {
     this.view.fork.refusal.clear();
     this.before = { source: this.source, isOurs: this.view.isOurs, trace: this.view.trace };
     this.compare.clear();
-    Object.assign(this, { source: name, chosen: name, title, opened: new Trace(), parent: null });
+    this.source = name;
+    this.chosen = name;
+    this.title = title;
+    this.opened = new Trace();
+    this.parent = null;
   }
 
   // The real decoder goes on from a round of the run that is shown, which then stands beside it.
@@ -190,7 +198,8 @@ export class StepPage extends Page {
     this.menu.tell(`${title}: starting …`);
     const data = await base64(await traceBlob(parent));
     this.begin(newRunName(), title, "fork");
-    Object.assign(this, { parent, wanted: { round: order.round, at: 0 } });
+    this.parent = parent;
+    this.wanted = { round: order.round, at: 0 };
     await this.transport.start("fork", { ...order, data, form: this.race.form.order });
   }
 
@@ -258,7 +267,9 @@ export class StepPage extends Page {
   goBack({ source, isOurs, trace }) {
     const isReplaced = this.wanted && trace && this.view.trace !== trace;
     if (isReplaced) this.menu.remove(this.source);
-    Object.assign(this, { source, chosen: source, before: null });
+    this.source = source;
+    this.chosen = source;
+    this.before = null;
     this.view.isOurs = isOurs;
     if (isReplaced) this.view.show(trace), this.land();
   }

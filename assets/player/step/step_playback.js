@@ -6,7 +6,9 @@ const PACES = [1, 2, 5, 20];
 
 export class StepPlayback {
   constructor(cursor, button, menu) {
-    Object.assign(this, { cursor, button, menu });
+    this.cursor = cursor;
+    this.button = button;
+    this.menu = menu;
     this.timer = null;
     menu.append(...PACES.map((pace) => option(String(pace), `${pace}/s`)));
     menu.value = "2";

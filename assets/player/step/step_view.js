@@ -22,7 +22,9 @@ export class StepView {
   // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
   // `onFork` of an order to fork, `onHold` of one to hold the run.
   constructor(refs, theme, { ask = null, onMove, onFork, onHold, setup }) {
-    Object.assign(this, { refs, theme, onMove });
+    this.refs = refs;
+    this.theme = theme;
+    this.onMove = onMove;
     const { glossary, methods } = setup;
     this.trace = null;
     this.isShown = false;

@@ -9,7 +9,9 @@ const MOST_LISTED = 400;
 
 export class StopList {
   constructor(refs, cursor, onChange) {
-    Object.assign(this, { refs, cursor, onChange });
+    this.refs = refs;
+    this.cursor = cursor;
+    this.onChange = onChange;
     this.rows = RULES.map((rule) => this.row(rule));
     refs.stopRules.append(...this.rows.map((row) => row.item));
     refs.nextMatch.addEventListener("click", () => this.step(1));

@@ -11,7 +11,9 @@ import { DrawField } from "./draw_field.js";
 export class WhatIf {
   // `onChange` hears that another draw is thought of.
   constructor(refs, ask, onChange) {
-    Object.assign(this, { refs, ask, onChange });
+    this.refs = refs;
+    this.ask = ask;
+    this.onChange = onChange;
     this.field = new DrawField(refs, (u) => this.think(u), (words) => this.tell(words));
     refs.whatIfReset.addEventListener("click", () => (this.remember(undefined), this.reset(), this.onChange()));
     refs.whatIfFork.addEventListener("click", () => refs.forkGo.focus());
@@ -34,7 +36,11 @@ export class WhatIf {
     refs.whatIf.hidden = u === null;
     if (u === null) return this.clear();
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
-    Object.assign(this, { key: `${cursor.round} ${node}`, trace, round, node, reply: null });
+    this.key = `${cursor.round} ${node}`;
+    this.trace = trace;
+    this.round = round;
+    this.node = node;
+    this.reply = null;
     this.rootId = trace.tokens.speculative[round.firstToken - 1]?.id ?? null;
     this.reset();
     const before = this.thoughts.get(trace)?.[this.key];
