@@ -12,8 +12,8 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from specviz.decoding.tree_shape import tree_shape
-from specviz.decoding.walk import Walk, walk
+from specviz.decoding.topology import tree_shape
+from specviz.decoding.verification import Walk, walk
 from specviz.errors import InputError
 from specviz.records import ExtraKind, FinishReason, Outcome, Round, Trace, Verdict
 

@@ -2,7 +2,7 @@
 
 import time
 
-from specviz.decoding import judgement, recording, speculative
+from specviz.decoding import row, speculative, verification
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
@@ -12,8 +12,7 @@ from specviz.models.parts import Need
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig
 
-WATCHING = [(judgement, "_shown"), (recording, "_tree"), (recording, "_verdicts")]
-WATCHING += [(recording, "_positions")]
+WATCHING = [(verification, "_shown"), (row, "_tree"), (row, "_verdicts"), (row, "_positions")]
 
 
 def test_recording_takes_at_most_5_percent_of_decoding(monkeypatch):

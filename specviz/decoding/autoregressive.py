@@ -1,6 +1,6 @@
 """The baseline: one token per target forward. Also the oracle that the tests compare with.
 
-Knows nothing of drafting; it runs the same forward, cache and sampling as the speculative lane.
+It uses the same forward, cache and sampling as the speculative lane. Letters: V vocabulary.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 import torch
+from torch import Tensor
 
-from specviz.decoding.clock import mark
-from specviz.decoding.first_tokens import first_tokens
+from specviz.decoding.clock import Mark, mark
+from specviz.decoding.drafters.base import empty_proposal
 from specviz.decoding.row import Row
 from specviz.decoding.sampling import draw, uniforms_on
 from specviz.decoding.target import Target
+from specviz.decoding.verification import judge, unpack
 from specviz.models.language_model import LanguageModel
 from specviz.records import BaselineStep, DecodingConfig, FinishReason, Prefill
 
@@ -31,13 +33,23 @@ def decode(
     with torch.inference_mode():
         started = mark(model.device)
         logits = target.fill(prompt_ids).logits[0]
-        prefill = first_tokens([row], target, [logits], started)[0]
+        prefill = first_token(row, target, logits, started)
     yield prefill
     index = 0
     while row.finish is None:
         index += 1
         yield _step(target, row, index)
     yield row.finish
+
+
+def first_token(row: Row, target: Target, logits: Tensor, started: Mark) -> Prefill:
+    """Draw and commit the token after the prompt, as both lanes do. logits [1, V]"""
+    device = target.model.device
+    nothing = empty_proposal(device)
+    packed = judge(nothing, logits, target.sampler, uniforms_on(device, row.extra_draws(0)))
+    judged = mark(device)
+    judgement = unpack(nothing, target.to_host(packed))
+    return row.begin(judgement, started.seconds_until(judged))
 
 
 @torch.inference_mode()

@@ -1,29 +1,73 @@
-"""Many prompts at once, each as if it were alone: rows accept different counts and end apart.
+"""Many prompts at once: rows draft, verify and commit together, accept different counts, end apart.
 
-Knows no drafting method by name and nothing of text.
+One forward of the target and one copy to the host per round serve all rows. What is decided about a
+row depends on that row alone, so it equals the round of `speculative` with the row's prompt and
+seed. Lists run parallel to the rows that have not ended. Letters: B rows, N nodes, R = N + 1 rows
+of one tree (its root, then its nodes), E leading rows that may have children, Q extra queries, V
+vocabulary.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from specviz.decoding.batch_options import BatchOptions, shares
-from specviz.decoding.batch_step import BatchStep, batch_step
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specviz.decoding.batch_options import (
+    BatchOptions,
+    FixedLimit,
+    MeasuredLimit,
+    RowsTime,
+    shares,
+)
+from specviz.decoding.batch_target import RaggedTarget, TargetRows
+from specviz.decoding.clock import Mark, Stopwatch, mark
+from specviz.decoding.drafters.base import (
+    ExtraQueries,
+    OverlappedWork,
+    Partial,
+    PrefilledPrompt,
+    Proposal,
+    empty_proposal,
+)
 from specviz.decoding.drafters.row_drafters import BatchDrafter
-from specviz.decoding.drafters.tree_budget import forward_curve
-from specviz.decoding.lockstep import Lockstep
-from specviz.decoding.ragged_target import RaggedTarget
-from specviz.decoding.row import Row
-from specviz.decoding.rows_time import rows_time
-from specviz.decoding.speculation_limit import FixedLimit, MeasuredLimit, RowsTime
-from specviz.decoding.target import Target
-from specviz.decoding.target_rows import SeparateRows, TargetRows
-from specviz.decoding.transfer import HostTransfer
-from specviz.models.language_model import LanguageModel
-from specviz.models.library_model import as_batched
-from specviz.records import BatchRound, DecodingConfig, Round
+from specviz.decoding.forest import Forest
+from specviz.decoding.forward_times import forward_curve, rows_time
+from specviz.decoding.row import RoundTimes, Row, Verified, record_round, record_tree
+from specviz.decoding.sampling import draw, uniforms_on
+from specviz.decoding.topology import device_topology
+from specviz.models.language_model import ForwardOutput
+from specviz.records import (
+    BaselineStep,
+    BatchRound,
+    DecodingConfig,
+    FinishReason,
+    Prefill,
+    Round,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowEvent:
+    """What happened to one row; its seconds are those of all rows together."""
+
+    row: int
+    event: Prefill | Round | BaselineStep | FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStep:
+    """One forward of the target: `tokens` of its slots held a token, `padding` of them none."""
+
+    events: tuple[RowEvent, ...]
+    seconds: float
+    tokens: int
+    padding: int
 
 
 def decode(
@@ -39,7 +83,8 @@ def decode(
     `configs` differ in their seeds only. The drafter is closed with the generator.
     """
     try:
-        run = BatchRun(target, drafter, prompts, configs, end_ids, options or BatchOptions())
+        rows = new_rows(prompts, configs, end_ids)
+        run = BatchRun(target, drafter, rows, options or BatchOptions())
         yield run.prefill()
         while run.is_going:
             yield run.round()
@@ -47,82 +92,265 @@ def decode(
         drafter.close()
 
 
+def decode_baseline(
+    target: TargetRows,
+    prompts: Sequence[Sequence[int]],
+    configs: Sequence[DecodingConfig],
+    end_ids: Collection[int] = (),
+) -> Iterator[BatchStep]:
+    """The baseline of a batch: the prefill, then one token per row and target forward."""
+    rows = new_rows(prompts, configs, end_ids)
+    with torch.inference_mode():
+        started = mark(target.model.device)
+        logits = [output.logits[0] for output in target.fill(prompts)]
+        prefills = _first_tokens(rows, target, logits, started)
+    yield _step(rows, prefills, target)
+    index = 0
+    while going := [place for place, row in enumerate(rows) if row.finish is None]:
+        if len(going) < len(rows):
+            rows = [rows[place] for place in going]
+            target.select(going)
+        index += 1
+        yield _step(rows, _baseline_steps(target, rows, index), target)
+
+
+def new_rows(
+    prompts: Sequence[Sequence[int]], configs: Sequence[DecodingConfig], end_ids: Collection[int]
+) -> list[Row]:
+    """A row per prompt; `configs` differ in their seeds only."""
+    settings = enumerate(zip(prompts, configs, strict=True))
+    return [Row(ids, config, end_ids, number) for number, (ids, config) in settings]
+
+
+def _step(
+    rows: Sequence[Row], events: Sequence[Prefill | Round | BaselineStep], target: TargetRows
+) -> BatchStep:
+    """One event per row, then the reasons of the rows that it ended."""
+    happened = [RowEvent(row.number, each) for row, each in zip(rows, events, strict=True)]
+    ended = [RowEvent(row.number, row.finish) for row in rows if row.finish is not None]
+    return BatchStep((*happened, *ended), events[0].seconds, target.tokens, target.padding)
+
+
+def _first_tokens(
+    rows: Sequence[Row], target: TargetRows, logits: Sequence[Tensor], started: Mark
+) -> list[Prefill]:
+    """Draw and commit the token after every prompt. logits [1, V] of each"""
+    device = target.model.device
+    forest = Forest([empty_proposal(device)] * len(rows))
+    packed = forest.judge(logits, target.sampler, [row.extra_draws(0) for row in rows])
+    judged = mark(device)
+    judgements = forest.unpack(target.to_host(packed))
+    seconds = started.seconds_until(judged)
+    return [row.begin(each, seconds) for row, each in zip(rows, judgements, strict=True)]
+
+
 class BatchRun:
-    """The rows that are left, and what they may draft."""
+    """The rows that have not ended. All tokens but the last of each are in the target's cache."""
 
     def __init__(
         self,
         target: TargetRows,
         drafter: BatchDrafter,
-        prompts: Sequence[Sequence[int]],
-        configs: Sequence[DecodingConfig],
-        end_ids: Collection[int],
+        rows: Sequence[Row],
         options: BatchOptions,
     ) -> None:
-        settings = enumerate(zip(prompts, configs, strict=True))
-        rows = [Row(ids, config, end_ids, number) for number, (ids, config) in settings]
         self.target = target
-        self._lockstep = Lockstep(rows, target, drafter)
+        self.rows = list(rows)
+        self._drafter = drafter
+        self._prompts: list[PrefilledPrompt] = []  # until the drafter has got them
         self._budget = options.draft_budget
+        self._limit = _limit(target, len(rows), options.speculate_up_to)
         self._index = 0
-        fixed = options.speculate_up_to
-        self._limit = FixedLimit(fixed) if fixed else MeasuredLimit(len(rows), _rows_time(target))
+        self._seconds = 0.0  # the lane's own clock
 
     @property
     def is_going(self) -> bool:
         """Whether any row has not ended."""
-        return any(row.finish is None for row in self._lockstep.rows)
+        return any(row.finish is None for row in self.rows)
 
+    @torch.inference_mode()
     def prefill(self) -> BatchStep:
-        """Run all prompts; the extra token of each is its first root."""
-        return batch_step(self._lockstep.rows, self._lockstep.prefill(), self.target)
+        """Run all prompts and draw the token after each, which is its first root."""
+        started = mark(self.target.model.device)
+        prompts = [tuple(row.committed) for row in self.rows]
+        outputs = self.target.fill(prompts)
+        for index, (ids, output) in enumerate(zip(prompts, outputs, strict=True)):
+            features = None if output.features is None else output.features[0]
+            cache, transfer = self.target.cache(index), self.target.transfer
+            self._prompts.append(PrefilledPrompt(ids, cache, features, transfer))
+        logits = [output.logits[0] for output in outputs]
+        prefills = _first_tokens(self.rows, self.target, logits, started)
+        self._seconds += prefills[0].seconds
+        return _step(self.rows, prefills, self.target)
 
+    @torch.inference_mode()
     def round(self) -> BatchStep:
-        """One round of every row that is left."""
-        self._lockstep.drop_finished()
-        rows, limit = self._lockstep.rows, self._limit.rows
-        rounds = self._lockstep.round(self._shares(limit))
-        self._index += 1
+        """Every row that is left drafts, verifies, accepts or rejects, commits."""
+        self._drop_ended()
+        limit = self._limit.rows
+        stopwatch = Stopwatch(self.target.model.device)
+        proposals = self._draft(self._shares(limit))
+        stopwatch.drafted()
+        roots, ends = [row.root for row in self.rows], [row.end for row in self.rows]
+        outputs = self.target.verify(roots, proposals, ends)
+        forest = Forest(proposals)
+        packed = self._judge(forest, proposals, outputs)
+        stopwatch.verified()
+        judgements = forest.unpack(self.target.to_host(packed))
+        decided = zip(self.rows, proposals, judgements, strict=True)
+        verified = [row.decide(proposal, judgement) for row, proposal, judgement in decided]
+        overlapped = self._commit(verified, outputs)
+        rounds = self._record(verified, stopwatch, overlapped)
         self._limit.add(rounds)
-        noted = [self._noted(row, each, limit) for row, each in zip(rows, rounds, strict=True)]
-        return batch_step(rows, noted, self.target)
+        noted = [self._noted(row, each, limit) for row, each in zip(self.rows, rounds, strict=True)]
+        return _step(self.rows, noted, self.target)
+
+    def _drop_ended(self) -> None:
+        """Rows that have ended leave every cache; at least one must be left."""
+        going = [index for index, row in enumerate(self.rows) if row.finish is None]
+        if len(going) < len(self.rows):
+            self.rows = [self.rows[index] for index in going]
+            self._prompts = [self._prompts[index] for index in going if self._prompts]
+            self.target.select(going)
+            self._drafter.select(going)
 
     def _shares(self, limit: int) -> list[int] | None:
-        """How much each row may draft, told before anything is drawn; None: what it likes."""
-        rows = len(self._lockstep.rows)
+        """How many nodes each row may draft, None if any number.
+
+        It is fixed before anything is drawn, so verification stays exact.
+        """
+        rows = len(self.rows)
         if rows > limit:
             return [0] * rows
         return shares(self._budget, rows, self._index) if self._budget else None
 
+    def _draft(self, limits: Sequence[int] | None) -> list[Proposal]:
+        if self._prompts:
+            self._drafter.start(self._prompts)
+            self._prompts = []
+        committed = [row.committed for row in self.rows]
+        rooms = [row.room for row in self.rows]
+        if limits is None:
+            return self._drafter.propose(committed, rooms, self._index)
+        rooms = [min(room, limit) for room, limit in zip(rooms, limits, strict=True)]
+        proposals = self._drafter.propose(committed, rooms, self._index)
+        return [first_nodes(each, limit) for each, limit in zip(proposals, limits, strict=True)]
+
+    def _judge(
+        self, forest: Forest, proposals: Sequence[Proposal], outputs: Sequence[ForwardOutput]
+    ) -> Tensor:
+        """Pack the round's one copy."""
+        pairs = zip(self.rows, proposals, strict=True)
+        draws = [row.extra_draws(each.topology.height) for row, each in pairs]
+        logits = [output.logits[0] for output in outputs]  # [R + Q, V]
+        return forest.judge(logits, self.target.sampler, draws)
+
+    def _commit(
+        self, verified: Sequence[Verified], outputs: Sequence[ForwardOutput]
+    ) -> list[OverlappedWork]:
+        """Append the new tokens, keep the cache slots of roots and paths, tell the drafter."""
+        ends = [row.end for row in self.rows]
+        self.target.keep(ends, [each.walk.path for each in verified])
+        for row, each in zip(self.rows, verified, strict=True):
+            row.append(each.emitted_ids)
+        pairs = zip(verified, outputs, strict=True)
+        return self._drafter.observe([each.observation(output) for each, output in pairs])
+
+    def _record(
+        self,
+        verified: Sequence[Verified],
+        stopwatch: Stopwatch,
+        overlapped: Sequence[OverlappedWork],
+    ) -> list[Round]:
+        trees = [record_tree(each) for each in verified]
+        times = RoundTimes.of(stopwatch, self._seconds)
+        parts = zip(verified, trees, overlapped, strict=True)
+        rounds = [record_round(self._index, each, tree, times, ran) for each, tree, ran in parts]
+        self._index += 1
+        self._seconds += rounds[0].seconds
+        return rounds
+
     def _noted(self, row: Row, record: Round, limit: int) -> Round:
-        rows, target = len(self._lockstep.rows), self.target
+        rows, target = len(self.rows), self.target
         note = BatchRound(row.number, rows, target.tokens, target.padding, limit)
         return replace(record, notes=(*record.notes, note))
 
 
-def batch_target(
-    model: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    config: DecodingConfig,
-    with_features: bool = False,
-    shares_cache: bool = False,
-) -> TargetRows:
-    """One cache and one forward for all rows, unless the model or the drafter cannot have that.
-
-    Raises InputError for a prompt that the model cannot take.
-    """
-    batched = None if shares_cache else as_batched(model)
-    if batched is not None:
-        return RaggedTarget(batched, prompts, config, with_features)
-    transfer = HostTransfer()
-    return SeparateRows(
-        [Target.of(model, prompt, config, with_features, transfer) for prompt in prompts]
-    )
+def _limit(target: TargetRows, rows: int, speculate_up_to: int) -> FixedLimit | MeasuredLimit:
+    """The fixed number of rows, or (0) one that follows from the measured forwards."""
+    return FixedLimit(speculate_up_to) if speculate_up_to else MeasuredLimit(rows, _time_of(target))
 
 
-def _rows_time(target: TargetRows) -> RowsTime:
-    """The forward that this target really makes of so many rows."""
+def _time_of(target: TargetRows) -> RowsTime:
+    """The time of the forward that this target makes of so many rows."""
     model = target.model
     if isinstance(target, RaggedTarget):
         return partial(rows_time, target.model)
     return lambda rows, count: rows * forward_curve(model).at(count)
+
+
+def first_nodes(proposal: Proposal, count: int) -> Proposal:
+    """A proposal cut to its first `count` nodes; parents come first, so what is left is a tree.
+
+    `count` must not depend on which tokens were drawn: then the cut tree might have been drawn as
+    it is, and verification stays exact.
+    """
+    tree = proposal.topology
+    if tree.size <= count:
+        return proposal
+    partial, queries = (
+        _partial(proposal.partial, count),
+        _queries(proposal.queries, tree.size, count),
+    )
+    if count == 0:
+        empty = empty_proposal(proposal.token_ids.device, proposal.notes)
+        return replace(empty, partial=partial, queries=queries)
+    return replace(
+        proposal,
+        topology=device_topology(tree.parents[:count], tree.height, len(tree.siblings)),
+        token_ids=proposal.token_ids[:count],
+        distributions=_distributions(proposal.distributions, count),
+        raw_distributions=_distributions(proposal.raw_distributions, count),
+        origins=proposal.node_origins[:count],
+        partial=partial,
+        queries=queries,
+    )
+
+
+def _distributions(distributions: Tensor | None, count: int) -> Tensor | None:
+    """Those of the rows that are left. [E, V] -> [count + 1, V]"""
+    if distributions is None:
+        return None
+    return F.pad(distributions[: count + 1], (0, 0, 0, max(0, count + 1 - len(distributions))))
+
+
+def _partial(partial: Partial | None, count: int) -> Partial | None:
+    return partial and Partial(partial.layers, partial.hidden[: count + 1])
+
+
+def _queries(queries: ExtraQueries | None, size: int, count: int) -> ExtraQueries | None:
+    """The same queries; they no longer see the nodes that are gone."""
+    if queries is None:
+        return None
+    mask = torch.cat([queries.mask[:, : count + 1], queries.mask[:, size + 1 :]], 1)
+    return ExtraQueries(queries.token_ids, queries.offsets, mask)
+
+
+@torch.inference_mode()
+def _baseline_steps(target: TargetRows, rows: Sequence[Row], index: int) -> list[BaselineStep]:
+    started = time.perf_counter()
+    logits = target.step([row.root for row in rows], [row.end for row in rows])  # [B, V]
+    uniforms = uniforms_on(logits.device, [row.extra_draws(0)[0] for row in rows])
+    token_ids = draw(target.sampler.distributions(logits), uniforms)[:, None]  # [B, 1]
+    best = logits.float().topk(2).values
+    raw_probs = (logits.gather(1, token_ids).float()[:, 0] - logits.float().logsumexp(-1)).exp()
+    numbers = (token_ids[:, 0].double(), raw_probs.double(), (best[:, 0] - best[:, 1]).double())
+    values = target.to_host(torch.cat(numbers))
+    drawn, probs, margins = (values[i * len(rows) : (i + 1) * len(rows)] for i in range(3))
+    for row, token_id in zip(rows, drawn, strict=True):
+        row.append([int(token_id)])
+    seconds = time.perf_counter() - started
+    return [
+        BaselineStep(index, int(token_id), prob, margin, seconds)
+        for token_id, prob, margin in zip(drawn, probs, margins, strict=True)
+    ]

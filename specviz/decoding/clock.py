@@ -1,7 +1,7 @@
-"""Durations of work on a device, read only after the host has waited for it anyway.
+"""Durations of work on a device, measured without waiting for it.
 
-Knows nothing of decoding. On CPU a mark is a reading of the host's clock; on CUDA it is an event in
-the stream, so that marking never waits.
+On a CPU a mark is a reading of the host's clock. On CUDA it is an event in the stream; durations
+are read after the round's blocking copy, when the device has passed both events anyway.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def mark(device: torch.device) -> Mark:
 
 
 class Stopwatch:
-    """Splits a round into drafting, verifying and the rest, from the moment it is made."""
+    """Splits a round into drafting, verification and the rest; it starts when it is made."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -63,7 +63,7 @@ class Stopwatch:
         self._verified = mark(self._device)
 
     def split(self) -> tuple[float, float, float]:
-        """Seconds of drafting, of verifying, and of everything else up to now."""
+        """Seconds of drafting, of verification, and of everything else up to now."""
         draft = self._start.seconds_until(self._drafted)
         verify = self._drafted.seconds_until(self._verified)
         host = time.perf_counter() - self.began - draft - verify

@@ -1,26 +1,26 @@
-"""Many draft trees judged as one: the rows of a batch share every tensor operation and one buffer.
+"""The draft trees of a batch judged as one tree, so that all rows share every tensor operation.
 
-The trees stand one behind the other. As in a tree, row f + 1 of the forest is its node f, so the
-root of every tree but the first is a node as well: one that nobody drafted, nobody's sibling, and
-read by no one. Distributions, residuals and draws of one tree never meet those of another. Knows
-nothing of models, caches or what is accepted. Letters: R rows of one tree (its root, then its
-nodes), E of them that have children, Q its extra queries, F = sum of R, the rows of the forest, V
-vocabulary.
+The trees are concatenated. As in a single tree, row f + 1 of the forest is its node f; so the root
+of every tree but the first is also a node, without parent or siblings, whose judgement is never
+read. Distributions, residuals and draws of different trees never mix. Letters: R rows of one tree
+(its root, then its nodes), E leading rows that may have children, Q its extra queries, F = sum of
+R, the rows of the forest, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
 
 from specviz.decoding.drafters.base import Proposal
-from specviz.decoding.forest_topology import forest_topology
-from specviz.decoding.judgement import NODE_FIELDS, PARENT_FIELD, Judgement, judge, unpack
 from specviz.decoding.sampling import Sampler, uniforms_on
 from specviz.decoding.topology import Topology
+from specviz.decoding.verification import NODE_FIELDS, PARENT_FIELD, TreeJudgement, judge, unpack
 
 
 class Forest:
@@ -33,9 +33,9 @@ class Forest:
     def judge(
         self, logits: Sequence[Tensor], sampler: Sampler, extra_draws: Sequence[Sequence[float]]
     ) -> Tensor:
-        """Pack the target's judgement. logits: [R + Q, V] of each tree -> [packed] float32
+        """Judge all trees without waiting. logits [R + Q, V] of each tree -> [packed] float32
 
-        `extra_draws`: for each tree, the uniform of the extra token behind every depth from 0 on.
+        `extra_draws`: for each tree, the draw of the extra token after 0, 1, … accepted nodes.
         """
         packed = [
             _judge(
@@ -48,12 +48,12 @@ class Forest:
         ]
         return packed[0] if len(packed) == 1 else torch.cat(packed)
 
-    def unpack(self, values: list[float]) -> list[Judgement]:
-        """Read the buffer that `judge` packed: each tree's judgement as if it stood alone."""
+    def unpack(self, values: list[float]) -> list[TreeJudgement]:
+        """Read the buffer that `judge` packed: each tree's judgement as if it were alone."""
         if len(self._proposals) == 1:
             return [unpack(self._proposals[0], values)]
         row_fields = self._row_fields(len(values))
-        judgements: dict[int, Judgement] = {}
+        judgements: dict[int, TreeJudgement] = {}
         start = 0
         for group in self._groups:
             chosen = [self._proposals[index] for index in group]
@@ -65,14 +65,14 @@ class Forest:
         return [judgements[index] for index in range(len(self._proposals))]
 
     def _row_fields(self, length: int) -> int:
-        """How many numbers the buffer has per row, told from its length."""
+        """How many numbers the buffer has per row; follows from its length."""
         rows = sum(map(_rows, self._proposals))
         groups = ([self._proposals[index] for index in group] for group in self._groups)
         return (length - sum(_length(group, 0) for group in groups)) // rows
 
 
 def _groups(proposals: Sequence[Proposal]) -> list[list[int]]:
-    """Which trees can be judged together; one without nodes goes with any other."""
+    """Indices of trees that can be judged together; a tree without nodes goes with any other."""
     groups: dict[object, list[int]] = {}
     for index, each in enumerate(proposals):
         if each.topology.size:
@@ -94,8 +94,10 @@ def _length(proposals: Sequence[Proposal], row_fields: int) -> int:
     return NODE_FIELDS * (rows - 1) + row_fields * rows + queries
 
 
-def _split(proposals: Sequence[Proposal], values: list[float], row_fields: int) -> list[Judgement]:
-    """A group's buffer, tree by tree; parents count from the tree's own root again."""
+def _split(
+    proposals: Sequence[Proposal], values: list[float], row_fields: int
+) -> list[TreeJudgement]:
+    """A group's buffer tree by tree, with parents relative to the tree's own root again."""
     starts = list(accumulate(map(_rows, proposals), initial=0))
     first_row = NODE_FIELDS * (starts[-1] - 1)
     query = first_row + row_fields * starts[-1]
@@ -137,7 +139,7 @@ def _ordered(proposals: Sequence[Proposal], logits: Sequence[Tensor]) -> Tensor:
 
 
 def _joined(proposals: Sequence[Proposal], tables: Topology) -> Proposal:
-    """The trees as one proposal; a row without children has the distribution of zeros."""
+    """The trees as one proposal; rows that had no distribution get zeros."""
     drafted = next((each for each in proposals if each.topology.size), proposals[0])
     root = tables.parents.new_zeros(1)
     between = [part for each in proposals for part in (root, each.token_ids)][1:]
@@ -155,7 +157,7 @@ def _joined(proposals: Sequence[Proposal], tables: Topology) -> Proposal:
 def _stacked(
     proposals: Sequence[Proposal], distributions: Sequence[Tensor | None]
 ) -> Tensor | None:
-    """[E, V] of each -> [F, V]; None where no tree has any."""
+    """[E, V] of each -> [F, V]; None if no tree has any."""
     like = next((each for each in distributions if each is not None), None)
     if like is None:
         return None
@@ -166,3 +168,60 @@ def _stacked(
             parts.append(distribution)
         parts.append(like.new_zeros(_rows(proposal) - held, like.shape[1]))
     return torch.cat(parts)
+
+
+def forest_topology(topologies: Sequence[Topology]) -> Topology:
+    """The concatenated tables, without a mask: a forest is judged, never run as one sequence.
+
+    They are cached unless a tree is known on the device only.
+    """
+    trees = tuple(topologies)
+    return _join(trees) if any(tree.is_padded for tree in trees) else _known_tables(trees)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _TreeInForest:
+    """A tree and the row of the forest at which it starts."""
+
+    tree: Topology
+    start: int  # forest row of its root
+    size: int  # nodes of the forest
+
+    def rows(self, rows: Tensor) -> Tensor:
+        return self._moved(rows, self.tree.size + 1, self.size + 1)
+
+    def nodes(self, nodes: Tensor) -> Tensor:
+        return self._moved(nodes, self.tree.size, self.size)
+
+    def _moved(self, indices: Tensor, absent: int, joined_absent: int) -> Tensor:
+        moved = indices + self.start
+        return moved.masked_fill(indices == absent, joined_absent) if self.tree.is_padded else moved
+
+
+def _join(trees: tuple[Topology, ...]) -> Topology:
+    starts = list(accumulate((tree.size + 1 for tree in trees), initial=0))
+    size = starts[-1] - 1
+    places = [_TreeInForest(tree, start, size) for tree, start in zip(trees, starts, strict=False)]
+    no_parent = trees[0].parents.new_full((1,), -1)
+    parents = [part for at in places for part in (no_parent, at.tree.parents + at.start)][1:]
+    ranks = max(len(tree.siblings) for tree in trees)
+    siblings = []
+    for rank in range(ranks):
+        having = [at for at in places if len(at.tree.siblings) > rank]
+        rows = torch.cat([at.rows(at.tree.siblings[rank][0]) for at in having])
+        nodes = torch.cat([at.nodes(at.tree.siblings[rank][1]) for at in having])
+        siblings.append((rows, nodes))
+    return Topology(
+        size=size,
+        height=max(tree.height for tree in trees),
+        expanded=size + 1,
+        is_chain=False,
+        is_padded=any(tree.is_padded for tree in trees),
+        parents=torch.cat(parents),
+        siblings=tuple(siblings),
+        offsets=torch.cat([tree.offsets for tree in trees]),
+        mask=trees[0].mask.new_empty(0, 0),
+    )
+
+
+_known_tables = lru_cache(maxsize=256)(_join)

@@ -1,25 +1,41 @@
-"""One sequence of a run: what is committed, its random draws, and what it makes of a judgement.
+"""One sequence of a run: its committed tokens, its random draws, its decisions and their records.
 
-A run of one prompt has one row, a batch has many. Knows nothing of models, caches or drafters.
+A run of one prompt has one row, a batch has many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
+from specviz.decoding.clock import Stopwatch
 from specviz.decoding.departure import Departure
-from specviz.decoding.drafters.base import Proposal
-from specviz.decoding.judgement import Judgement
-from specviz.decoding.recording import Verified
+from specviz.decoding.drafters.base import Observation, OverlappedWork, Proposal
 from specviz.decoding.streams import Purpose, RandomStream
-from specviz.decoding.walk import walk
-from specviz.records import DecodingConfig, ExtraToken, FinishReason
+from specviz.decoding.verification import TreeJudgement, Walk, walk
+from specviz.models.language_model import ForwardOutput
+from specviz.records import (
+    CacheLengths,
+    DecodingConfig,
+    DraftNode,
+    DraftTree,
+    ExtraKind,
+    ExtraToken,
+    FinishReason,
+    Outcome,
+    Position,
+    Prefill,
+    Round,
+    Span,
+    Verdict,
+)
 
 
 class Row:
-    """The committed tokens and why they end; every draw is keyed by the row's own seed.
+    """The committed tokens and why they end.
 
-    So a row never notices its neighbours: it decides as a run of its prompt and seed alone does.
+    Every draw is keyed by the row's own seed, so a row of a batch decides exactly what a run of its
+    prompt and seed alone decides.
     """
 
     def __init__(
@@ -30,7 +46,7 @@ class Row:
         number: int = 0,
         departure: Departure | None = None,
     ) -> None:
-        """`departure`: the tokens that are written already count as new ones; room must be left."""
+        """The tokens that a `departure` brings count as new ones; there must be room for more."""
         self.number = number  # among the rows of a batch
         self.committed = [*prompt_ids, *(departure.written if departure else ())]
         self.finish: FinishReason | None = None
@@ -38,11 +54,11 @@ class Row:
         self._limit = len(prompt_ids) + config.max_new_tokens
         self._extra_draws = RandomStream(config.seed, Purpose.EXTRA)
         self._verify_draws = RandomStream(config.seed, Purpose.VERIFY)
-        self._forced = departure.forced if departure else None  # until the first round is decided
+        self._forced = departure.forced if departure else None  # for the first round only
 
     @property
     def end(self) -> int:
-        """How many tokens are committed: the text position behind the root."""
+        """How many tokens are committed: the text position after the root."""
         return len(self.committed)
 
     @property
@@ -52,18 +68,26 @@ class Row:
 
     @property
     def room(self) -> int:
-        """How many tokens may be drafted; the extra token takes one of those that are left."""
+        """How many tokens may be drafted; one of those left is reserved for the extra token."""
         return self._limit - len(self.committed) - 1
 
     def extra_draws(self, height: int) -> list[float]:
-        """The uniform of the extra token behind every depth, 0 to `height`.
+        """The uniform draw of the extra token after a path of 0, 1, … `height` accepted nodes.
 
-        Behind a token of depth d it would stand at text position end + d.
+        It depends on the text position at which the token would stand.
         """
         return [self._extra_draws.uniform(self.end + depth) for depth in range(height + 1)]
 
-    def decide(self, proposal: Proposal, judgement: Judgement) -> Verified:
-        """Walk the tree; cut the path at an end-of-sequence token, else add the extra token."""
+    def begin(self, judgement: TreeJudgement, seconds: float) -> Prefill:
+        """Commit the token after the prompt, which the target drew in `seconds`."""
+        judged = judgement.row(-1)
+        extra = ExtraToken(judged.extra_id, ExtraKind.FIRST, -1, judged.extra_prob)
+        prefill = Prefill(self.end, extra, judged.position, seconds)
+        self.append([extra.token_id])
+        return prefill
+
+    def decide(self, proposal: Proposal, judgement: TreeJudgement) -> Verified:
+        """Walk the tree. The extra token follows, unless the path has an end-of-sequence token."""
         shape = judgement.shape
         uniforms = self._uniforms(judgement)
         acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
@@ -71,12 +95,12 @@ class Row:
         endings = [node for node in walked.path if judgement.nodes[node].token_id in self._end_ids]
         if cut := walked.cut(endings, shape.depths):
             return Verified(proposal, judgement, uniforms, cut, None, self.end)
-        row, kind = judgement.row(walked.end), walked.extra_kind(shape.groups)
-        extra = ExtraToken(row.extra_id, kind, walked.end, row.extra_prob)
+        judged, kind = judgement.row(walked.end), walked.extra_kind(shape.groups)
+        extra = ExtraToken(judged.extra_id, kind, walked.end, judged.extra_prob)
         return Verified(proposal, judgement, uniforms, walked, extra, self.end)
 
-    def _uniforms(self, judgement: Judgement) -> tuple[float, ...]:
-        """Of every node: its own draw, or the one that was forced upon it."""
+    def _uniforms(self, judgement: TreeJudgement) -> tuple[float, ...]:
+        """The uniform draw of every node: its own, or the one forced on it."""
         shape = judgement.shape
         own = tuple(
             self._verify_draws.uniform(self.end + depth - 1, rank)
@@ -94,3 +118,142 @@ class Row:
             self.finish = FinishReason.END_OF_SEQUENCE
         elif len(self.committed) >= self._limit:
             self.finish = FinishReason.LENGTH
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verified:
+    """A proposal and all that was decided about it.
+
+    `context_length` is the number of tokens committed before.
+    """
+
+    proposal: Proposal
+    judgement: TreeJudgement
+    uniforms: tuple[float, ...]
+    walk: Walk
+    extra: ExtraToken | None
+    context_length: int
+
+    @property
+    def emitted_ids(self) -> tuple[int, ...]:
+        """The newly committed tokens: the accepted path, then the extra token if there is one."""
+        accepted = tuple(self.judgement.nodes[node].token_id for node in self.walk.path)
+        return accepted if self.extra is None else (*accepted, self.extra.token_id)
+
+    def observation(self, output: ForwardOutput) -> Observation:
+        """What the drafter learns of it; `output` is that of the target's forward."""
+        return Observation(
+            path=self.walk.path,
+            origins=tuple(self.judgement.nodes[node].origin for node in self.walk.path),
+            token_ids=self.emitted_ids,
+            features=None if output.features is None else output.features[0],
+            query_ids=self.judgement.query_ids,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTimes:
+    """A round's seconds on the lane's own clock, which stands still between rounds."""
+
+    started: float
+    draft: float
+    verify: float
+    host: float
+    shift: float  # from `time.perf_counter` to the lane's own clock
+
+    @classmethod
+    def of(cls, stopwatch: Stopwatch, started: float) -> RoundTimes:
+        """Up to this moment; `started` is when the round began on the lane's clock."""
+        return cls(started, *stopwatch.split(), started - stopwatch.began)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRecord:
+    """The part of a round's record that needs no times."""
+
+    tree: DraftTree
+    verdicts: tuple[Verdict, ...]
+    positions: tuple[Position, ...]
+
+
+def record_tree(verified: Verified) -> TreeRecord:
+    """Build the tree's record; its time counts towards the round."""
+    return TreeRecord(_tree(verified), _verdicts(verified), _positions(verified))
+
+
+def record_round(
+    index: int,
+    verified: Verified,
+    record: TreeRecord,
+    times: RoundTimes,
+    overlapped: OverlappedWork,
+) -> Round:
+    """Build the record of a round; waiting for overlapped work counts as drafting."""
+    added = 1 + verified.proposal.topology.size + verified.proposal.query_count
+    waited = min(times.host, overlapped.waited_seconds)
+    drafted = times.started + times.draft
+    judged = drafted + times.verify
+    return Round(
+        index=index,
+        context_length=verified.context_length,
+        tree=record.tree,
+        verdicts=record.verdicts,
+        positions=record.positions,
+        extra=verified.extra,
+        extra_ids=verified.judgement.extra_ids,
+        draft_seconds=times.draft + waited,
+        verify_seconds=times.verify,
+        host_seconds=times.host - waited,
+        spans=(
+            Span("draft", times.started, drafted),
+            Span("verify", drafted, judged),
+            *([Span("draft", judged, judged + waited)] if waited else []),
+            Span("host", judged + waited, judged + times.host),
+            *(_shifted(span, times.shift) for span in overlapped.spans),
+        ),
+        notes=verified.proposal.notes + overlapped.notes,
+        cache=CacheLengths(verified.context_length - 1, added, added - 1 - len(verified.walk.path)),
+    )
+
+
+def _shifted(span: Span, seconds: float) -> Span:
+    return Span(span.who, max(0.0, span.start + seconds), max(0.0, span.end + seconds))
+
+
+def _tree(verified: Verified) -> DraftTree:
+    shape = verified.judgement.shape
+    nodes = zip(verified.judgement.nodes, shape.parents, shape.depths, strict=True)
+    return DraftTree(
+        verified.proposal.kind,
+        tuple(
+            DraftNode(node.token_id, parent, depth, node.draft_prob, node.raw_draft_prob)
+            for node, parent, depth in nodes
+        ),
+    )
+
+
+def _verdicts(verified: Verified) -> tuple[Verdict, ...]:
+    outcomes = dict.fromkeys(verified.walk.rejected, Outcome.REJECTED)
+    outcomes.update(dict.fromkeys(verified.walk.path, Outcome.ACCEPTED))
+    return tuple(
+        Verdict(
+            target_prob=node.target_prob,
+            residual_prob=node.residual_prob,
+            draft_prob=node.draft_prob,
+            acceptance_prob=node.acceptance_prob,
+            uniform_draw=uniform,
+            outcome=outcomes.get(index, Outcome.UNREACHED),
+            raw_target_prob=node.raw_target_prob,
+            raw_draft_prob=node.raw_draft_prob,
+        )
+        for index, (node, uniform) in enumerate(
+            zip(verified.judgement.nodes, verified.uniforms, strict=True)
+        )
+    )
+
+
+def _positions(verified: Verified) -> tuple[Position, ...]:
+    """The rows that were examined: the root and every accepted node whose children were reached."""
+    path = verified.walk.path
+    examined = (-1, *path) if verified.extra is not None else (-1, *path[:-1])
+    return tuple(verified.judgement.row(node).position for node in examined)

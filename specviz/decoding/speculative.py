@@ -1,21 +1,26 @@
-"""Speculative decoding: draft a tree, judge it in one target forward, keep what passes.
+"""Speculative decoding: draft a tree, verify it in one target forward, keep what is accepted.
 
-`decode` is a generator of rounds; its stream is the instrumentation. Knows no drafting method by
-name and nothing of text. One round blocks on the device exactly once.
+`decode` is a generator of rounds; this stream is the only instrumentation there is. A round reads
+on in four files: `drafters.base` (what a drafter proposes), `target` (the forward), `verification`
+(acceptance, walk) and `row` (committed tokens, decisions, records). The host waits for the device
+once a round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+import torch
+
+from specviz.decoding.autoregressive import first_token
+from specviz.decoding.clock import Stopwatch, mark
 from specviz.decoding.departure import Departure
-from specviz.decoding.drafters.base import Drafter
-from specviz.decoding.drafters.row_drafters import RowDrafters
-from specviz.decoding.lockstep import Lockstep
-from specviz.decoding.row import Row
+from specviz.decoding.drafters.base import Drafter, OverlappedWork, PrefilledPrompt, Proposal
+from specviz.decoding.row import RoundTimes, Row, Verified, record_round, record_tree
+from specviz.decoding.sampling import uniforms_on
 from specviz.decoding.target import Target
-from specviz.decoding.target_rows import SeparateRows
-from specviz.models.language_model import LanguageModel
+from specviz.decoding.verification import judge, unpack
+from specviz.models.language_model import ForwardOutput, LanguageModel
 from specviz.records import DecodingConfig, FinishReason, Prefill, Round
 
 
@@ -29,9 +34,9 @@ def decode(
 ) -> Iterator[Prefill | Round | FinishReason]:
     """Yield the prefill, every round, and at last why the run ended.
 
-    With a `departure` the run goes on behind tokens that are written already: no prefill is
-    yielded, and `config.max_new_tokens` counts those tokens too. The drafter is closed with the
-    generator. Raises InputError for a prompt that does not fit.
+    With a `departure` the run continues a text that is partly written: no prefill is yielded, and
+    `config.max_new_tokens` counts the tokens that are written already. The drafter is closed with
+    the generator. Raises InputError for a prompt that does not fit.
     """
     try:
         run = SpeculativeRun(model, drafter, prompt_ids, config, end_ids, departure)
@@ -47,7 +52,7 @@ def decode(
 
 
 class SpeculativeRun:
-    """One prompt's run: a lockstep of one row."""
+    """One prompt's run. Between rounds the target's cache holds all tokens but the last."""
 
     def __init__(
         self,
@@ -60,22 +65,79 @@ class SpeculativeRun:
     ) -> None:
         self.target = Target.of(model, prompt_ids, config, drafter.needs_features)
         self._row = Row(prompt_ids, config, end_ids, departure=departure)
-        rows, drafters = SeparateRows([self.target]), RowDrafters([drafter])
-        self._lockstep = Lockstep([self._row], rows, drafters, departure)
+        self._drafter = drafter
+        self._prompt: PrefilledPrompt | None = None  # until the drafter has got it
+        self._index = departure.index if departure else 0
+        self._seconds = departure.seconds if departure else 0.0  # the lane's own clock
 
     @property
     def finish(self) -> FinishReason | None:
         """Why the run ended, once it has."""
         return self._row.finish
 
+    @torch.inference_mode()
     def prefill(self) -> Prefill:
-        """Run the prompt; its extra token is the first root."""
-        return self._lockstep.prefill()[0]
+        """Run the prompt and draw the token after it, which is the first root."""
+        started = mark(self.target.model.device)
+        output = self._fill(self._row.committed)
+        prefill = first_token(self._row, self.target, output.logits[0], started)
+        self._seconds += prefill.seconds
+        return prefill
 
+    @torch.inference_mode()
     def resume(self) -> None:
-        """Start without drawing: the last committed token is the first root."""
-        self._lockstep.resume()
+        """Run the text that is written already; its last token is the first root.
 
+        The lane's clock does not count it: the run that wrote these tokens has paid for them.
+        """
+        self._fill(self._row.committed[:-1])
+
+    def _fill(self, token_ids: Sequence[int]) -> ForwardOutput:
+        output = self.target.fill(token_ids)
+        features = None if output.features is None else output.features[0]
+        cache, transfer = self.target.cache, self.target.transfer
+        self._prompt = PrefilledPrompt(tuple(token_ids), cache, features, transfer)
+        return output
+
+    @torch.inference_mode()
     def round(self) -> Round:
         """Draft, verify, accept or reject, commit."""
-        return self._lockstep.round()[0]
+        stopwatch = Stopwatch(self.target.model.device)
+        proposal = self._draft()
+        stopwatch.drafted()
+        output = self.target.verify(self._row.root, proposal, self._row.end)
+        packed = self._judge(proposal, output)
+        stopwatch.verified()
+        judgement = unpack(proposal, self.target.to_host(packed))  # the one wait for the device
+        verified = self._row.decide(proposal, judgement)
+        overlapped = self._commit(verified, output)
+        return self._record(verified, stopwatch, overlapped)
+
+    def _draft(self) -> Proposal:
+        if self._prompt is not None:
+            self._drafter.start(self._prompt)
+            self._prompt = None
+        return self._drafter.propose(self._row.committed, self._row.room, self._index)
+
+    def _judge(self, proposal: Proposal, output: ForwardOutput) -> torch.Tensor:
+        """Acceptance of every node, and a candidate for the extra token after every row."""
+        tree, logits = proposal.topology, output.logits[0]  # [R + Q, V]
+        by_depth = uniforms_on(logits.device, self._row.extra_draws(tree.height))
+        return judge(proposal, logits, self.target.sampler, by_depth[tree.offsets])
+
+    def _commit(self, verified: Verified, output: ForwardOutput) -> OverlappedWork:
+        """Append the new tokens, keep the cache slots of root and path, tell the drafter."""
+        end = self._row.end  # the root is in slot end - 1, node i in slot end + i
+        self.target.cache.keep(end, [end + node for node in verified.walk.path])
+        self._row.append(verified.emitted_ids)
+        return self._drafter.observe(verified.observation(output))
+
+    def _record(
+        self, verified: Verified, stopwatch: Stopwatch, overlapped: OverlappedWork
+    ) -> Round:
+        tree = record_tree(verified)
+        times = RoundTimes.of(stopwatch, self._seconds)
+        record = record_round(self._index, verified, tree, times, overlapped)
+        self._index += 1
+        self._seconds += record.seconds
+        return record

@@ -1,6 +1,7 @@
-"""The target of one row, for both lanes: its cache, how tokens run and how they are drawn.
+"""The target of one sequence: its cache, the forward of a root and its draft tree, its sampler.
 
-Knows nothing of drafting.
+Both lanes use it; the baseline's tree is empty. Letters: N tokens of the root, the nodes and the
+extra queries.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Partial, Proposal
+from specviz.decoding.drafters.base import HostTransfer, Partial, Proposal
 from specviz.decoding.sampling import Sampler
-from specviz.decoding.transfer import HostTransfer
-from specviz.decoding.tree_inputs import tree_inputs
 from specviz.errors import InputError
 from specviz.models.language_model import (
     ForwardOutput,
@@ -29,12 +29,12 @@ MAX_EXTRA_QUERIES = 192  # of one round
 
 
 def cache_capacity(prompt_ids: Sequence[int], config: DecodingConfig) -> int:
-    """Slots for the prompt, the whole output, one tree and a drafter's extra queries."""
+    """Cache slots for the prompt, the whole output, one tree and a drafter's extra queries."""
     return len(prompt_ids) + config.max_new_tokens + MAX_TREE_NODES + 1 + MAX_EXTRA_QUERIES
 
 
 def check_prompt(model: LanguageModel, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """Refuse an empty prompt, and one that leaves the model's context no room for the output."""
+    """InputError for an empty prompt, and for one that leaves the output no room in the context."""
     if not prompt_ids:
         raise InputError("prompt must have at least one token, got none")
     context = model.info.context_length
@@ -53,7 +53,7 @@ def check_prompt(model: LanguageModel, prompt_ids: Sequence[int], config: Decodi
 
 
 def finite(values: list[float], model: LanguageModel) -> list[float]:
-    """The values; InputError where some are no numbers."""
+    """The values; InputError if any is NaN or infinite."""
     if not math.isfinite(sum(values)):
         raise InputError(
             f"model {model.info.name!r} must give finite logits, got NaN or infinity: "
@@ -64,7 +64,7 @@ def finite(values: list[float], model: LanguageModel) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One row's target: its model, its cache, and how tokens are drawn from it."""
+    """The model, the cache of one sequence, and the sampler of the run."""
 
     model: LanguageModel
     cache: KeyValueCache
@@ -81,10 +81,10 @@ class Target:
         with_features: bool = False,
         transfer: HostTransfer | None = None,
     ) -> Target:
-        """`with_features`: every forward hands out its hidden states after the final norm.
+        """`with_features`: every forward returns its hidden states after the final norm.
 
-        `transfer`: the counter that rows share. Raises InputError for a prompt that the model
-        cannot take.
+        `transfer`: the counter of blocking copies, if several sequences share one. Raises
+        InputError for a prompt that the model cannot take.
         """
         check_prompt(model, prompt_ids, config)
         return cls(
@@ -96,11 +96,11 @@ class Target:
         )
 
     def to_host(self, packed: Tensor) -> list[float]:
-        """The counted copy; InputError where the model's numbers are no numbers."""
+        """The counted blocking copy; InputError if any number is NaN or infinite."""
         return finite(self.transfer.to_host(packed), self.model)
 
     def fill(self, token_ids: Sequence[int]) -> ForwardOutput:
-        """Run tokens into the empty cache; logits after the last one, features of all."""
+        """Run the prompt into the empty cache: logits after its last token, features of all."""
         device = self.model.device
         tokens = torch.tensor([token_ids], dtype=torch.int64).to(device, non_blocking=True)
         positions = torch.arange(len(token_ids), device=device)[None]
@@ -109,7 +109,7 @@ class Target:
         )
 
     def verify(self, root_id: int, proposal: Proposal, end: int) -> ForwardOutput:
-        """One forward over the root at text position `end` - 1, all nodes, all extra queries."""
+        """One forward over the root at text position `end` - 1, all nodes and all extra queries."""
         root = torch.tensor([root_id]).to(self.model.device, non_blocking=True)
         inputs = tree_inputs(root, proposal)
         positions = inputs.offsets + (end - 1)
@@ -126,8 +126,8 @@ class Target:
     def _complete(
         self, partial: Partial, token_ids: Tensor, positions: Tensor, mask: Tensor | None
     ) -> ForwardOutput:
-        """The forward of tokens whose leading ones have run through the first layers already."""
-        model: LayeredModel = self.model  # type: ignore[assignment] # its drafter asked for one
+        """The same, when drafting has run the first tokens through the first layers already."""
+        model: LayeredModel = self.model  # type: ignore[assignment] # its method needs LAYERS
         hidden, ran = partial.hidden, len(partial.hidden)
         start, first = self.cache.length, range(partial.layers)
         if ran < len(token_ids):
@@ -140,3 +140,26 @@ class Target:
         self.cache.advance(len(token_ids))
         features = model.norm(hidden)
         return ForwardOutput(model.output(features)[None], features[None])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeInputs:
+    """The tokens of one verification. `offsets` are text positions relative to the root's."""
+
+    token_ids: Tensor  # [N] int64
+    offsets: Tensor  # [N] int64
+    mask: Tensor | None  # [N, N] bool, who sees whom; None for a chain
+
+
+def tree_inputs(root: Tensor, proposal: Proposal) -> TreeInputs:
+    """Root, nodes and extra queries as one sequence. `root` is the last committed token, [1]."""
+    tree, queries = proposal.topology, proposal.queries
+    token_ids = torch.cat([root, proposal.token_ids])
+    if queries is None:
+        return TreeInputs(token_ids, tree.offsets, None if tree.is_chain else tree.mask)
+    mask = F.pad(tree.mask, (0, len(queries.token_ids)))  # no node sees a query
+    return TreeInputs(
+        torch.cat([token_ids, queries.token_ids]),
+        torch.cat([tree.offsets, queries.offsets]),
+        torch.cat([mask, queries.mask]),
+    )

@@ -1,8 +1,8 @@
-"""The shape of a draft tree as tensors: who is whose child, and who sees whom.
+"""The shape of a draft tree, on the host and as tensors: who is whose child, and who sees whom.
 
-A static tree's shape is known on the host and made once; a dynamic tree's is computed on the
-device from its parents, and nobody waits for it. Knows nothing of tokens, distributions or models.
-Letters: N nodes. Row 0 of a table that runs over parents is the root, row i + 1 is node i.
+The shape of a static tree is known on the host and made once. That of a dynamic tree is computed
+on the device from its parents, so that the host need not wait for it. Row 0 is the root, row i + 1
+is node i. Letters: N nodes.
 """
 
 from __future__ import annotations
@@ -13,17 +13,51 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from specviz.decoding.tree_shape import TreeShape, tree_shape
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """A tree on the host: all that follows from its parents."""
+
+    parents: tuple[int, ...]  # node -> parent node, -1 = root
+    depths: tuple[int, ...]  # node -> depth, from 1
+    ranks: tuple[int, ...]  # node -> index among its siblings
+    groups: tuple[tuple[int, ...], ...]  # row -> its nodes in draw order
+
+    @property
+    def size(self) -> int:
+        return len(self.parents)
+
+    @property
+    def is_chain(self) -> bool:
+        return self.parents == tuple(range(-1, len(self.parents) - 1))
+
+
+@lru_cache(maxsize=1024)
+def tree_shape(parents: tuple[int, ...]) -> TreeShape:
+    """The shape given by each node's parent (-1 = root), every parent before its children.
+
+    >>> tree_shape((-1, -1, 0)).groups
+    ((0, 1), (2,), (), ())
+    """
+    groups: list[list[int]] = [[] for _ in range(len(parents) + 1)]
+    depths: list[int] = []
+    ranks: list[int] = []
+    for node, parent in enumerate(parents):
+        assert -1 <= parent < node, f"parent {parent} of node {node} must stand before it"
+        depths.append(1 + (depths[parent] if parent >= 0 else 0))
+        ranks.append(len(groups[parent + 1]))
+        groups[parent + 1].append(node)
+    return TreeShape(parents, tuple(depths), tuple(ranks), tuple(map(tuple, groups)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topology:
-    """A tree whose every parent stands before its children.
+    """A tree as tensors; every parent comes before its children.
 
-    `height` is the depth of the deepest node, or more. `expanded` counts the leading rows (root
-    included) that may have children. `siblings` holds, for the first, second, … child of a parent,
-    the rows that have one and the nodes that they are; where that is not known on the host
-    (`is_padded`) it is filled up with row N + 1 and node N, which do not exist.
+    `height` is the depth of the deepest node, or more. `expanded` counts the leading rows (the root
+    included) that may have children. `siblings` lists, for the first, second, … child of a parent,
+    the rows that have such a child and these children. If that is not known on the host
+    (`is_padded`), it is padded with row N + 1 and node N, which do not exist.
     """
 
     size: int
@@ -34,7 +68,7 @@ class Topology:
     parents: Tensor  # [N] int64, parent node, -1 = root
     siblings: tuple[tuple[Tensor, Tensor], ...]  # rank -> rows [M], nodes [M], int64
     offsets: Tensor  # [N + 1] int64, depth of the root and of every node
-    mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (ancestors and itself)
+    mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (its ancestors and itself)
 
     @property
     def parent_rows(self) -> Tensor:
@@ -81,10 +115,10 @@ def _with_child(shape: TreeShape, rank: int, device: torch.device) -> tuple[Tens
 def device_topology(
     parents: Tensor, height: int, width: int, mask: Tensor | None = None
 ) -> Topology:
-    """The same tables for parents [N] (N >= 1) that only the device knows.
+    """The same tables for parents [N] (N >= 1) that are known on the device only.
 
     `height` and `width` bound the depth and the children of one parent; neither is checked. The
-    mask follows from the parents; a caller that has it need not pay for it again.
+    mask follows from the parents; pass it if it has been computed already.
     """
     size = len(parents)
     mask = _mask(parents, height) if mask is None else mask
@@ -111,7 +145,7 @@ def _mask(parents: Tensor, height: int) -> Tensor:
 
 
 def _padded_siblings(parents: Tensor, width: int) -> tuple[tuple[Tensor, Tensor], ...]:
-    """For every rank all nodes, in the place of those of another rank the one that is not there."""
+    """For every rank all N nodes; those of another rank become the node that does not exist."""
     size, device = len(parents), parents.device
     earlier = (parents[:, None] == parents).tril(-1).sum(1)  # [N] of the same parent
     others = earlier != torch.arange(width, device=device)[:, None]  # [ranks, N]

@@ -1,8 +1,14 @@
-"""The lossless verification rules: acceptance of every node; `walk` then follows the tree.
+"""Verification: the acceptance of every node, the walk along accepted nodes, and the host's copy.
 
-Rules by proposal kind (chain: Leviathan 2211.17192, Chen 2302.01318; trees: SpecInfer 2305.09781).
-Siblings are examined in draw order; x is accepted with probability min(1, p(x) / q(x)), otherwise
-p <- normalize(max(0, p - q)) before the next sibling:
+1. `acceptance` (tensors): the acceptance probability of every node and the distribution of the
+   extra token below every row, before any draw is looked at.
+2. `walk` (host): draws against acceptance probabilities, from the root down.
+3. `judge` packs the first part and what is shown of it into one buffer, the round's only blocking
+   copy; `unpack` reads it on the host.
+
+The lossless rules, by proposal kind (chain: Leviathan 2211.17192, Chen 2302.01318; trees:
+SpecInfer 2305.09781). Siblings are examined in draw order; x is accepted with probability
+min(1, p(x) / q(x)), otherwise p <- normalize(max(0, p - q)) before the next sibling:
 
 - IID: q never changes, so a repeated token is surely rejected, and still updates p;
 - WITHOUT_REPLACEMENT: x then leaves q, which is renormalised;
@@ -11,23 +17,29 @@ p <- normalize(max(0, p - q)) before the next sibling:
 One rule is not lossless: TYPICAL (Medusa 2401.10774) accepts x whenever p(x) is large enough for
 the entropy of p, and draws the extra token from p itself.
 
-Knows nothing of models, caches or text. The enumeration tests drive exactly these functions.
-Letters: N nodes, E expanded rows (the root, then nodes), M rows that have a child of
-some rank, V vocabulary.
+The enumeration tests drive exactly these functions. Letters: N nodes, R = N + 1 rows (the root,
+then the nodes), E leading rows up to the last one that has children, M rows that have a child of
+some rank, Q extra queries, V vocabulary, T top tokens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from specviz.decoding.sampling import normalize, residual
-from specviz.decoding.topology import Topology
-from specviz.records import ProposalKind
+from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.sampling import Sampler, draw, normalize, residual
+from specviz.decoding.topology import Topology, TreeShape, tree_shape
+from specviz.records import ExtraKind, Position, ProposalKind
 
 TYPICAL_EPSILON, TYPICAL_DELTA = 0.09, 0.3  # of the paper
+TOP_TOKENS = 10
+NODE_FIELDS = 9
+PARENT_FIELD = 1  # the index of `parent` among them
+_ROW_FIELDS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +48,7 @@ class Acceptance:
 
     acceptance_probs: Tensor  # [N] min(1, residual_probs / draft_probs)
     target_probs: Tensor  # [N] p(x) before any sibling
-    residual_probs: Tensor  # [N] the p(x) that the rule compares
+    residual_probs: Tensor  # [N] the p(x) that the rule compares: after earlier siblings failed
     draft_probs: Tensor  # [N] the q(x) that the rule compares
     last_residuals: Tensor  # [N + 1, V] distribution of the extra token below each row
 
@@ -72,10 +84,11 @@ def acceptance(
 
 
 def _of_point_masses(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
-    """The same rule where every q is a point mass: a failed x leaves p, all else keeps its share.
+    """The same rule if every q is a point mass: a rejected x leaves p, which is renormalised.
 
-    So nothing of p matters but what the siblings before had of it. A repeat finds nothing and
-    surely fails; a token with all that is left cannot fail and stays. C children, rank by rank.
+    So the acceptance of x is p(x) divided by what its earlier siblings left of p. A repeated token
+    has probability 0 and is surely rejected; a token with all that is left is surely accepted. All
+    C children are computed at once.
     """
     left, x_ids = (_padded(p), _padded(token_ids)) if topology.is_padded else (p.clone(), token_ids)
     accept = p.new_zeros(len(x_ids))
@@ -85,12 +98,12 @@ def _of_point_masses(topology: Topology, token_ids: Tensor, p: Tensor) -> Accept
         earlier = (rows[:, None] == rows).tril_(-1)  # [C, C] siblings
         repeats = (earlier & (x[:, None] == x)).any(1)
         p_x = left[rows, x].masked_fill_(repeats, 0)
-        share = left.sum(-1)[rows] - earlier.to(p) @ p_x  # of p, not yet failed
+        share = left.sum(-1)[rows] - earlier.to(p) @ p_x  # of p, left by earlier siblings
         accept[nodes] = (p_x / share.clamp(min=torch.finfo(p.dtype).tiny)).clamp_(max=1)
         left.index_put_((rows, x), p_x.masked_fill(p_x < share, 0) - p_x, accumulate=True)
     accept, left = accept[: topology.size], left[: topology.size + 1]
     total = left.sum(-1, keepdim=True)
-    nothing = (total == 0).to(p)  # of rounding: p again
+    nothing = (total == 0).to(p)  # by rounding: then p itself
     last = left.addcmul_(p, nothing).div_(total + nothing)
     whole = p[topology.parent_rows, token_ids]
     return Acceptance(accept, whole, accept, torch.ones_like(accept), last)
@@ -102,10 +115,273 @@ def _padded(table: Tensor) -> Tensor:
 
 
 def _typical(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
-    """x passes iff p(x) > min(epsilon, delta * exp(-entropy of p)); nothing is left over."""
+    """x is accepted iff p(x) > min(epsilon, delta * exp(-entropy of p)); p is never changed."""
     entropy = torch.special.entr(p).sum(-1)  # [R]
     threshold = (TYPICAL_DELTA * (-entropy).exp()).clamp(max=TYPICAL_EPSILON)
     rows = topology.parent_rows
     p_x = p[rows, token_ids]
     passes = (p_x > threshold[rows]).to(p)
     return Acceptance(passes, p_x, p_x, torch.ones_like(p_x), p)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The accepted nodes from depth 1 down, and the nodes that were rejected on the way."""
+
+    path: tuple[int, ...]
+    rejected: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """The last accepted node, -1 for the root."""
+        return self.path[-1] if self.path else -1
+
+    def cut(self, endings: Collection[int], depths: Sequence[int]) -> Walk | None:
+        """The walk up to the first of `endings` on its path, or None if there is none on it.
+
+        `endings` are nodes whose token ends the text; `depths` are those of all nodes, from 1.
+        """
+        for length, node in enumerate(self.path, start=1):
+            if node in endings:
+                rejected = tuple(each for each in self.rejected if depths[each] <= length)
+                return Walk(self.path[:length], rejected)
+        return None
+
+    def extra_kind(self, children: Sequence[Sequence[int]]) -> ExtraKind:
+        """The kind of token that the target adds after the path; `children` as for `walk`."""
+        return ExtraKind.RECOVERED if children[self.end + 1] else ExtraKind.BONUS
+
+
+def walk(
+    children: Sequence[Sequence[int]],  # row -> its nodes in draw order; row 0 is the root
+    acceptance_probs: Sequence[float],
+    uniforms: Sequence[float],
+) -> Walk:
+    """Follow the tree from the root: node i is accepted iff uniforms[i] < acceptance_probs[i].
+
+    The comparison is strict, so a token of probability 0 fails even at u = 0.
+
+    >>> walk([[0, 1], [], [2], []], [0.5, 1.0, 0.0], [0.9, 0.3, 0.0])
+    Walk(path=(1,), rejected=(0, 2))
+    """
+    path: list[int] = []
+    rejected: list[int] = []
+    node = -1
+    while True:
+        for child in children[node + 1]:
+            if uniforms[child] < acceptance_probs[child]:
+                path.append(child)
+                break
+            rejected.append(child)
+        else:
+            return Walk(tuple(path), tuple(rejected))
+        node = path[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJudgement:
+    """One drafted token; see `records.Verdict` for the probabilities.
+
+    `origin` is the drafter's own number of the node, -1 if it has none.
+    """
+
+    token_id: int
+    parent: int
+    origin: int
+    acceptance_prob: float
+    target_prob: float
+    residual_prob: float
+    draft_prob: float
+    raw_target_prob: float
+    raw_draft_prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class RowJudgement:
+    """After one row: the candidate for the extra token, and the distributions to be shown."""
+
+    extra_id: int
+    extra_prob: float
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class TreeJudgement:
+    """The target's answer to a whole tree, on the host; rows are unpacked only when examined."""
+
+    nodes: tuple[NodeJudgement, ...]
+    packed_rows: tuple[tuple[float, ...], ...]
+    has_distributions: bool
+    has_raw_distributions: bool
+    shape: TreeShape
+    query_ids: tuple[int, ...]  # the likeliest token after each extra query
+
+    @property
+    def extra_ids(self) -> tuple[int, ...]:
+        """The candidate extra token of every row."""
+        return tuple(int(values[0]) for values in self.packed_rows)
+
+    def row(self, node: int) -> RowJudgement:
+        """The judgement after `node` (-1: the root)."""
+        row = node + 1
+        values = self.packed_rows[row]
+        tokens, p, q, left, raw_p, raw_q = (
+            values[_ROW_FIELDS + i : len(values) : 6] for i in range(6)
+        )
+        drafted = bool(self.shape.groups[row])
+        entropy, overlap, raw_overlap, margin = values[2:_ROW_FIELDS]
+        position = Position(
+            parent=node,
+            token_ids=tuple(int(token) for token in tokens),
+            target_probs=p,
+            draft_probs=q if drafted and self.has_distributions else (),
+            residual_probs=left if drafted else (),
+            raw_target_probs=raw_p,
+            raw_draft_probs=raw_q if drafted and self.has_raw_distributions else (),
+            entropy=entropy,
+            overlap=overlap,
+            raw_overlap=raw_overlap,
+            margin=margin,
+        )
+        return RowJudgement(int(values[0]), values[1], position)
+
+
+def judge(proposal: Proposal, logits: Tensor, sampler: Sampler, extra_uniforms: Tensor) -> Tensor:
+    """Judge a tree, not waiting for the device. logits [R + Q, V], extra_uniforms [R] -> [packed]
+
+    The last Q rows of logits are those of the proposal's extra queries, if it has any. The packed
+    numbers are float32.
+    """
+    rows = proposal.topology.size + 1
+    logits, query_logits = logits[:rows], logits[rows:]
+    raw_p = logits.float().softmax(-1)  # [R, V]
+    p = sampler.distributions(logits)  # [R, V]
+    judged = acceptance(
+        proposal.topology, proposal.token_ids, proposal.kind, p, proposal.distributions
+    )
+    parts = [
+        _node_fields(proposal, judged, raw_p).flatten(),
+        _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms).flatten(),
+    ]
+    if len(query_logits):
+        parts.append(query_logits.argmax(-1).float())
+    return torch.cat(parts)
+
+
+def unpack(proposal: Proposal, values: list[float]) -> TreeJudgement:
+    """Read on the host the buffer that `judge` packed."""
+    size, queries = proposal.topology.size, proposal.query_count
+    split, end = size * NODE_FIELDS, len(values) - queries
+    nodes = tuple(
+        NodeJudgement(*map(int, values[i : i + 3]), *values[i + 3 : i + NODE_FIELDS])
+        for i in range(0, split, NODE_FIELDS)
+    )
+    width = (end - split) // (size + 1)
+    return TreeJudgement(
+        nodes=nodes,
+        packed_rows=tuple(tuple(values[i : i + width]) for i in range(split, end, width)),
+        has_distributions=proposal.distributions is not None,
+        has_raw_distributions=proposal.raw_distributions is not None,
+        shape=tree_shape(tuple(node.parent for node in nodes)),
+        query_ids=tuple(map(int, values[end:])),
+    )
+
+
+def _node_fields(proposal: Proposal, judged: Acceptance, raw_p: Tensor) -> Tensor:
+    """In the order of NodeJudgement; integers are exact below 2**24. -> [N, 9]"""
+    token_ids, rows = proposal.token_ids, proposal.topology.parent_rows  # [N], [N]
+    raw_target = raw_p[rows, token_ids]
+    raw_q = proposal.raw_distributions
+    raw_draft = torch.ones_like(raw_target) if raw_q is None else raw_q[rows, token_ids]
+    fields = (
+        token_ids.float(),
+        proposal.topology.parents.float(),
+        proposal.node_origins.float(),
+        judged.acceptance_probs,
+        judged.target_probs,
+        judged.residual_probs,
+        judged.draft_probs,
+        raw_target,
+        raw_draft,
+    )
+    return torch.stack(fields, 1)
+
+
+def _row_fields(
+    proposal: Proposal,
+    judged: Acceptance,
+    logits: Tensor,
+    p: Tensor,
+    raw_p: Tensor,
+    extra_uniforms: Tensor,
+) -> Tensor:
+    """The extra token, its probability, then what is shown. -> [R, 6 + 6 T]"""
+    residuals = judged.last_residuals
+    extra_ids = draw(residuals, extra_uniforms)[:, None]  # [R, 1]
+    shown = _shown(proposal, residuals, logits.float(), p, raw_p)
+    return torch.cat([extra_ids.float(), residuals.gather(1, extra_ids), shown], 1)
+
+
+def _shown(
+    proposal: Proposal, residuals: Tensor, logits: Tensor, p: Tensor, raw_p: Tensor
+) -> Tensor:
+    """For display only: four numbers, then the top tokens. -> [R, 4 + 6 T]"""
+    best, best_ids = logits.topk(2, dim=-1)
+    surprise = -raw_p.gather(1, best_ids[:, :1])[:, 0].log()  # of the best token
+    below = (best[:, :1] - logits).clamp(max=1e30)
+    numbers = (
+        surprise + (raw_p * below).sum(-1),  # the entropy as a sum of terms >= 0
+        _overlap(_rule_distributions(proposal, p), p),
+        _overlap(proposal.raw_distributions, raw_p),
+        best[:, 0] - best[:, 1],
+    )
+    mixed = (
+        raw_p if proposal.raw_distributions is None else _added(raw_p, proposal.raw_distributions)
+    )
+    top = mixed.topk(min(TOP_TOKENS, p.shape[-1]), dim=-1).indices  # [R, T]
+    tokens = (
+        top.float(),
+        p.gather(1, top),
+        _gathered(proposal.distributions, top, p),
+        residuals.gather(1, top),
+        raw_p.gather(1, top),
+        _gathered(proposal.raw_distributions, top, p),
+    )
+    return torch.cat([torch.stack(numbers, 1), torch.stack(tokens, 2).flatten(1)], 1)
+
+
+def _rule_distributions(proposal: Proposal, p: Tensor) -> Tensor | None:
+    """The q with which each row's first child is compared; a point mass if none. -> [E, V]"""
+    tree = proposal.topology
+    if proposal.distributions is not None or not tree.siblings:
+        return proposal.distributions
+    rows, nodes = tree.siblings[0]
+    distributions = p.new_zeros(tree.expanded + tree.is_padded, p.shape[1])
+    token_ids = proposal.token_ids[nodes.clamp(max=tree.size - 1)]
+    return distributions.index_put_((rows, token_ids), distributions.new_ones(()))[: tree.expanded]
+
+
+# The drafter has distributions for the first E of R rows only.
+
+
+def _overlap(q: Tensor | None, p: Tensor) -> Tensor:
+    """sum min(p, q), 0 for rows without a q. [E, V] x [R, V] -> [R]"""
+    overlap = p.new_zeros(p.shape[0])
+    if q is not None:
+        overlap[: q.shape[0]] = torch.minimum(p[: q.shape[0]], q).sum(-1)
+    return overlap
+
+
+def _added(p: Tensor, q: Tensor) -> Tensor:
+    """p + q for rows that have a q, else p. [R, V]"""
+    mixed = p.clone()
+    mixed[: q.shape[0]] += q
+    return mixed
+
+
+def _gathered(q: Tensor | None, top: Tensor, p: Tensor) -> Tensor:
+    """q of the top tokens, 0 for rows without a q. -> [R, T]"""
+    gathered = p.new_zeros(top.shape)
+    if q is not None:
+        gathered[: q.shape[0]] = q.gather(1, top[: q.shape[0]])
+    return gathered

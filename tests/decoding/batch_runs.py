@@ -1,8 +1,10 @@
 """A batch of tiny prompts beside the single runs that its rows must equal."""
 
-from specviz.decoding import batch, batch_baseline, speculative
-from specviz.decoding.batch import batch_target
-from specviz.decoding.batch_options import row_configs
+from dataclasses import replace
+
+from specviz.decoding import batch, speculative
+from specviz.decoding.batch_options import BatchOptions, row_seed
+from specviz.decoding.batch_target import batch_target
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import (
     make_drafter,
@@ -13,6 +15,11 @@ from specviz.decoding.target import cache_capacity
 from specviz.records import BatchRound, Round
 
 PROMPTS = ((3, 5, 1, 3, 5, 2, 7, 3, 5), (4,), (1, 1, 2, 1, 1, 2, 1, 1), (7, 3))
+
+
+def row_configs(config, rows):
+    """The setting of every row, each with a seed of its own."""
+    return [replace(config, seed=row_seed(config.seed, row)) for row in range(rows)]
 
 
 def setups_of(target, parts, config, prompts=PROMPTS):
@@ -38,11 +45,25 @@ def batch_steps(target, parts, config, prompts=PROMPTS, end_ids=(), options=None
     return list(batch.decode(*batch_parts(target, parts, config, prompts), end_ids, options))
 
 
+def limited_steps(target, parts, config, prompts, limits):
+    """Steps of a batch, in each of which the rows, by number, may draft so many nodes."""
+    rows, drafter, *settings = batch_parts(target, parts, config, prompts)
+    run = batch.BatchRun(rows, drafter, batch.new_rows(*settings, ()), BatchOptions())
+    steps = [run.prefill()]
+    for limit in limits:
+        if not run.is_going:
+            break
+        run._shares = lambda _, limit=limit: [limit[row.number] for row in run.rows]
+        steps.append(run.round())
+    drafter.close()
+    return steps
+
+
 def baseline_steps(target, config, prompts=PROMPTS, end_ids=()):
     """All steps of the plain batch."""
     rows = batch_target(target, prompts, config)
     configs = row_configs(config, len(prompts))
-    return list(batch_baseline.decode(rows, prompts, configs, end_ids))
+    return list(batch.decode_baseline(rows, prompts, configs, end_ids))
 
 
 def single_run(setup, prompt, end_ids=()):

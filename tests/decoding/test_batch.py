@@ -3,8 +3,9 @@
 import pytest
 
 from specviz.decoding import autoregressive, batch
-from specviz.decoding.batch import BatchRun
-from specviz.decoding.batch_options import BatchOptions, row_configs, row_seed
+from specviz.decoding.batch import BatchRun, new_rows
+from specviz.decoding.batch_options import BatchOptions, row_seed
+from specviz.decoding.batch_target import batch_target
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.decoding.drafters.row_drafters import RowDrafters
 from specviz.errors import InputError
@@ -17,6 +18,7 @@ from tests.decoding.batch_runs import (
     batch_steps,
     events_of,
     rounds_of,
+    row_configs,
     setups_of,
     single_run,
 )
@@ -106,7 +108,7 @@ def test_a_round_of_all_rows_waits_for_the_device_once(method, kind, target, par
     """A method that sees its own draft does so for every row."""
     config = config_of(method, kind, temperature=0.8, top_k=6)
     rows, drafter, *settings = batch_parts(target, parts, config)
-    run = BatchRun(rows, drafter, *settings, (), BatchOptions())
+    run = BatchRun(rows, drafter, new_rows(*settings, ()), BatchOptions())
     run.prefill()
     while run.is_going:
         before = rows.transfer.count
@@ -212,7 +214,7 @@ def test_rows_near_the_end_of_the_context_do_not_disturb_each_other(parts):
 def test_a_batch_that_is_dropped_closes_its_drafters(target, parts):
     drafters = [Silent() for _ in PROMPTS]
     config = DecodingConfig()
-    rows = batch.batch_target(target, PROMPTS, config)
+    rows = batch_target(target, PROMPTS, config)
     configs = row_configs(config, len(PROMPTS))
     steps = batch.decode(rows, RowDrafters(drafters), PROMPTS, configs)
     next(steps)

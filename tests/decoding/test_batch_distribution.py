@@ -3,21 +3,25 @@ rightly.
 """
 
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
-from specviz.decoding.batch_options import BatchOptions, shares
+from specviz.decoding.batch_options import (
+    WARM_UP_ROUNDS,
+    BatchOptions,
+    FixedLimit,
+    MeasuredLimit,
+    shares,
+)
 from specviz.decoding.drafters.registry import DRAFTERS, make_row_drafters
-from specviz.decoding.lockstep import Lockstep
-from specviz.decoding.row import Row
-from specviz.decoding.rows_time import rows_time
-from specviz.decoding.speculation_limit import WARM_UP_ROUNDS, FixedLimit, MeasuredLimit
+from specviz.decoding.forward_times import rows_time
 from tests.decoding.batch_runs import (
     PROMPTS,
     baseline_steps,
-    batch_parts,
     batch_steps,
     events_of,
+    limited_steps,
     rounds_of,
     setups_of,
 )
@@ -61,24 +65,11 @@ def test_rows_under_a_budget_or_a_limit_have_the_distribution_of_the_target(meth
 def test_rounds_that_draft_and_rounds_that_do_not_may_alternate(method, kind, target, parts):
     """Whatever a drafter prepared, kept or skipped, the next round's tree is in its place."""
     config = config_of(method, kind)
-    rows, drafter, prompts, configs = batch_parts(target, parts, config)
-    run = Lockstep(
-        [Row(ids, each, (), i) for i, (ids, each) in enumerate(zip(prompts, configs, strict=True))],
-        rows,
-        drafter,
-    )
-    everyone, turn = list(run.rows), 0
-    run.prefill()
-    limits = ([64] * 4, [64, 0, 3, 1], [0] * 4, [2] * 4, [0, 64, 64, 64])
-    while any(row.finish is None for row in everyone):
-        run.drop_finished()
-        run.round([limits[turn % len(limits)][row.number] for row in run.rows])
-        turn += 1
-    drafter.close()
+    turns = cycle(([64] * 4, [64, 0, 3, 1], [0] * 4, [2] * 4, [0, 64, 64, 64]))
+    steps = limited_steps(target, parts, config, PROMPTS, turns)
     plain = baseline_steps(target, config)
-    for row in everyone:
-        expected = tokens_of(events_of(plain, row.number))
-        assert row.committed[len(PROMPTS[row.number]) :] == expected
+    for row in range(len(PROMPTS)):
+        assert tokens_of(events_of(steps, row)) == tokens_of(events_of(plain, row))
 
 
 def test_a_budget_is_divided_before_anything_is_drawn_and_goes_round():

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from specviz.decoding import speculative
+from specviz.decoding.drafters.base import HostTransfer
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.drafters.tree_budget import NODES
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.decoding.target import cache_capacity
-from specviz.decoding.transfer import HostTransfer
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.records import DecodingConfig, Round
@@ -60,7 +60,9 @@ def emitted(setup):
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=list(DRAFTERS))
-def test_every_method_emits_in_every_round_what_it_does_without_graphs(method, temperature, device):
+def test_every_method_emits_in_every_round_what_it_does_without_recordings(
+    method, temperature, device
+):
     config = config_of(method, temperature)
     plain, captured = (setup_for(kind, device, config) for kind in (LlamaModel, CapturedModel))
     expected = emitted(plain)

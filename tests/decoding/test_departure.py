@@ -6,10 +6,9 @@ from contextlib import closing
 import pytest
 
 from specviz.decoding import speculative
-from specviz.decoding.departure import Departure
-from specviz.decoding.forced_draws import ForcedDraws
+from specviz.decoding.departure import Departure, ForcedDraws
 from specviz.decoding.race import Lane
-from specviz.decoding.tree_shape import tree_shape
+from specviz.decoding.topology import tree_shape
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
 from specviz.records import FinishReason, Outcome, Round

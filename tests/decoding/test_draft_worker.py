@@ -173,7 +173,7 @@ def test_both_processes_read_the_same_clock(target, draft):
     config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
     before = time.perf_counter()
     drafter.propose(PROMPT, 50, 0)
-    ahead = drafter._place.finish()
+    ahead = drafter._executor.finish()
     assert before < ahead.began < ahead.ended < time.perf_counter()
 
 

@@ -7,10 +7,10 @@ import torch
 
 from specviz.decoding.drafters.dynamic_tree import DRAFT_AGREEMENT, STEP, DynamicTree
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.ranked_tree import ranked_nodes
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.drafters.source import ModelSource
-from specviz.decoding.drafters.tree_budget import TOKEN_COUNTS, best_node_count
+from specviz.decoding.drafters.tree_budget import best_node_count, ranked_nodes
+from specviz.decoding.forward_times import TOKEN_COUNTS
 from specviz.decoding.topology import device_topology, topology
 from specviz.forward_curve import ForwardCurve
 from specviz.models.parts import Parts

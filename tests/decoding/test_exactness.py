@@ -8,10 +8,8 @@ import itertools
 import pytest
 import torch
 
-from specviz.decoding.topology import Topology, device_topology, topology
-from specviz.decoding.tree_shape import tree_shape
-from specviz.decoding.verification import acceptance
-from specviz.decoding.walk import walk
+from specviz.decoding.topology import Topology, device_topology, topology, tree_shape
+from specviz.decoding.verification import acceptance, walk
 from specviz.records import ProposalKind
 
 CPU = torch.device("cpu")

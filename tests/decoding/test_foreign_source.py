@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from specviz.decoding import autoregressive, speculative
-from specviz.decoding.drafters.foreign_source import ForeignSource, shared_length
+from specviz.decoding.drafters.cross_vocabulary import ForeignSource, shared_length
 from specviz.models.files.loading import LoadedModel
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of

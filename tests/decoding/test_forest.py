@@ -5,8 +5,8 @@ from dataclasses import astuple
 import pytest
 import torch
 
+from specviz.decoding.batch import first_nodes
 from specviz.decoding.drafters.base import ExtraQueries, Partial, Proposal, empty_proposal
-from specviz.decoding.drafters.first_nodes import first_nodes
 from specviz.decoding.forest import Forest
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.topology import device_topology, topology

@@ -4,14 +4,11 @@ import pytest
 import torch
 
 from specviz.decoding import speculative
-from specviz.decoding.drafters.base import Observation, Opening
-from specviz.decoding.drafters.lookahead import METHOD, ON_CPU
-from specviz.decoding.drafters.lookahead_window import LookaheadWindow
+from specviz.decoding.drafters.base import HostTransfer, Observation, PrefilledPrompt
+from specviz.decoding.drafters.lookahead import METHOD, ON_CPU, LookaheadWindow, NgramPool
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.ngram_pool import NgramPool
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.race import Lane
-from specviz.decoding.transfer import HostTransfer
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
 from specviz.models.language_model import ForwardOutput
@@ -63,7 +60,7 @@ def test_of_the_tokens_that_a_round_commits_the_first_one_stood_behind_the_root(
     """A bigram of the root and the last one of them was never written."""
     config = config_of(options=(("window", 2), ("ngram", 2)))
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config, 400))
-    drafter.start(Opening((7, 7, 7), None, None, HostTransfer()))
+    drafter.start(PrefilledPrompt((7, 7, 7), None, None, HostTransfer()))
     drafter.propose([1, 2, 7, 1], 9, 0)
     drafter.observe(Observation((0,), (0,), (2, 8), None, (5,)))
     assert drafter.propose([1, 2, 7, 1, 2, 8, 1], 9, 1).token_ids.tolist() == [2]
@@ -73,7 +70,7 @@ def test_of_the_tokens_that_a_round_commits_the_first_one_stood_behind_the_root(
 def started(prompt, **changes):
     """A drafter that has been told of its prompt."""
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config_of(**changes), 400))
-    drafter.start(Opening(prompt, None, None, HostTransfer()))
+    drafter.start(PrefilledPrompt(prompt, None, None, HostTransfer()))
     return drafter
 
 

@@ -6,15 +6,11 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from specviz.decoding.ahead import place as places
-from specviz.decoding.ahead.order import Order, Setting
-from specviz.decoding.ahead.outcomes import Outcomes, fan_outs, prepared_outcomes
-from specviz.decoding.ahead.place import InLine, OwnProcess, SecondStream
+from specviz.decoding.ahead import executor as executors
+from specviz.decoding.ahead.executor import InLine, OwnProcess, SecondStream
+from specviz.decoding.ahead.order import Order, Outcomes, Setting, fan_outs, prepared_outcomes
 from specviz.decoding.drafters import pre_speculation
-from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.sampling import Sampler
-from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
 from specviz.models.library_model import LibraryModel
 from specviz.models.pair_catalog import pair_named
@@ -22,6 +18,7 @@ from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Parts
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig, ModelInfo
+from tests.decoding import batch_runs
 from tests.decoding.ahead_runs import AHEAD, CHAIN, assert_same, drafter_of, hits, rounds_of
 from tests.decoding.conftest import VOCAB, tiny_model
 from tests.decoding.table_model import TableModel
@@ -58,14 +55,14 @@ class SofterModel:
 
 
 @pytest.fixture(params=[InLine, OwnProcess], ids=["in line", "own process"])
-def place(request, monkeypatch):
-    monkeypatch.setattr(pre_speculation, "place_for", request.param)
+def executor(request, monkeypatch):
+    monkeypatch.setattr(pre_speculation, "executor_for", request.param)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("draft_length, fan_out", [(1, 2), (5, 2)])
 def test_every_round_equals_the_chain_s(
-    target, close_draft, place, draft_length, fan_out, sampling
+    target, close_draft, executor, draft_length, fan_out, sampling
 ):
     setting = {"draft_length": draft_length, "max_new_tokens": 60, "seed": 5, **sampling}
     chain = rounds_of(CHAIN, target, close_draft, PROMPT, **setting)
@@ -76,7 +73,7 @@ def test_every_round_equals_the_chain_s(
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_rounds_that_nobody_prepared_for_equal_the_chain_s(target, draft, place, sampling):
+def test_rounds_that_nobody_prepared_for_equal_the_chain_s(target, draft, executor, sampling):
     setting = {"max_new_tokens": 60, "seed": 5, **sampling}
     chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
     ahead = rounds_of(AHEAD, target, draft, PROMPT, options=(("fan_out", 1),), **setting)
@@ -107,7 +104,7 @@ def learned_positions():
 
 
 @pytest.mark.parametrize("make", [None, learned_positions], ids=["rotary", "learned"])
-def test_rounds_equal_the_chain_s_up_to_the_end_of_the_context(target, draft, place, make):
+def test_rounds_equal_the_chain_s_up_to_the_end_of_the_context(target, draft, executor, make):
     draft = make() if make else draft
     setting = {"max_new_tokens": target.info.context_length - len(PROMPT), "temperature": 0.8}
     chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
@@ -185,7 +182,7 @@ def test_a_round_runs_the_draft_k_times_ahead_and_once_for_the_chain_s_end(
     drafter.propose(PROMPT, 50, 0)
     assert close_draft.forwards == [len(PROMPT), 1, 1, 1]
     close_draft.forwards.clear()
-    drafter._place.finish()
+    drafter._executor.finish()
     assert close_draft.forwards == [1, *[sum(fan_outs(4, fan_out))] * 4]
 
 
@@ -238,9 +235,9 @@ class StubStream:
 def test_a_second_stream_gives_the_same_rounds(target, draft, monkeypatch):
     """Its calls of torch.cuda are stubs here: this shows the order of work, not a device."""
     for name in ("Stream", "Event", "current_stream"):
-        monkeypatch.setattr(places.torch.cuda, name, lambda *_, **__: StubStream())
-    monkeypatch.setattr(places.torch.cuda, "stream", lambda _: contextlib.nullcontext())
-    monkeypatch.setattr(pre_speculation, "place_for", SecondStream)
+        monkeypatch.setattr(executors.torch.cuda, name, lambda *_, **__: StubStream())
+    monkeypatch.setattr(executors.torch.cuda, "stream", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(pre_speculation, "executor_for", SecondStream)
     setting = {"max_new_tokens": 50, "temperature": 0.8}
     chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
     assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
@@ -255,18 +252,15 @@ def test_an_order_says_how_long_its_chain_is():
 @pytest.mark.parametrize("limits", [[4] * 6, [4, 0, 4, 4, 4], [4, 2, 4, 4], [2, 4, 4]])
 def test_rounds_that_may_draft_less_leave_the_next_ones_as_the_chain_s(limits, target, monkeypatch):
     """A batch limits its rows; what was prepared for more, or less, must not be taken for it."""
-    monkeypatch.setattr(pre_speculation, "place_for", InLine)
+    monkeypatch.setattr(pre_speculation, "executor_for", InLine)
 
     def drafted(method):
         config = DecodingConfig(
             method=method, draft_length=4, temperature=0.9, seed=1, max_new_tokens=40
         )
-        parts = Parts(draft=target)
-        run = SpeculativeRun(
-            target, make_drafter(Setup(target, parts, config, 400)), PROMPT, config, ()
-        )
-        run.prefill()
-        rounds = [run._lockstep.round(limits=[limit])[0] for limit in limits if run.finish is None]
+        each_round = [[limit] for limit in limits]
+        steps = batch_runs.limited_steps(target, Parts(draft=target), config, [PROMPT], each_round)
+        rounds = [each for (each,) in batch_runs.rounds_of(steps)]
         return [[(node.token_id, node.draft_prob) for node in each.tree.nodes] for each in rounds]
 
     for ahead, chain in zip(drafted("pre-speculation"), drafted("draft-model"), strict=True):

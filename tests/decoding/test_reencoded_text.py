@@ -6,8 +6,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from specviz.decoding.drafters.cross_vocabulary import METHOD
-from specviz.decoding.drafters.reencoded_text import ReencodedText, control_partners
+from specviz.decoding.drafters.cross_vocabulary import METHOD, ReencodedText, control_partners
 from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.text.text_codec import TextCodec

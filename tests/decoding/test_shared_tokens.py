@@ -7,7 +7,7 @@ import torch
 
 from specviz.decoding import speculative
 from specviz.decoding.drafters.base import Observation
-from specviz.decoding.drafters.reencoded_text import ReencodedText
+from specviz.decoding.drafters.cross_vocabulary import LateTransfer, ReencodedText
 from specviz.decoding.sampling import Sampler
 from specviz.records import ProposalKind, Round, SharedVocabulary
 from tests.decoding.foreign_drafts import PROMPT, VOCAB, config_of, drafter_of, parts_of, tables
@@ -89,3 +89,9 @@ def test_the_mass_is_the_mean_over_the_whole_chain():
     (note,) = drafter.observe(Observation((), (), (0,), None, ())).notes
     assert note.mass == pytest.approx(sum(masses) / 3, abs=1e-5)
     assert max(masses) - min(masses) > 0.01
+
+
+def test_a_number_sent_late_is_there_after_the_next_copy():
+    late = LateTransfer(torch.device("cpu"))
+    late.send(torch.tensor([0.25]))
+    assert late.arrived() == 0.25

@@ -2,12 +2,10 @@
 
 import pytest
 
-from specviz.decoding.batch import batch_target
+from specviz.decoding.batch_target import RaggedTarget, SeparateRows, batch_target
 from specviz.decoding.drafters.registry import DRAFTERS, make_row_drafters
 from specviz.decoding.drafters.row_drafters import RowDrafters
 from specviz.decoding.drafters.static_rows import StaticRows
-from specviz.decoding.ragged_target import RaggedTarget
-from specviz.decoding.target_rows import SeparateRows
 from specviz.models.library_model import LibraryModel, SpreadModel
 from specviz.models.parts import Need, Parts
 from specviz.records import DecodingConfig

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.ahead.board import Board
-from specviz.decoding.ahead.order import Order, Setting
-from specviz.decoding.ahead.outcomes import Outcomes
+from specviz.decoding.ahead.order import Order, Outcomes, Setting
 from specviz.decoding.drafters.source import fitted
 from specviz.decoding.sampling import draw, uniforms_on
 from specviz.decoding.streams import Purpose, RandomStream

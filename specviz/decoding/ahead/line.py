@@ -19,7 +19,7 @@ _ANSWER = struct.Struct("<3q2d")
 _NOTHING = (0,) * 5
 
 
-class Kind(IntEnum):
+class RequestKind(IntEnum):
     """Of a message to the worker; each is about one run."""
 
     OPEN = 1  # brings the descriptor of a board, and the size of a setting, which follows
@@ -27,7 +27,7 @@ class Kind(IntEnum):
     CLOSE = 3
 
 
-class Said(IntEnum):
+class ReplyKind(IntEnum):
     """By the worker, about one run."""
 
     READY = 1  # it is open
@@ -38,7 +38,7 @@ class Said(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    kind: Kind
+    kind: RequestKind
     run: int
     numbers: tuple[int, ...]
     descriptor: int | None
@@ -48,7 +48,7 @@ class Message:
 class Answer:
     """Moments are in seconds of time.perf_counter, which all processes of a machine share."""
 
-    said: Said
+    kind: ReplyKind
     run: int
     began: float = 0.0
     ended: float = 0.0
@@ -67,16 +67,16 @@ def is_waiting(line: socket.socket) -> bool:
 
 
 def send_opening(line: socket.socket, run: int, setting: bytes, board: int) -> None:
-    header = _MESSAGE.pack(Kind.OPEN, run, len(setting), 0, 0, 0, 0)
+    header = _MESSAGE.pack(RequestKind.OPEN, run, len(setting), 0, 0, 0, 0)
     socket.send_fds(line, [header, setting], [board])
 
 
 def send_order(line: socket.socket, run: int, order: Order) -> None:
-    line.sendall(_MESSAGE.pack(Kind.DRAFT, run, *astuple(order)))
+    line.sendall(_MESSAGE.pack(RequestKind.DRAFT, run, *astuple(order)))
 
 
 def send_closing(line: socket.socket, run: int) -> None:
-    line.sendall(_MESSAGE.pack(Kind.CLOSE, run, *_NOTHING))
+    line.sendall(_MESSAGE.pack(RequestKind.CLOSE, run, *_NOTHING))
 
 
 def receive_message(line: socket.socket) -> Message:
@@ -86,19 +86,19 @@ def receive_message(line: socket.socket) -> Message:
         raise EOFError
     data += receive_bytes(line, _MESSAGE.size - len(data))
     kind, run, *numbers = _MESSAGE.unpack(data)
-    return Message(Kind(kind), run, tuple(numbers), descriptors[0] if descriptors else None)
+    return Message(RequestKind(kind), run, tuple(numbers), descriptors[0] if descriptors else None)
 
 
 def send_answer(line: socket.socket, answer: Answer) -> None:
     text = answer.text.encode()
-    head = _ANSWER.pack(answer.said, answer.run, len(text), answer.began, answer.ended)
+    head = _ANSWER.pack(answer.kind, answer.run, len(text), answer.began, answer.ended)
     line.sendall(head + text)
 
 
 def receive_answer(line: socket.socket) -> Answer:
     """EOFError at the line's end, TimeoutError where the line has a time limit."""
-    said, run, size, began, ended = _ANSWER.unpack(receive_bytes(line, _ANSWER.size))
-    return Answer(Said(said), run, began, ended, receive_bytes(line, size).decode())
+    kind, run, size, began, ended = _ANSWER.unpack(receive_bytes(line, _ANSWER.size))
+    return Answer(ReplyKind(kind), run, began, ended, receive_bytes(line, size).decode())
 
 
 def receive_bytes(line: socket.socket, size: int) -> bytes:

@@ -22,7 +22,7 @@ import torch
 from specviz.decoding.ahead import line as wire
 from specviz.decoding.ahead.board import Board, board_bytes
 from specviz.decoding.ahead.drafting import AheadDrafting
-from specviz.decoding.ahead.line import Answer, Kind, Message, Said
+from specviz.decoding.ahead.line import Answer, Message, ReplyKind, RequestKind
 from specviz.decoding.ahead.order import Order, Setting
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
@@ -35,7 +35,7 @@ def main(line_descriptor: int, model_descriptor: int) -> None:
         model: LanguageModel = torch.load(file, weights_only=False)
     gc.freeze()  # what is here stays
     with socket.socket(fileno=line_descriptor) as line, suppress(EOFError, ConnectionError):
-        wire.send_answer(line, Answer(Said.READY, 0))
+        wire.send_answer(line, Answer(ReplyKind.READY, 0))
         _Service(model, line).run()
 
 
@@ -66,15 +66,15 @@ class _Service:
         except Exception as error:
             self._forget(run)
             told = str(error) if isinstance(error, InputError) else f"drafting failed: {error!r}"
-            wire.send_answer(self._line, Answer(Said.FAILED, run, text=told))
+            wire.send_answer(self._line, Answer(ReplyKind.FAILED, run, text=told))
 
     def _serve(self, run: int, message: Message) -> None:
         match message.kind:
-            case Kind.OPEN:
+            case RequestKind.OPEN:
                 self._open(run, message)
-            case Kind.DRAFT:
+            case RequestKind.DRAFT:
                 self._chain(run, Order(*message.numbers))
-            case Kind.CLOSE:
+            case RequestKind.CLOSE:
                 self._forget(run)
 
     def _open(self, run: int, message: Message) -> None:
@@ -87,19 +87,19 @@ class _Service:
         if shape not in self._warm:
             drafting.warm_up()
             self._warm.add(shape)
-        wire.send_answer(self._line, Answer(Said.READY, run))
+        wire.send_answer(self._line, Answer(ReplyKind.READY, run))
 
     def _chain(self, run: int, order: Order) -> None:
         drafting = self._runs[run]
         drafting.chain(order)
         self._waiting.append((run, order))
         if drafting.has_to_draft(order):
-            wire.send_answer(self._line, Answer(Said.CHAIN, run))
+            wire.send_answer(self._line, Answer(ReplyKind.CHAIN, run))
 
     def _ahead(self, run: int, order: Order) -> None:
         began = time.perf_counter()
         self._runs[run].ahead(order)
-        wire.send_answer(self._line, Answer(Said.AHEAD, run, began, time.perf_counter()))
+        wire.send_answer(self._line, Answer(ReplyKind.AHEAD, run, began, time.perf_counter()))
 
     def _forget(self, run: int) -> None:
         self._runs.pop(run, None)

@@ -23,7 +23,7 @@ import torch
 
 from specviz.decoding.ahead import line as wire
 from specviz.decoding.ahead.board import shared_file
-from specviz.decoding.ahead.line import Answer, Said
+from specviz.decoding.ahead.line import Answer, ReplyKind
 from specviz.decoding.ahead.order import Order, Setting
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
@@ -68,7 +68,7 @@ class Worker:
         self._answers[run] = deque()
         with self._told(), self._sending:
             wire.send_opening(self._line, run, pickle.dumps(setting), board)
-        self.expect(run, Said.READY)
+        self.expect(run, ReplyKind.READY)
         return run
 
     def order(self, run: int, order: Order) -> None:
@@ -76,12 +76,12 @@ class Worker:
         with self._told(), self._sending:
             wire.send_order(self._line, run, order)
 
-    def expect(self, run: int, said: Said) -> Answer:
+    def expect(self, run: int, kind: ReplyKind) -> Answer:
         """Wait for the run's next answer, which has to be this one."""
         answer = self._receive(run)
-        if answer.said is Said.FAILED:
+        if answer.kind is ReplyKind.FAILED:
             raise InputError(answer.text)
-        assert answer.said is said, f"{answer.said!r} instead of {said!r}"
+        assert answer.kind is kind, f"{answer.kind!r} instead of {kind!r}"
         return answer
 
     def close(self, run: int) -> None:

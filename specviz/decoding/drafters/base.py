@@ -1,9 +1,8 @@
-"""What a drafter is: it proposes a tree, and is told what became of it.
+"""The drafter protocol: each round a drafter proposes a tree, then learns which nodes were kept.
 
-Knows nothing of how the target verifies. Between rounds the committed tokens are known on the
-host; all but the last, the *root*, are in the target's cache. Letters: N nodes, R = N + 1 rows (the
-root, then nodes), E leading rows up to the last one that may have children, Q extra queries, P
-committed tokens but the root, W the target's hidden size, V its vocabulary.
+Between rounds all committed tokens but the last, the *root*, are in the target's cache. Letters: N
+nodes, R = N + 1 rows (the root, then the nodes), E leading rows up to the last one that may have
+children, Q extra queries, P tokens of the prompt, W the target's hidden size, V its vocabulary.
 """
 
 from __future__ import annotations
@@ -16,28 +15,27 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.topology import Topology, topology
-from specviz.decoding.transfer import HostTransfer
 from specviz.models.language_model import KeyValueCache
 from specviz.records import Note, ProposalKind, Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partial:
-    """The leading M rows have run through the target's first layers, in the target's own cache.
+    """The first M rows have already run through the target's first layers, in the target's cache.
 
-    They stand in its slots from `cache.length` on, in row order. Verification runs the other rows
-    through these layers, then all rows through the rest: nothing runs twice.
+    Their keys and values are in the slots from `cache.length` on, in row order. Verification runs
+    the other rows through these layers, then all rows through the rest: nothing runs twice.
     """
 
     layers: int  # how many of the target's layers
-    hidden: Tensor  # [M, W], M >= 1, what came out of them
+    hidden: Tensor  # [M, W], M >= 1, the output of the last of them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtraQueries:
-    """Tokens that ride in the target's forward behind the tree, to be seen by the drafter only.
+    """Tokens that the drafter adds to the target's forward, behind the tree.
 
-    Their likeliest successors come back through `observe`; their slots are always dropped.
+    The drafter gets the likeliest successor of each in `observe`. Their slots are always dropped.
     """
 
     token_ids: Tensor  # [Q] int64
@@ -49,10 +47,10 @@ class ExtraQueries:
 class Proposal:
     """A draft tree on the device.
 
-    `distributions` are the q of the verification rule, exactly the distributions that the tokens
-    were drawn from; None for a point mass. `raw_distributions` are the drafter's unprocessed
-    distributions, for display only; None for a drafter without any. A row without children may
-    have any distribution.
+    `distributions` are the q of the verification rule: exactly the distributions from which the
+    tokens were drawn, or None if nothing was drawn (each token is then a point mass).
+    `raw_distributions` are the drafter's distributions before temperature, top-k and top-p, for
+    display only, or None if it has none. The distribution of a row without children is never read.
     """
 
     kind: ProposalKind
@@ -60,7 +58,7 @@ class Proposal:
     token_ids: Tensor  # [N] int64
     distributions: Tensor | None = None  # [E, V] float32
     raw_distributions: Tensor | None = None  # [E, V] float32
-    origins: Tensor | None = None  # [N] int64, the drafter's own index of each node, -1: none
+    origins: Tensor | None = None  # [N] int64, the drafter's own number of each node, -1 if none
     partial: Partial | None = None
     queries: ExtraQueries | None = None
     notes: tuple[Note, ...] = ()
@@ -71,39 +69,79 @@ class Proposal:
 
     @property
     def node_origins(self) -> Tensor:
-        """[N]; a drafter that names none counts as the tree does."""
+        """`origins`, or the order of the tree where the drafter has no numbers of its own. [N]"""
         if self.origins is not None:
             return self.origins
         return torch.arange(self.topology.size, device=self.token_ids.device)
 
 
 def empty_proposal(device: torch.device, notes: tuple[Note, ...] = ()) -> Proposal:
-    """A tree of no nodes: verification then just draws from the target."""
+    """A tree without nodes: verification then just draws the next token from the target."""
     no_tokens = torch.empty(0, dtype=torch.int64, device=device)
     return Proposal(ProposalKind.DETERMINISTIC, topology((), device), no_tokens, notes=notes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Opening:
-    """What a drafter may use of the run, once the prompt is in the target's cache.
+def host_chain(
+    token_ids: Sequence[int], device: torch.device, notes: tuple[Note, ...] = ()
+) -> Proposal:
+    """A DETERMINISTIC chain of tokens that were chosen on the host; it may be empty."""
+    return host_tree(token_ids, tuple(range(-1, len(token_ids) - 1)), device, notes)
 
-    Every blocking copy from the device has to go through `transfer`.
+
+def host_tree(
+    token_ids: Sequence[int],
+    parents: tuple[int, ...],
+    device: torch.device,
+    notes: tuple[Note, ...] = (),
+    queries: ExtraQueries | None = None,
+) -> Proposal:
+    """A DETERMINISTIC tree of tokens that were chosen on the host; the copy does not block.
+
+    `parents` gives each node's parent, -1 = root.
+    """
+    return Proposal(
+        ProposalKind.DETERMINISTIC,
+        topology(parents, device),
+        torch.tensor(token_ids, dtype=torch.int64).to(device, non_blocking=True),
+        queries=queries,
+        notes=notes,
+    )
+
+
+class HostTransfer:
+    """Copies tensors to the host and counts how often the host had to wait.
+
+    Every blocking copy of a run goes through it.
     """
 
+    def __init__(self) -> None:
+        self.count = 0
+
+    def to_host(self, tensor: Tensor) -> list[float]:
+        """A 1-D tensor as a list; blocks until the device has computed it."""
+        self.count += 1
+        values: list[float] = tensor.tolist()
+        return values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrefilledPrompt:
+    """What a drafter may use of the run once the prompt is in the target's cache."""
+
     prompt_ids: tuple[int, ...]
-    cache: KeyValueCache | None  # the target's; None where rows of a batch share one
-    features: Tensor | None  # [P, W], if the method asked for them
-    transfer: HostTransfer
+    cache: KeyValueCache | None  # the target's; None if the rows of a batch share one
+    features: Tensor | None  # [P, W], if the drafter asked for them
+    transfer: HostTransfer  # for every blocking copy that the drafter makes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """What became of the last proposal."""
+    """What the target accepted of the last proposal."""
 
     path: tuple[int, ...]  # accepted nodes, from depth 1 down
-    origins: tuple[int, ...]  # the same nodes as the drafter counts them
-    token_ids: tuple[int, ...]  # newly committed: the path's, then the extra token if there is one
-    features: Tensor | None  # [R, W], hidden states after the final norm, if asked for
+    origins: tuple[int, ...]  # the same nodes in the drafter's own numbers
+    token_ids: tuple[int, ...]  # newly committed: the path, then the extra token if there is one
+    features: Tensor | None  # [R, W], the target's last hidden states, if the drafter asked
     query_ids: tuple[int, ...]  # the likeliest token after each extra query
 
     @property
@@ -113,10 +151,11 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Work that ran beside the round: when, in seconds of `time.perf_counter`, and the wait for it.
+class OverlappedWork:
+    """What a drafter did while the target verified, in seconds of `time.perf_counter`.
 
-    The wait counts as drafting. `notes` are what only the round's end could tell.
+    `waited_seconds` is how long the round waited for it; the wait counts as drafting. `notes` are
+    those that could be written only once the round was decided.
     """
 
     spans: tuple[Span, ...] = ()
@@ -124,55 +163,55 @@ class Beside:
     notes: tuple[Note, ...] = ()
 
 
-NOTHING_BESIDE = Beside()
+NOTHING_OVERLAPPED = OverlappedWork()
 
 
 class Drafter(Protocol):
-    """One run's proposer."""
+    """Proposes the trees of one run."""
 
     @property
     def needs_features(self) -> bool:
-        """Whether it wants the target's hidden states after the final norm."""
+        """Whether it asks for the target's hidden states after the final norm."""
         ...
 
     @property
     def memory_bytes(self) -> int:
-        """Weights that it holds beside the target's; its cache is not counted."""
+        """Bytes of weights besides the target's; caches are not counted."""
         ...
 
-    def start(self, opening: Opening) -> None:
+    def start(self, prompt: PrefilledPrompt) -> None:
         """Called once, before the first `propose`; its time counts as drafting."""
         ...
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         """A tree of depth at most `room` (>= 0) behind `committed`; an empty one is valid.
 
-        The call starts work on the device and does not wait for it, but for copies that its
-        registry entry counts.
+        The call starts work on the device and does not wait for it, except for the blocking
+        copies that the method's registry entry declares.
         """
         ...
 
-    def observe(self, observation: Observation) -> Beside:
-        """The round is decided; called while its clock still runs."""
+    def observe(self, observation: Observation) -> OverlappedWork:
+        """Called once the round is decided; its time counts towards the round."""
         ...
 
     def close(self) -> None:
-        """Free what outlives a round, such as workers; may be called twice."""
+        """Free what outlives a round, such as a process; may be called twice."""
         ...
 
 
 class QuietDrafter:
-    """Answers for a drafter that keeps nothing between rounds."""
+    """Defaults for a drafter that keeps nothing between rounds."""
 
     needs_features = False
     memory_bytes = 0
 
-    def start(self, opening: Opening) -> None:
-        """Nothing is needed of the run."""
+    def start(self, prompt: PrefilledPrompt) -> None:
+        """The prompt is not needed."""
 
-    def observe(self, observation: Observation) -> Beside:
-        """The committed tokens already say all there is to know."""
-        return NOTHING_BESIDE
+    def observe(self, observation: Observation) -> OverlappedWork:
+        """The next `propose` gets the committed tokens, which is all it needs."""
+        return NOTHING_OVERLAPPED
 
     def close(self) -> None:
-        """Nothing outlives the run."""
+        """There is nothing to free."""

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.row_drafters import BatchDrafter
-from specviz.decoding.drafters.source import ModelSource
-from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.source import ModelSource, SourceDrafter
 from specviz.decoding.drafters.static_rows import static_rows
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.parts import Need

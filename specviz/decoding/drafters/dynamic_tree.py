@@ -19,11 +19,10 @@ from torch import Tensor
 from specviz.decoding.drafters.base import Drafter, Proposal, empty_proposal
 from specviz.decoding.drafters.draft_model import draft_source
 from specviz.decoding.drafters.method import Method, Option, Setup
-from specviz.decoding.drafters.ranked_tree import Rates, ranked_nodes
-from specviz.decoding.drafters.source import Level, Source
-from specviz.decoding.drafters.source_drafter import Shape, SourceDrafter
+from specviz.decoding.drafters.source import DraftShape, DraftSource, Level, SourceDrafter
 from specviz.decoding.drafters.static_tree import static_tree
-from specviz.decoding.drafters.tree_budget import NODES, best_node_count, forward_curve
+from specviz.decoding.drafters.tree_budget import NODES, Rates, best_node_count, ranked_nodes
+from specviz.decoding.forward_times import forward_curve
 from specviz.decoding.topology import device_topology
 from specviz.models.language_model import LanguageModel
 from specviz.models.parts import Need
@@ -92,7 +91,7 @@ class DynamicTree:
         self._temperature = temperature
 
     def grow(
-        self, source: Source, committed: Sequence[int], room: int, round_index: int
+        self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
         """The best N of the candidates down to depth min(depth, room)."""
         depth = min(self._depth, room)
@@ -210,7 +209,9 @@ def dynamic_tree(
     return DynamicTree(depth, width, count, max(temperature, agreement.sharpest))
 
 
-def any_tree(setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost) -> Shape:
+def any_tree(
+    setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost
+) -> DraftShape:
     """A dynamic tree, unless a branching or a drawn kind asks for a static one."""
     if setup.config.tree_kind is ProposalKind.DETERMINISTIC and not setup.config.branching:
         return dynamic_tree(setup, values, agreement, cost)

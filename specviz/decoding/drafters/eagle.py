@@ -14,11 +14,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Drafter, Observation, Opening
+from specviz.decoding.drafters.base import Drafter, Observation, PrefilledPrompt
 from specviz.decoding.drafters.dynamic_tree import LEVEL_WIDTH, Agreement, LevelCost, any_tree
 from specviz.decoding.drafters.method import Method, Setup
-from specviz.decoding.drafters.source import Level
-from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.source import Level, SourceDrafter
 from specviz.decoding.drafters.tree_budget import NODES
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.parts import Need
@@ -50,9 +49,9 @@ class EagleSource:
     def device(self) -> torch.device:
         return self._device
 
-    def start(self, opening: Opening) -> None:
-        assert opening.features is not None
-        self._unused = [opening.features]
+    def start(self, prompt: PrefilledPrompt) -> None:
+        assert prompt.features is not None
+        self._unused = [prompt.features]
 
     def begin(self, committed: Sequence[int]) -> Tensor:
         """Run the pairs that came with the last round: as many as it committed tokens."""

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Drafter, Observation, Opening, Partial
+from specviz.decoding.drafters.base import Drafter, Observation, Partial, PrefilledPrompt
 from specviz.decoding.drafters.method import Method, Option, Setup
-from specviz.decoding.drafters.source import Level
-from specviz.decoding.drafters.source_drafter import SourceDrafter
+from specviz.decoding.drafters.source import Level, SourceDrafter
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.errors import InputError
 from specviz.models.language_model import KeyValueCache, LayeredModel
@@ -44,8 +43,8 @@ class EarlyExitSource:
     def device(self) -> torch.device:
         return self._model.device
 
-    def start(self, opening: Opening) -> None:
-        self._cache = opening.cache
+    def start(self, prompt: PrefilledPrompt) -> None:
+        self._cache = prompt.cache
 
     def begin(self, committed: Sequence[int]) -> Tensor:
         self._root_position = len(committed) - 1

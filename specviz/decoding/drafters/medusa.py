@@ -16,18 +16,24 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.drafters.base import (
-    NOTHING_BESIDE,
-    Beside,
+    NOTHING_OVERLAPPED,
     Drafter,
     Observation,
-    Opening,
+    OverlappedWork,
+    PrefilledPrompt,
     Proposal,
     QuietDrafter,
     empty_proposal,
 )
 from specviz.decoding.drafters.method import Method, Setup
-from specviz.decoding.drafters.ranked_tree import RankedNode, Rates, by_depth, ranked_nodes
-from specviz.decoding.drafters.tree_budget import NODES, best_node_count
+from specviz.decoding.drafters.tree_budget import (
+    NODES,
+    RankedNode,
+    Rates,
+    best_node_count,
+    by_depth,
+    ranked_nodes,
+)
 from specviz.decoding.topology import Topology, topology
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.parts import Need
@@ -78,9 +84,9 @@ class MedusaDrafter(QuietDrafter):
         self._feature = torch.empty(0)  # [W], of the token before the root
         self.memory_bytes = heads.bytes
 
-    def start(self, opening: Opening) -> None:
-        assert opening.features is not None
-        self._feature = opening.features[-1]
+    def start(self, prompt: PrefilledPrompt) -> None:
+        assert prompt.features is not None
+        self._feature = prompt.features[-1]
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         tree = self._trees[min(room, self._depth)]
@@ -95,13 +101,13 @@ class MedusaDrafter(QuietDrafter):
             raw_distributions=logits.float().softmax(-1)[tree.row_heads],
         )
 
-    def observe(self, observation: Observation) -> Beside:
+    def observe(self, observation: Observation) -> OverlappedWork:
         """The next root's distribution comes from the last accepted node, and so do the guesses
         behind.
         """
         assert observation.features is not None
         self._feature = observation.features[observation.end_row]
-        return NOTHING_BESIDE
+        return NOTHING_OVERLAPPED
 
 
 def head_rates(heads: MedusaHeads, depth: int, vocab_size: int) -> Rates:

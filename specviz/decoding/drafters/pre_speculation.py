@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from specviz.decoding.ahead.executor import DraftExecutor, executor_for
 from specviz.decoding.ahead.order import Order, Setting
-from specviz.decoding.ahead.place import Place, place_for
 from specviz.decoding.drafters.base import (
-    NOTHING_BESIDE,
-    Beside,
+    NOTHING_OVERLAPPED,
     Drafter,
     Observation,
-    Opening,
+    OverlappedWork,
+    PrefilledPrompt,
     Proposal,
     empty_proposal,
 )
@@ -41,34 +41,34 @@ FAN_OUT = Option(
 
 
 class PreSpeculation:
-    """A chain whose drafting runs beside verification, wherever `place` is."""
+    """A chain whose drafting runs beside verification, by whichever `executor`."""
 
     needs_features = False
 
-    def __init__(self, setting: Setting, place: Place, device: torch.device) -> None:
+    def __init__(self, setting: Setting, executor: DraftExecutor, device: torch.device) -> None:
         self._setting = setting
-        self._place = place
+        self._executor = executor
         self._device = device
         self._committed = 0  # tokens on the board
         self._order: Order | None = None  # of this round, until it is decided
         self._accepted = 0  # nodes of the last chain
-        self._row = place.board.fresh_row  # of the next chain
+        self._row = executor.board.fresh_row  # of the next chain
         self._outcomes: tuple[int, ...] = ()  # that it was among, per accepted count
         self._depth = 0  # how far it was prepared
         self._hidden_seconds = self._waited_seconds = 0.0  # of drafting it
 
     @property
     def memory_bytes(self) -> int:
-        return self._place.memory_bytes
+        return self._executor.memory_bytes
 
-    def start(self, opening: Opening) -> None:
+    def start(self, prompt: PrefilledPrompt) -> None:
         """The prompt is run with the first root."""
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         self._refuse_stale(room)
         if room == 0:
             return empty_proposal(self._device)
-        self._place.board.commit(committed[self._committed :], self._committed)
+        self._executor.board.commit(committed[self._committed :], self._committed)
         self._committed = len(committed)
         self._order = Order(round_index, len(committed), room, self._accepted, self._row)
         token_ids, logits = self._chain(self._order)
@@ -81,47 +81,47 @@ class PreSpeculation:
             notes=(self._note(),),
         )
 
-    def observe(self, observation: Observation) -> Beside:
+    def observe(self, observation: Observation) -> OverlappedWork:
         """Wait for what is drafted beside the round, and see whether this outcome is among it."""
         order, self._order = self._order, None
         if order is None:
-            return NOTHING_BESIDE
+            return NOTHING_OVERLAPPED
         began = time.perf_counter()
-        ahead = self._place.finish()
+        ahead = self._executor.finish()
         waited = time.perf_counter() - began
-        outcomes, board = order.outcomes(self._setting), self._place.board
+        outcomes, board = order.outcomes(self._setting), self._executor.board
         self._accepted = len(observation.path)
         row = outcomes.find(board.extras(outcomes.size), self._accepted, observation.token_ids[-1])
         self._row = board.fresh_row if row is None else row
         self._outcomes, self._depth = outcomes.counts, outcomes.depth
         if not outcomes.size:
-            return NOTHING_BESIDE
+            return NOTHING_OVERLAPPED
         self._hidden_seconds = max(0.0, ahead.ended - ahead.began - waited)
         self._waited_seconds = waited
-        return Beside((Span("draft ahead", ahead.began, ahead.ended),), waited)
+        return OverlappedWork((Span("draft ahead", ahead.began, ahead.ended),), waited)
 
     def close(self) -> None:
-        self._place.close()
+        self._executor.close()
 
     def _refuse_stale(self, room: int) -> None:
         """What was prepared is for this round alone, and short if there was less room for it."""
         if room == 0 or min(room, self._setting.draft_length) > self._depth:
-            self._row = self._place.board.fresh_row
+            self._row = self._executor.board.fresh_row
 
     def _chain(self, order: Order) -> tuple[Tensor, Tensor]:
         """The round's tokens [K] and their logits [K, V]; drafting ahead has begun."""
-        board, length = self._place.board, order.length(self._setting)
+        board, length = self._executor.board, order.length(self._setting)
         if order.row != board.fresh_row:
             prepared = board.chain(order.row, length)
-            self._place.begin(order)
+            self._executor.begin(order)
             return prepared
         began = time.perf_counter()
-        self._place.begin(order)
+        self._executor.begin(order)
         self._waited_seconds += time.perf_counter() - began
         return board.chain(order.row, length)
 
     def _note(self) -> Prepared:
-        is_hit = self._row != self._place.board.fresh_row
+        is_hit = self._row != self._executor.board.fresh_row
         return Prepared(is_hit, self._outcomes, self._hidden_seconds, self._waited_seconds)
 
 
@@ -135,7 +135,7 @@ def _make(setup: Setup) -> Drafter:
         setup.target.info.vocab_size,
         setup.capacity,
     )
-    return PreSpeculation(setting, place_for(draft, setting), draft.device)
+    return PreSpeculation(setting, executor_for(draft, setting), draft.device)
 
 
 METHOD = Method(

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.decoding.drafters.base import Proposal, QuietDrafter
-from specviz.decoding.drafters.host_tree import host_chain
+from specviz.decoding.drafters.base import Proposal, QuietDrafter, host_chain
 from specviz.decoding.drafters.method import Method
 from specviz.records import NgramMatch, ProposalKind
 

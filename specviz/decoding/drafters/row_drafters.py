@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from specviz.decoding.drafters.base import Beside, Drafter, Observation, Opening, Proposal
+from specviz.decoding.drafters.base import (
+    Drafter,
+    Observation,
+    OverlappedWork,
+    PrefilledPrompt,
+    Proposal,
+)
 
 
 class BatchDrafter(Protocol):
@@ -22,7 +28,7 @@ class BatchDrafter(Protocol):
     @property
     def memory_bytes(self) -> int: ...
 
-    def start(self, openings: Sequence[Opening]) -> None: ...
+    def start(self, prompts: Sequence[PrefilledPrompt]) -> None: ...
 
     def propose(
         self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
@@ -30,7 +36,7 @@ class BatchDrafter(Protocol):
         """What each row's own drafter would propose: same tokens, same distributions."""
         ...
 
-    def observe(self, observations: Sequence[Observation]) -> list[Beside]: ...
+    def observe(self, observations: Sequence[Observation]) -> list[OverlappedWork]: ...
 
     def select(self, rows: Sequence[int]) -> None:
         """Only these rows (ascending) go on; free what the others held."""
@@ -54,9 +60,9 @@ class RowDrafters:
         """Weights are shared, so they count once."""
         return max(drafter.memory_bytes for drafter in self._drafters)
 
-    def start(self, openings: Sequence[Opening]) -> None:
-        for drafter, opening in zip(self._drafters, openings, strict=True):
-            drafter.start(opening)
+    def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
+        for drafter, prompt in zip(self._drafters, prompts, strict=True):
+            drafter.start(prompt)
 
     def propose(
         self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
@@ -64,7 +70,7 @@ class RowDrafters:
         asked = zip(self._drafters, committed, rooms, strict=True)
         return [drafter.propose(ids, room, round_index) for drafter, ids, room in asked]
 
-    def observe(self, observations: Sequence[Observation]) -> list[Beside]:
+    def observe(self, observations: Sequence[Observation]) -> list[OverlappedWork]:
         told = zip(self._drafters, observations, strict=True)
         return [drafter.observe(observation) for drafter, observation in told]
 

@@ -1,8 +1,7 @@
-"""A source of next-token logits for the nodes of a growing tree.
+"""A drafter of two parts: a source of next-token logits, and a shape that grows a tree from them.
 
-Knows nothing of how many children a node gets, nor of verification: shapes decide that. A source
-counts the nodes that it ran, level by level, from 0; a shape tells verification those numbers as
-the nodes' origins. Letters: M nodes of one level, S nodes run so far and these, V vocabulary.
+A source numbers the nodes that it ran from 0, level by level; a shape passes these numbers on as
+the nodes' origins. Letters: M nodes of one level, S nodes run so far with these, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,57 +13,103 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Observation, Opening, Partial
+from specviz.decoding.drafters.base import (
+    NOTHING_OVERLAPPED,
+    Observation,
+    OverlappedWork,
+    Partial,
+    PrefilledPrompt,
+    Proposal,
+)
 from specviz.models.language_model import LanguageModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """Nodes of one depth, all run at once."""
+    """Nodes of one depth, run at once."""
 
     token_ids: Tensor  # [M] int64
-    parents: Tensor  # [M] int64, the source's number of each one's parent, -1 = root
+    parents: Tensor  # [M] int64, the source's numbers of their parents, -1 = root
     depth: int
-    mask: Tensor | None  # [M, S] bool, ancestors and itself; None: a chain
+    mask: Tensor | None  # [M, S] bool, ancestors and itself; None for a chain
 
 
-class Source(Protocol):
-    """What a shape grows a tree from."""
+class DraftSource(Protocol):
+    """Gives logits for the nodes of a growing tree."""
 
     @property
     def device(self) -> torch.device: ...
 
     @property
     def needs_features(self) -> bool:
-        """Whether it wants the target's hidden states after the final norm."""
+        """Whether it asks for the target's hidden states after the final norm."""
         ...
 
     @property
     def memory_bytes(self) -> int:
-        """Weights beside the target's."""
+        """Bytes of weights besides the target's."""
         ...
 
-    def start(self, opening: Opening) -> None: ...
+    def start(self, prompt: PrefilledPrompt) -> None: ...
 
     def begin(self, committed: Sequence[int]) -> Tensor:
         """Logits after the last committed token. -> [1, V]"""
         ...
 
     def extend(self, level: Level) -> Tensor:
-        """Logits after each node of a level, all levels above being there already. -> [M, V]"""
+        """Logits after each node of a level, called level by level. -> [M, V]"""
         ...
 
     def partial(self) -> Partial | None:
-        """What the target need not run again, of the root and the nodes in the order they ran."""
+        """The root and the nodes, in the order they ran, if the target need not run them whole."""
         ...
 
     def keep(self, observation: Observation) -> None:
-        """Forget every node but those accepted; `observation.origins` are the source's numbers."""
+        """Keep the accepted nodes only; `observation.origins` are the source's numbers."""
         ...
 
 
+class DraftShape(Protocol):
+    """Grows a tree from the logits of a source."""
+
+    def grow(
+        self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
+    ) -> Proposal:
+        """A tree of at most `room` levels after the committed tokens."""
+        ...
+
+
+class SourceDrafter:
+    """Any source combined with any shape."""
+
+    def __init__(self, source: DraftSource, shape: DraftShape) -> None:
+        self._source = source
+        self._shape = shape
+
+    @property
+    def needs_features(self) -> bool:
+        return self._source.needs_features
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._source.memory_bytes
+
+    def start(self, prompt: PrefilledPrompt) -> None:
+        self._source.start(prompt)
+
+    def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
+        return self._shape.grow(self._source, committed, room, round_index)
+
+    def observe(self, observation: Observation) -> OverlappedWork:
+        self._source.keep(observation)
+        return NOTHING_OVERLAPPED
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
 class ModelSource:
-    """Logits of a draft model; its own cache covers a prefix of the committed tokens."""
+    """A draft model; its own cache covers a prefix of the committed tokens."""
 
     needs_features = False
 
@@ -80,8 +125,8 @@ class ModelSource:
     def device(self) -> torch.device:
         return self._model.device
 
-    def start(self, opening: Opening) -> None:
-        """The prompt is run with the first root."""
+    def start(self, prompt: PrefilledPrompt) -> None:
+        """The prompt runs together with the first root."""
 
     def begin(self, committed: Sequence[int]) -> Tensor:
         missing = committed[self._cache.length :]
@@ -101,7 +146,7 @@ class ModelSource:
         return fitted(output.logits[0], self._vocab_size)
 
     def partial(self) -> None:
-        """The target shares nothing with a model of its own cache."""
+        """The draft model has a cache of its own."""
 
     def keep(self, observation: Observation) -> None:
         ran = [origin for origin in observation.origins if 0 <= origin < self._ran]
@@ -112,7 +157,7 @@ class ModelSource:
 
 
 def fitted(logits: Tensor, vocab_size: int) -> Tensor:
-    """Bring padded vocabularies to the target's width; added tokens can never be drawn."""
+    """Cut or pad logits to the target's vocabulary; padded tokens have probability 0."""
     missing = vocab_size - logits.shape[-1]
     if missing <= 0:
         return logits[..., :vocab_size]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from specviz.decoding.drafters.base import Proposal, empty_proposal
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.source import Level, Source
+from specviz.decoding.drafters.source import DraftSource, Level
 from specviz.decoding.sampling import Sampler, draw, normalize, uniforms_on
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.decoding.topology import Topology, topology
@@ -55,7 +55,7 @@ class StaticTree:
         self._draws = draws
 
     def grow(
-        self, source: Source, committed: Sequence[int], room: int, round_index: int
+        self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
         """A tree of at most `room` levels behind the committed tokens."""
         widths = self.widths[:room]

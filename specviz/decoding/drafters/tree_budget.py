@@ -1,31 +1,80 @@
-"""How many nodes a tree should have: expected tokens per second of target forward.
+"""Which nodes a tree should have, and how many: the most tokens per second of target forward.
 
-The forward's time over the number of tokens is measured once per model. What a further node is
-worth follows from a table of how often choices are right (see `ranked_tree`). Knows nothing of
-drafters.
+The gain of a node follows from a table of how often a drafter's k-th choice is right (Medusa
+2401.10774 and Sequoia 2402.12374 build their trees from such a table), the cost of the tree from
+the measured time of the target's forward.
 """
 
 from __future__ import annotations
 
-import time
+import heapq
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
-
-import torch
+from dataclasses import dataclass
+from functools import lru_cache
 
 from specviz.decoding.drafters.method import Option
-from specviz.forward_curve import ForwardCurve
-from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.decoding.forward_times import forward_curve
+from specviz.models.language_model import LanguageModel
 from specviz.records import MAX_TREE_NODES
 
 NODES = Option(
     "nodes", "Nodes verified", 0, 0, MAX_TREE_NODES, "0: chosen from the measured forward times"
 )
-TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)
-CONTEXT = 128
-REPEATS = 8
 
-_curves: WeakKeyDictionary[LanguageModel, ForwardCurve] = WeakKeyDictionary()
+Rates = tuple[tuple[float, ...], ...]  # depth - 1 -> rank -> how often that choice is right
+
+
+@dataclass(frozen=True, slots=True)
+class RankedNode:
+    """The choice of `rank` (from 0) under the node `parent` (-1 = root).
+
+    `gain` is the probability that it and its whole path are accepted.
+    """
+
+    gain: float
+    depth: int
+    rank: int
+    parent: int
+
+
+@lru_cache(maxsize=64)
+def ranked_nodes(rates: Rates, most: int) -> tuple[RankedNode, ...]:
+    """At most `most` nodes, best first, so every parent before its children.
+
+    A node of depth d and rank r has the gain of its parent times rates[d - 1][r], as if choices at
+    different depths were right independently of each other.
+
+    >>> [round(node.gain, 4) for node in ranked_nodes(((0.6, 0.14), (0.6, 0.14)), 4)]
+    [0.6, 0.36, 0.14, 0.084]
+    """
+    waiting: list[tuple[float, int, int, int]] = []  # -gain, depth, rank, parent
+    nodes: list[RankedNode] = []
+
+    def grow(gain: float, depth: int, parent: int) -> None:
+        for rank, rate in enumerate(rates[depth - 1] if depth <= len(rates) else ()):
+            heapq.heappush(waiting, (-gain * rate, depth, rank, parent))
+
+    grow(1.0, 1, -1)
+    while waiting and len(nodes) < most:
+        loss, depth, rank, parent = heapq.heappop(waiting)
+        nodes.append(RankedNode(-loss, depth, rank, parent))
+        grow(-loss, depth + 1, len(nodes) - 1)
+    return tuple(nodes)
+
+
+def by_depth(nodes: tuple[RankedNode, ...]) -> tuple[RankedNode, ...]:
+    """The same tree level by level, siblings in the same order; so its beginning is a lower tree.
+
+    >>> nodes = ranked_nodes(((0.6, 0.14), (0.6, 0.14)), 3)
+    >>> [(node.depth, node.rank, node.parent) for node in by_depth(nodes)]
+    [(1, 0, -1), (1, 1, -1), (2, 0, 0)]
+    """
+    order = sorted(range(len(nodes)), key=lambda index: nodes[index].depth)
+    place = {index: new for new, index in enumerate(order)} | {-1: -1}
+    return tuple(
+        RankedNode(node.gain, node.depth, node.rank, place[node.parent])
+        for node in (nodes[index] for index in order)
+    )
 
 
 def best_node_count(
@@ -33,8 +82,8 @@ def best_node_count(
 ) -> int:
     """Nodes n of the largest (1 + expected accepted) / (`drafting` + forward over 1 + n tokens).
 
-    `gains` are the chances of acceptance of the nodes, best first; at least one, at most 64.
-    Drafting is in seconds. The most nodes whose rate is within the share `slack` of the best.
+    `gains` are the nodes' probabilities of acceptance, best first (1 to 64 of them); `drafting` is
+    in seconds. Of all counts whose rate is within the share `slack` of the best, the largest.
     """
     curve = forward_curve(model)
     rates = [
@@ -43,51 +92,3 @@ def best_node_count(
     ]
     good = (1 - slack) * max(rates)
     return max(count for count, rate in enumerate(rates, start=1) if rate >= good)
-
-
-def forward_curve(model: LanguageModel) -> ForwardCurve:
-    """A forward of one row behind CONTEXT tokens, measured once per model at TOKEN_COUNTS.
-
-    What else runs on the machine only adds, so it is the least of REPEATS passes over all counts,
-    and no more than what a larger count took.
-    """
-    if model not in _curves:
-        passes = zip(*_passes(model), strict=True)
-        least = [min(seconds) for seconds in passes]
-        seconds = tuple(min(least[index:]) for index in range(len(least)))
-        _curves[model] = ForwardCurve(TOKEN_COUNTS, seconds)
-    return _curves[model]
-
-
-@torch.inference_mode()
-def _passes(model: LanguageModel) -> list[list[float]]:
-    """Seconds per count, pass by pass; the first one warms up and is left out."""
-    most = TOKEN_COUNTS[-1]
-    context = min(CONTEXT, max(1, model.info.context_length - most))
-    cache = model.new_cache(context + most)
-    _run(model, cache, 0, context)
-    return [
-        [_forward_seconds(model, cache, context, count) for count in TOKEN_COUNTS]
-        for _ in range(REPEATS + 1)
-    ][1:]
-
-
-def _forward_seconds(model: LanguageModel, cache: KeyValueCache, context: int, count: int) -> float:
-    _wait(model.device)
-    began = time.perf_counter()
-    _run(model, cache, context, count)
-    _wait(model.device)
-    seconds = time.perf_counter() - began
-    cache.keep(context, [])
-    return seconds
-
-
-def _run(model: LanguageModel, cache: KeyValueCache, start: int, count: int) -> None:
-    token_ids = torch.arange(count, device=model.device)[None] % model.info.vocab_size
-    positions = torch.arange(start, start + count, device=model.device)[None]
-    model.forward(token_ids, positions, cache, last_only=start == 0)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -15,9 +15,8 @@ from typing import TypeVar
 from specviz.advisor.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
 from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
-from specviz.decoding.drafters.tree_budget import forward_curve
+from specviz.decoding.forward_times import forward_curve, rows_time
 from specviz.decoding.race import Lane
-from specviz.decoding.rows_time import rows_time
 from specviz.decoding.target import check_prompt
 from specviz.environment import Environment
 from specviz.errors import InputError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import median
 
-from specviz.decoding.batch_step import BatchStep
+from specviz.decoding.batch import BatchStep
 from specviz.decoding.race import Lane
 from specviz.experiments.run.batch_race import BatchRace, BatchRequest
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating

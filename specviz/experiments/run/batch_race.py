@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.decoding import batch, batch_baseline
-from specviz.decoding.batch import batch_target
+from specviz.decoding import batch
+from specviz.decoding.batch import BatchStep
 from specviz.decoding.batch_options import BatchOptions, row_seed
-from specviz.decoding.batch_step import BatchStep
+from specviz.decoding.batch_target import batch_target
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_row_drafters, method_named
 from specviz.decoding.race import Lane
@@ -69,7 +69,7 @@ class BatchRace:
         )
         ends = loaded.codec.eos_ids
         self._lanes = {
-            Lane.BASELINE: batch_baseline.decode(plain, prompts, configs, ends),
+            Lane.BASELINE: batch.decode_baseline(plain, prompts, configs, ends),
             Lane.SPECULATIVE: batch.decode(
                 drafted, self._drafter, prompts, configs, ends, request.options
             ),

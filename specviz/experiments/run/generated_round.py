@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specviz.decoding.judgement import TOP_TOKENS
 from specviz.decoding.sampling import one_hot, residual
+from specviz.decoding.verification import TOP_TOKENS
 from specviz.records import (
     CacheLengths,
     DraftNode,

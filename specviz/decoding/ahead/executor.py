@@ -18,7 +18,7 @@ import torch
 
 from specviz.decoding.ahead.board import Board, board_bytes, shared_file
 from specviz.decoding.ahead.drafting import AheadDrafting
-from specviz.decoding.ahead.line import Said
+from specviz.decoding.ahead.line import ReplyKind
 from specviz.decoding.ahead.order import Order, Setting
 from specviz.decoding.ahead.worker import worker_for
 from specviz.models.language_model import LanguageModel
@@ -33,7 +33,7 @@ class Ahead:
     ended: float
 
 
-class Place(Protocol):
+class DraftExecutor(Protocol):
     """One run's drafting."""
 
     board: Board
@@ -72,10 +72,10 @@ class OwnProcess:
     def begin(self, order: Order) -> None:
         self._worker.order(self._run, order)
         if order.row == self.board.fresh_row:
-            self._worker.expect(self._run, Said.CHAIN)
+            self._worker.expect(self._run, ReplyKind.CHAIN)
 
     def finish(self) -> Ahead:
-        answer = self._worker.expect(self._run, Said.AHEAD)
+        answer = self._worker.expect(self._run, ReplyKind.AHEAD)
         return Ahead(answer.began, answer.ended)
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def _marks() -> tuple[torch.cuda.Event, torch.cuda.Event]:
     return first, last
 
 
-def place_for(model: LanguageModel, setting: Setting) -> Place:
+def executor_for(model: LanguageModel, setting: Setting) -> DraftExecutor:
     """The best place for a model where it is; not every system hands files to other processes."""
     if model.device.type == "cuda":
         return SecondStream(model, setting)

@@ -1,0 +1,118 @@
+"""How long forwards of a model take, of one row or of many; measured once per model and size.
+
+Letters: B rows, N tokens of each.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from weakref import WeakKeyDictionary
+
+import torch
+
+from specviz.forward_curve import ForwardCurve
+from specviz.models.language_model import (
+    BatchedModel,
+    KeyValueCache,
+    LanguageModel,
+    RaggedKeyValueCache,
+)
+
+CONTEXT = 128  # tokens of each row before the measured ones
+TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)  # of one row
+REPEATS = 8  # of one row
+ROWS_REPEATS = 3  # of many
+
+_curves: WeakKeyDictionary[LanguageModel, ForwardCurve] = WeakKeyDictionary()
+_row_times: WeakKeyDictionary[BatchedModel, dict[tuple[int, int], float]] = WeakKeyDictionary()
+
+
+def forward_curve(model: LanguageModel) -> ForwardCurve:
+    """Seconds of a forward of one row after CONTEXT tokens, for each of TOKEN_COUNTS.
+
+    Other work on the machine only adds time, so it is the least of REPEATS passes over all counts,
+    and at most the time of any larger count.
+    """
+    if model not in _curves:
+        passes = zip(*_passes(model), strict=True)
+        least = [min(seconds) for seconds in passes]
+        seconds = tuple(min(least[index:]) for index in range(len(least)))
+        _curves[model] = ForwardCurve(TOKEN_COUNTS, seconds)
+    return _curves[model]
+
+
+@torch.inference_mode()
+def _passes(model: LanguageModel) -> list[list[float]]:
+    """Seconds per count of every pass; the first one warms up and is left out."""
+    most = TOKEN_COUNTS[-1]
+    context = min(CONTEXT, max(1, model.info.context_length - most))
+    cache = model.new_cache(context + most)
+    _run_one(model, cache, 0, context)
+    return [
+        [_forward_seconds(model, cache, context, count) for count in TOKEN_COUNTS]
+        for _ in range(REPEATS + 1)
+    ][1:]
+
+
+def _forward_seconds(model: LanguageModel, cache: KeyValueCache, context: int, count: int) -> float:
+    _wait(model.device)
+    began = time.perf_counter()
+    _run_one(model, cache, context, count)
+    _wait(model.device)
+    seconds = time.perf_counter() - began
+    cache.keep(context, [])
+    return seconds
+
+
+def _run_one(model: LanguageModel, cache: KeyValueCache, start: int, count: int) -> None:
+    token_ids = torch.arange(count, device=model.device)[None] % model.info.vocab_size
+    positions = torch.arange(start, start + count, device=model.device)[None]
+    model.forward(token_ids, positions, cache, last_only=start == 0)
+
+
+def rows_time(model: BatchedModel, rows: int, count: int) -> float:
+    """Seconds of a forward of `rows` with `count` tokens each.
+
+    Powers of two are measured, the numbers between them are interpolated.
+    """
+    below = 1 << (rows.bit_length() - 1)
+    low = _measured_rows(model, below, count)
+    if below == rows:
+        return low
+    return low + (_measured_rows(model, 2 * below, count) - low) * (rows - below) / below
+
+
+def _measured_rows(model: BatchedModel, rows: int, count: int) -> float:
+    known = _row_times.setdefault(model, {})
+    if (rows, count) not in known:
+        known[rows, count] = _measure_rows(model, rows, count)
+    return known[rows, count]
+
+
+@torch.inference_mode()
+def _measure_rows(model: BatchedModel, rows: int, count: int) -> float:
+    context = min(CONTEXT, max(1, model.info.context_length - count))
+    cache = model.new_ragged_cache(rows, context + count)
+    _run_rows(model, cache, 0, context)
+    seconds = []
+    for _ in range(ROWS_REPEATS + 1):
+        _wait(model.device)
+        began = time.perf_counter()
+        _run_rows(model, cache, context, count)
+        _wait(model.device)
+        seconds.append(time.perf_counter() - began)
+        cache.keep([context] * rows, [()] * rows)
+    return median(seconds[1:])
+
+
+def _run_rows(model: BatchedModel, cache: RaggedKeyValueCache, start: int, count: int) -> None:
+    rows = len(cache.lengths)
+    positions = torch.arange(start, start + count, device=model.device).expand(rows, -1)
+    token_ids = positions % model.info.vocab_size  # [B, N]
+    model.forward_rows(token_ids, [count] * rows, positions, cache, last_only=start == 0)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
