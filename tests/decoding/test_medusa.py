@@ -11,11 +11,11 @@ from specviz.decoding.drafters.base import Observation
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.drafters.tree_budget import (
-    TOKEN_COUNTS,
     best_node_count,
     by_depth,
     ranked_nodes,
 )
+from specviz.decoding.forward_times import TOKEN_COUNTS
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.forward_curve import ForwardCurve
 from specviz.models.parts import Parts
