@@ -31,7 +31,7 @@ def add_pair_flags(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     group.add_argument("--pair", default="bundled", help="a named pair (default %(default)s)")
     group.add_argument("--target", help="folder or Hub id, instead of --pair")
-    group.add_argument("--draft", help="folder or Hub id; best with the target's vocabulary")
+    group.add_argument("--draft", help="folder or Hub id; for methods that need one")
     add_machine_flags(group)
 
 
@@ -41,12 +41,12 @@ def add_machine_flags(parser: _ActionsContainer) -> None:
 
 
 def chosen_pair(options: Namespace) -> Pair:
-    """The named pair, or the one of `--target` and `--draft`."""
+    """The named pair, or the one of `--target` and `--draft` (which may be missing)."""
     if options.target is None and options.draft is None:
         return pair_named(options.pair)
-    if options.target is None or options.draft is None:
-        raise InputError("target and draft must be given together, got only one of them")
-    return custom_pair(options.target, options.draft)
+    if options.target is None:
+        raise InputError("draft must be given with a target, got it alone")
+    return custom_pair(options.target, options.draft or "")
 
 
 def add_prompt_flags(parser: ArgumentParser) -> None:

@@ -180,10 +180,13 @@ def pair_named(name: str) -> Pair:
     raise InputError(f"pair must be one of {names}, got {name!r}")
 
 
-def custom_pair(target: str, draft: str) -> Pair:
-    """A pair of any two sources; the draft may also have a vocabulary of its own."""
-    for role, source in (("target", target), ("draft", draft)):
-        if not source.strip():
-            raise InputError(f"{role} must be a model folder or a Hub id, got {source!r}")
+def custom_pair(target: str, draft: str = "") -> Pair:
+    """A pair of any two sources, or a target alone, for methods that need no draft.
+
+    The draft may also have a vocabulary of its own.
+    """
     target, draft = target.strip(), draft.strip()
-    return Pair("custom", f"{target} and {draft}", target, draft, foreign_draft=draft)
+    if not target:
+        raise InputError(f"target must be a model folder or a Hub id, got {target!r}")
+    title = f"{target} and {draft}" if draft else target
+    return Pair("custom", title, target, draft, foreign_draft=draft)

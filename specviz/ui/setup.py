@@ -45,9 +45,10 @@ _CUSTOM = Pair(
     "of your own",
     "any/target",
     "any/draft",
-    "A target and a smaller draft: folders here, or names on the Hub.",
+    "A target and, where the method needs one, a smaller draft: folders here, or names on the Hub.",
     foreign_draft="any/draft",
 )
+_ALONE = Pair(CUSTOM, "without a draft", "any/target", "")
 # low, high, whole numbers only, and where low itself is too low
 BOUNDS = {
     "draft_length": (1, MAX_DRAFT_LENGTH, True),
@@ -63,7 +64,7 @@ def page_setup() -> dict[str, Any]:
     """Everything that the page needs to know before a race."""
     return {
         "tasks": [{"name": task, "title": task} for task in TASKS],
-        "pairs": [*map(_pair, pairs()), _pair(_CUSTOM) | {"title": "Other models …"}],
+        "pairs": [*map(_pair, pairs()), _custom_pair()],
         "methods": [_method(method) for method in DRAFTERS.values()],
         "kinds": [_kind(kind, title) for kind, title in KIND_TITLES.items()],
         "devices": _devices(),
@@ -101,6 +102,12 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "draft_parameters": _draft_parameters(pair) if pair.name == BUNDLED else None,
         "refusals": refusals(pair),
     }
+
+
+def _custom_pair() -> dict[str, Any]:
+    """`refusals_alone`: the methods that the target cannot do while no draft is named."""
+    title = "Other models …"
+    return _pair(_CUSTOM) | {"title": title, "refusals_alone": refusals(_ALONE)}
 
 
 def _draft_parameters(pair: Pair) -> int | None:

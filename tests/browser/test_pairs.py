@@ -75,3 +75,12 @@ def test_folders_of_ones_own_are_looked_at_for_real(app_url: str, open_page: Ope
     (problem,) = tab.ref("pairReport").locator("li").all()
     assert problem.get_attribute("class") == "problem"
     assert "/does/not/exist" in problem.inner_text()
+
+
+def test_a_target_may_stand_without_a_draft(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url, "?pair=custom&target=a%2Fb&draft=c%2Fd")
+    refusal = "needs a draft model; the pair without a draft has none"
+    assert refusal not in tab.ref("method").inner_html()
+    tab.fill("draft", "")
+    assert refusal in tab.ref("method").inner_html()
+    assert tab.ref("checkPair").is_enabled()

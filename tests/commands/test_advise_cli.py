@@ -58,7 +58,7 @@ def test_a_check_tells_how_much_of_the_best_is_reached(capsys: pytest.CaptureFix
         (["--seconds", "0"], "seconds must be a positive number, got 0"),
         (["--temperature", "-1"], "temperature must be 0 or from"),
         (["--prompts", "/no/such/file"], "prompts"),
-        (["--target", "x"], "target and draft must be given together"),
+        (["--draft", "x"], "draft must be given with a target"),
     ],
 )
 def test_what_cannot_be_advised_is_one_line(

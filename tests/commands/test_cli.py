@@ -6,7 +6,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_catalog import models_folder, pair_named
 from specviz.records import ProposalKind
 from specviz.trace_file import load
 
@@ -116,7 +116,7 @@ BAD = {
     "prompt-file 'absent.txt' cannot be read": ["--prompt-file", "absent.txt"],
     "prompt and prompt-file must not be given together": ["--prompt", "a", "--prompt-file", "b"],
     "pair must be one of": ["--pair", "nonsense"],
-    "target and draft must be given together": ["--target", "somewhere"],
+    "draft must be given with a target": ["--draft", "somewhere"],
     "dtype must be one of": ["--dtype", "int3"],
     "device must be one of": ["--device", "abacus"],
     "repeat must be an integer from 1": ["--repeat", "0"],
@@ -139,3 +139,12 @@ def test_a_nul_and_ten_thousand_emoji_are_answered_not_crashed(capsys):
     assert run(capsys, "race", "--prompt", "a\0b", "--max-new-tokens", "3")[0] == 0
     status, _, err = run(capsys, "race", "--prompt", "🦄" * 10_000)
     assert status == 2 and "prompt must have at most" in err
+
+
+def test_a_target_without_a_draft_races_with_a_method_that_needs_none(capsys):
+    target = ["--target", str(models_folder() / "target"), "--max-new-tokens", "8"]
+    status, out, _ = run(capsys, "race", *target, "--method", "prompt-lookup", "--json")
+    assert status == 0 and json.loads(out)["identical"]
+    status, out, err = run(capsys, "race", *target, "--method", "draft-model")
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert "has no draft model: choose a method that needs none, or one of the pairs bundled" in err

@@ -11,6 +11,7 @@ from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.models.pair_catalog import BUNDLED, pairs
+from specviz.models.parts import Need
 from specviz.ui.component import MOUNT
 from specviz.ui.method_offer import refusals
 from specviz.ui.page import ASSETS, HEAD, build_page, launch_options
@@ -40,6 +41,15 @@ def test_every_method_says_what_its_fields_are() -> None:
 def test_a_lossy_rule_is_called_lossy_where_it_is_chosen() -> None:
     for kind in page_setup()["kinds"]:
         assert ("(lossy)" in kind["title"]) == (not kind["lossless"])
+
+
+def test_a_target_alone_is_refused_by_the_methods_that_need_a_draft_and_no_others() -> None:
+    (custom,) = (each for each in page_setup()["pairs"] if each["name"] == CUSTOM)
+    drafts = {Need.DRAFT, Need.FOREIGN_DRAFT}
+    needing = {name for name, method in DRAFTERS.items() if method.needs & drafts}
+    assert custom["refusals_alone"].keys() == custom["refusals"].keys() | needing
+    sentence = custom["refusals_alone"]["draft-model"]
+    assert sentence == "needs a draft model; the pair without a draft has none"
 
 
 def test_every_pair_says_what_it_cannot_do_and_what_is_claimed_of_it() -> None:

@@ -8,6 +8,8 @@ import pytest
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
+from specviz.models.pair_catalog import custom_pair, models_folder
+from specviz.models.pair_check import needs_missing
 from specviz.records import DecodingConfig, ProposalKind
 from specviz.ui.method_offer import refusal
 from specviz.ui.settings_form import form_pair, race_request
@@ -133,8 +135,19 @@ def test_unknown_settings_are_refused() -> None:
         race_request({"prompt": "x", "speed": "fast"})
 
 
-@pytest.mark.parametrize("role", ["target", "draft"])
-def test_a_custom_pair_needs_both_sources(role: str) -> None:
-    form = {"prompt": "x", "pair": "custom", "target": "a", "draft": "b", role: " "}
-    with pytest.raises(InputError, match=role):
+def test_a_custom_pair_needs_a_target() -> None:
+    form = {"prompt": "x", "pair": "custom", "target": " ", "draft": "b"}
+    with pytest.raises(InputError, match="target"):
+        race_request(form)
+
+
+@pytest.mark.parametrize("method", list(DRAFTERS))
+def test_a_target_without_a_draft_does_the_methods_that_need_none(method: str) -> None:
+    form = {"prompt": "x", "pair": "custom", "target": str(models_folder() / "target")}
+    form |= {"draft": "", "method": method}
+    title = needs_missing(custom_pair(form["target"]), DRAFTERS[method].needs)
+    if not title:
+        assert race_request(form).pair.draft == ""
+        return
+    with pytest.raises(InputError, match=f"^method needs .*{title[0].title}.* has none$"):
         race_request(form)

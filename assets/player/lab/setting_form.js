@@ -115,7 +115,7 @@ export class SettingForm {
   // The setting in a line, for where the fields are folded away.
   get words() {
     const { target, draft, task, temperature, max_new_tokens: tokens } = this.controls;
-    const pair = this.pairs.isCustom ? `${target.value || "?"} and ${draft.value || "?"}` : this.pairs.pair?.title;
+    const pair = this.pairs.isCustom ? [target.value || "?", draft.value].filter(Boolean).join(" and ") : this.pairs.pair?.title;
     const count = this.count ?? "?";
     const prompts = this.isOwn ? `${count} prompts of your own` : `${count} ${task.value} prompts`;
     return [pair, prompts, `temperature ${temperature.value}`, `${tokens.value} new tokens`].join(" · ");

@@ -44,9 +44,10 @@ export class PairFields {
     setText(refs.pairClaim, pair?.claim ?? "");
     refs.pairClaim.hidden = !pair?.claim;
     refs.checkRow.hidden = pair?.is_here ?? true;
-    refs.checkPair.disabled = this.isChecking || (this.isCustom && !(refs.target.value.trim() && refs.draft.value.trim()));
+    refs.checkPair.disabled = this.isChecking || (this.isCustom && !refs.target.value.trim());
     if (this.reported !== this.subject) this.forget();
-    this.onOffer(this.found ?? pair?.refusals ?? {});
+    const isAlone = this.isCustom && !refs.draft.value.trim();
+    this.onOffer(this.found ?? (isAlone ? pair.refusals_alone : pair?.refusals) ?? {});
   }
 
   forget() {
