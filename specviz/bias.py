@@ -1,7 +1,7 @@
-"""How far the lossy rules are from the target's distribution, as it was measured.
+"""How far the lossy rules' output was measured to be from the target's distribution.
 
 Each file of assets/lossy is what `python -m specviz lossless --json` printed for one method and
-rule (`make lossy`). Knows nothing of how it was measured.
+rule (`make lossy`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How long a forward takes over its number of tokens: measured points, straight lines between.
 
-The one interpolation for all who ask: the roofline's closed forms, the trees that choose their
-size, the limit of a batch. Knows no model.
+Used by the roofline's closed forms, the trees that choose their size, and the limit of a batch.
 """
 
 from __future__ import annotations
@@ -50,9 +49,3 @@ class ForwardCurve:
         low, high = self.token_counts[right - 1 : right + 1]
         before, after = self.seconds[right - 1 : right + 1]
         return before + (after - before) * (count - low) / (high - low)
-
-    @property
-    def token_seconds(self) -> float:
-        """f: what a further token takes where the curve ends."""
-        (low, high), (before, after) = self.token_counts[-2:], self.seconds[-2:]
-        return (after - before) / (high - low)

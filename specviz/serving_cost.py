@@ -1,7 +1,7 @@
 """What a load costs: machines and money per day from tokens per second and a price.
 
-Pure arithmetic. Assumes that the load can be split over machines without loss, and that a machine
-keeps its measured rate whenever it works; time to first token is bought by neither.
+Assumes that the load can be split over machines without loss, and that a machine
+keeps its measured rate whenever it works; neither buys a shorter time to the first token.
 """
 
 from __future__ import annotations

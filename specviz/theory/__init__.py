@@ -5,7 +5,6 @@ from specviz.theory.closed_forms import (
     break_even_acceptance,
     expected_accepted,
     expected_tokens,
-    expected_tokens_by_depth,
     round_cost,
     speedup,
 )
@@ -15,7 +14,6 @@ __all__ = [
     "break_even_acceptance",
     "expected_accepted",
     "expected_tokens",
-    "expected_tokens_by_depth",
     "round_cost",
     "speedup",
 ]

@@ -1,8 +1,7 @@
 """Closed forms of speculative decoding: tokens per target forward, speedup, best draft length.
 
-Knows no run: it takes numbers and returns numbers. All forms but `expected_tokens_by_depth` assume
-that every drafted token is accepted independently with the same probability a (i.i.d.). Real
-acceptance falls with depth and comes in streaks, so measured values lie beside these curves.
+All forms assume that every drafted token is accepted independently with the same probability a
+(i.i.d.). Real acceptance falls with depth and comes in streaks, so measured values differ.
 
 Letters, after Leviathan et al. (arXiv 2211.17192): a acceptance rate, K draft length,
 c = draft forward / target forward, v = extra cost of verifying K + 1 tokens over one, in forwards.
@@ -11,7 +10,6 @@ c = draft forward / target forward, v = extra cost of verifying K + 1 tokens ove
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from specviz.errors import InputError
 from specviz.records import MAX_DRAFT_LENGTH
@@ -61,25 +59,6 @@ def expected_accepted(a: float, K: int) -> float:
     2.69
     """
     return expected_tokens(a, K) - 1
-
-
-def expected_tokens_by_depth(rates: Sequence[float]) -> float:
-    """Tokens per target forward when the conditional acceptance differs by depth.
-
-    T = 1 + r1 + r1 r2 + r1 r2 r3 + …, with r_d the acceptance at depth d given that d was reached.
-    Depths are independent here, but not alike: the first step beyond i.i.d.
-
-    >>> expected_tokens_by_depth([0.5, 0.5])
-    1.75
-    >>> expected_tokens_by_depth([0.8] * 5) == expected_tokens(0.8, 5)
-    True
-    """
-    tokens, reached = [1.0], 1.0
-    for depth, rate in enumerate(rates, start=1):
-        _check_probability(f"rates[{depth - 1}]", rate)
-        reached *= rate
-        tokens.append(reached)
-    return math.fsum(tokens)
 
 
 def round_cost(K: int, c: float, v: float = 0.0) -> float:

@@ -1,7 +1,7 @@
 """The mean time of a request whose rounds are alike and independent, its short end included.
 
-Theory's speedup holds for endless outputs. The last rounds of a short one have no room for all
-levels, which follows here exactly. Pure arithmetic; knows no run.
+The closed form of the speedup holds for endless outputs. The last rounds of a short one have no
+room for all levels, which is counted exactly here.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ takes t(n) = max(m, n f), with m the time to read all weights once and f the ari
 While m is the larger, further tokens are nearly free, and verification lives on that. A batch of B
 rows brings B tokens by itself, so it uses this room up. Real times have no sharp corner: what takes
 a ForwardCurve uses measured ones.
-
-Knows no model and no run: it takes numbers and returns numbers.
 """
 
 from __future__ import annotations
@@ -18,38 +16,6 @@ from specviz.forward_curve import ForwardCurve
 from specviz.theory.closed_forms import expected_tokens
 
 MAX_BATCH = 1024
-
-
-def compute_bound_tokens(curve: ForwardCurve) -> float:
-    """Tokens of a forward above which arithmetic takes longer than reading the weights: m / f.
-
-    m is the time for one token and f the slope at the curve's end, so the last two counts must lie
-    in the sloping part. Infinite where the curve is still flat there.
-
-    >>> compute_bound_tokens(ForwardCurve((1, 32, 64), (4.0, 4.0, 8.0)))
-    32.0
-    """
-    return curve.seconds[0] / curve.token_seconds if curve.token_seconds > 0 else math.inf
-
-
-def compute_bound_batch(curve: ForwardCurve, K: int) -> float:
-    """Rows above which verifying K + 1 tokens of each is bound by arithmetic.
-
-    >>> compute_bound_batch(ForwardCurve((1, 32, 64), (4.0, 4.0, 8.0)), 3)
-    8.0
-    """
-    _check_length(K)
-    return compute_bound_tokens(curve) / (K + 1)
-
-
-def verification_cost(curve: ForwardCurve, K: int, rows: int = 1) -> float:
-    """v of `theory.speedup`: the time to verify K + 1 tokens a row over that of one a row, less 1.
-
-    >>> verification_cost(ForwardCurve((1, 4, 8), (2.0, 2.0, 4.0)), 5)
-    0.5
-    """
-    _check_length(K)
-    return curve.at(rows * (K + 1)) / curve.at(rows) - 1
 
 
 def batch_speedup(a: float, K: int, rows: int, target: ForwardCurve, draft: ForwardCurve) -> float:
@@ -115,11 +81,6 @@ def peak_share(
     )
     intensity = 2 * tokens / bytes_per_weight
     return min(1.0, intensity * bytes_per_second / flops_per_second)
-
-
-def _check_length(K: int) -> None:
-    if K < 0:
-        raise InputError(f"K must be an integer of at least 0, got {K}")
 
 
 def _check_positive(**numbers: float) -> None:

@@ -1,7 +1,4 @@
-"""How target, early exit and draft do on the held-out documents, and what they write.
-
-Knows nothing of training; it reads what is shipped.
-"""
+"""How target, early exit and draft do on the held-out documents, and what they write."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,11 +8,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from specviz.training.generation import sample
-from specviz.training.network import Network
+from specviz.training.network import Network, sample
 from specviz.training.pretraining import EXIT_LAYER
-from specviz.training.token_file import END_ID, document_ids
-from specviz.training.tokenizer import tag
+from specviz.training.token_files import END_ID, document_ids, tag
 
 LONGEST = 1024
 SAMPLE_TOKENS = 96

@@ -1,7 +1,7 @@
 """Which layers the target can leave out when it drafts for itself.
 
-A greedy search as Draft & Verify (Zhang et al., arXiv 2309.08168) puts the question, with speed by
-formula instead of by clock. Knows nothing of decoding.
+A greedy search as Draft & Verify (Zhang et al., arXiv 2309.08168) does it, with speed computed by
+a formula instead of measured.
 """
 
 from collections.abc import Iterator

@@ -1,15 +1,17 @@
 """The training forward of a Llama: the same function as `LlamaForCausalLM`, written for speed.
 
-Parameter names equal the library's, so that a state dict moves between the two unchanged. Knows
-nothing of data, optimisers or files.
+Parameter names equal the library's, so that a state dict moves between the two unchanged.
 """
 
+import hashlib
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import LlamaConfig
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 class Attention(nn.Module):
@@ -176,3 +178,114 @@ def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """heads [B, H, T, d]: halves (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin)."""
     first, second = heads.chunk(2, dim=-1)
     return heads * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+# ---- sampling in batches of equal length, with a cache of keys and values; made for throughput
+
+
+class CachedNetwork:
+    """A network that remembers keys and values of the tokens it has seen, up to `length`."""
+
+    def __init__(self, network: Network, rows: int, length: int) -> None:
+        config = network.config
+        device = network.model.embed_tokens.weight.device
+        self.network = network
+        self.length = 0
+        shape = (rows, config.num_attention_heads, length, config.head_dim)
+        self.keys = [
+            torch.zeros(shape, dtype=network.dtype, device=device) for _ in network.model.layers
+        ]
+        self.values = [torch.zeros_like(keys) for keys in self.keys]
+        self.cos, self.sin = rotation(length, config, device, network.dtype)
+
+    @torch.no_grad()
+    def feed(self, token_ids: Tensor) -> Tensor:
+        """token_ids [B, T] that follow those fed before -> logits [B, V] after the last one."""
+        end = self.length + token_ids.shape[1]
+        hidden = self.network.model.embed_tokens(token_ids)
+        for index, layer in enumerate(self.network.model.layers):
+            assert isinstance(layer, Block)
+            normed = layer.input_layernorm(hidden, self.network.dtype)
+            hidden = hidden + self._attend(index, layer, normed, end)
+            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden, self.network.dtype))
+        self.length = end
+        return self.network.logits(hidden[:, -1]).float()
+
+    def _attend(self, index: int, layer: Block, hidden: Tensor, end: int) -> Tensor:
+        """hidden [B, T, D] -> [B, T, D]; one query sees the whole cache, several see causally."""
+        rows, width, _ = hidden.shape
+        attention = layer.self_attn
+        query, key, value = (
+            linear(hidden, product).view(rows, width, -1, attention.head_dim).transpose(1, 2)
+            for product in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )  # [B, H, T, d]
+        cos, sin = self.cos[self.length : end], self.sin[self.length : end]
+        self.keys[index][:, :, self.length : end] = rotate(key, cos, sin)
+        self.values[index][:, :, self.length : end] = value
+        assert width == 1 or self.length == 0, "several tokens may only be fed first"
+        mixed = F.scaled_dot_product_attention(
+            rotate(query, cos, sin),
+            self.keys[index][:, :, :end],
+            self.values[index][:, :, :end],
+            is_causal=width > 1,
+        )
+        return linear(mixed.transpose(1, 2).reshape(rows, width, -1), attention.o_proj)
+
+
+def sample(network: Network, prefix: Tensor, total: int, temperatures: Tensor) -> Tensor:
+    """prefix [B, P] continued to [B, total]; temperatures [B], 0 means the most likely token.
+
+    A row goes on after the end of a document, as the training text does.
+    """
+    cache = CachedNetwork(network, prefix.shape[0], total)
+    tokens = [prefix]
+    latest = prefix
+    for _ in range(total - prefix.shape[1]):
+        latest = draw(cache.feed(latest), temperatures)[:, None]
+        tokens.append(latest)
+    return torch.cat(tokens, dim=1)
+
+
+def draw(logits: Tensor, temperatures: Tensor) -> Tensor:
+    """logits [B, V], temperatures [B] -> token ids [B] (Gumbel: argmax of logits + t * noise)."""
+    noise = -torch.empty_like(logits).exponential_().log()
+    return (logits + noise * temperatures[:, None]).argmax(-1)
+
+
+# ---- model folders in the library's format
+
+
+SHARD_SIZE = "9MB"
+
+
+def save_model(network: Network, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """bfloat16 safetensors in shards, config and tokenizer; what was in `folder` goes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    model = LlamaForCausalLM(network.config)
+    missing = model.load_state_dict(network.state_dict(), strict=False).missing_keys
+    assert missing in ([], ["lm_head.weight"]), missing
+    model.tie_weights()
+    model.generation_config = GenerationConfig(eos_token_id=0, pad_token_id=0)
+    model.to(torch.bfloat16).save_pretrained(folder, max_shard_size=SHARD_SIZE)
+    tokenizer.save_pretrained(folder)
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors writes for its owner alone
+
+
+def load_network(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
+    """The network as saved: weights of bfloat16 precision; its products run in `dtype`."""
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    network = Network(model.config, dtype)
+    weights = {
+        name: weight for name, weight in model.state_dict().items() if name != "lm_head.weight"
+    }
+    network.load_state_dict(weights)
+    return network.eval()
+
+
+def fingerprint(folder: Path) -> str:
+    """Eight hexadecimal digits of the saved weights: what is made of a model carries them."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]

@@ -1,7 +1,4 @@
-"""What a run is to make, from what, and within how long.
-
-Knows nothing of how any of it is made.
-"""
+"""What a run is to make, from what, and within how long."""
 
 import os
 import platform
@@ -12,11 +9,10 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig
 
-from specviz.training.distillation import draft_config
-from specviz.training.eagle import eagle_config
-from specviz.training.foreign_draft import foreign_config
+from specviz.training.distillation import WINDOW, draft_config
+from specviz.training.foreign_training import foreign_config
+from specviz.training.head_training import eagle_config
 from specviz.training.pretraining import STEP_TOKENS, llama_config
-from specviz.training.teacher_cache import WINDOW
 
 
 class Step(StrEnum):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from specviz.claims import measured_rules, theory_rules
 from specviz.claims.all_claims import CLAIMS, claim_numbered
 from specviz.claims.claim import ClaimKind, ClaimVerdict
 from specviz.errors import InputError
@@ -136,6 +137,13 @@ def test_temperature_1_itself_counts_as_not_below_1() -> None:
     apart = ((0.0, -math.inf), (-math.inf, 0.0))
     assert CLAIMS[27].theory(logits=apart, temperatures=(0.5, 1.0)).verdict is HOLDS
     assert CLAIMS[27].theory(temperatures=(0.5, 1.0)).verdict is WRONG
+
+
+def test_every_rule_judges_a_claim() -> None:
+    used = {claim.theory_rule for claim in CLAIMS.values()}
+    assert used == set(theory_rules.RULES.values())
+    measured = {claim.measured_rule for claim in CLAIMS.values()} - {None}
+    assert measured == set(measured_rules.RULES.values())
 
 
 @pytest.mark.parametrize("number", [0, 33, -1])

@@ -18,11 +18,8 @@ from specviz.theory.roofline import (
     MAX_BATCH,
     bandwidth_limit,
     batch_speedup,
-    compute_bound_batch,
-    compute_bound_tokens,
     largest_paying_batch,
     peak_share,
-    verification_cost,
 )
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -37,13 +34,7 @@ def roof(memory: float, token: float) -> ForwardCurve:
 
 def test_the_worked_examples_in_the_docstrings_hold() -> None:
     results = doctest.testmod(roofline)
-    assert results.failed == 0 and results.attempted >= 7
-
-
-def test_the_corner_of_a_roof_is_found() -> None:
-    assert compute_bound_tokens(roof(32.0, 1.0)) == 32
-    assert compute_bound_batch(roof(32.0, 1.0), 7) == 4
-    assert compute_bound_tokens(roof(1e6, 1.0)) == math.inf  # not reached by what was measured
+    assert results.failed == 0 and results.attempted >= 6
 
 
 @given(st.floats(1, 256))
@@ -61,7 +52,7 @@ def test_one_row_is_the_closed_form_with_its_cost_of_verification(
     a: float, K: int, c: float
 ) -> None:
     target, draft = roof(1.0, 0.2), roof(c, 0.0)
-    cost = verification_cost(target, K)
+    cost = target.at(K + 1) / target.at(1) - 1
     assert batch_speedup(a, K, 1, target, draft) == pytest.approx(speedup(a, K, c, cost))
 
 
@@ -111,13 +102,6 @@ def test_a_share_of_a_peak_is_of_positive_numbers(name: str, value: float) -> No
     whole |= {"flops_per_second": 1e15, "bytes_per_second": 1e12}
     with pytest.raises(InputError, match=f"{name} must be a positive number, got"):
         peak_share(**whole | {name: value})
-
-
-def test_a_draft_of_less_than_nothing_is_refused() -> None:
-    for closed_form in (compute_bound_batch, verification_cost):
-        with pytest.raises(InputError, match="K must be an integer of at least 0, got -1"):
-            closed_form(roof(32.0, 1.0), -1)
-    assert compute_bound_batch(roof(32.0, 1.0), 0) == 32
 
 
 def test_a_draft_forward_of_many_rows_takes_its_own_longer_time() -> None:

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from specviz.training.corpus import Corpus, read_corpus
-from specviz.training.feature_cache import Lesson, LessonReader, features
+from specviz.training.distillation import TeacherCache, judge
+from specviz.training.head_training import Lesson, LessonReader, features
 from specviz.training.network import Network
 from specviz.training.pretraining import llama_config
-from specviz.training.teacher_cache import TeacherCache, judge
 from tests.training.tiny_corpus import write_corpus, write_library
 
 

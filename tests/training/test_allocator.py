@@ -5,7 +5,7 @@ import pytest
 
 COUNT_FAULTS = """
 import resource, torch
-from specviz.training.allocator import keep_freed_memory
+from specviz.training.__main__ import keep_freed_memory
 assert keep_freed_memory()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -2,9 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from specviz.training.corpus import FILES, TASKS, Corpus, read_corpus
-from specviz.training.library_code import chunks, first_sentence, functions
-from specviz.training.prompts import beginning, prompts
+from specviz.training.corpus import (
+    FILES,
+    TASKS,
+    Corpus,
+    beginning,
+    chunks,
+    first_sentence,
+    functions,
+    prompts,
+    read_corpus,
+)
 
 
 def test_every_task_has_training_and_held_out_documents(corpus: Corpus) -> None:

@@ -5,12 +5,19 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.training.distillation import CacheReader, draft_config, draft_loss
+from specviz.training.distillation import (
+    TOP,
+    CacheReader,
+    TeacherCache,
+    draft_config,
+    draft_loss,
+    judge,
+    make_cache,
+)
 from specviz.training.evaluation import Evaluation, TaskScores, task_scores
 from specviz.training.network import Network
 from specviz.training.pretraining import llama_config
-from specviz.training.teacher_cache import TOP, TeacherCache, judge, make_cache
-from specviz.training.token_file import TokenMixture, write_token_file
+from specviz.training.token_files import TokenMixture, write_token_file
 
 
 def small_network(seed: int) -> Network:

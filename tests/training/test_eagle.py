@@ -5,13 +5,22 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from specviz.training.eagle import EagleNetwork, eagle_loss, later, train_eagle
-from specviz.training.feature_cache import Lesson, features, make_features
-from specviz.training.head_evaluation import eagle_levels, ranks
-from specviz.training.head_folder import load_eagle, save_eagle
+from specviz.training.distillation import TeacherCache
+from specviz.training.head_training import (
+    EagleNetwork,
+    Lesson,
+    eagle_levels,
+    eagle_loss,
+    features,
+    later,
+    load_eagle,
+    make_features,
+    ranks,
+    save_eagle,
+    train_eagle,
+)
 from specviz.training.network import Network
 from specviz.training.pretraining import llama_config
-from specviz.training.teacher_cache import TeacherCache
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from specviz.training.corpus import FILES, TASKS
 from specviz.training.family import make_family
 from specviz.training.plan import FamilyPlan, Step
 from specviz.training.pretraining import EXIT_LAYER, llama_config
-from specviz.training.tokenizer import FOREIGN_VOCABULARY
+from specviz.training.token_files import FOREIGN_VOCABULARY
 
 Made = tuple[FamilyPlan, dict[str, dict[str, Any]]]
 

@@ -5,19 +5,20 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from specviz.training.corpus import TASKS, Corpus
-from specviz.training.foreign_draft import (
+from specviz.training.corpus import TASKS, Corpus, beginning
+from specviz.training.foreign_training import (
+    Reader,
+    evaluate_foreign,
     foreign_mixture,
+    meeting,
     next_token_loss,
     prepare_foreign,
     train_foreign,
     translatable,
 )
-from specviz.training.foreign_evaluation import Reader, evaluate_foreign, meeting
 from specviz.training.network import Network
 from specviz.training.pretraining import llama_config
-from specviz.training.prompts import beginning
-from specviz.training.tokenizer import END, FOREIGN, open_tokenizer, tag, train_tokenizer
+from specviz.training.token_files import END, FOREIGN, open_tokenizer, tag, train_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from pathlib import Path
 import torch
 
 from specviz.training.corpus import Corpus
-from specviz.training.head_evaluation import (
+from specviz.training.head_training import (
     CONTINUATION,
     PREFIX,
     RANKS,
@@ -13,7 +13,7 @@ from specviz.training.head_evaluation import (
     held_out_text,
 )
 from specviz.training.network import Network
-from specviz.training.tokenizer import train_tokenizer
+from specviz.training.token_files import train_tokenizer
 
 
 def test_written_text_is_made_once_and_begins_like_the_documents(

@@ -5,12 +5,20 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from specviz.training.feature_cache import Lesson, features, make_features
-from specviz.training.head_evaluation import medusa_levels, ranks
-from specviz.training.head_folder import load_medusa, save_medusa
-from specviz.training.medusa import MedusaNetwork, medusa_loss, train_medusa
+from specviz.training.distillation import TeacherCache
+from specviz.training.head_training import (
+    Lesson,
+    MedusaNetwork,
+    features,
+    load_medusa,
+    make_features,
+    medusa_levels,
+    medusa_loss,
+    ranks,
+    save_medusa,
+    train_medusa,
+)
 from specviz.training.network import Network, linear
-from specviz.training.teacher_cache import TeacherCache
 
 
 class Clairvoyant(nn.Module):

@@ -5,11 +5,9 @@ import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from specviz.training.corpus import Corpus
-from specviz.training.generation import CachedNetwork, draw, sample
-from specviz.training.model_folder import load_network, save_model
-from specviz.training.network import Network
+from specviz.training.network import CachedNetwork, Network, draw, load_network, sample, save_model
 from specviz.training.pretraining import llama_config, target_loss
-from specviz.training.tokenizer import train_tokenizer
+from specviz.training.token_files import train_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
-from specviz.training.corpus import TASKS
-from specviz.training.foreign_evaluation import meeting
-from specviz.training.head_folder import load_eagle, load_medusa
-from specviz.training.prompts import PROMPTS_PER_TASK
-from specviz.training.tokenizer import FOREIGN_VOCABULARY, tag
+from specviz.training.corpus import PROMPTS_PER_TASK, TASKS
+from specviz.training.foreign_training import meeting
+from specviz.training.head_training import load_eagle, load_medusa
+from specviz.training.token_files import FOREIGN_VOCABULARY, tag
 
 ASSETS = Path(__file__).parents[2] / "assets"
 ROLES = ("target", "draft", "foreign-draft")

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from specviz.training.corpus import TASKS, Corpus
-from specviz.training.prompts import beginning
-from specviz.training.tokenizer import END, open_tokenizer, tag, train_tokenizer
+from specviz.training.corpus import TASKS, Corpus, beginning
+from specviz.training.token_files import END, open_tokenizer, tag, train_tokenizer
 
 
 @pytest.fixture(scope="module")
