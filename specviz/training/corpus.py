@@ -33,7 +33,7 @@ _SKIPPED_PREFIXES = ("_sysconfigdata", "antigravity", "this", "__phello__", "ent
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """Its lines as in the file, its text without docstring, the docstring's first sentence."""
+    """A function's lines in the file, its text without docstring, the docstring's first sentence."""
 
     lines: str
     body: str

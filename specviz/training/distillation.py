@@ -16,7 +16,7 @@ from specviz.training.network import Network, sample
 from specviz.training.pretraining import Progress, Rates, TrainingLoop, llama_config
 from specviz.training.token_files import TokenMixture
 
-# ---- what the finished target makes of texts, half windows of the corpus, half its own
+# ---- the teacher cache: the target's probabilities on texts, half of the corpus, half its own
 
 
 TOP = 32
@@ -28,7 +28,7 @@ Judged = tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.float16]]
 
 @dataclass(frozen=True, slots=True)
 class TeacherCache:
-    """tokens [N, WINDOW + 1]; after each but the last the TOP ids and probabilities."""
+    """tokens [N, WINDOW + 1]; for each but the last, the TOP ids and probabilities of the next."""
 
     tokens: NDArray[np.uint16]
     top_ids: NDArray[np.uint16]  # [N, WINDOW, TOP]
@@ -59,7 +59,7 @@ def make_cache(
     rows: int = 192,
     window: int = WINDOW,
 ) -> TeacherCache:
-    """The windows that fit in `seconds`, half read and half written; at least `rows` of both."""
+    """As many windows as `seconds` allow, half read and half written; at least `rows` of both."""
     if not (folder / "top_probs.npy").exists():
         parts: list[Judged] = []
         deadline = time.monotonic() + seconds
@@ -82,7 +82,7 @@ def _written(network: Network, mixture: TokenMixture, rows: int, prefix: int, to
 
 @torch.no_grad()
 def judge(network: Network, tokens: Tensor) -> Judged:
-    """tokens [N, T + 1] with the TOP ids and probabilities after each but the last."""
+    """tokens [N, T + 1], and the TOP ids and probabilities of the next token, [N, T, TOP] each."""
     device = network.model.embed_tokens.weight.device
     ids, probs = [], []
     for part in torch.split(tokens[:, :-1].to(device), 8):
@@ -101,7 +101,7 @@ def _report(tokens: int, deadline: float) -> None:
 
 
 ROWS = 16  # windows a step
-SMALLEST = 1e-6  # of a remaining mass
+SMALLEST = 1e-6  # probability, so that logarithms stay finite
 
 
 def draft_config() -> LlamaConfig:
@@ -131,7 +131,7 @@ class CacheReader:
         return picked
 
     def lines(self, picked: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """What the cache holds of these windows; see `batch`."""
+        """The cached arrays of these windows, shaped as in `batch`."""
         return (
             torch.from_numpy(self.cache.tokens[picked][:, :-1].astype(np.int64)),
             torch.from_numpy(self.cache.top_ids[picked].astype(np.int64)),
@@ -180,10 +180,10 @@ def draft_loss(network: Network, tokens: Tensor, top_ids: Tensor, top_probs: Ten
 
 
 def divergence(logits: Tensor, top_ids: Tensor, top_probs: Tensor) -> Tensor:
-    """Mean KL(target || draft) per position, all tokens outside the target's top as one outcome.
+    """Mean KL(target || draft) per position in nats; all tokens outside the top count as one.
 
-    logits [..., V]; top ids and probabilities [..., k].
-    Target (0.7, 0.2, rest 0.1) against an equal draft: 0.
+    logits [..., V]; top ids and probabilities [..., k]. It is 0 where the draft gives the top
+    tokens, and the rest together, the same probabilities.
     """
     log_draft = logits.float().log_softmax(-1).gather(-1, top_ids)  # [..., k]
     rest = (1 - top_probs.sum(-1)).clamp_min(SMALLEST)

@@ -57,12 +57,12 @@ from specviz.training.token_files import Material, TokenMixture, open_tokenizer,
 
 # ---- what all drafters learn from the finished target: its probabilities, and what it writes
 #
-# Everything is of the target as it is shipped, and kept under its fingerprint: another target's is
-# never mistaken for it.
+# Everything comes from the target as it is shipped, in a folder named by the fingerprint of its
+# weights, so that another target's is never used by mistake.
 
 
 def kept(plan: FamilyPlan, name: str) -> Path:
-    """The place in the work folder of something that depends on the target's weights."""
+    """The path in the work folder of something that depends on the target's weights."""
     return plan.work / f"target-{fingerprint(plan.output / 'target')}" / name
 
 
@@ -95,7 +95,7 @@ class HeadMaterial:
 
 
 def head_material(plan: FamilyPlan, material: Material) -> HeadMaterial:
-    """Made, or read from the work folder."""
+    """What heads learn from, made or read from the work folder."""
     target = load_network(plan.output / "target")
     cache = teacher_cache(plan, material)
     return HeadMaterial(
@@ -111,7 +111,7 @@ def head_material(plan: FamilyPlan, material: Material) -> HeadMaterial:
 
 
 def make_pair(plan: FamilyPlan, material: Material) -> Evaluation:
-    """The folders `target` and `draft`, and prompts.json beside their parent."""
+    """Make the folders `target` and `draft`, and prompts.json next to the output folder."""
     target_progress = _make_target(plan, material)
     draft_progress = _make_draft(plan, material)
     folders = plan.output / "target", plan.output / "draft"
@@ -160,7 +160,7 @@ SEARCH_ROWS = 12  # windows that the search looks at
 
 
 def make_self_drafting(plan: FamilyPlan, material: Material) -> dict[str, object]:
-    """self_drafting.json in the target's folder."""
+    """Make self_drafting.json in the target's folder."""
     tokens = teacher_cache(plan, material).tokens
     picked = np.random.default_rng(0).permutation(len(tokens))[:SEARCH_ROWS]
     windows = torch.from_numpy(tokens[picked][:, :-1].astype(np.int64)).to(plan.device)
@@ -176,7 +176,7 @@ def make_self_drafting(plan: FamilyPlan, material: Material) -> dict[str, object
 
 
 def make_eagle(plan: FamilyPlan, material: Material) -> HeadEvaluation:
-    """The folder `eagle`."""
+    """Make the folder `eagle`."""
     lessons = head_material(plan, material)
     network, progress = train_eagle(
         plan.eagle,
@@ -197,7 +197,7 @@ def make_eagle(plan: FamilyPlan, material: Material) -> HeadEvaluation:
 
 
 def make_medusa(plan: FamilyPlan, material: Material) -> HeadEvaluation:
-    """The folder `medusa`."""
+    """Make the folder `medusa`."""
     lessons = head_material(plan, material)
     network, progress = train_medusa(
         lessons.cache,
@@ -222,7 +222,7 @@ def make_medusa(plan: FamilyPlan, material: Material) -> HeadEvaluation:
 
 
 def make_foreign_draft(plan: FamilyPlan, material: Material) -> ForeignEvaluation:
-    """The folder `foreign-draft`."""
+    """Make the folder `foreign-draft`."""
     texts = _prepared(plan, material)
     network, progress = train_foreign(
         plan.foreign,
@@ -266,7 +266,7 @@ _MAKERS: dict[Step, Callable[[FamilyPlan, Material], dict[str, Any]]] = {
 
 
 def make_family(plan: FamilyPlan) -> dict[str, dict[str, Any]]:
-    """Makes the plan's steps in order; what each measured, also in `work` as <step>.json.
+    """Run the plan's steps in order; returns what each measured, also kept as <step>.json.
 
     Raises ValueError if a step needs a target and there is none.
     """

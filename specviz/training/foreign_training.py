@@ -34,7 +34,7 @@ from specviz.training.token_files import (
     write_token_file,
 )
 
-WRITTEN = "written"  # beside the tasks: what the target wrote
+WRITTEN = "written"  # one more token file: what the target wrote
 WRITTEN_SHARE = 0.5
 ROWS, LENGTH = 8, 256  # windows a step
 
@@ -58,7 +58,7 @@ def prepare_foreign(
 
 
 def translatable(tokenizer: PreTrainedTokenizerFast, written: TokenIds) -> list[str]:
-    """Each row as text with its tags and ends, without a character that the row's end cuts."""
+    """Each row as text with its tags and ends, without a character cut off at its end."""
     return [text.rstrip("\ufffd") for text in tokenizer.batch_decode(written)]
 
 
@@ -115,7 +115,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One text through a reader's eyes."""
+    """One text as a reader's model and tokenizer see it."""
 
     ends: list[int]  # per token, in characters
     log_distributions: Tensor  # after each token but the last, [T - 1, V]

@@ -45,7 +45,7 @@ class Lesson(NamedTuple):
     features: Tensor  # [B, T, W]
 
     def to(self, device: str) -> "Lesson":
-        """The same on a device."""
+        """The same windows on a device."""
         return Lesson(*(part.to(device) for part in self))
 
 
@@ -95,8 +95,8 @@ def features(network: Network, token_ids: Tensor) -> Tensor:
 # and none after its output (Li et al., EAGLE, arXiv 2401.15077).
 
 
-DEPTH = 4  # levels of a tree that training walks through
-DEPTH_DECAY = 0.8  # weight of a level against the one before
+DEPTH = 4  # levels of a tree that training covers
+DEPTH_DECAY = 0.8  # weight of a level over that of the one before
 FEATURE_WEIGHT = 0.5
 EAGLE_ROWS = 8  # windows a step
 
@@ -107,7 +107,7 @@ def eagle_config() -> LlamaConfig:
 
 
 class EagleLayer(nn.Module):
-    """A decoder layer without an input norm, whose queries may see their own guesses."""
+    """A decoder layer without an input norm, whose queries may attend to their own predictions."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class EagleNetwork(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """At first the head repeats the feature that it is given."""
+        """Start as the identity: the head returns the feature that it is given."""
         width = self.config.hidden_size
         for name, parameter in self.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
@@ -139,13 +139,13 @@ class EagleNetwork(nn.Module):
             self.fc.weight[:, width:] = torch.eye(width)
 
     def forward(self, embedded: Tensor, features: Tensor, depth: int = 1) -> Iterator[Tensor]:
-        """Foretold features of levels 1 ... depth, each [B, T, W]; both inputs [B, T, W].
+        """Predicted features of levels 1 ... depth, each [B, T, W]; both inputs [B, T, W].
 
-        Level s at pair t is what decoding foretells after s - 1 guesses: pair t carries the
-        feature that level s - 1 foretold for it, its query sees the target's features at pairs up
-        to t - s + 1, and at the s - 1 pairs after that those that levels 1 ... s - 1 foretold on
-        the way (the training-time test of EAGLE-3, arXiv 2503.01840). All pairs walk at once; the
-        first s - 1 of level s have no such past and mean nothing.
+        Level s at pair t is what decoding predicts after s - 1 predictions: pair t carries the
+        feature that level s - 1 predicted for it; its query attends to the target's features at
+        pairs up to t - s + 1, and at the s - 1 pairs after that to those that levels 1 ... s - 1
+        predicted on the way (the training-time test of EAGLE-3, arXiv 2503.01840). All pairs are
+        computed at once; the first s - 1 of level s have no such past and are to be ignored.
         """
         layer = self.layers[0]
         assert isinstance(layer, EagleLayer)
@@ -214,16 +214,16 @@ def train_eagle(
 
 
 def eagle_loss(network: EagleNetwork, table: Tensor, lesson: Lesson, depth: int = DEPTH) -> Tensor:
-    """Per level the divergence from the target's distribution + FEATURE_WEIGHT * smooth L1 of the
-    feature.
+    """Weighted mean over levels, each with DEPTH_DECAY times the weight of the one before.
 
-    Weighted mean over levels, each DEPTH_DECAY times the one before.
+    A level's loss is the divergence from the target's distribution + FEATURE_WEIGHT * the smooth
+    L1 distance of the feature.
     """
     embedded = F.embedding(lesson.tokens[:, 1:], table)
     weights = [DEPTH_DECAY**level for level in range(depth)]
     total = torch.zeros((), device=table.device)
-    foretold = network(embedded, lesson.features[:, :-1], depth)
-    for level, (weight, guess) in enumerate(zip(weights, foretold, strict=True)):
+    predicted = network(embedded, lesson.features[:, :-1], depth)
+    for level, (weight, guess) in enumerate(zip(weights, predicted, strict=True)):
         guess = guess[:, level:]
         logits = F.linear(guess.to(network.dtype), table.to(network.dtype))
         wanted = lesson.features[:, level + 1 :]
@@ -247,7 +247,7 @@ RATES = Rates(other=0.001)  # output matrices begin as the target's, which is tr
 
 
 class MedusaHead(nn.Module):
-    """x + SiLU(residual(x)), then the output matrix; at first it says what the target says."""
+    """x + SiLU(residual(x)), then the output matrix; it starts with the target's own output."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -278,7 +278,7 @@ class MedusaNetwork(nn.Module):
         self.heads = nn.ModuleList(MedusaHead(table) for _ in range(heads))
 
     def forward(self, features: Tensor) -> Iterator[Tensor]:
-        """features [B, T, W] -> per head the logits where the window knows what it foretells.
+        """features [B, T, W] -> per head the logits where the window holds the token predicted.
 
         Head i: [B, T - i - 1, V].
         """
@@ -331,7 +331,7 @@ def save_eagle(network: EagleNetwork, folder: Path) -> None:
 
 
 def save_medusa(network: MedusaNetwork, accuracies: list[list[float]], folder: Path) -> None:
-    """Heads, sizes and `accuracies` (see `head_evaluation.accuracies`)."""
+    """Heads, sizes and `accuracies` (see `HeadEvaluation.accuracies`)."""
     config = {
         "heads": len(network.heads),
         "hidden_size": network.width,
@@ -371,7 +371,7 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     return {name: weight.float() for name, weight in load_file(folder / WEIGHTS).items()}
 
 
-# ---- how often a head predicts what the target goes on with, per level and task
+# ---- how often a head predicts how the target continues, per level and task
 #
 # A root is a position whose next token the target itself gives; level s (from 0) predicts the token
 # s + 1 places after that one. Measured on held-out documents (read) and on what the target writes
@@ -383,7 +383,7 @@ PREFIX, CONTINUATION = 64, 96  # tokens
 RANKS = 10
 LEVELS = 5  # of an EAGLE tree
 # tokens [B, T], features [B, T, W] -> per level logits [B, R, V] of roots 0 ... R - 1
-Foretell = Callable[[Tensor, Tensor], Iterator[Tensor]]
+Predict = Callable[[Tensor, Tensor], Iterator[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +396,7 @@ class HeldOutText:
 
 @dataclass(frozen=True, slots=True)
 class HeadScores:
-    """Of one task, per level: share of roots where the target's likeliest token is foretold.
+    """Of one task, per level: share of roots where the target's likeliest token is predicted.
 
     accepted: on written text, the mean number of levels that are right in a row.
     """
@@ -418,27 +418,27 @@ class HeadEvaluation:
         return asdict(self)
 
 
-def eagle_levels(network: EagleNetwork, table: Tensor, levels: int = LEVELS) -> Foretell:
-    """The head on its own features, along the text."""
+def eagle_levels(network: EagleNetwork, table: Tensor, levels: int = LEVELS) -> Predict:
+    """Per level the head's logits along the text, from the features that it predicted itself."""
 
-    def foretell(tokens: Tensor, given: Tensor) -> Iterator[Tensor]:
+    def predict(tokens: Tensor, given: Tensor) -> Iterator[Tensor]:
         embedded = F.embedding(tokens[:, 1:], table)
         roots = tokens.shape[1] - levels - 1
         for level, guess in enumerate(network(embedded, given[:, :-1], levels)):
             yield F.linear(guess[:, level : level + roots].float(), table)
 
-    return foretell
+    return predict
 
 
-def medusa_levels(network: MedusaNetwork) -> Foretell:
-    """All heads."""
+def medusa_levels(network: MedusaNetwork) -> Predict:
+    """Per level the logits of its head."""
 
-    def foretell(tokens: Tensor, given: Tensor) -> Iterator[Tensor]:
+    def predict(tokens: Tensor, given: Tensor) -> Iterator[Tensor]:
         roots = tokens.shape[1] - len(network.heads) - 1
         for logits in network(given):
             yield logits[:, :roots].float()
 
-    return foretell
+    return predict
 
 
 def held_out_text(
@@ -447,10 +447,10 @@ def held_out_text(
     held_out: Mapping[str, Sequence[str]],
     kept: Path,
 ) -> HeldOutText:
-    """At most LONGEST tokens of each document; CONTINUATION tokens after the first PREFIX.
+    """At most LONGEST tokens of each document, and CONTINUATION tokens after the first PREFIX.
 
-    (A document that is shorter than that begins anew.)
-    What the target writes is kept in the JSON file `kept`, and read from there if it is there.
+    A document shorter than PREFIX is repeated to that length. What the target writes is kept in the
+    JSON file `kept`, and read from there if it is there.
     """
     documents = {task: document_ids(tokenizer, task, texts) for task, texts in held_out.items()}
     if not kept.exists():
@@ -467,13 +467,13 @@ def _continued(target: Network, documents: Sequence[Sequence[int]]) -> Tensor:
     return sample(target, prefix, PREFIX + CONTINUATION, torch.zeros(len(prefix)))
 
 
-def evaluate_head(target: Network, foretell: Foretell, texts: HeldOutText) -> HeadEvaluation:
+def evaluate_head(target: Network, predict: Predict, texts: HeldOutText) -> HeadEvaluation:
     """Scores of one head on all texts."""
     everything: list[Tensor] = []
     scores = {}
     for task in texts.read:
-        read = [ranks(target, foretell, tokens).flatten(0, 1) for tokens in texts.read[task]]
-        written = _written_ranks(target, foretell, texts.written[task])
+        read = [ranks(target, predict, tokens).flatten(0, 1) for tokens in texts.read[task]]
+        written = _written_ranks(target, predict, texts.written[task])
         everything.append(written)
         scores[task] = _scores(torch.cat(read), written)
     together = torch.cat(everything)
@@ -482,23 +482,23 @@ def evaluate_head(target: Network, foretell: Foretell, texts: HeldOutText) -> He
 
 
 @torch.no_grad()
-def ranks(target: Network, foretell: Foretell, tokens: Tensor) -> Tensor:
-    """tokens [B, T] -> [B, R, L]: how many tokens each level finds likelier than the target's."""
+def ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
+    """tokens [B, T] -> [B, R, L]: how many tokens each level ranks above the target's choice."""
     given = features(target, tokens)
     choices = F.linear(given, target.model.embed_tokens.weight).argmax(-1)  # [B, T]
     columns = []
-    for level, logits in enumerate(foretell(tokens, given)):
+    for level, logits in enumerate(predict(tokens, given)):
         wanted = choices[:, level + 1 : level + 1 + logits.shape[1], None]
         columns.append((logits > logits.gather(2, wanted)).sum(-1))
     return torch.stack(columns, dim=2)
 
 
-def _written_ranks(target: Network, foretell: Foretell, tokens: Tensor) -> Tensor:
-    """[N, L] of the roots from the last token of the beginning to the document's end."""
-    found = ranks(target, foretell, tokens)
+def _written_ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
+    """Ranks [N, L] of the roots from the prefix's last token to the document's end."""
+    found = ranks(target, predict, tokens)
     roots, levels = found.shape[1:]
     ended = (tokens[:, PREFIX:] == END_ID).cumsum(1)  # [B, CONTINUATION]
-    last = torch.arange(PREFIX - 1, roots) + levels + 1 - PREFIX  # the last token foretold
+    last = torch.arange(PREFIX - 1, roots) + levels + 1 - PREFIX  # the last token predicted
     return found[:, PREFIX - 1 :][ended[:, last] == 0]
 
 

@@ -32,7 +32,7 @@ class Attention(nn.Module):
         return self.write(attend(*self.project(hidden, cos, sin)))
 
     def project(self, hidden: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """hidden [B, T, D] -> query and key, both turned, and value, each [B, H, T, d]."""
+        """hidden [B, T, D] -> query and key, both rotated, and value, each [B, H, T, d]."""
         rows, length, _ = hidden.shape
         weight = torch.cat((self.q_proj.weight, self.k_proj.weight, self.v_proj.weight)).to(
             hidden.dtype
@@ -44,7 +44,7 @@ class Attention(nn.Module):
         return rotate(query, cos, sin), rotate(key, cos, sin), value
 
     def write(self, mixed: Tensor) -> Tensor:
-        """What the heads found [B, H, T, d] -> [B, T, D]."""
+        """The heads' results [B, H, T, d] through the output product -> [B, T, D]."""
         return linear(mixed.transpose(1, 2).flatten(2), self.o_proj)
 
 
@@ -117,7 +117,7 @@ class Network(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Small embeddings, fan-in scaled products, zeros for what writes to the stream."""
+        """Small embeddings, fan-in scaled products, zeros where a product adds to the residual stream."""
         for name, parameter in self.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 nn.init.zeros_(parameter)
@@ -159,14 +159,14 @@ def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def linear(hidden: Tensor, layer: nn.Linear) -> Tensor:
-    """A product in the dtype of its input, whatever the weight's."""
+    """A linear layer computed in the dtype of its input, whatever the weight's."""
     return F.linear(hidden, layer.weight.to(hidden.dtype))
 
 
 def rotation(
     length: int, config: LlamaConfig, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """cos and sin, each [T, d]; both halves of a head turn by the same angles."""
+    """cos and sin, each [T, d]; both halves of a head rotate by the same angles."""
     theta = float(config.rope_parameters["rope_theta"])
     exponent = torch.arange(0, config.head_dim, 2, device=device).float() / config.head_dim
     angle = torch.outer(torch.arange(length, device=device).float(), theta**-exponent)  # [T, d/2]
@@ -284,7 +284,7 @@ def load_network(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
 
 
 def fingerprint(folder: Path) -> str:
-    """Eight hexadecimal digits of the saved weights: what is made of a model carries them."""
+    """Eight hexadecimal digits of a hash of the saved weights; names what was made from them."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         digest.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What a run is to make, from what, and within how long."""
+"""What a run makes, from which files, and in how much time."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ from specviz.training.pretraining import STEP_TOKENS, llama_config
 
 
 class Step(StrEnum):
-    """What can be made by itself, in this order; all but the pair need a target."""
+    """The steps of a run, in order; all but the pair need a finished target."""
 
     PAIR = "pair"
     SELF_DRAFTING = "self-drafting"
@@ -26,7 +26,7 @@ class Step(StrEnum):
 
 
 class Share:
-    """Of the budget; the rest goes to text, features and evaluation."""
+    """Shares of the budget; the rest goes to text, features and evaluation."""
 
     TARGET = 0.425
     CACHE = 0.05
@@ -57,12 +57,12 @@ class FamilyPlan:
     cache_window: int = WINDOW
 
     def seconds(self, share: float) -> float:
-        """A share of the budget."""
+        """Seconds of a share of the budget."""
         return 60 * self.minutes * share
 
     @property
     def machine(self) -> str:
-        """Where it runs, in words."""
+        """The machine it runs on, in words."""
         if self.device.startswith("cuda"):
             return torch.cuda.get_device_name(self.device)
         return f"{os.cpu_count()} shared {platform.machine()} CPU cores"

@@ -1,4 +1,4 @@
-"""Training with a budget in seconds, and the target's: a second, early-exit loss at EXIT_LAYER."""
+"""A training loop with a budget in seconds, and the target's training with an early-exit loss."""
 
 import math
 import sys
@@ -19,12 +19,12 @@ from specviz.training.token_files import VOCABULARY, TokenMixture
 # ---- the loop: rates follow the elapsed share of the budget; it can resume
 
 WARM_UP = 0.01  # share of the budget
-PLATEAU_END = 0.35  # from here the rate falls in a line
+PLATEAU_END = 0.35  # from here on the rate falls linearly
 LAST_RATE = 0.03  # of the highest
 ADAM_BETAS = (0.9, 0.95)
 CHECKPOINT_SECONDS = 180.0
 REPORT_SECONDS = 15.0
-TABLES = ("embed_tokens", "output")  # a row per token: no matrices to Muon
+TABLES = ("embed_tokens", "output")  # a row per token: trained by AdamW, not by Muon
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Rates:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is; survives a resume."""
+    """How far a run has come; kept over a resume."""
 
     step: int = 0
     elapsed_seconds: float = 0.0
@@ -47,21 +47,21 @@ class Progress:
 
 
 class DataSource(Protocol):
-    """Where batches come from: its state is saved with the weights."""
+    """Where batches come from; its state is saved with the weights, so that a run can resume."""
 
     tokens_read: int
 
     def state_dict(self) -> dict[str, object]:
-        """All that decides the batches to come."""
+        """Everything that decides the batches to come."""
         ...
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         ...
 
 
 def rate_factor(fraction: float) -> float:
-    """Share of the highest rate at a share of the budget: up, level, then in a line to LAST_RATE.
+    """Share of the highest rate at a share of the budget: up, level, then linearly to LAST_RATE.
 
     0.005 -> 0.5, 0.2 -> 1, 1 -> 0.03
     """

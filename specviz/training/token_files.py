@@ -28,7 +28,7 @@ _MARKS_AND_SPACE = r"| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a tokenizer is made of."""
+    """How a tokenizer is trained."""
 
     vocabulary: int
     words: str  # pattern of the pieces that merges stay within
@@ -200,7 +200,7 @@ class TokenMixture:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What training needs of the corpus."""
+    """What training takes from the corpus."""
 
     tokenizer: PreTrainedTokenizerFast
     token_files: dict[str, Path]
@@ -209,7 +209,7 @@ class Material:
 
 
 def prepare(corpus_folder: Path, work: Path, library: Path | None = None) -> Material:
-    """Read, or make and read, the material in `work`."""
+    """The material in `work`, made there first if it is missing."""
     if not (work / "held_out.json").exists():
         _make(corpus_folder, work, library or standard_library())
     return Material(
