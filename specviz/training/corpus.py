@@ -33,7 +33,7 @@ _SKIPPED_PREFIXES = ("_sysconfigdata", "antigravity", "this", "__phello__", "ent
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """A function's lines in the file, its text without docstring, the docstring's first sentence."""
+    """Lines as in the file, the text without docstring, the docstring's first sentence."""
 
     lines: str
     body: str

@@ -117,7 +117,7 @@ class Network(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Small embeddings, fan-in scaled products, zeros where a product adds to the residual stream."""
+        """Small embeddings, fan-in scaled products, zeros for what adds to the residual stream."""
         for name, parameter in self.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 nn.init.zeros_(parameter)
