@@ -48,9 +48,8 @@ READS_ENVIRONMENT = {"environment"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 # names that two modules, or two classes, still have
-SHARED_MODULES = {"advice", "advising", "batches", "eagle", "medusa", "profiles", "prompts"}
-SHARED_MODULES |= {"report", "runs", "step_costs", "wording"}
-SHARED_CLASSES = {"Judgement", "Kind", "Place", "Reason", "SpeculativeRun", "Verdict", "_Clock"}
+SHARED_MODULES = {"outcomes"}
+SHARED_CLASSES = {"Place", "Reason", "SpeculativeRun", "_Clock"}
 
 
 def part(path: Path) -> str:
