@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from specviz.advisor.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
+from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, RoundSeen, Workload
 from specviz.forward_curve import ForwardCurve
 
 STEP = 0.01  # seconds of a plain step
 FLAT = ForwardCurve((1, 64), (STEP, STEP))
 
 
-def place(**changes: object) -> Place:
+def workload(**changes: object) -> Workload:
     usual = {
         "batch_size": 1,
         "max_new_tokens": 4096,
@@ -20,7 +20,7 @@ def place(**changes: object) -> Place:
         "target_bytes": 100,
         "free_bytes": 10_000,
     }
-    return Place(**{**usual, **changes})  # type: ignore[arg-type]
+    return Workload(**{**usual, **changes})  # type: ignore[arg-type]
 
 
 def baseline(block: int = 0, first: float = STEP, step: float = STEP) -> BaselineRun:
@@ -45,13 +45,13 @@ def run(
     host: float = 0.0,
     drafter_bytes: int = 0,
     block: int = 0,
-) -> SpeculativeRun:
+) -> CandidateRun:
     """Rounds of cost 1 + K c + v + host, in steps, over a prompt of their own."""
     seen = RoundSeen(geometric(a, K), K, K, K * c * STEP, (1 + v) * STEP, host * STEP)
     prompts = (f"{method} {a} {K} {block}",)
     candidate = Candidate(method, K)
-    return SpeculativeRun(candidate, block, 1, STEP, 1.0, (seen,), drafter_bytes, prompts)
+    return CandidateRun(candidate, block, 1, STEP, 1.0, (seen,), drafter_bytes, prompts)
 
 
-def probe(*runs: SpeculativeRun, at: Place | None = None) -> Probe:
-    return Probe(at or place(), FLAT, FLAT, (baseline(),), runs)
+def probe(*runs: CandidateRun, at: Workload | None = None) -> Probe:
+    return Probe(at or workload(), FLAT, FLAT, (baseline(),), runs)

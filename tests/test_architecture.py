@@ -48,8 +48,8 @@ READS_ENVIRONMENT = {"environment"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 # names that two modules, or two classes, still have
-SHARED_MODULES = {"outcomes"}
-SHARED_CLASSES = {"Place", "Reason", "SpeculativeRun", "_Clock"}
+SHARED_MODULES: set[str] = set()
+SHARED_CLASSES = {"_Clock"}
 
 
 def part(path: Path) -> str:

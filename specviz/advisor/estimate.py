@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median
 
-from specviz.advisor.probe import Candidate, Probe, RoundSeen, SpeculativeRun
+from specviz.advisor.probe import Candidate, CandidateRun, Probe, RoundSeen
 from specviz.theory.expected_time import expected_seconds, waiting
 
 NORMAL_95 = 1.96
@@ -62,8 +62,8 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
     survival = survival_of(runs, candidate.draft_length)
     draft, verify, host = _cost_at(probe, _timed(runs), candidate.draft_length)
     measured = race_speedups(probe, candidate)
-    theory = predicted_speedup(probe, candidate, probe.place.max_new_tokens)
-    limit = 1 + (probe.place.max_new_tokens - 1) / prefill_steps(probe)  # the prefill stays
+    theory = predicted_speedup(probe, candidate, probe.workload.max_new_tokens)
+    limit = 1 + (probe.workload.max_new_tokens - 1) / prefill_steps(probe)  # the prefill stays
     speedup = min(limit, median([*measured, theory]))
     factor = math.exp(NORMAL_95 * _relative_error(probe, candidate, runs))
     reached = 1 + math.fsum(survival[:-1])
@@ -99,7 +99,7 @@ def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
     survival = survival_of(runs, candidate.draft_length)
     later = expected_seconds(tokens - 1, survival, [min(1.0, costs[0]), *costs[1:]])
     first = median(run.first_seconds / probe.step_of(run.block) for run in runs)
-    longest = waiting(probe.place.batch_size, tokens - 1, survival)
+    longest = waiting(probe.workload.batch_size, tokens - 1, survival)
     return (prefill_steps(probe) + tokens - 1) / (first + longest * later)
 
 
@@ -108,7 +108,7 @@ def prefill_steps(probe: Probe) -> float:
     return median(each.first_seconds / probe.step_of(each.block) for each in probe.baselines)
 
 
-def survival_of(runs: Sequence[SpeculativeRun], draft_length: int) -> list[float]:
+def survival_of(runs: Sequence[CandidateRun], draft_length: int) -> list[float]:
     """The chance that at least d levels of a round pass, d = 1 … K.
 
     Depths that no run drafted go on with the conditional rate of the deeper half of those it did.
@@ -132,12 +132,12 @@ def survival_of(runs: Sequence[SpeculativeRun], draft_length: int) -> list[float
     return survival
 
 
-def _longest(runs: Sequence[SpeculativeRun]) -> int:
+def _longest(runs: Sequence[CandidateRun]) -> int:
     """The draft length that some round had room for; 0 where none had."""
     return max((run.candidate.draft_length for run in runs if _whole(run)), default=0)
 
 
-def _whole(run: SpeculativeRun) -> tuple[RoundSeen, ...]:
+def _whole(run: CandidateRun) -> tuple[RoundSeen, ...]:
     """The rounds that had room for the whole draft length."""
     return tuple(each for each in run.rounds if each.accepted)
 
@@ -148,13 +148,13 @@ def _tail_rate(survival: Sequence[float]) -> float:
     return math.fsum(survival[len(survival) // 2 :]) / total if (total := sum(reached)) else 0.0
 
 
-def _timed(runs: Sequence[SpeculativeRun]) -> list[SpeculativeRun]:
+def _timed(runs: Sequence[CandidateRun]) -> list[CandidateRun]:
     """With the rounds that tell a length's cost: shortened ones only where there are no others."""
     whole = [replace(run, rounds=_whole(run)) for run in runs]
     return [run for run in whole if run.rounds] or [run for run in runs if run.rounds]
 
 
-def _cost_at(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -> list[float]:
+def _cost_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
     """Draft, verify and host time of a round in steps, straight over the lengths.
 
     Through the shortest and the longest that ran, never falling; where only one did, drafting goes
@@ -177,13 +177,13 @@ def _cost_at(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -
     ]
 
 
-def _plain_share(probe: Probe, runs: Sequence[SpeculativeRun]) -> float:
+def _plain_share(probe: Probe, runs: Sequence[CandidateRun]) -> float:
     """Of the time of their forwards: what one over a single token of each row takes."""
     nodes = median(each.nodes for run in runs for each in run.rounds)
     return probe.batch_curve.at(1) / probe.batch_curve.at(round(1 + nodes))
 
 
-def _typical_cost(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: int) -> list[float]:
+def _typical_cost(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
     """Of the runs at this length."""
     runs = [run for run in timed if run.candidate.draft_length == draft_length]
     return [
@@ -195,18 +195,18 @@ def _typical_cost(probe: Probe, timed: Sequence[SpeculativeRun], draft_length: i
     ]
 
 
-def _races(probe: Probe, candidate: Candidate) -> list[SpeculativeRun]:
+def _races(probe: Probe, candidate: Candidate) -> list[CandidateRun]:
     return [run for run in probe.runs if run.is_race and run.candidate == candidate]
 
 
-def _relative_error(probe: Probe, candidate: Candidate, runs: Sequence[SpeculativeRun]) -> float:
+def _relative_error(probe: Probe, candidate: Candidate, runs: Sequence[CandidateRun]) -> float:
     """Standard error of the speedup over the speedup."""
     blocks = {run.block for run in _races(probe, candidate) or runs}
     noise = 2 * step_noise(probe) ** 2 / len(blocks)
     return math.sqrt(_rounds_error(runs, candidate.draft_length) ** 2 + noise)
 
 
-def _rounds_error(runs: Sequence[SpeculativeRun], draft_length: int) -> float:
+def _rounds_error(runs: Sequence[CandidateRun], draft_length: int) -> float:
     """Standard error of the mean tokens of a round over that mean.
 
     Two more rounds count, the worst and the best, so that a few like ones are not sure.
@@ -227,7 +227,7 @@ def _rounds_error(runs: Sequence[SpeculativeRun], draft_length: int) -> float:
     return math.sqrt(squares / (rounds - 1) / rounds) / mean
 
 
-def _fresh_share(runs: Sequence[SpeculativeRun]) -> float:
+def _fresh_share(runs: Sequence[CandidateRun]) -> float:
     """Of the prompts, each counted once: decoded again it has the same draws."""
     prompts = [prompt for run in runs for prompt in run.prompts]
     return len(set(prompts)) / len(prompts)

@@ -83,7 +83,7 @@ class BaselineRun:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeculativeRun:
+class CandidateRun:
     """A candidate over the prompts; `is_race`: at the output length that was asked for."""
 
     candidate: Candidate
@@ -110,7 +110,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Workload:
     """What the advice is for: the load, and the room there is.
 
     `free_bytes` is None where the machine does not say.
@@ -134,12 +134,12 @@ class Probe:
     pass.
     """
 
-    place: Place
+    workload: Workload
     row_curve: ForwardCurve
     batch_curve: ForwardCurve
     baselines: tuple[BaselineRun, ...] = ()
-    runs: tuple[SpeculativeRun, ...] = ()
-    greedy: tuple[SpeculativeRun, ...] = ()
+    runs: tuple[CandidateRun, ...] = ()
+    greedy: tuple[CandidateRun, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     finalists: tuple[Candidate, ...] = ()
 
@@ -159,7 +159,7 @@ class Probe:
         )
         return tuple(each for each in sized if each.node_count <= MAX_TREE_NODES)
 
-    def of_method(self, method: str) -> tuple[SpeculativeRun, ...]:
+    def of_method(self, method: str) -> tuple[CandidateRun, ...]:
         return tuple(run for run in self.runs if run.candidate.method == method)
 
     def baseline_of(self, block: int) -> BaselineRun:

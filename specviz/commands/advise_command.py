@@ -56,7 +56,7 @@ def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
     advice = advising.advice()
     if advice is None:
         raise InputError(_none_runs(advising.probe.refusals))
-    result = {"pair": request.pair.name, **asdict(advising.probe.place), **advice.to_dict()}
+    result = {"pair": request.pair.name, **asdict(advising.probe.workload), **advice.to_dict()}
     if options.check:
         result["check"] = _check(request, advice, progress)
     return result

@@ -26,8 +26,7 @@ from specviz.commands.flags import (
     chosen_rows,
 )
 from specviz.decoding.batch_options import BatchOptions
-from specviz.experiments.benchmark.batch_report import batch_report
-from specviz.experiments.benchmark.batching import measure_batch
+from specviz.experiments.benchmark.batching import batch_report, measure_batch
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.blocks import Measurement, measure
 from specviz.experiments.run.racing import RaceRequest

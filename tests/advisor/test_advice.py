@@ -10,10 +10,10 @@ import pytest
 
 from specviz.advisor.advice import LENGTHS, MIN_GAIN, Advice, advise, challengers, contenders
 from specviz.advisor.estimate import estimate
-from specviz.advisor.probe import Candidate, Probe, Refusal, SpeculativeRun
+from specviz.advisor.probe import Candidate, CandidateRun, Probe, Refusal
 from specviz.forward_curve import ForwardCurve
 from specviz.theory import speedup
-from tests.exact_probe import FLAT, STEP, baseline, place, probe, run
+from tests.exact_probe import FLAT, STEP, baseline, probe, run, workload
 
 HALF, TWO_THIRDS, FIFTH = Fraction(1, 2), Fraction(2, 3), Fraction(1, 5)
 
@@ -92,14 +92,14 @@ def test_the_first_token_and_the_last_rounds_of_a_short_request_count_as_they_ar
     """A prefill of 1 step, then a token by a plain step, or 2 in a round of one level."""
     slow = run("x", Fraction(1), 2, 0.5, 0.25)
     for tokens, rounds in ((2, 1.0), (3, 1.75)):
-        found = estimate(probe(slow, at=place(max_new_tokens=tokens)), Candidate("x", 2))
+        found = estimate(probe(slow, at=workload(max_new_tokens=tokens)), Candidate("x", 2))
         assert found.speedup == pytest.approx(tokens / (1 + rounds))
 
 
 # --- what raced
 
 
-def raced(found: SpeculativeRun, gain: float, block: int) -> SpeculativeRun:
+def raced(found: CandidateRun, gain: float, block: int) -> CandidateRun:
     plain = baseline(block)
     seconds = plain.total_seconds / gain
     return replace(found, block=block, tokens=101, total_seconds=seconds, is_race=True)
@@ -197,19 +197,21 @@ def test_a_slow_draft_is_named_with_its_cost() -> None:
 
 
 def test_short_outputs_are_named_where_their_end_or_their_prefill_costs() -> None:
-    short, long = (of(probe(*FINE, at=place(max_new_tokens=n))) for n in (6, 2000))
+    short, long = (of(probe(*FINE, at=workload(max_new_tokens=n))) for n in (6, 2000))
     assert "short-outputs" in names(short) and "short-outputs" not in names(long)
     (reason,) = (each for each in short.reasons if each.name == "short-outputs")
     assert "Outputs of 6 tokens are short" in reason.sentence and 0 < reason.value < 0.9
 
 
 def test_a_request_that_mostly_reads_its_prompt_is_named_prefill_bound() -> None:
-    slow = replace(probe(*FINE, at=place(max_new_tokens=50)), baselines=(baseline(0, 50 * STEP),))
+    slow = replace(
+        probe(*FINE, at=workload(max_new_tokens=50)), baselines=(baseline(0, 50 * STEP),)
+    )
     advice = of(slow)
     (reason,) = (each for each in advice.reasons if each.name == "prefill-bound")
     assert reason.value == pytest.approx(50 / 99)
     assert "no more than 1.98x" in reason.sentence
-    assert "prefill-bound" not in names(of(probe(*FINE, at=place(max_new_tokens=50))))
+    assert "prefill-bound" not in names(of(probe(*FINE, at=workload(max_new_tokens=50))))
 
 
 @pytest.mark.parametrize(("cold", "is_named"), [(TWO_THIRDS, True), (HALF, False)])
@@ -217,7 +219,9 @@ def test_temperature_is_blamed_only_where_acceptance_is_higher_without_it(
     cold: Fraction, is_named: bool
 ) -> None:
     warm = run("x", HALF, 6, 0.05, 0.0)
-    found = replace(probe(warm, at=place(temperature=1.0)), greedy=(run("x", cold, 6, 0.05, 0.0),))
+    found = replace(
+        probe(warm, at=workload(temperature=1.0)), greedy=(run("x", cold, 6, 0.05, 0.0),)
+    )
     values = [each.value for each in of(found).reasons if each.name == "high-temperature"]
     assert values == ([pytest.approx(0.5)] if is_named else [])
 
@@ -225,7 +229,9 @@ def test_temperature_is_blamed_only_where_acceptance_is_higher_without_it(
 def test_temperature_is_blamed_for_the_same_prompts_only() -> None:
     """Beside the run of the other block, whose prompts are harder, there is no gap."""
     same, harder = run("x", TWO_THIRDS, 6, 0.05, 0.0), run("x", FIFTH, 6, 0.05, 0.0, block=1)
-    found = probe(same, harder, replace(harder, block=0, is_race=True), at=place(temperature=1.0))
+    found = probe(
+        same, harder, replace(harder, block=0, is_race=True), at=workload(temperature=1.0)
+    )
     found = replace(found, baselines=(baseline(0), baseline(1)))
     assert "high-temperature" not in names(of(replace(found, greedy=(same,))))
     assert "high-temperature" in names(of(replace(found, greedy=(replace(same, block=1),))))
@@ -233,7 +239,7 @@ def test_temperature_is_blamed_for_the_same_prompts_only() -> None:
 
 def test_temperature_is_not_blamed_for_a_gap_that_so_few_rounds_make_by_chance() -> None:
     warm, cold = run("x", HALF, 2, 0.05, 0.0), run("x", TWO_THIRDS, 2, 0.05, 0.0)  # 4 and 9 rounds
-    found = replace(probe(warm, at=place(temperature=1.0)), greedy=(cold,))
+    found = replace(probe(warm, at=workload(temperature=1.0)), greedy=(cold,))
     assert "high-temperature" not in names(of(found))
 
 
@@ -242,9 +248,9 @@ def test_a_batch_is_blamed_only_where_its_further_tokens_cost_more(
     slope: float, is_named: bool
 ) -> None:
     curve = ForwardCurve((1, 8), (STEP, STEP * (1 + 7 * slope)))
-    found = replace(probe(*FINE, at=place(batch_size=16)), batch_curve=curve)
+    found = replace(probe(*FINE, at=workload(batch_size=16)), batch_curve=curve)
     assert ("large-batch" in names(of(found))) is is_named
-    assert "large-batch" not in names(of(replace(found, place=place())))
+    assert "large-batch" not in names(of(replace(found, workload=workload())))
 
 
 def test_a_vocabulary_is_named_only_where_it_differs() -> None:
@@ -263,7 +269,7 @@ def test_a_vocabulary_is_named_only_where_it_differs() -> None:
 def test_memory_is_named_where_the_drafter_takes_much_of_it(
     drafter: int, free: int | None, is_named: bool
 ) -> None:
-    found = probe(run("x", HALF, 4, 0.05, 0.0, drafter_bytes=drafter), at=place(free_bytes=free))
+    found = probe(run("x", HALF, 4, 0.05, 0.0, drafter_bytes=drafter), at=workload(free_bytes=free))
     assert ("memory" in names(of(found))) is is_named
 
 

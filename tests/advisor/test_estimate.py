@@ -10,10 +10,10 @@ import pytest
 
 from specviz.advisor.advice import advise
 from specviz.advisor.estimate import UNKNOWN_NOISE, estimate, step_noise, survival_of
-from specviz.advisor.probe import Candidate, RoundSeen, SpeculativeRun
+from specviz.advisor.probe import Candidate, CandidateRun, RoundSeen
 from specviz.forward_curve import ForwardCurve
 from specviz.theory.expected_time import waiting
-from tests.exact_probe import STEP, baseline, place, probe, run
+from tests.exact_probe import STEP, baseline, probe, run, workload
 
 HALF = Fraction(1, 2)
 
@@ -37,7 +37,7 @@ def test_depths_that_no_run_reached_go_on_with_the_last_rates() -> None:
 # --- runs that tell little
 
 
-def ended(of: SpeculativeRun, *rounds: RoundSeen) -> SpeculativeRun:
+def ended(of: CandidateRun, *rounds: RoundSeen) -> CandidateRun:
     return replace(of, rounds=rounds, is_race=True)
 
 
@@ -61,7 +61,7 @@ def test_a_length_that_never_had_room_leaves_the_depths_to_the_others() -> None:
 
 def test_requests_that_end_with_their_first_token_are_as_fast_as_plain_ones() -> None:
     at_once = ended(run("x", HALF, 4, 0.2, 0.0))
-    advice = advise(probe(at_once, at=place(max_new_tokens=1)))
+    advice = advise(probe(at_once, at=workload(max_new_tokens=1)))
     assert advice is not None and not advice.speculate
     assert advice.best.round_cost == advice.best.tokens_per_round == 1
     assert "acceptance" not in {each.name for each in advice.reasons}  # no guess was examined
@@ -70,7 +70,7 @@ def test_requests_that_end_with_their_first_token_are_as_fast_as_plain_ones() ->
 def test_no_lucky_pass_makes_a_request_faster_than_its_prefill() -> None:
     lucky = replace(run("x", HALF, 4, 0.2, 0.0), tokens=1000, is_race=True)
     for tokens, limit in ((1, 1.0), (3, 3.0)):
-        found = probe(lucky, at=place(max_new_tokens=tokens))
+        found = probe(lucky, at=workload(max_new_tokens=tokens))
         told = estimate(found, Candidate("x", 4))
         assert told.speedup <= limit and told.high <= limit
 
@@ -91,7 +91,7 @@ def test_a_baseline_without_steps_has_those_of_the_other_blocks() -> None:
 def test_a_batch_waits_for_its_longest_row() -> None:
     found = run("x", HALF, 5, 0.1, 0.0)
     one, many = (
-        estimate(probe(found, at=place(batch_size=B, max_new_tokens=65)), Candidate("x", 5))
+        estimate(probe(found, at=workload(batch_size=B, max_new_tokens=65)), Candidate("x", 5))
         for B in (1, 16)
     )
     survival = [1 / 2**depth for depth in range(1, 6)]
@@ -100,7 +100,7 @@ def test_a_batch_waits_for_its_longest_row() -> None:
 
 
 def test_of_one_probed_length_shorter_ones_verify_as_much_faster_as_the_forwards_are() -> None:
-    found = probe(run("x", HALF, 8, 0.1, 1.0), at=place(batch_size=8))
+    found = probe(run("x", HALF, 8, 0.1, 1.0), at=workload(batch_size=8))
     steep = ForwardCurve((1, 9), (STEP, 2 * STEP))
     flat, cheaper = (
         estimate(replace(found, batch_curve=curve), Candidate("x", 2)).verify_cost
@@ -112,7 +112,7 @@ def test_of_one_probed_length_shorter_ones_verify_as_much_faster_as_the_forwards
 # --- the interval
 
 
-def doubt(*runs: SpeculativeRun, K: int, steps: tuple[float, ...] = (STEP,)) -> float:
+def doubt(*runs: CandidateRun, K: int, steps: tuple[float, ...] = (STEP,)) -> float:
     """The relative width."""
     plain = tuple(baseline(block, step=step) for block, step in enumerate(steps))
     found = estimate(replace(probe(*runs), baselines=plain), Candidate("x", K))

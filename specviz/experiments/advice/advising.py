@@ -14,9 +14,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.advisor.advice import Advice, advise, challengers, contenders, ranked
-from specviz.advisor.probe import BaselineRun, Candidate, Probe, Refusal, SpeculativeRun
-from specviz.advisor.wording import TYPED, Wording
+from specviz.advisor.advice import TYPED, Advice, Wording, advise, challengers, contenders, ranked
+from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, Refusal
 from specviz.errors import InputError
 from specviz.experiments.advice.probing import (
     AdviceRequest,
@@ -127,7 +126,7 @@ class Advising:
     def _probe_greedy(self) -> Iterator[AdviceStep]:
         """Above temperature 0: the best method's first run again at 0, to tell what it costs."""
         ranking = ranked(self.probe)
-        if not ranking or self.probe.place.temperature == 0:
+        if not ranking or self.probe.workload.temperature == 0:
             return
         request = replace(self._request, config=replace(self._request.config, temperature=0.0))
         warm = self.probe.of_method(ranking[0].candidate.method)[0]
@@ -169,7 +168,7 @@ class Advising:
     ) -> Iterator[AdviceStep]:
         """Counted when whole: a run without its baseline tells nothing."""
         block = len(self.probe.baselines)
-        found: list[SpeculativeRun] = []
+        found: list[CandidateRun] = []
         plain: list[BaselineRun] = []
         order: list[Candidate | None] = [None, *group]
         for each in reversed(order) if backwards else order:
@@ -213,9 +212,9 @@ class Advising:
         """Prompts in so many groups; alone, each prompt is one."""
         return groups * self._request.batch_size
 
-    def _add(self, *runs: BaselineRun | SpeculativeRun) -> None:
+    def _add(self, *runs: BaselineRun | CandidateRun) -> None:
         plain = tuple(run for run in runs if isinstance(run, BaselineRun))
-        found = tuple(run for run in runs if isinstance(run, SpeculativeRun))
+        found = tuple(run for run in runs if isinstance(run, CandidateRun))
         self.probe = replace(
             self.probe,
             baselines=(*self.probe.baselines, *plain),

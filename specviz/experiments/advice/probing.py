@@ -12,7 +12,7 @@ from itertools import zip_longest
 from statistics import fmean, median
 from typing import TypeVar
 
-from specviz.advisor.probe import BaselineRun, Candidate, Place, Probe, RoundSeen, SpeculativeRun
+from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, RoundSeen, Workload
 from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.forward_times import forward_curve, rows_time
@@ -92,11 +92,11 @@ def candidate_of(method: str, draft_length: int) -> Candidate:
     return Candidate(method, draft_length, method_named(method).default_branching[:draft_length])
 
 
-def place_of(request: AdviceRequest) -> Place:
+def workload_of(request: AdviceRequest) -> Workload:
     """Loads the target and its tokenizer."""
     loaded = _loaded(request)
     lengths = [len(loaded.codec.encode(text, request.task)) for text in request.prompts[:8]]
-    return Place(
+    return Workload(
         request.batch_size,
         request.config.max_new_tokens,
         request.config.temperature,
@@ -121,7 +121,7 @@ def first_probe(request: AdviceRequest) -> Probe:
         seconds = [rows_time(batched, rows, count) for count in BATCH_COUNTS]
         least = tuple(min(seconds[index:]) for index in range(len(seconds)))
         batch = ForwardCurve(BATCH_COUNTS, least)
-    return Probe(place_of(request), row, batch)
+    return Probe(workload_of(request), row, batch)
 
 
 def _loaded(request: AdviceRequest) -> LoadedPair:
@@ -164,13 +164,13 @@ def run_candidate(
     tokens: int,
     block: int,
     is_race: bool = False,
-) -> SpeculativeRun:
+) -> CandidateRun:
     """All prompts in the speculative lane. InputError where the pair cannot run the method."""
     traces = _decode(request, candidate, prompts, tokens, Lane.SPECULATIVE)
     firsts = [trace.prefill.seconds for trace in traces if trace.prefill is not None]
     groups = list(_groups(traces, request.batch_size))
     rounds = [seen for group in groups for seen in _rounds(group, candidate, tokens)]
-    return SpeculativeRun(
+    return CandidateRun(
         candidate,
         block,
         sum(len(trace.emitted_ids) for trace in traces),

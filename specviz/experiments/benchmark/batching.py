@@ -1,19 +1,21 @@
 """Speed of a batch against the plain batch of the same prompts, measured in alternating blocks.
 
-Knows nothing of how the numbers are shown. Ratios are medians over neighbouring blocks.
+Ratios are medians over neighbouring blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
+from typing import Any
 
 from specviz.decoding.batch import BatchStep
 from specviz.decoding.race import Lane
 from specviz.experiments.run.batch_race import BatchRace, BatchRequest
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating
-from specviz.records import BaselineStep, Prefill, Round, Trace
+from specviz.metrics import RoundTotals, summarise
+from specviz.records import BaselineStep, BatchRound, Prefill, Round, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +140,76 @@ def _emitted(step: BatchStep) -> int:
             case Prefill() | BaselineStep():
                 count += 1
     return count
+
+
+def batch_report(request: BatchRequest, measured: BatchMeasurement) -> dict[str, Any]:
+    """Totals are those of the repeat whose speedup is the median, rows those of the last one.
+
+    `identical` says whether every row wrote what it wrote in the plain batch (None above
+    temperature 0, where texts differ by chance).
+    """
+    first, typical, totals = measured.traces[0], measured.typical, RoundTotals(measured.rounds)
+    low, high = measured.spread
+    rows = [_report_row(number, *each) for number, each in enumerate(_each_report_row(measured))]
+    limits = sorted({note.limit for trace in measured.traces for note in _notes(trace)})
+    return {
+        "batch_size": len(measured.traces),
+        "baseline": _report_lane(typical.baseline),
+        "speculative": {
+            **_report_lane(typical.speculative),
+            "acceptance_rate": totals.acceptance_rate,
+            "draft_utilization": totals.draft_utilization,
+            "block_efficiency": totals.block_efficiency,
+        },
+        "speedup": measured.speedup,
+        "speedup_spread": [low, high],
+        "slot_waste": typical.speculative.slot_waste,
+        "lossless": first.config.tree_kind.is_lossless,
+        "identical": None if rows[0]["identical"] is None else all(r["identical"] for r in rows),
+        "speculate_up_to": request.options.speculate_up_to,
+        "speculation_limits": limits,
+        "draft_budget": request.options.draft_budget,
+        "extra_bytes": first.drafter_bytes,
+        "rows": rows,
+        "device": first.device,
+        "dtype": first.dtype,
+        "pair": request.first.pair.name,
+        "method": first.config.method,
+    }
+
+
+def _report_lane(totals: LaneTotals) -> dict[str, Any]:
+    return {
+        **asdict(totals),
+        "tokens_per_second": totals.tokens_per_second,
+        "slot_waste": totals.slot_waste,
+    }
+
+
+def _each_report_row(measured: BatchMeasurement) -> zip[tuple[Trace, str]]:
+    return zip(measured.traces, measured.texts, strict=True)
+
+
+def _report_row(number: int, trace: Trace, text: str) -> dict[str, Any]:
+    """What the row would be alone but for its seconds, which are those of the whole batch."""
+    summary = asdict(summarise(trace))
+    numbers = summary["speculative"]
+    return {
+        "row": number,
+        "seed": trace.config.seed,
+        "prompt_tokens": len(trace.prompt_ids),
+        "tokens": numbers["tokens"],
+        "seconds": numbers["seconds"],
+        "tokens_per_second": numbers["tokens_per_second"],
+        "target_forwards": numbers["target_forwards"],
+        "acceptance_rate": numbers["acceptance_rate"],
+        "block_efficiency": numbers["block_efficiency"],
+        "finish": trace.finish.value if trace.finish else None,
+        "identical": summary["identical"],
+        "first_divergence": summary["first_divergence"],
+        "text": text,
+    }
+
+
+def _notes(trace: Trace) -> list[BatchRound]:
+    return [note for each in trace.rounds for note in each.notes if isinstance(note, BatchRound)]

@@ -26,8 +26,7 @@ from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan
 from specviz.experiments.benchmark.peers import LibraryPeer
 from specviz.experiments.run.blocks import measure
-from specviz.experiments.run.distribution_pairs import measure_distributions
-from specviz.experiments.run.losslessness import measure_losslessness
+from specviz.experiments.run.losslessness import measure_distributions, measure_losslessness
 from specviz.experiments.run.racing import device_name
 from specviz.experiments.sweep.sweep_axis import axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from specviz.advisor.advice import Wording
 from specviz.advisor.probe import Candidate
-from specviz.advisor.wording import Wording
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising

@@ -15,9 +15,8 @@ from typing import Any
 
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_axis import axis_named
-from specviz.experiments.sweep.sweep_file import describe, write_csv
-from specviz.experiments.sweep.sweep_lines import Point as Point
-from specviz.experiments.sweep.sweep_lines import json_object, read_points
+from specviz.experiments.sweep.sweep_file import Point as Point
+from specviz.experiments.sweep.sweep_file import describe, json_object, read_points, write_csv
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.files.loading import DEVICES, DTYPES

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.experiments.sweep.sweep_file import SweepFile, describe
-from specviz.experiments.sweep.sweep_lines import read_points
+from specviz.experiments.sweep.sweep_file import SweepFile, describe, read_points
 from specviz.experiments.sweep.sweeping import SweepPlan
 from specviz.models.pair_catalog import custom_pair
 from tests.experiments.sweep.sweep_points import PLAN, whole_point

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.decoding.race import Lane
-from specviz.experiments.sweep.sweep_point import PointMeter
+from specviz.experiments.sweep.sweeping import PointMeter
 from specviz.records import BaselineStep, Trace
 from specviz.theory.expected_time import waiting
 from tests.tiny_trace import chain, tiny_trace
