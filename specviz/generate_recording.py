@@ -18,6 +18,7 @@ from specviz.experiments.run.racing import device_name
 from specviz.models.text.text_codec import TextCodec
 from specviz.records import (
     MAX_NEW_TOKENS,
+    SAMPLING,
     DecodingConfig,
     FinishReason,
     ModelInfo,
@@ -178,7 +179,6 @@ def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
     Processors that we have no word for (penalties, forbidden words) show in p and q alone.
     """
     is_sampled = bool(settings.do_sample)
-    temperature = 1.0 if settings.temperature is None else float(settings.temperature)
     limit = settings.max_length - len(run.prompt_ids)
     plain = DecodingConfig()
     made = replace(
@@ -190,8 +190,9 @@ def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
     )
     if not is_sampled:
         return made
-    top_p = 1.0 if settings.top_p is None else float(settings.top_p)
-    return replace(made, temperature=temperature, top_k=settings.top_k or 0, top_p=top_p)
+    given = {each: getattr(settings, each.name, None) for each in SAMPLING}
+    sampling = {each.name: each.parser(value) for each, value in given.items() if value is not None}
+    return replace(made, **({"temperature": 1.0} | sampling))
 
 
 def end_ids(settings: Any) -> Collection[int]:

@@ -17,6 +17,7 @@ from specviz.commands.flags import (
     add_sampling_flags,
     chosen_pair,
     chosen_prompts,
+    chosen_sampling,
 )
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
@@ -64,13 +65,7 @@ def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 def _request(options: Namespace) -> AdviceRequest:
     task, prompts = chosen_prompts(options)
-    config = DecodingConfig(
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        seed=options.seed,
-        max_new_tokens=options.max_new_tokens,
-    )
+    config = DecodingConfig(**chosen_sampling(options))
     words = (options.methods or ",".join(DRAFTERS)).split(",")
     methods = tuple(word.strip() for word in words if word.strip())
     return AdviceRequest(

@@ -10,6 +10,7 @@ from specviz.commands.console import table
 from specviz.commands.flags import (
     MAX_REPEATS,
     add_batch_flags,
+    add_flag,
     add_pair_flags,
     check_batch_size,
     check_integer,
@@ -22,7 +23,7 @@ from specviz.errors import InputError
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan, benchmark
 from specviz.prompts import TASKS, held_out_prompts
-from specviz.typed_settings import parse_integers
+from specviz.records import SETTINGS, read_integers
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -31,8 +32,8 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--methods", help="with commas (default all)")
     parser.add_argument("--draft-lengths", default="3,5", help="K, with commas")
     parser.add_argument("--prompts", type=int, default=3, help="held-out prompts per task")
-    parser.add_argument("--temperature", type=float, default=0.0, help="peers run at 0 only")
-    parser.add_argument("--max-new-tokens", type=int, default=128)
+    add_flag(parser, SETTINGS["temperature"], help="peers run at 0 only")
+    add_flag(parser, SETTINGS["max_new_tokens"])
     parser.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
     parser.add_argument("--batch-size", help="a table by batch size instead: 1,2,4,8")
     add_batch_flags(parser)
@@ -42,7 +43,7 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure every method and draft length on every task."""
     check_integer("repeat", options.repeat, 1, MAX_REPEATS)
     check_integer("prompts", options.prompts, 1, len(held_out_prompts(TASKS[0])))
-    lengths = parse_integers("draft-lengths", options.draft_lengths)
+    lengths = read_integers("draft-lengths", options.draft_lengths)
     if not lengths:
         raise InputError("draft-lengths must be at least one number, got none")
     plan = Plan(
@@ -73,7 +74,7 @@ def _words(name: str, text: str) -> tuple[str, ...]:
 def _by_batch_size(
     plan: Plan, text: str, batch: BatchOptions, progress: Progress
 ) -> dict[str, Any]:
-    sizes = parse_integers("batch-size", text)
+    sizes = read_integers("batch-size", text)
     if not sizes:
         raise InputError("batch-size must name at least one size, such as 1,2,4,8, got none")
     for size in sizes:

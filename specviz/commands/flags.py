@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace, _ActionsContainer
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from specviz.decoding.batch_options import MAX_BATCH_SIZE, BatchOptions
 from specviz.decoding.drafters.registry import method_named
@@ -19,25 +20,45 @@ from specviz.prompts import (
     read_prompts,
     read_text,
 )
-from specviz.records import DecodingConfig, ProposalKind
-from specviz.typed_settings import parse_integers, parse_kind
+from specviz.records import (
+    DECODING,
+    SETTINGS,
+    DecodingConfig,
+    Part,
+    RunSetting,
+    ValueType,
+    read_integers,
+)
 
 MAX_REPEATS = 1000
 _DEFAULT_COUNT = 10  # of held-out prompts
+_OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
+_BESIDE_METHOD = tuple(setting for setting in DECODING if setting.part is not Part.METHOD)
+
+
+def add_flag(parser: _ActionsContainer, setting: RunSetting, **changes: Any) -> None:
+    """The flag of one setting; `changes` go before what argparse would be given."""
+    given: dict[str, Any] = {"help": setting.flag_help}
+    if setting.type is ValueType.OPTIONS:
+        given |= {"action": "append", "default": [], "metavar": "NAME=INTEGER"}
+    elif setting.is_bounded:
+        given |= {"type": setting.parser, "default": setting.default}
+    elif setting.type is ValueType.CHOICE:
+        given |= {"default": setting.default}
+    parser.add_argument(setting.flag, **(given | changes))
 
 
 def add_pair_flags(parser: ArgumentParser) -> None:
     """Which models, and where they run; read by `chosen_pair`."""
     group = parser.add_argument_group("models")
-    group.add_argument("--pair", default="bundled", help="a named pair (default %(default)s)")
-    group.add_argument("--target", help="folder or Hub id, instead of --pair")
-    group.add_argument("--draft", help="folder or Hub id; for methods that need one")
+    for name in ("pair", "target", "draft"):
+        add_flag(group, SETTINGS[name])
     add_machine_flags(group)
 
 
 def add_machine_flags(parser: _ActionsContainer) -> None:
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+    for name in ("device", "dtype"):
+        add_flag(parser, SETTINGS[name])
 
 
 def chosen_pair(options: Namespace) -> Pair:
@@ -153,51 +174,34 @@ def chosen_batch(options: Namespace) -> BatchOptions:
     return BatchOptions(**typed)
 
 
-def add_config_flags(parser: ArgumentParser, temperature: float = 0.0) -> None:
-    """The method and how it decodes; read by `chosen_config`."""
-    default = DecodingConfig()
+def add_config_flags(parser: ArgumentParser, **defaults: Any) -> None:
+    """The method and how it decodes; read by `chosen_config`. `defaults` are a command's own."""
     group = parser.add_argument_group("decoding")
-    group.add_argument("--method", default=default.method, help="see the command `methods`")
-    group.add_argument("--draft-length", type=int, default=default.draft_length, help="K")
-    group.add_argument("--branching", help="children per depth of a tree, such as 3,2")
-    rules = ", ".join(kind.value for kind in ProposalKind)
-    group.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=INTEGER",
-        help="an option of the method, see the command `methods`; may be given several times",
-    )
-    group.add_argument("--rule", help=f"how siblings are drawn and verified: {rules}")
-    add_sampling_flags(group, temperature)
+    for setting in _OF_METHOD:
+        add_flag(group, setting)
+    add_sampling_flags(group, **defaults)
 
 
-def add_sampling_flags(group: _ActionsContainer, temperature: float = 0.0) -> None:
-    default = DecodingConfig()
-    group.add_argument("--temperature", type=float, default=temperature)
-    group.add_argument("--top-k", type=int, default=default.top_k, help="0 is off")
-    group.add_argument("--top-p", type=float, default=default.top_p, help="1 is off")
-    group.add_argument("--seed", type=int, default=default.seed)
-    group.add_argument("--max-new-tokens", type=int, default=default.max_new_tokens)
+def add_sampling_flags(group: _ActionsContainer, **defaults: Any) -> None:
+    """All settings of the decoding but the method's; read by `chosen_sampling`."""
+    for setting in _BESIDE_METHOD:
+        add_flag(group, setting, default=defaults.get(setting.name, setting.default))
 
 
 def chosen_config(options: Namespace) -> DecodingConfig:
+    """With the method's usual tree and rule where none is given."""
     method = method_named(options.method)
-    branching = method.default_branching[: max(1, options.draft_length)]
-    return DecodingConfig(
-        method=method.name,
-        draft_length=options.draft_length,
-        branching=branching
-        if options.branching is None
-        else parse_integers("branching", options.branching),
-        tree_kind=parse_kind("rule", options.rule or "", method.kinds),
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        seed=options.seed,
-        max_new_tokens=getattr(options, "max_new_tokens", DecodingConfig().max_new_tokens),
-        options=named_integers("option", options.option),
-    )
+    shape: dict[str, Any] = {"options": named_integers("option", options.option)}
+    if options.branching is not None:
+        shape["branching"] = read_integers("branching", options.branching)
+    if options.rule is not None:
+        shape["tree_kind"] = method.kind_named(options.rule, "rule")
+    return method.usual(options.draft_length, **shape, **chosen_sampling(options))
+
+
+def chosen_sampling(options: Namespace) -> dict[str, Any]:
+    """The settings beside the method, by name."""
+    return {setting.name: getattr(options, setting.name) for setting in _BESIDE_METHOD}
 
 
 def named_integers(flag: str, texts: Sequence[str]) -> tuple[tuple[str, int], ...]:

@@ -134,7 +134,7 @@ class RaggedTarget:
             check_prompt(model, prompt, config)
         capacity = max(cache_capacity(prompt, config) for prompt in prompts)
         self.model = model
-        self.sampler = Sampler(config.temperature, config.top_k, config.top_p)
+        self.sampler = Sampler.of(config)
         self.transfer = HostTransfer()
         self.tokens = self.padding = 0
         self._cache = model.new_ragged_cache(len(prompts), capacity)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specviz.records import SAMPLING, DecodingConfig
+
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
@@ -23,6 +25,11 @@ class Sampler:
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+
+    @classmethod
+    def of(cls, config: DecodingConfig) -> Sampler:
+        """The processing that a run asks for."""
+        return cls(**{setting.name: getattr(config, setting.name) for setting in SAMPLING})
 
     def distributions(self, logits: Tensor) -> Tensor:
         """Processed probabilities in float32. [R, V] -> [R, V]"""

@@ -90,7 +90,7 @@ class Target:
         return cls(
             model,
             model.new_cache(cache_capacity(prompt_ids, config)),
-            Sampler(config.temperature, config.top_k, config.top_p),
+            Sampler.of(config),
             transfer or HostTransfer(),
             with_features,
         )

@@ -3,15 +3,7 @@
 Imports the standard library only.
 """
 
-from specviz.records.decoding_config import (
-    MAX_DRAFT_LENGTH,
-    MAX_NEW_TOKENS,
-    MAX_SEED,
-    MAX_TEMPERATURE,
-    MAX_TREE_NODES,
-    DecodingConfig,
-    ProposalKind,
-)
+from specviz.records.decoding_config import MAX_TREE_NODES, DecodingConfig
 from specviz.records.fork_point import ForkPoint
 from specviz.records.model_info import ModelInfo
 from specviz.records.notes import (
@@ -40,11 +32,26 @@ from specviz.records.rounds import (
     Trace,
     Verdict,
 )
+from specviz.records.settings import (
+    DECODING,
+    MAX_DRAFT_LENGTH,
+    MAX_NEW_TOKENS,
+    MAX_SEED,
+    MAX_TEMPERATURE,
+    SAMPLING,
+    SETTINGS,
+    Part,
+    ProposalKind,
+    RunSetting,
+    ValueType,
+    read_integers,
+)
 
 __all__ = [
     "BaselineStep",
     "BatchRound",
     "CacheLengths",
+    "DECODING",
     "DecodingConfig",
     "DraftNode",
     "DraftTree",
@@ -64,13 +71,19 @@ __all__ = [
     "NgramMatch",
     "Note",
     "Outcome",
+    "Part",
     "Position",
     "Prefill",
     "ProposalKind",
     "Round",
+    "SAMPLING",
+    "SETTINGS",
+    "RunSetting",
     "SharedVocabulary",
     "Span",
     "Trace",
     "TreeBudget",
+    "ValueType",
     "Verdict",
+    "read_integers",
 ]

@@ -1,113 +1,48 @@
-"""The setting of a run, checked when it is made, and the bounds that every record keeps.
-
-Knows nothing of what a run does with it; it imports the standard library only.
-"""
+"""How a run decodes: the checked setting that every record of it keeps."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from enum import Enum
+from typing import Any
 
 from specviz.errors import InputError
+from specviz.records.settings import DECODING, SAMPLING, SETTINGS, Part, ProposalKind
 
-MAX_DRAFT_LENGTH = 32
 MAX_TREE_NODES = 64
-MAX_NEW_TOKENS = 4096
-MAX_TEMPERATURE = 5.0
-MIN_TEMPERATURE = 1e-3  # of those above 0: colder, logits overflow when divided by it
-MAX_SEED = 2**53 - 1  # the largest integer that a browser holds exactly
-
-
-class ProposalKind(Enum):
-    """How drafted siblings were chosen; the verification rule follows from it.
-
-    TYPICAL trees are chosen as DETERMINISTIC ones are, but verified by typical acceptance (Medusa
-    2401.10774), which is not lossless.
-    """
-
-    IID = "iid"
-    WITHOUT_REPLACEMENT = "without-replacement"
-    DETERMINISTIC = "deterministic"
-    TYPICAL = "typical"
-
-    @property
-    def is_lossless(self) -> bool:
-        return self is not ProposalKind.TYPICAL
-
-
-def _check(name: str, value: object, rule: str, holds: bool) -> None:
-    if not holds:
-        raise InputError(f"{name} must be {rule}, got {value!r}")
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingConfig:
-    """The setting of a run.
+    """The setting of a run; `records.settings` has each one's bounds.
 
     `branching` gives the children per node at depth 1, 2, …; deeper levels, down to
-    `draft_length`, have one child each. An empty tuple is a chain. `top_k` 0 and `top_p` 1 are off.
-    `tree_kind` says how siblings are drawn; at temperature 0 every drawn tree is DETERMINISTIC.
-    `options` are whole numbers that only this method knows, by name; its registry entry says which
-    there are. What is not listed has its default.
+    `draft_length`, have one child each. An empty tuple is a chain. `tree_kind` says how siblings
+    are drawn; at temperature 0 every drawn tree is DETERMINISTIC. `options` are whole numbers that
+    only this method knows, by name; its registry entry says which there are. What is not listed has
+    its default. Raises InputError for a value that breaks its rule.
     """
 
-    method: str = "draft-model"
-    draft_length: int = 5
-    branching: tuple[int, ...] = ()
-    tree_kind: ProposalKind = ProposalKind.IID
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
-    max_new_tokens: int = 128
-    options: tuple[tuple[str, int], ...] = ()
+    method: str = SETTINGS["method"].default
+    draft_length: int = SETTINGS["draft_length"].default
+    branching: tuple[int, ...] = SETTINGS["branching"].default
+    tree_kind: ProposalKind = SETTINGS["tree_kind"].default
+    temperature: float = SETTINGS["temperature"].default
+    top_k: int = SETTINGS["top_k"].default
+    top_p: float = SETTINGS["top_p"].default
+    seed: int = SETTINGS["seed"].default
+    max_new_tokens: int = SETTINGS["max_new_tokens"].default
+    options: tuple[tuple[str, int], ...] = SETTINGS["options"].default
 
     def __post_init__(self) -> None:
-        _check("method", self.method, "a name", isinstance(self.method, str) and bool(self.method))
-        for name, low, high in (
-            ("draft_length", 1, MAX_DRAFT_LENGTH),
-            ("max_new_tokens", 1, MAX_NEW_TOKENS),
-            ("seed", 0, MAX_SEED),
-        ):
-            value = getattr(self, name)
-            holds = _is_int(value) and low <= value <= high
-            _check(name, value, f"an integer from {low} to {high}", holds)
-        _check("top_k", self.top_k, "0 (off) or more", _is_int(self.top_k) and self.top_k >= 0)
-        warm = _is_number(self.temperature) and MIN_TEMPERATURE <= self.temperature
-        temperature_holds = self.temperature == 0 or (warm and self.temperature <= MAX_TEMPERATURE)
-        rule = f"0 or from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}"
-        _check("temperature", self.temperature, rule, temperature_holds)
-        top_p_holds = _is_number(self.top_p) and 0 < self.top_p <= 1
-        _check("top_p", self.top_p, "above 0 and at most 1", top_p_holds)
-        _check(
-            "tree_kind", self.tree_kind, "a ProposalKind", isinstance(self.tree_kind, ProposalKind)
-        )
-        self._check_branching()
-        options_hold = isinstance(self.options, tuple) and all(
-            isinstance(name, str) and _is_int(value) for name, value in self.options
-        )
-        _check("options", self.options, "pairs of a name and an integer", options_hold)
-
-    def _check_branching(self) -> None:
-        widths_hold = isinstance(self.branching, tuple) and all(
-            _is_int(width) and width >= 1 for width in self.branching
-        )
-        _check("branching", self.branching, "a tuple of integers >= 1", widths_hold)
-        depth_holds = len(self.branching) <= self.draft_length
-        rule = f"at most draft_length = {self.draft_length} levels"
-        _check("branching", self.branching, rule, depth_holds)
-        nodes = self.node_count
-        rule = f"at most {MAX_TREE_NODES} nodes deep and wide together"
-        _check("branching", f"{nodes} nodes from {self.branching}", rule, nodes <= MAX_TREE_NODES)
+        for setting in DECODING:
+            setting.check(getattr(self, setting.name))
+        depth, rule = len(self.branching), f"at most draft_length = {self.draft_length} levels"
+        if depth > self.draft_length:
+            raise InputError(f"branching must be {rule}, got {self.branching!r}")
+        if self.node_count > MAX_TREE_NODES:
+            rule = f"at most {MAX_TREE_NODES} nodes deep and wide together"
+            got = f"{self.node_count} nodes from {self.branching}"
+            raise InputError(f"branching must be {rule}, got {got!r}")
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -122,3 +57,30 @@ class DecodingConfig:
             level *= width
             nodes += level
         return nodes
+
+    @property
+    def sampling(self) -> tuple[float, ...]:
+        """What the target's distribution follows from, beside the target and the text."""
+        return tuple(getattr(self, setting.name) for setting in SAMPLING)
+
+    @property
+    def sampling_words(self) -> list[str]:
+        """Temperature, and what else cuts the distribution; at temperature 0 nothing else counts.
+
+        >>> DecodingConfig(temperature=0.7, top_k=40).sampling_words
+        ['temperature 0.7', 'top-k 40']
+        """
+        given = {setting: getattr(self, setting.name) for setting in SAMPLING}
+        if self.temperature == 0:
+            given = {SETTINGS["temperature"]: 0.0}
+        shown = (pair for pair in given.items() if pair[1] != pair[0].off)
+        return [
+            f"{setting.word} {value:g}" if isinstance(value, float) else f"{setting.word} {value}"
+            for setting, value in shown
+        ]
+
+    @property
+    def beside_method(self) -> dict[str, Any]:
+        """The settings that another method would share, by name."""
+        shared = (setting.name for setting in DECODING if setting.part is not Part.METHOD)
+        return {name: getattr(self, name) for name in shared}

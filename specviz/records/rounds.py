@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from specviz.records.decoding_config import DecodingConfig, ProposalKind
+from specviz.records.decoding_config import DecodingConfig
 from specviz.records.fork_point import ForkPoint
 from specviz.records.model_info import ModelInfo
 from specviz.records.notes import Note
+from specviz.records.settings import ProposalKind
 
 FORMAT_VERSION = 3
 

@@ -109,7 +109,7 @@ def _cause(a: Trace, b: Trace, here: Arrival | None, there: Arrival | None) -> C
     if here is None or there is None:
         return TextEnded("a", a.finish) if here is None else TextEnded("b", b.finish)
     configs = _config(a, here), _config(b, there)
-    same_maker = (a.target, _sampling(configs[0])) == (b.target, _sampling(configs[1]))
+    same_maker = (a.target, configs[0].sampling) == (b.target, configs[1].sampling)
     drawn = here.token_id, there.token_id
     gap = _widest(_p(here), _p(there), drawn)
     if gap and gap.size > SAME_PROB:
@@ -121,11 +121,6 @@ def _cause(a: Trace, b: Trace, here: Arrival | None, there: Arrival | None) -> C
 def _config(trace: Trace, there: Arrival) -> DecodingConfig:
     """The setting that brought a token."""
     return trace.config_of(-1 if there.round_index is None else there.round_index)
-
-
-def _sampling(config: DecodingConfig) -> tuple[float, int, float]:
-    """What the target's distribution follows from, beside the target and the text."""
-    return config.temperature, config.top_k, config.top_p
 
 
 def _parted(here: Arrival, there: Arrival) -> Cause | None:

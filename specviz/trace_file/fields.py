@@ -6,12 +6,11 @@ Knows no record: it turns untrusted JSON into plain checked values.
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TypeVar
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 
 E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
@@ -20,19 +19,6 @@ MAX_INTEGER = 2**53 - 1  # the largest that JSON readers hold exactly
 MAX_NUMBER = 1e300  # beyond it lies infinity
 MAX_TEXT = 1_000_000
 MAX_ITEMS = 1 << 20
-
-
-def short(value: object) -> str:
-    """A value as an error may quote it: hostile input can be of any length and depth."""
-    if isinstance(value, dict):
-        return f"an object of {_counted(len(value), 'field')}"
-    if isinstance(value, list):
-        return f"an array of {_counted(len(value), 'item')}"
-    return reprlib.repr(value)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class Fields:

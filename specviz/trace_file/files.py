@@ -14,9 +14,8 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.records import Trace
-from specviz.trace_file.fields import short
 from specviz.trace_file.whole_trace import decode_trace, encode_trace
 
 MAX_FILE_BYTES = 100_000_000

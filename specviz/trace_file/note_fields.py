@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.records import MAX_TREE_NODES, NOTE_TYPES, Note
-from specviz.trace_file.fields import Fields, short
+from specviz.trace_file.fields import Fields
 
 MOST_IDS = 4 * MAX_TREE_NODES  # of one note
 _NAMES = {note_type: name for name, note_type in NOTE_TYPES.items()}

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.records import (
     FORMAT_VERSION,
     MAX_NEW_TOKENS,
     MAX_TREE_NODES,
     BaselineStep,
-    DecodingConfig,
     FinishReason,
     ForkPoint,
     ModelInfo,
-    ProposalKind,
     Round,
     Trace,
 )
+from specviz.trace_file.config_fields import decode_settings, encode_settings
 from specviz.trace_file.decoding import decode_prefill, decode_round, decode_step
 from specviz.trace_file.encoding import Json, encode_prefill, encode_round, encode_step
 from specviz.trace_file.fields import (
@@ -31,12 +30,10 @@ from specviz.trace_file.fields import (
     choice,
     integer,
     number,
-    short,
     text,
 )
 
 _FORMAT = "specviz-trace"
-MAX_OPTIONS = 16
 MAX_FORKS = 256
 _STEP_KEYS = ("i", "id", "prob", "margin", "seconds")
 _KEYS = (
@@ -53,7 +50,7 @@ def encode_trace(trace: Trace) -> Json:
     return {
         "format": _FORMAT,
         "version": trace.format_version,
-        "config": _encode_config(trace.config),
+        "config": encode_settings(trace.config),
         "target": asdict(trace.target),
         "draft": None if trace.draft is None else asdict(trace.draft),
         "device": trace.device,
@@ -78,17 +75,9 @@ def encode_trace(trace: Trace) -> Json:
     }
 
 
-def _encode_config(config: DecodingConfig) -> Json:
-    return asdict(config) | {
-        "tree_kind": config.tree_kind.value,
-        "branching": list(config.branching),
-        "options": [list(option) for option in config.options],
-    }
-
-
 def _encode_fork(fork: ForkPoint) -> Json:
     forced = [list(draw) for draw in fork.forced]
-    return {"round": fork.round_index, "config": _encode_config(fork.config), "forced": forced}
+    return {"round": fork.round_index, "config": encode_settings(fork.config), "forced": forced}
 
 
 def _encode_finish(finish: FinishReason | None) -> str | None:
@@ -100,7 +89,7 @@ def decode_trace(value: object) -> Trace:
     trace = Fields(_upgraded(value), "trace", _KEYS)
     baseline = Fields(trace["baseline"], trace.at("baseline"), ("prefill", "steps", "finish"))
     decoded = Trace(
-        config=_decode_config(trace["config"], trace.at("config")),
+        config=decode_settings(trace["config"], trace.at("config")),
         target=_decode_model(trace["target"], trace.at("target")),
         draft=trace.optional("draft", _decode_model),
         device=trace.text("device", 200),
@@ -140,28 +129,11 @@ def _with_extras(rounds: object) -> object:
     return [each | {"extras": []} if isinstance(each, dict) else each for each in rounds]
 
 
-def _decode_config(value: object, path: str) -> DecodingConfig:
-    """Types are checked here, bounds by the config itself."""
-    config = Fields(value, path, [field.name for field in fields(DecodingConfig)])
-    return DecodingConfig(
-        method=config.text("method", 200),
-        draft_length=config.integer("draft_length"),
-        branching=config.integers("branching", 1, most=64),
-        tree_kind=config.choice("tree_kind", ProposalKind),
-        temperature=config.number("temperature"),
-        top_k=config.integer("top_k"),
-        top_p=config.number("top_p"),
-        seed=config.integer("seed"),
-        max_new_tokens=config.integer("max_new_tokens"),
-        options=config.each("options", _decode_option, MAX_OPTIONS),
-    )
-
-
 def _decode_fork(value: object, path: str) -> ForkPoint:
     fork = Fields(value, path, ("round", "config", "forced"))
     return ForkPoint(
         round_index=fork.integer("round", 0, MAX_NEW_TOKENS),
-        config=_decode_config(fork["config"], fork.at("config")),
+        config=decode_settings(fork["config"], fork.at("config")),
         forced=fork.each("forced", _decode_draw, MAX_TREE_NODES),
     )
 
@@ -173,11 +145,6 @@ def _decode_draw(value: object, path: str) -> tuple[int, float]:
 
 def _decode_share(value: object, path: str) -> float:
     return number(value, path, 0, 1)
-
-
-def _decode_option(value: object, path: str) -> tuple[str, int]:
-    name, number = array(value, path, 2, 2)
-    return text(name, f"{path}[0]", 100), integer(number, f"{path}[1]", 0, MAX_INTEGER)
 
 
 def _decode_model(value: object, path: str) -> ModelInfo:

@@ -9,17 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.run.forking import ForkRequest
-from specviz.records import DecodingConfig
-from specviz.trace_file.fields import short
+from specviz.records import SETTINGS, DecodingConfig
 from specviz.ui.counterfactuals import forced_draws
 from specviz.ui.opening import asked_trace
 from specviz.ui.settings_form import form_pair
 
-CHANGES = ("method", "draft_length", "temperature")
+CHANGES = tuple(setting.name for setting in SETTINGS.values() if setting.in_fork)
 
 
 def fork_request(question: Mapping[str, Any]) -> ForkRequest:
@@ -49,26 +47,13 @@ def _changed(config: DecodingConfig, changes: Mapping[str, Any]) -> DecodingConf
     if unknown:
         raise InputError(f"{unknown[0]} cannot be changed by a fork")
     given = {name: text for name, text in changes.items() if str(text).strip()}
-    changed: dict[str, Any] = {}
-    if "draft_length" in given:
-        changed["draft_length"] = _number(given, "draft_length", int)
-        changed["branching"] = config.branching[: changed["draft_length"]]
-    if "temperature" in given:
-        changed["temperature"] = _number(given, "temperature", float)
-    if given.get("method", config.method) != config.method:
-        changed |= _usual(method_named(str(given["method"])))
-    made = replace(config, **changed)
-    method_named(made.method).check(made)
+    changed = {name: SETTINGS[name].read(text) for name, text in given.items()}
+    method = method_named(changed.pop("method", config.method))
+    if method.name != config.method:
+        length = changed.pop("draft_length", config.draft_length)
+        made = method.usual(length, **(config.beside_method | changed))
+    else:
+        branching = config.branching[: max(0, changed.get("draft_length", config.draft_length))]
+        made = replace(config, branching=branching, **changed)
+    method.check(made)
     return made
-
-
-def _usual(method: Method) -> dict[str, Any]:
-    return {"method": method.name, "tree_kind": method.kinds[0], "branching": (), "options": ()}
-
-
-def _number(given: Mapping[str, Any], name: str, kind: type[int] | type[float]) -> float:
-    try:
-        return kind(given[name])
-    except (TypeError, ValueError, OverflowError):
-        rule = "a whole number" if kind is int else "a number"
-        raise InputError(f"{name} must be {rule}, got {short(given[name])}") from None

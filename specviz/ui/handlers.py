@@ -29,13 +29,12 @@ from specviz.ui.differences import told_difference
 from specviz.ui.forks import fork_request
 from specviz.ui.lab.lab import Lab
 from specviz.ui.lab.lab_order import LabOrder
-from specviz.ui.method_offer import refusals
 from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines
 from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.runs import Run, Runs
-from specviz.ui.settings_form import form_method, form_pair, race_request
+from specviz.ui.settings_form import form_method, form_pair, race_request, refusals
 
 log = logging.getLogger("specviz")
 StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]

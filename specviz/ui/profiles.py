@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specviz.acceptance_profile import TITLES
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.prompts import held_out_prompts, prompts_of
 from specviz.trace_file import dumps
-from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.settings_form import race_request
 

@@ -1,6 +1,6 @@
 """What the page's form says, as a race request; refuses what breaks a rule.
 
-Knows the names of the form's fields, nothing of models or Gradio. Bounds live in `records`.
+Which fields there are, and how each is read, the table of settings says.
 """
 
 from __future__ import annotations
@@ -9,43 +9,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.decoding.drafters.method import Method
-from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError
+from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.errors import InputError, short
 from specviz.experiments.run.racing import RaceRequest
-from specviz.models.pair_catalog import BUNDLED, Pair, custom_pair, pair_named
-from specviz.records import DecodingConfig
-from specviz.trace_file.fields import short
-from specviz.typed_settings import parse_integers, parse_kind
-from specviz.ui.method_offer import refusal
+from specviz.models.pair_catalog import Pair, custom_pair, pair_named
+from specviz.models.pair_check import needs_missing
+from specviz.models.parts import Need
+from specviz.records import DECODING, SETTINGS, DecodingConfig
 
 CUSTOM = "custom"
-FIELDS = (
-    "task",
-    "prompt",
-    "pair",
-    "target",
-    "draft",
-    "method",
-    "draft_length",
-    "branching",
-    "tree_kind",
-    "options",
-    "temperature",
-    "top_k",
-    "top_p",
-    "seed",
-    "max_new_tokens",
-    "device",
-    "dtype",
-)
 
 
 def race_request(form: Mapping[str, Any]) -> RaceRequest:
-    """Every field of FIELDS -> a request; raises InputError naming field, rule and value.
+    """The fields of a form by name -> a request; raises InputError naming field, rule and value.
 
     Refused too is a method that does not take its settings, or that the pair cannot do.
     """
-    unknown = sorted(set(form) - set(FIELDS))
+    unknown = sorted(set(form) - set(SETTINGS))
     if unknown:
         raise InputError(f"{unknown[0]} is not a setting of a race")
     method = form_method(form)
@@ -54,8 +34,8 @@ def race_request(form: Mapping[str, Any]) -> RaceRequest:
         prompt=_prompt(form.get("prompt", "")),
         task=form.get("task") or None,
         config=_config(form, method),
-        device=_text(form, "device", "auto"),
-        dtype=_text(form, "dtype", "float32"),
+        device=_read(form, "device"),
+        dtype=_read(form, "dtype"),
     )
     method.check(request.config)
     if sentence := refusal(request.pair, method):
@@ -65,61 +45,26 @@ def race_request(form: Mapping[str, Any]) -> RaceRequest:
 
 def form_pair(form: Mapping[str, Any]) -> Pair:
     """The pair that the form names, or the two sources that it gives."""
-    name = _text(form, "pair", BUNDLED)
+    name = _read(form, "pair")
     if name == CUSTOM:
-        return custom_pair(_text(form, "target", ""), _text(form, "draft", ""))
+        return custom_pair(_read(form, "target"), _read(form, "draft"))
     return pair_named(name)
 
 
 def form_method(form: Mapping[str, Any]) -> Method:
-    return method_named(_text(form, "method", DecodingConfig().method))
+    return method_named(_read(form, "method"))
+
+
+def _read(form: Mapping[str, Any], name: str) -> Any:
+    """A field as its setting reads it; one that is left out has its default."""
+    setting = SETTINGS[name]
+    return setting.read(form[name]) if name in form else setting.default
 
 
 def _config(form: Mapping[str, Any], method: Method) -> DecodingConfig:
-    default = DecodingConfig()
-    return DecodingConfig(
-        method=method.name,
-        draft_length=_integer(form, "draft_length", default.draft_length),
-        branching=parse_integers("branching", _text(form, "branching", "")),
-        tree_kind=parse_kind("tree_kind", _text(form, "tree_kind", ""), method.kinds),
-        temperature=_number(form, "temperature", default.temperature),
-        top_k=_integer(form, "top_k", default.top_k),
-        top_p=_number(form, "top_p", default.top_p),
-        seed=_integer(form, "seed", default.seed),
-        max_new_tokens=_integer(form, "max_new_tokens", default.max_new_tokens),
-        options=_options(form.get("options", {})),
-    )
-
-
-def _options(given: object) -> tuple[tuple[str, int], ...]:
-    """{"nodes": "16"} -> (("nodes", 16),); which names there are the method says."""
-    if not isinstance(given, Mapping):
-        raise InputError(f"options must be values by name, got {short(given)}")
-    return tuple((str(name), _integer(given, name, 0)) for name in given)
-
-
-def _text(form: Mapping[str, Any], name: str, default: str) -> str:
-    value = form.get(name, default)
-    if not isinstance(value, str):
-        raise InputError(f"{name} must be text, got {short(value)}")
-    return value.strip()
-
-
-def _number(form: Mapping[str, Any], name: str, default: float) -> float:
-    """A field as typed: numbers arrive as text, so that '', 'abc' and '1e999' can be named."""
-    value = form.get(name, default)
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} must be a number, got {short(value)}") from None
-
-
-def _integer(form: Mapping[str, Any], name: str, default: int) -> int:
-    value = form.get(name, default)
-    try:
-        return int(str(value))
-    except ValueError:
-        raise InputError(f"{name} must be a whole number, got {short(value)}") from None
+    given = {each.name: _read(form, each.name) for each in DECODING if each.name in form}
+    kind = method.kind_named(given.pop("tree_kind", ""), "tree_kind")
+    return DecodingConfig(**{**given, "method": method.name, "tree_kind": kind})
 
 
 def _prompt(value: object) -> str:
@@ -131,3 +76,30 @@ def _prompt(value: object) -> str:
         half = f"half a surrogate pair (U+{ord(value[lone]):04X}) at character {lone}"
         raise InputError(f"prompt must be valid Unicode, got {half}")
     return value
+
+
+def refusal(pair: Pair, method: Method) -> str | None:
+    """Why the pair cannot do the method, as far as that can be told without loading it.
+
+    >>> refusal(Pair("own", "of my own", "target", draft=""), method_named("draft-model"))
+    'needs a draft model; the pair of my own has none'
+    """
+    missing = needs_missing(pair, method.needs)
+    things = [_with_article(need.title) for need in missing if need is not Need.LAYERS]
+    clauses = [f"needs {' and '.join(things)}; the pair {pair.title} has none"] if things else []
+    if Need.LAYERS in missing:
+        architecture = pair.model_type or pair.target
+        clauses.append(f"needs a target of the Llama family; {architecture} is not")
+    return ", and ".join(clauses) or None
+
+
+def refusals(pair: Pair) -> dict[str, str]:
+    """Method name -> sentence, of all that the pair cannot do."""
+    found = {name: refusal(pair, method) for name, method in DRAFTERS.items()}
+    return {name: sentence for name, sentence in found.items() if sentence}
+
+
+def _with_article(title: str) -> str:
+    if title.endswith("s"):
+        return title
+    return f"{'an' if title[0] in 'AEIOU' else 'a'} {title}"

@@ -21,17 +21,15 @@ from specviz.golden import golden_names
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.files.survey import survey_model
 from specviz.models.pair_catalog import BUNDLED, Pair, pairs
+from specviz.models.parts import Need
 from specviz.prompts import TASKS
 from specviz.records import (
-    MAX_DRAFT_LENGTH,
-    MAX_NEW_TOKENS,
-    MAX_SEED,
-    MAX_TEMPERATURE,
-    DecodingConfig,
+    SETTINGS,
     ProposalKind,
+    RunSetting,
+    ValueType,
 )
-from specviz.ui.method_offer import group, refusals
-from specviz.ui.settings_form import CUSTOM
+from specviz.ui.settings_form import CUSTOM, refusals
 
 KIND_TITLES = {
     ProposalKind.IID: "independent draws",
@@ -48,16 +46,13 @@ _CUSTOM = Pair(
     "A target and, where the method needs one, a smaller draft: folders here, or names on the Hub.",
     foreign_draft="any/draft",
 )
-_ALONE = Pair(CUSTOM, "without a draft", "any/target", "")
-# low, high, whole numbers only, and where low itself is too low
-BOUNDS = {
-    "draft_length": (1, MAX_DRAFT_LENGTH, True),
-    "max_new_tokens": (1, MAX_NEW_TOKENS, True),
-    "temperature": (0, MAX_TEMPERATURE, False),
-    "top_k": (0, 10**9, True),
-    "top_p": (0, 1, False, True),
-    "seed": (0, MAX_SEED, True),
-}
+_DRAFTLESS = Pair(CUSTOM, "without a draft", "any/target", "")
+# a method belongs to the first group that shares a need with it; the last is for all others
+_GROUPS = (
+    ("With a second model", frozenset({Need.DRAFT, Need.FOREIGN_DRAFT})),
+    ("With heads trained on the target", frozenset({Need.MEDUSA, Need.EAGLE})),
+)
+_ALONE = "With the target alone"
 
 
 def page_setup() -> dict[str, Any]:
@@ -70,13 +65,73 @@ def page_setup() -> dict[str, Any]:
         "devices": _devices(),
         "dtypes": [{"name": name, "title": name} for name in DTYPES],
         "device": _device_title(),
-        "bounds": BOUNDS,
+        "settings": [_setting(setting) for setting in SETTINGS.values()],
+        "bounds": {each.name: _old_bounds(each) for each in SETTINGS.values() if each.is_bounded},
         "defaults": _defaults(),
         "palettes": PALETTES,
         "outcomes": outcome_table(),
         "glossary": tooltips(),
         "traces": [{"name": name, "title": _trace_title(name)} for name in _traces()],
     }
+
+
+def _setting(setting: RunSetting) -> dict[str, Any]:
+    """One entry of the table; its default as a field holds it."""
+    return {
+        "name": setting.name,
+        "title": setting.title,
+        "word": setting.word,
+        "key": setting.key,
+        "type": setting.type.value,
+        "part": setting.part.value,
+        "default": _default(setting),
+        "bounds": _bounds(setting),
+        "off": setting.off,
+        "hint": setting.hint,
+        "slider": None if setting.slider is None else asdict(setting.slider),
+        "menu": setting.menu,
+        "in_fork": setting.in_fork,
+    }
+
+
+def _default(setting: RunSetting) -> str:
+    """As a field holds it; the first pair of the list and the first rule of the method."""
+    match setting.name:
+        case "pair":
+            return pairs()[0].name
+        case "tree_kind":
+            return method_named(SETTINGS["method"].default).kinds[0].value
+    if setting.is_bounded:
+        return f"{setting.default:.17g}"
+    return setting.default if isinstance(setting.default, str) else ""
+
+
+def _bounds(setting: RunSetting) -> dict[str, Any] | None:
+    """Of a number; `high` is None where there is no end."""
+    if not setting.is_bounded:
+        return None
+    return {
+        "low": setting.low,
+        "high": setting.high,
+        "is_whole": setting.type is ValueType.INTEGER,
+        "excludes_low": setting.excludes_low,
+        "excludes_high": setting.excludes_high,
+    }
+
+
+def _defaults() -> dict[str, str]:
+    given = [each for each in SETTINGS.values() if each.key and each.default not in ("", None)]
+    return {each.name: _default(each) for each in given}
+
+
+def _old_bounds(setting: RunSetting) -> tuple[Any, ...]:
+    high = 10**9 if setting.high is None else setting.high
+    return setting.low, high, setting.type is ValueType.INTEGER, setting.excludes_low
+
+
+def group(method: Method) -> str:
+    """The heading that the method stands under."""
+    return next((title for title, needs in _GROUPS if needs & method.needs), _ALONE)
 
 
 def _traces() -> list[str]:
@@ -107,7 +162,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
 def _custom_pair() -> dict[str, Any]:
     """`refusals_alone`: the methods that the target cannot do while no draft is named."""
     title = "Other models …"
-    return _pair(_CUSTOM) | {"title": title, "refusals_alone": refusals(_ALONE)}
+    return _pair(_CUSTOM) | {"title": title, "refusals_alone": refusals(_DRAFTLESS)}
 
 
 def _draft_parameters(pair: Pair) -> int | None:
@@ -148,25 +203,6 @@ def _devices() -> list[dict[str, str]]:
     if resolve_device("auto").type == "cpu":
         return [{"name": "auto", "title": "CPU"}]
     return [{"name": name, "title": name} for name in DEVICES]
-
-
-def _defaults() -> dict[str, Any]:
-    config = DecodingConfig()
-    kind = method_named(config.method).kinds[0]
-    return {
-        "pair": pairs()[0].name,
-        "method": config.method,
-        "draft_length": config.draft_length,
-        "branching": "",
-        "tree_kind": kind.value,
-        "temperature": f"{config.temperature:g}",
-        "top_k": config.top_k,
-        "top_p": f"{config.top_p:g}",
-        "seed": config.seed,
-        "max_new_tokens": config.max_new_tokens,
-        "device": "auto",
-        "dtype": "float32",
-    }
 
 
 def _device_title() -> str:

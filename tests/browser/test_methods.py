@@ -11,7 +11,7 @@ from race_driver import RaceDriver
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.pair_catalog import pairs
-from specviz.ui.method_offer import refusals
+from specviz.ui.settings_form import refusals
 
 Open = Callable[..., RaceDriver]
 

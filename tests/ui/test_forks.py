@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 
+from specviz.decoding.drafters.registry import method_named
 from specviz.models.pair_catalog import BUNDLED
 from specviz.records import ForkPoint, Trace
 from specviz.trace_file import dumps
@@ -37,3 +38,15 @@ def test_a_fork_at_the_end_goes_on_with_the_last_setting() -> None:
     later = asked(RUN, 5, draft_length="2")
     assert asked(later, len(RUN.rounds)).config == later.config
     assert asked(later, 8).forks[-1] == ForkPoint(8, later.config)
+
+
+def test_another_method_drafts_in_its_own_shape() -> None:
+    tree = asked(RUN, 2, method="draft-tree").config
+    assert tree == method_named("draft-tree").usual(RUN.config.draft_length, **tree.beside_method)
+    assert tree.branching == (3, 2) and tree.beside_method == RUN.config.beside_method
+    assert asked(RUN, 2, method="draft-tree", draft_length="1").config.branching == (3,)
+
+
+def test_the_same_method_keeps_its_shape() -> None:
+    tree = asked(RUN, 2, method="draft-tree")
+    assert asked(tree, 2, method="draft-tree", draft_length="4").config.branching == (3, 2)

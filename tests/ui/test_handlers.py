@@ -18,9 +18,8 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
 from specviz.ui.lab.lab_order import LabOrder
-from specviz.ui.method_offer import refusals
 from specviz.ui.pair_words import report_lines
-from specviz.ui.settings_form import form_method
+from specviz.ui.settings_form import form_method, refusals
 from tests.ui.test_pair_words import FINE
 
 TICKET, OTHER = "a-ticket-of-a-test", "another-ticket-of-a-test"

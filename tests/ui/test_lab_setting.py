@@ -13,7 +13,7 @@ from specviz.models.pair_catalog import models_folder
 from specviz.records import DecodingConfig
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_advice import advice_order
-from specviz.ui.lab.lab_setting import MOST_OWN_TEXT, lab_setting, sampling_words
+from specviz.ui.lab.lab_setting import MOST_OWN_TEXT, lab_setting
 from specviz.ui.lab.lab_sweep_file import header_line, read_sweep
 from specviz.ui.lab.lab_sweeps import sweep_order
 from specviz.ui.lab.lab_views import SweepViews
@@ -68,7 +68,7 @@ def test_a_sweep_has_either_held_out_prompts_or_texts_that_no_task_names() -> No
 
 
 def test_at_temperature_0_no_other_sampling_is_told() -> None:
-    assert sampling_words(DecodingConfig(top_k=40, top_p=0.9)) == ["temperature 0"]
+    assert DecodingConfig(top_k=40, top_p=0.9).sampling_words == ["temperature 0"]
 
 
 def test_advice_and_a_sweep_of_one_form_decode_the_same_prompts() -> None:

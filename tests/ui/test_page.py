@@ -12,10 +12,10 @@ from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.models.parts import Need
+from specviz.records import SETTINGS
 from specviz.ui.component import MOUNT
-from specviz.ui.method_offer import refusals
 from specviz.ui.page import ASSETS, HEAD, build_page, launch_options
-from specviz.ui.settings_form import CUSTOM, FIELDS, race_request
+from specviz.ui.settings_form import CUSTOM, race_request, refusals
 from specviz.ui.setup import page_setup
 
 PLAYER = sorted(path for path in (ASSETS / "player").rglob("*") if path.is_file())
@@ -63,7 +63,7 @@ def test_every_pair_says_what_it_cannot_do_and_what_is_claimed_of_it() -> None:
 
 def test_the_defaults_are_a_valid_order() -> None:
     defaults = page_setup()["defaults"]
-    assert defaults.keys() <= set(FIELDS)
+    assert defaults.keys() <= set(SETTINGS)
     form = {name: str(value) for name, value in defaults.items()}
     assert race_request({"prompt": "x", **form})
 

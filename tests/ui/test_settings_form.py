@@ -11,8 +11,7 @@ from specviz.errors import InputError
 from specviz.models.pair_catalog import custom_pair, models_folder
 from specviz.models.pair_check import needs_missing
 from specviz.records import DecodingConfig, ProposalKind
-from specviz.ui.method_offer import refusal
-from specviz.ui.settings_form import form_pair, race_request
+from specviz.ui.settings_form import form_pair, race_request, refusal
 
 
 def test_an_order_of_texts_becomes_a_request() -> None:

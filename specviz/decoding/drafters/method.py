@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.row_drafters import BatchDrafter
@@ -47,7 +48,7 @@ class Setup:
 
     @property
     def sampler(self) -> Sampler:
-        return Sampler(self.config.temperature, self.config.top_k, self.config.top_p)
+        return Sampler.of(self.config)
 
     def lacks(self, need: Need) -> InputError:
         return InputError(f"method {self.config.method} must have a {need.title}, got none")
@@ -82,6 +83,30 @@ class Method:
     def is_lossless(self) -> bool:
         """By default; a kind that is lossy has to be asked for."""
         return self.kinds[0].is_lossless
+
+    def kind_named(self, text: str, name: str) -> ProposalKind:
+        """The one of `kinds` of that value, the default for an empty text.
+
+        Where it is none, the InputError calls the setting `name`.
+        """
+        for kind in self.kinds:
+            if text in ("", kind.value):
+                return kind
+        allowed = ", ".join(kind.value for kind in self.kinds)
+        raise InputError(f"{name} must be one of {allowed} for this method, got {text!r}")
+
+    def usual(self, draft_length: int, **changes: Any) -> DecodingConfig:
+        """The method's own tree, rule and options at a draft length; `changes` go before them.
+
+        InputError where a value breaks its rule.
+        """
+        branching = self.usual_branching(draft_length)
+        shape: dict[str, Any] = {"branching": branching, "tree_kind": self.kinds[0]}
+        return DecodingConfig(method=self.name, draft_length=draft_length, **(shape | changes))
+
+    def usual_branching(self, draft_length: int) -> tuple[int, ...]:
+        """That of `usual`, also where so deep a tree would have too many nodes."""
+        return self.default_branching[: max(0, draft_length)]
 
     def completed(self, config: DecodingConfig) -> dict[str, int]:
         """Every option of the method with its value; InputError for one that it does not take."""

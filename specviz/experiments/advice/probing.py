@@ -7,7 +7,7 @@ other, a larger one all rows at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import fmean, median
 from typing import TypeVar
@@ -71,14 +71,9 @@ class AdviceRequest:
 
     def race(self, candidate: Candidate, prompt: str, tokens: int) -> RaceRequest:
         """One prompt's run; `tokens` new ones at the most."""
-        config = replace(
-            self.config,
-            method=candidate.method,
-            draft_length=candidate.draft_length,
-            branching=candidate.branching,
-            tree_kind=method_named(candidate.method).kinds[0],
-            options=(),
-            max_new_tokens=tokens,
+        changes = {"branching": candidate.branching, "max_new_tokens": tokens}
+        config = method_named(candidate.method).usual(
+            candidate.draft_length, **(self.config.beside_method | changes)
         )
         return RaceRequest(self.pair, prompt, config, self.task, self.device, self.dtype)
 
@@ -89,7 +84,7 @@ class AdviceRequest:
 
 def candidate_of(method: str, draft_length: int) -> Candidate:
     """With the shape that the method has by itself."""
-    return Candidate(method, draft_length, method_named(method).default_branching[:draft_length])
+    return Candidate(method, draft_length, method_named(method).usual_branching(draft_length))
 
 
 def workload_of(request: AdviceRequest) -> Workload:

@@ -50,15 +50,8 @@ def batch_benchmark(
 
 
 def _config(plan: Plan, method: str, draft_length: int) -> DecodingConfig:
-    entry = method_named(method)
-    return DecodingConfig(
-        method=method,
-        draft_length=draft_length,
-        branching=entry.default_branching[:draft_length],
-        tree_kind=entry.kinds[0],
-        temperature=plan.temperature,
-        max_new_tokens=plan.max_new_tokens,
-    )
+    sampling = {"temperature": plan.temperature, "max_new_tokens": plan.max_new_tokens}
+    return method_named(method).usual(draft_length, **sampling)
 
 
 def _request(

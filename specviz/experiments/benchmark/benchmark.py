@@ -184,14 +184,7 @@ def _method_contender(plan: Plan, task: str | None, method: str, draft_length: i
 
     def run(prompt: str) -> int:
         request = _request(plan, task, prompt)
-        entry = method_named(method)
-        config = replace(
-            request.config,
-            method=method,
-            draft_length=draft_length,
-            branching=entry.default_branching[:draft_length],
-            tree_kind=entry.kinds[0],
-        )
+        config = method_named(method).usual(draft_length, **request.config.beside_method)
         return _decode(replace(request, config=config), Lane.SPECULATIVE, contender)
 
     contender.run = run

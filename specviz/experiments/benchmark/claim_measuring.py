@@ -36,7 +36,6 @@ from specviz.models.files.loading import resolve_device, resolve_dtype
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import TASKS, held_out_prompt
-from specviz.records import DecodingConfig
 
 Progress = Callable[[str], None]
 _CONTEXT_TOKENS = 24  # of each task's first prompt, where distributions are compared
@@ -186,14 +185,8 @@ class ClaimMeasuring:
     def _setting(
         self, method: str = "draft-model", draft_length: int = 5, task: str = "code"
     ) -> SweepSetting:
-        entry = method_named(method)
-        config = DecodingConfig(
-            method=entry.name,
-            draft_length=draft_length,
-            branching=entry.default_branching[:draft_length],
-            tree_kind=entry.kinds[0],
-            max_new_tokens=self._budget.max_new_tokens,
-        )
+        tokens = self._budget.max_new_tokens
+        config = method_named(method).usual(draft_length, max_new_tokens=tokens)
         return SweepSetting(
             self._pair, config, task, self._budget.prompts, None, self._device, self._dtype
         )

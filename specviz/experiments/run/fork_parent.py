@@ -99,5 +99,4 @@ def _finish(parent: Trace, kept: int, limit: int) -> FinishReason | None:
 
 def _maker(trace: Trace) -> tuple[object, ...]:
     """All that a baseline's text and times follow from, but for its seed."""
-    config = trace.config
-    return trace.target, trace.device, trace.dtype, config.temperature, config.top_k, config.top_p
+    return trace.target, trace.device, trace.dtype, trace.config.sampling

@@ -16,7 +16,6 @@ from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.golden import SUFFIX
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.prompts import TASKS, held_out_prompt
-from specviz.records import DecodingConfig
 from specviz.trace_file import save
 
 TOKENS = 72
@@ -28,15 +27,7 @@ PROMPT = 3
 def golden_requests() -> Iterator[RaceRequest]:
     """The setting of every golden run, in the registry's order."""
     for method, task in zip(DRAFTERS.values(), cycle(TASKS), strict=False):
-        config = DecodingConfig(
-            method=method.name,
-            draft_length=4,
-            branching=method.default_branching[:2],
-            tree_kind=method.kinds[0],
-            temperature=TEMPERATURE,
-            seed=SEED,
-            max_new_tokens=TOKENS,
-        )
+        config = method.usual(4, temperature=TEMPERATURE, seed=SEED, max_new_tokens=TOKENS)
         yield RaceRequest(pair_named(BUNDLED), held_out_prompt(task, PROMPT), config, task)
 
 

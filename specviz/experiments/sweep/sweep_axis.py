@@ -14,20 +14,31 @@ from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.models.pair_catalog import pair_named
 from specviz.prompts import TASKS, check_task
+from specviz.records import DECODING, RunSetting, ValueType
 
 Value = int | float | str
+Apply = Callable[[SweepSetting, Value], SweepSetting]
 MAX_VALUES = 64  # of one axis
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`read` turns one written value into what `apply` puts into a setting."""
+    """`read` turns one written value into what `apply` puts into a setting.
+
+    A value that breaks a rule is refused under the axis's name or under `setting`.
+    """
 
     name: str
     title: str
     usual: str  # the values that a page offers
     read: Callable[[str], Value]
-    apply: Callable[[SweepSetting, Value], SweepSetting]
+    apply: Apply
+    setting: str = ""
+
+    @property
+    def refused_as(self) -> tuple[str, ...]:
+        """The names that an error may begin with, for a page that shows it beside the axis."""
+        return tuple(dict.fromkeys(filter(None, (self.name, self.setting))))
 
     def values(self, text: str) -> tuple[Value, ...]:
         """`1-4` or `1,2,4` -> (1, 2, 4); each value once, at most MAX_VALUES.
@@ -83,7 +94,16 @@ def _pair(word: str) -> str:
     return pair_named(word).name
 
 
-def _of_config(field: str) -> Callable[[SweepSetting, Value], SweepSetting]:
+def _axis_of(setting: RunSetting) -> Axis:
+    """Of a number in the config: it replaces the one that was there."""
+    assert setting.axis is not None
+    name, title, usual = setting.axis.name, setting.axis.title, setting.axis.usual
+    read = _integer if setting.type is ValueType.INTEGER else float
+    apply = _draft_length if setting.name == "draft_length" else _of_config(setting.name)
+    return Axis(name, title, usual, read, apply, setting.name)
+
+
+def _of_config(field: str) -> Apply:
     def apply(setting: SweepSetting, value: Value) -> SweepSetting:
         changes: dict[str, Any] = {field: value}
         return replace(setting, config=replace(setting.config, **changes))
@@ -99,14 +119,8 @@ def _draft_length(setting: SweepSetting, value: Value) -> SweepSetting:
 
 def _with_method(setting: SweepSetting, value: Value) -> SweepSetting:
     """With the shape and the rule that the method has by itself."""
-    method = method_named(str(value))
-    config = replace(
-        setting.config,
-        method=method.name,
-        branching=method.default_branching[: setting.config.draft_length],
-        tree_kind=method.kinds[0],
-        options=(),
-    )
+    given = setting.config
+    config = method_named(str(value)).usual(given.draft_length, **given.beside_method)
     return replace(setting, config=config)
 
 
@@ -127,7 +141,7 @@ def _nodes(setting: SweepSetting, value: Value) -> SweepSetting:
     return replace(setting, config=replace(setting.config, options=(*others, ("nodes", value))))
 
 
-def _of_setting(field: str) -> Callable[[SweepSetting, Value], SweepSetting]:
+def _of_setting(field: str) -> Apply:
     def apply(setting: SweepSetting, value: Value) -> SweepSetting:
         changes: dict[str, Any] = {field: value}
         return replace(setting, **changes)
@@ -139,21 +153,19 @@ def _with_pair(setting: SweepSetting, value: Value) -> SweepSetting:
     return replace(setting, pair=pair_named(str(value)))
 
 
+_NUMBERS = {setting.name: _axis_of(setting) for setting in DECODING if setting.axis}
+_LENGTH = _NUMBERS.pop("max_new_tokens")  # listed beside the prompt's length
 AXES = {
     axis.name: axis
     for axis in (
-        Axis("draft-length", "Draft length K", "1-16", _integer, _draft_length),
-        Axis("temperature", "Temperature", "0,0.3,0.7,1,1.5", float, _of_config("temperature")),
-        Axis("top-p", "Top-p", "0.5,0.8,0.9,0.95,1", float, _of_config("top_p")),
-        Axis("method", "Method", ",".join(DRAFTERS), _method, _with_method),
+        *_NUMBERS.values(),
+        Axis("method", "Method", ",".join(DRAFTERS), _method, _with_method, "rule"),
         Axis("pair", "Pair", "bundled", _pair, _with_pair),
         Axis("task", "Task", ",".join(TASKS), _task, _with_task),
         Axis("prompt-length", "Prompt tokens", "16,64,256", _integer, _of_setting("prompt_tokens")),
-        Axis(
-            "output-length", "New tokens", "10,50,200,500", _integer, _of_config("max_new_tokens")
-        ),
-        Axis("width", "Children of the root", "1-4", _integer, _width),
-        Axis("nodes", "Nodes verified", "4,8,16,32", _integer, _nodes),
+        _LENGTH,
+        Axis("width", "Children of the root", "1-4", _integer, _width, "branching"),
+        Axis("nodes", "Nodes verified", "4,8,16,32", _integer, _nodes, "options"),
         Axis("batch-size", "Batch size", "1,2,4,8,16,32", _integer, _of_setting("batch_size")),
     )
 }

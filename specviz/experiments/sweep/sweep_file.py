@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.pair_catalog import pairs
+from specviz.trace_file.config_fields import encode_settings, with_newer
 
 FORMAT = 1
 Point = dict[str, Any]
@@ -60,7 +60,7 @@ class SweepFile:
         if not self._path.exists() or not self._path.stat().st_size:
             return []
         header, *lines = self._path.read_text(encoding="utf-8").split("\n")
-        if header != self._header:
+        if _upgraded(header) != self._header:
             raise InputError(
                 f"output file {self._path.name} must be new or of this very sweep,"
                 " got another one: name another file"
@@ -80,12 +80,19 @@ class SweepFile:
         self._file.close()
 
 
+def _upgraded(header: str) -> str:
+    """The first line as it is written now, with the defaults of settings that it did not know."""
+    found = json_object(header)
+    if found is None or not isinstance(found.get("config"), dict):
+        return header
+    return json.dumps(found | {"config": with_newer(found["config"])})
+
+
 def describe(plan: SweepPlan) -> dict[str, Any]:
     """What decides the points, as JSON."""
     setting = plan.setting
     pair = setting.pair
     is_named = pair.name in {each.name for each in pairs()}
-    config = asdict(setting.config) | {"tree_kind": setting.config.tree_kind.value}
     return {
         "format": FORMAT,
         "axes": [[name, list(values)] for name, values in plan.axes],
@@ -98,7 +105,7 @@ def describe(plan: SweepPlan) -> dict[str, Any]:
         "prompt_tokens": setting.prompt_tokens,
         "device": setting.device,
         "dtype": setting.dtype,
-        "config": config,
+        "config": encode_settings(setting.config),
     }
 
 

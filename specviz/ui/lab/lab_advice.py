@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 from specviz.advisor.advice import Wording
 from specviz.advisor.probe import Candidate
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.models.pair_catalog import Pair
-from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting

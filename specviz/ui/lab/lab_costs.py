@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
-from specviz.trace_file.fields import short
 
 RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
 # what a load or a machine of this world may be: low, high

@@ -12,14 +12,13 @@ from statistics import median
 from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.models.pair_catalog import Pair
 from specviz.records import MAX_DRAFT_LENGTH
-from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting, prompts_words
-from specviz.ui.method_offer import refusal
+from specviz.ui.settings_form import refusal
 
 # what both sides can do: our method, the library's call
 PLAIN = ("Plain decoding", "baseline", "generate()")

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.run.racing import RaceRequest
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompts, prompts_of
 from specviz.records import DecodingConfig
-from specviz.trace_file.fields import short
 from specviz.ui.settings_form import race_request
 
 PROMPTS, TOKENS = 4, 64  # that the page begins with
@@ -42,7 +41,7 @@ class LabSetting:
         return [
             self.pair.title,
             prompts_words(self.task, len(self.prompts)),
-            *sampling_words(self.config),
+            *self.config.sampling_words,
         ]
 
 
@@ -55,20 +54,6 @@ def prompts_words(task: str | None, count: int) -> str:
     if task is None:
         return f"{count} prompt{'' if count == 1 else 's'} of your own"
     return f"{task}: prompt{'' if count == 1 else 's 1 to'} {count}"
-
-
-def sampling_words(config: DecodingConfig) -> list[str]:
-    """Temperature, and what else cuts the distribution; at temperature 0 nothing else counts.
-
-    >>> sampling_words(DecodingConfig(temperature=0.7, top_k=40))
-    ['temperature 0.7', 'top-k 40']
-    """
-    words = [f"temperature {config.temperature:g}"]
-    if config.temperature and config.top_k:
-        words.append(f"top-k {config.top_k}")
-    if config.temperature and config.top_p < 1:
-        words.append(f"top-p {config.top_p:g}")
-    return words
 
 
 def lab_setting(question: Mapping[str, Any], *, has_method: bool = False) -> LabSetting:

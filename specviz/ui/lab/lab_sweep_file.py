@@ -21,7 +21,7 @@ from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.files.loading import DEVICES, DTYPES
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.trace_file.config_fields import decode_settings, with_newer
 
 MAX_CHARACTERS = 4_000_000
 MAX_WRITTEN = 800  # characters of a field as JSON; an axis of the form comes to some 700
@@ -79,7 +79,7 @@ def _plan(header: dict[str, Any] | None) -> SweepPlan:
         raise InputError(f"file cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError("file must be that of a sweep, but its first line is not") from None
-    if json.loads(header_line(plan)) != header:
+    if json.loads(header_line(plan)) != header | {"config": with_newer(header["config"])}:
         raise InputError("file must be that of a sweep of this version, but its first line is not")
     return plan
 
@@ -89,13 +89,9 @@ def _built(header: dict[str, Any]) -> SweepPlan:
     texts = header.get("texts", [])
     if not all(isinstance(each, str) for each in texts):
         raise TypeError("texts")
-    given = dict(header["config"])
-    given["tree_kind"] = ProposalKind(given["tree_kind"])
-    given["branching"] = tuple(given["branching"])
-    given["options"] = tuple((name, value) for name, value in given["options"])
     setting = SweepSetting(
         _pair(header),
-        DecodingConfig(**given),
+        decode_settings(header["config"], "config"),
         header["task"],
         header["prompts"],
         header["prompt_tokens"],

@@ -9,31 +9,21 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
 from specviz.models.pair_catalog import Pair
-from specviz.trace_file.fields import short
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.lab.lab_setting import MOST_TEXT, lab_setting
 from specviz.ui.lab.lab_sweep_file import Point, header_line, read_sweep
-from specviz.ui.method_offer import refusal
+from specviz.ui.settings_form import refusal
 
-# axis -> other settings that its values are told under when they break a rule
-SETTINGS = {
-    "draft-length": ("draft_length",),
-    "top-p": ("top_p",),
-    "output-length": ("max_new_tokens",),
-    "width": ("branching",),
-    "nodes": ("options",),
-    "method": ("rule",),
-}
 DEFAULTS = {"axis": "draft-length", "values": "1-8", "repeats": 2}
 
 
@@ -44,7 +34,7 @@ def sweep_offer() -> dict[str, Any]:
             "name": axis.name,
             "title": axis.title,
             "usual": axis.usual,
-            "settings": [axis.name, *SETTINGS.get(axis.name, ())],
+            "settings": axis.refused_as,
         }
         for axis in AXES.values()
     ]
@@ -118,9 +108,8 @@ def noise_of(given: object) -> tuple[float, ...]:
 def _setting(question: Mapping[str, Any]) -> SweepSetting:
     """With the shape and the rule that the method has by itself."""
     found = lab_setting(question, has_method=True)
-    method = method_named(found.config.method)
-    branching = method.default_branching[: found.config.draft_length]
-    config = replace(found.config, branching=branching, tree_kind=method.kinds[0])
+    given = found.config
+    config = method_named(given.method).usual(given.draft_length, **given.beside_method)
     return SweepSetting(
         found.pair,
         config,

@@ -16,7 +16,7 @@ from specviz.figures.lab_speedup import lab_speedup_figure
 from specviz.figures.lab_times import lab_times_figure
 from specviz.figures.theme import Figure
 from specviz.metrics.round_totals import DepthAcceptance
-from specviz.ui.lab.lab_setting import prompts_words, sampling_words
+from specviz.ui.lab.lab_setting import prompts_words
 from specviz.ui.lab.lab_sweep_file import Point, SweepSoFar
 
 BUSY = 1.5  # between two runs of the baseline: then no point can be judged
@@ -150,7 +150,7 @@ class SweepViews:
             "task": prompts_words(task, setting.prompts),
             "method": method_named(config.method).title,
             "draft-length": f"K {config.draft_length}",
-            "temperature": " · ".join(sampling_words(config)),
+            "temperature": " · ".join(config.sampling_words),
             "output-length": f"{config.max_new_tokens} new tokens",
             "repeats": _counted(plan.repeats, "repeat"),
         }

@@ -11,8 +11,8 @@ from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.models.pair_catalog import Pair, pair_named, pairs
 from specviz.models.parts import Need
-from specviz.ui.method_offer import group, refusal, refusals
-from specviz.ui.settings_form import race_request
+from specviz.ui.settings_form import race_request, refusal, refusals
+from specviz.ui.setup import group
 
 BARE = Pair("bare", "with nothing beside it", "nobody/target", draft="", model_type="gpt2")
 

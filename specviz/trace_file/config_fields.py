@@ -1,0 +1,64 @@
+"""A decoding config <-> one JSON object, with the fields that the table of settings has."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from specviz.records import SETTINGS, DecodingConfig, ProposalKind, RunSetting, ValueType
+from specviz.trace_file.fields import MAX_INTEGER, Fields, array, integer, text
+
+MAX_NAME = 200  # characters
+MAX_LEVELS = 64
+MAX_OPTIONS = 16
+_SETTINGS = tuple(SETTINGS[field.name] for field in fields(DecodingConfig))
+
+
+def encode_settings(config: DecodingConfig) -> dict[str, Any]:
+    """JSON-able, every setting by its name."""
+    return {each.name: _encode(getattr(config, each.name)) for each in _SETTINGS}
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, ProposalKind):
+        return value.value
+    return [_encode(each) for each in value] if isinstance(value, tuple) else value
+
+
+def with_newer(value: dict[str, Any]) -> dict[str, Any]:
+    """In the order of today, with the defaults of settings that an older file lacks."""
+    newer = {each.name: each.default for each in _SETTINGS if each.is_newer}
+    given = newer | value
+    known = {each.name: given[each.name] for each in _SETTINGS if each.name in given}
+    return known | given
+
+
+def decode_settings(value: object, path: str) -> DecodingConfig:
+    """The config of a JSON object; an older file lacks what was not there yet.
+
+    Types are checked here, with the path in the InputError, bounds by the config itself.
+    """
+    if isinstance(value, dict):
+        value = with_newer(value)
+    given = Fields(value, path, [each.name for each in _SETTINGS])
+    return DecodingConfig(**{each.name: _decode(each, given) for each in _SETTINGS})
+
+
+def _decode(setting: RunSetting, given: Fields) -> Any:
+    match setting.type:
+        case ValueType.INTEGER:
+            return given.integer(setting.name)
+        case ValueType.NUMBER:
+            return given.number(setting.name)
+        case ValueType.INTEGERS:
+            return given.integers(setting.name, 1, most=MAX_LEVELS)
+        case ValueType.KIND:
+            return given.choice(setting.name, ProposalKind)
+        case ValueType.OPTIONS:
+            return given.each(setting.name, _decode_option, MAX_OPTIONS)
+    return given.text(setting.name, MAX_NAME)
+
+
+def _decode_option(value: object, path: str) -> tuple[str, int]:
+    name, number = array(value, path, 2, 2)
+    return text(name, f"{path}[0]", 100), integer(number, f"{path}[1]", 0, MAX_INTEGER)
