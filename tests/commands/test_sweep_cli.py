@@ -39,27 +39,27 @@ def test_a_killed_sweep_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "sweep.jsonl"
-    command = [*SMALL, "--axis", "draft-length=1-16", "--output", str(output)]
+    command = [*SMALL, "--axis", "draft-length=1-6", "--output", str(output)]
     run = subprocess.Popen(
         [sys.executable, "-m", "specviz", *command], stderr=subprocess.PIPE, text=True
     )
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("2 of 16"):
+        if line.startswith("2 of 6"):
             break
     run.send_signal(signal.SIGKILL)
     run.wait()
     run.stderr.close()
     before = output.read_text()
     before = before[: before.rindex("\n") + 1]
-    assert 3 <= before.count("\n") < 17
+    assert 3 <= before.count("\n") < 7
     output.write_text(before + '{"setting": {"draft-le')  # cut off in mid-writing
     assert main([*command, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert len(json.loads(out)["points"]) == 16
-    assert output.read_text().startswith(before) and output.read_text().count("\n") == 17
-    done = [line.split()[0] for line in err.splitlines() if " of 16:" in line]
-    assert done[-1] == "16" and int(done[0]) == before.count("\n")
+    assert len(json.loads(out)["points"]) == 6
+    assert output.read_text().startswith(before) and output.read_text().count("\n") == 7
+    done = [line.split()[0] for line in err.splitlines() if " of 6:" in line]
+    assert done[-1] == "6" and int(done[0]) == before.count("\n")
 
 
 def test_own_prompts_are_swept_and_kept_with_the_sweep(

@@ -4,6 +4,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from specviz.decoding.ahead.executor import InLine
+from specviz.decoding.drafters import pre_speculation
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
@@ -35,6 +37,25 @@ def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25, kind=LlamaModel)
     weights = sum(weight.numel() for weight in module.parameters())
     info = ModelInfo(name, "LlamaForCausalLM", weights, 4 * weights, layers, 32, vocab, CONTEXT)
     return kind(module, info)
+
+
+IN_A_PROCESS = ("test_pre_speculation", "test_draft_worker")
+
+
+@pytest.fixture(autouse=True)
+def drafting_ahead_in_line(request, monkeypatch):
+    """On the processor whatever drafts ahead does so in line.
+
+    A process of its own for each tiny draft takes seconds; that it writes the same rounds is shown
+    by the tests of drafting ahead, which start processes.
+    """
+    if not request.module.__name__.endswith(IN_A_PROCESS):
+        chosen = pre_speculation.executor_for
+
+        def in_line(model, setting):
+            return (chosen if model.device.type == "cuda" else InLine)(model, setting)
+
+        monkeypatch.setattr(pre_speculation, "executor_for", in_line)
 
 
 @pytest.fixture(scope="session")

@@ -15,12 +15,9 @@ from specviz.models.llama.llama_model import LlamaModel
 from specviz.records import DecodingConfig, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.tiny_parts import parts_for
+from tests.devices import DEVICES, HAS_CUDA
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
-NEEDS_CUDA = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-]
 SINGLE_COPY = [
     method.name
     for method in DRAFTERS.values()
@@ -57,7 +54,7 @@ def emitted(setup):
     return [event.emitted_ids for event in events if isinstance(event, Round)]
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=list(DRAFTERS))
 def test_every_method_emits_in_every_round_what_it_does_without_recordings(
@@ -89,7 +86,7 @@ def waits_are_errors(monkeypatch):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.skipif(not HAS_CUDA, reason="no CUDA device")
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("name", SINGLE_COPY)
 def test_a_round_waits_for_the_device_at_its_counted_copy_only(name, temperature, waits_are_errors):

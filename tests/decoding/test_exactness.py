@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from specviz.decoding.topology import Topology, device_topology, topology, tree_shape
-from specviz.decoding.verification import acceptance, walk
+from specviz.decoding.verification import Walk, acceptance, walk
 from specviz.records import ProposalKind
 
 CPU = torch.device("cpu")
@@ -256,3 +256,19 @@ def test_an_empty_tree_leaves_the_target_distribution_untouched():
     )
     assert result.last_residuals.tolist() == p.tolist()
     assert walk([[]], [], []).end == -1
+
+
+@pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
+def test_the_target_probability_of_a_sibling_is_that_before_any_other_failed(kind):
+    tree, tokens = topology((-1, -1, -1), CPU), torch.tensor([1, 0, 2])
+    p, q = (each[None].double() for each in torch.tensor([[0.5, 0.2, 0.3], [0.2, 0.7, 0.1]]))
+    found = acceptance(tree, tokens, kind, p.expand(4, -1), None if kind in POINT_MASSES else q)
+    assert found.target_probs.tolist() == pytest.approx([0.2, 0.5, 0.3])
+    assert found.residual_probs.tolist() != pytest.approx([0.2, 0.5, 0.3])
+
+
+def test_a_walk_that_is_cut_forgets_who_failed_behind_its_end():
+    whole = Walk(path=(1, 3), rejected=(0, 2))
+    assert whole.cut({1}, depths=(1, 1, 2, 2)) == Walk((1,), (0,))
+    assert whole.cut({3}, depths=(1, 1, 2, 2)) == whole
+    assert whole.cut({0}, depths=(1, 1, 2, 2)) is None

@@ -59,7 +59,18 @@ def executor(request, monkeypatch):
     monkeypatch.setattr(pre_speculation, "executor_for", request.param)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+# in line with every sampling; to a process of its own only the whole setting has to travel
+EXECUTED = pytest.mark.parametrize(
+    "executor, sampling",
+    [
+        *(pytest.param(InLine, each, id=f"in line {each}") for each in SAMPLINGS),
+        *(pytest.param(OwnProcess, each, id=f"own process {each}") for each in SAMPLINGS[::4]),
+    ],
+    indirect=["executor"],
+)
+
+
+@EXECUTED
 @pytest.mark.parametrize("draft_length, fan_out", [(1, 2), (5, 2)])
 def test_every_round_equals_the_chain_s(
     target, close_draft, executor, draft_length, fan_out, sampling
@@ -72,7 +83,7 @@ def test_every_round_equals_the_chain_s(
     assert True in hits(ahead)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@EXECUTED
 def test_rounds_that_nobody_prepared_for_equal_the_chain_s(target, draft, executor, sampling):
     setting = {"max_new_tokens": 60, "seed": 5, **sampling}
     chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
@@ -139,8 +150,9 @@ def test_a_draft_with_a_padded_vocabulary_gives_the_chain_s_rounds(target):
 SHIPPED = [{}, {"temperature": 0.8}, {"temperature": 0.8, "top_k": 50, "top_p": 0.9}]
 
 
-@pytest.mark.parametrize("sampling", SHIPPED, ids=str)
-@pytest.mark.parametrize("task", ["code", "translate"])
+@pytest.mark.parametrize(
+    "task, sampling", list(zip(("code", "translate", "code"), SHIPPED, strict=True)), ids=str
+)
 def test_the_bundled_pair_s_rounds_equal_the_chain_s(task, sampling):
     pair = load_pair(pair_named("bundled"), "cpu", "float32")
     prompt = pair.codec.encode(held_out_prompt(task, 2), task)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from specviz.decoding.sampling import Sampler, draw
+from specviz.decoding.sampling import Sampler, draw, residual
 from specviz.decoding.streams import Purpose, RandomStream
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]]))
@@ -91,3 +91,12 @@ def test_a_stream_gives_the_same_number_for_the_same_key_in_any_order():
     late, early = stream.uniform(5, 1), stream.uniform(2, 0)
     again = RandomStream(9, Purpose.VERIFY)
     assert (again.uniform(2, 0), again.uniform(5, 1)) == (early, late)
+
+
+def test_the_residual_of_equal_distributions_is_the_target_s():
+    p = torch.tensor([[0.25, 0.75], [1.0, 0.0]])
+    assert torch.equal(residual(p, p.clone()), p)
+
+
+def test_a_draw_from_a_row_without_mass_is_still_a_token():
+    assert draw(torch.zeros(1, 3), torch.tensor([0.5])).tolist() == [0]

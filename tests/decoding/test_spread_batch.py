@@ -20,10 +20,10 @@ from tests.decoding.batch_runs import (
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.test_batch import story
-from tests.decoding.test_every_drafter import VARIANTS, config_of
+from tests.decoding.test_every_drafter import ONE_KIND_EACH, VARIANTS, config_of
 from tests.decoding.tiny_parts import parts_for
 
-ABLE = [each for each in VARIANTS if Need.LAYERS not in each.values[0].needs]
+ABLE = [each for each in ONE_KIND_EACH if Need.LAYERS not in each.values[0].needs]
 
 
 @pytest.fixture(scope="module")

@@ -16,20 +16,11 @@ from specviz.models.graphs.graph_buffers import LEAST_SLOTS, MOST_TOKENS, GraphC
 from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.self_model import layer_skipping, quantised
+from tests.devices import DEVICES
 
 VOCAB = 61
 PROMPT = [7, 3, 11, 42, 5, 19, 28]
 CONTEXT = 4 * LEAST_SLOTS
-DEVICES = (
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.cuda,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-        ],
-    ),
-)
 Pair = tuple[CapturedModel, LlamaModel]
 
 

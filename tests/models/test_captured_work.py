@@ -6,17 +6,7 @@ import pytest
 import torch
 
 from specviz.models.graphs.captured_work import CapturedWork, graph_pool
-
-DEVICES = (
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.cuda,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-        ],
-    ),
-)
+from tests.devices import DEVICES
 
 
 @pytest.mark.parametrize("name", DEVICES)

@@ -17,20 +17,11 @@ from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
+from tests.devices import DEVICES
 
 VOCAB = 61
 ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")
 OTHER_FAMILIES = ("gpt2", "opt", "gpt-neox")
-DEVICES = (
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.cuda,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-        ],
-    ),
-)
 
 
 @dataclass(frozen=True)

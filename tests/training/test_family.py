@@ -25,7 +25,7 @@ def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
         corpus=sources[0],
         output=folder / "assets" / "models",
         work=folder / "work",
-        minutes=0.03,
+        minutes=0.01,
         compiled=False,
         library=sources[1],
         target=llama_config(layers=4, width=64, inner=64),

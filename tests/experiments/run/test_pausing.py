@@ -12,7 +12,7 @@ from specviz.models.pair_catalog import pair_named
 from specviz.pause import Gate, in_turns
 from specviz.records import DecodingConfig, FinishReason, Round
 
-WAIT = 0.25
+WAIT = 0.05
 
 
 def race_of(method):
