@@ -1,12 +1,19 @@
-# make run | test | slow | lint | typecheck | models CORPUS=DIR
+# make run | check | test | slow | lint | typecheck | models CORPUS=DIR
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 7860
 MINUTES ?= 220
 BIN := .venv/bin
+SHARE := --dist loadfile --no-loadscope-reorder
+CHECKED := $(wildcard $(addprefix tests/,test_architecture.py test_records.py test_metrics.py \
+	test_what_if.py test_trace_tables.py test_fork_points.py test_glossary.py test_prompts.py \
+	theory trace_file trace_diff figures claims advisor acceptance_profile \
+	decoding/test_exactness.py decoding/test_sampling.py decoding/test_forest.py \
+	models/test_cache.py)) \
+	tests/commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads
 
-.PHONY: setup setup-dev browser run test slow lint typecheck format models lossy traces
+.PHONY: setup setup-dev browser run check test slow lint typecheck format models lossy traces
 
 setup: .venv/run.stamp
 setup-dev: .venv/dev.stamp
@@ -30,8 +37,15 @@ browser:
 run: setup
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
+# what one runs after every change, in under a minute: the rules of the design, the pure parts,
+# verification on the smallest vocabularies, and one race from the command line
+check: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -n 2 $(SHARE) $(CHECKED)
+
 test: setup-dev browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 $(SHARE)
 
 # what takes long, or measures time and must be alone on the machine
 slow: setup-dev browser
