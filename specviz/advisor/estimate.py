@@ -25,7 +25,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from specviz.advisor.probe import Candidate, CandidateRun, Probe, RoundSeen
-from specviz.theory.expected_time import expected_seconds, waiting
+from specviz.theory import expected_seconds, waiting
 
 NORMAL_95 = 1.96
 UNKNOWN_NOISE = 0.05  # of a step, where a single block does not tell it

@@ -49,12 +49,15 @@ def _read() -> dict[int, Claim]:
 def _claim(
     entry: Mapping[str, Any], texts: Mapping[str, str], settings: Mapping[str, Setting]
 ) -> Claim:
-    theory, here = entry["theory"], entry.get("here")
-    measured: dict[str, Any] = {"reason": entry["not_measurable"]} if here is None else {}
-    if here is not None:
-        measured["settings"] = tuple(settings[name] for name in here["settings"])
-        measured["measured_rule"] = measured_rules.RULES[here["rule"]]
-        measured["measured_account"] = _account(here)
+    theory, measured = entry["theory"], entry.get("measured")
+    if measured is None:
+        others: dict[str, Any] = {"reason": entry["not_measurable"]}
+    else:
+        others = {
+            "settings": tuple(settings[name] for name in measured["settings"]),
+            "measured_rule": measured_rules.RULES[measured["rule"]],
+            "measured_account": _account(measured),
+        }
     return Claim(
         entry["number"],
         entry["title"],
@@ -64,7 +67,7 @@ def _claim(
         entry.get("numbers", {}),
         theory_rules.RULES[theory["rule"]],
         _account(theory),
-        **measured,
+        **others,
     )
 
 

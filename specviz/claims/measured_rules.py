@@ -163,6 +163,7 @@ def sorted_by_part(names: Iterable[str], parts: Sequence[Part]) -> dict[str, lis
 
 @rule
 def accepted_is_speedup(results: Results, numbers: Values) -> Found:
+    """At K = 5: are a K tokens accepted, and is that number the speedup?"""
     five = point(results[0], "draft-length", 5)
     accepted, product = accepted_a_round(five), 5 * rate(five)
     parts = [agrees(product, accepted), agrees(accepted, five["speedup"])]
@@ -172,6 +173,7 @@ def accepted_is_speedup(results: Results, numbers: Values) -> Found:
 
 @rule
 def product_is_speedup(results: Results, numbers: Values) -> Found:
+    """At K = 4: is K a the speedup?"""
     four = point(results[0], "draft-length", 4)
     product = 4 * rate(four)
     found = {"product": product, "four": shown(four)}
@@ -180,6 +182,7 @@ def product_is_speedup(results: Results, numbers: Values) -> Found:
 
 @rule
 def round_is_speedup(results: Results, numbers: Values) -> Found:
+    """Are 5 tokens drafted as quickly as 1, and are no more written than accepted?"""
     one, five = (point(results[0], "draft-length", length) for length in (1, 5))
     times = (five["draft_seconds"] / five["rounds"]) / (one["draft_seconds"] / one["rounds"])
     accepted = accepted_a_round(five)
@@ -189,6 +192,7 @@ def round_is_speedup(results: Results, numbers: Values) -> Found:
 
 @rule
 def ladder(results: Results, numbers: Values) -> Found:
+    """Does each task's speedup lie on the claim's line at its acceptance rate?"""
     points = results[0]["points"]
     claimed = [on_ladder(numbers["steps"], rate(each)) for each in points]
     parts = [inside(line, line, each) for line, each in zip(claimed, points, strict=True)]
@@ -206,6 +210,7 @@ def on_ladder(steps: Sequence[tuple[float, float]], acceptance: float) -> float:
 
 @rule
 def product_is_tokens(results: Results, numbers: Values) -> Found:
+    """At K = 4: are there a K + 1 tokens per round, by either meaning of a?"""
     four = point(results[0], "draft-length", 4)
     tokens = four["block_efficiency"]
     shares = (
@@ -222,6 +227,7 @@ def product_is_tokens(results: Results, numbers: Values) -> Found:
 
 @rule
 def costs_behind_rates(results: Results, numbers: Values) -> Found:
+    """Is K = 8 faster than K = 5? And the c behind both speedups."""
     five, eight = (point(results[0], "draft-length", length) for length in (5, 8))
     return combined_sizes([faster(eight, five)]), {
         "five": shown(five),
@@ -236,6 +242,7 @@ def costs_behind_rates(results: Results, numbers: Values) -> Found:
 
 @rule
 def matching(results: Results, numbers: Values) -> Found:
+    """Does min(1, p/q) accept no more than the drafts with p = q?"""
     found = at_temperature(results[0], 1.0)
     accepted, equal = found["overlap"], found["equal_mass"]
     return (HOLDS if max(accepted) - min(equal) < EXACT else WRONG), {
@@ -249,12 +256,14 @@ def matching(results: Results, numbers: Values) -> Found:
 
 @rule
 def resampling(results: Results, numbers: Values) -> Found:
+    """Is the output p if a rejected token is drawn from p again?"""
     found = at_temperature(results[0], 1.0)["resampled_from_p"]
     return (HOLDS if max(found) < EXACT else WRONG), {"biased": over(found)}
 
 
 @rule
 def longest_path(results: Results, numbers: Values) -> Found:
+    """Is the output p if two siblings are each examined by themselves?"""
     greedy, sampled = (at_temperature(results[0], each)["two_siblings"] for each in (0.0, 1.0))
     parts = [max(greedy) < EXACT, max(sampled) < EXACT]
     return combined(parts), {"greedy": over(greedy), "sampled": over(sampled)}
@@ -262,6 +271,7 @@ def longest_path(results: Results, numbers: Values) -> Found:
 
 @rule
 def shared_tokenizer(results: Results, numbers: Values) -> Found:
+    """Does a draft of another tokenizer fail: not lossless, or never accepted?"""
     exact, grid = results
     other = point(grid, "method", "cross-vocabulary")
     works = is_lossless(exact) and rate(other) > 0
@@ -270,6 +280,7 @@ def shared_tokenizer(results: Results, numbers: Values) -> Found:
 
 @rule
 def temperature(results: Results, numbers: Values) -> Found:
+    """Is it lossy at temperature 1.5, and does it lose from temperature 1 on?"""
     overlaps, exact, grid = results
     hot = [each for each in grid["points"] if each["setting"]["temperature"] >= HOT]
     parts = [not is_lossless(exact), *map(loses, hot)]
@@ -288,6 +299,7 @@ def temperature(results: Results, numbers: Values) -> Found:
 
 @rule
 def draft_length_used(results: Results, numbers: Values) -> Found:
+    """Does K as an argument count as much as K in the assistant's configuration?"""
     lengths, forwards = results[0]["lengths"], results[0]["target_forwards"]
     by_argument, by_config = forwards["argument"], forwards["config"]
     if len(set(by_config)) == 1:
@@ -307,6 +319,7 @@ def draft_length_used(results: Results, numbers: Values) -> Found:
 
 @rule
 def order_of_blocks(results: Results, numbers: Values) -> Found:
+    """Is the baseline faster in its second block, by its order alone?"""
     ratios = results[0]["noise"]
     if min(ratios) <= 1 <= max(ratios):
         verdict = CONDITIONAL  # order does no harm once both are warm
@@ -320,6 +333,7 @@ def order_of_blocks(results: Results, numbers: Values) -> Found:
 
 @rule
 def usual_mistakes(results: Results, numbers: Values) -> Found:
+    """Another tokenizer gains less, a long prompt gains less, the output stays exact."""
     by_vocabulary, by_prompt, exact = results
     same, other = (
         point(by_vocabulary, "method", name) for name in ("draft-model", "cross-vocabulary")
@@ -336,6 +350,7 @@ def usual_mistakes(results: Results, numbers: Values) -> Found:
 
 @rule
 def draft_model_or_heads(results: Results, numbers: Values) -> Found:
+    """Does a draft model pay, and do Medusa or EAGLE?"""
     points = {each["setting"]["method"]: each for each in results[0]["points"]}
     heads = [pays(points[name]) for name in ("medusa", "eagle")]
     without = True if True in heads else None if None in heads else False
@@ -345,6 +360,7 @@ def draft_model_or_heads(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_task(results: Results, numbers: Values) -> Found:
+    """Are the order of the tasks, their acceptance rates and speedups the claimed ones?"""
     tasks: Mapping[str, tuple[float, float]] = numbers["tasks"]
     points = {each["setting"]["task"]: each for each in results[0]["points"]}
     order = sorted(points, key=lambda task: -rate(points[task]))
@@ -374,6 +390,7 @@ def gains_by_task(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_method(results: Results, numbers: Values) -> Found:
+    """Does each method's speedup lie in its claimed range?"""
     methods: Mapping[str, tuple[float, float]] = numbers["methods"]
     points = {name: point(results[0], "method", name) for name in methods}
     parts = [inside(*methods[name], each) for name, each in points.items()]
@@ -383,6 +400,7 @@ def gains_by_method(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_use(results: Results, numbers: Values) -> Found:
+    """Does each use's speedup lie in its claimed range, and does a large batch lose?"""
     by_task, by_lookup, batches = results
     grids = (by_task, "code"), (by_task, "story"), (by_lookup, "summarise")
     points = [point(grid, "task", task) for grid, task in grids]
@@ -401,6 +419,7 @@ def gains_by_use(results: Results, numbers: Values) -> Found:
 
 @rule
 def thresholds(results: Results, numbers: Values) -> Found:
+    """Does it lose everywhere beyond the claim's thresholds?"""
     by_temperature, by_output, by_vocabulary = results
     rarely = [
         shown(each, why="acceptance", axis=axis, at=value)
@@ -431,6 +450,7 @@ def thresholds(results: Results, numbers: Values) -> Found:
 
 @rule
 def short_answers(results: Results, numbers: Values) -> Found:
+    """Do all short answers lose?"""
     points = results[0]["points"]
     found = [shown(each, tokens=each["setting"]["output-length"]) for each in points]
     return combined([loses(each) for each in points]), {"points": found}
@@ -441,12 +461,14 @@ def short_answers(results: Results, numbers: Values) -> Found:
 
 @rule
 def bound_by_arithmetic(results: Results, numbers: Values) -> Found:
+    """Does the largest batch gain more than one row?"""
     one, *_, most = results[0]["rows"]
     return combined([faster(most, one)]), _batches(results[0])
 
 
 @rule
 def product_of_gains(results: Results, numbers: Values) -> Found:
+    """Does the largest batch keep the speedup of one row, and does it pay?"""
     one, *_, most = results[0]["rows"]
     (one_low, one_high), (low, high) = one["speedup_spread"], most["speedup_spread"]
     kept = near(1.0, low / one_high, high / one_low)
@@ -456,6 +478,7 @@ def product_of_gains(results: Results, numbers: Values) -> Found:
 
 @rule
 def batches_and_drafts(results: Results, numbers: Values) -> Found:
+    """Does the largest batch lose, and does better acceptance gain more than less cost?"""
     batches, grid = results
     five = point(grid, "draft-length", 5)
     better, cheaper = gains_of_a_tenth(rate(five), 5, five["cost_ratio"] or 0.0)
@@ -475,6 +498,7 @@ def _batches(batches: Result) -> dict[str, Any]:
 
 @rule
 def share_of_peak(results: Results, numbers: Values) -> Found:
+    """Does a plain step take as long after a long prompt as after a short one?"""
     short, long = results[0]["clocks"]
     before, after = short["step_seconds"], long["step_seconds"]
     slower = True if min(after) > max(before) else None
@@ -491,6 +515,7 @@ def share_of_peak(results: Results, numbers: Values) -> Found:
 
 @rule
 def first_token(results: Results, numbers: Values) -> Found:
+    """Does a tree delay the first token more than a chain, about as much as claimed?"""
     chain, tree = (
         [
             mine / plain

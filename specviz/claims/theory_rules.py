@@ -16,7 +16,6 @@ from specviz.claims.claim import ClaimVerdict, TheoryRule
 from specviz.claims.output_distributions import EXACT, Distribution
 from specviz.forward_curve import ForwardCurve
 from specviz.serving_cost import HOURS_A_DAY, Load, Machine, daily_cost
-from specviz.theory import roofline
 
 Found = tuple[ClaimVerdict | None, dict[str, Any]]
 HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
@@ -156,6 +155,7 @@ def with_condition(is_right: bool, is_right_under_a_condition: bool) -> ClaimVer
 def accepted_is_speedup(
     a: float, K: int, claimed_accepted: float, claimed_speedup: float, c: float = USUAL_COST_RATIO
 ) -> Found:
+    """That a K tokens are accepted per round, and that the speedup is that number."""
     tokens = theory.expected_tokens(a, K)
 
     def fits(emitted: float, cost: float) -> bool:
@@ -178,6 +178,7 @@ def accepted_is_speedup(
 def product_is_speedup(
     a: float, K: int, baseline: float, claimed_speedup: float, c: float
 ) -> Found:
+    """That K a is the speedup."""
     speedup = theory.speedup(a, K, c)
     fits = some_usual_cost(lambda cost: agrees(claimed_speedup, theory.speedup(a, K, cost)))
     return with_condition(agrees(claimed_speedup, speedup), fits), {
@@ -193,6 +194,7 @@ def product_is_speedup(
 def round_is_speedup(
     K: int, accepted: int, claimed_speedup: float, c: float = USUAL_COST_RATIO
 ) -> Found:
+    """That a round that accepts so many tokens is as many times as fast, drafted in parallel."""
     tokens = accepted + 1
     fits = some_usual_cost(
         lambda cost: agrees(claimed_speedup, tokens / theory.round_cost(K, cost))
@@ -230,6 +232,7 @@ def ladder(
 
 @rule
 def product_is_tokens(a: float, K: int, claimed_tokens: float) -> Found:
+    """That a target forward gives a K + 1 tokens."""
     tokens, product = theory.expected_tokens(a, K), a * K + 1
     found = {"tokens": tokens, "product": product}
     return with_condition(agrees(claimed_tokens, tokens), agrees(claimed_tokens, product)), found
@@ -245,6 +248,7 @@ def _exact_distance(p: Distribution, q: Distribution) -> float:
 
 @rule
 def matching(p: Distribution, q: Distribution) -> Found:
+    """That only tokens to which both models give the same probability are kept."""
     accepted, equal = outputs.overlap(p, q), outputs.equal_mass(p, q)
     found = {"accepted": accepted, "equal": equal, "exact": _exact_distance(p, q)}
     return (HOLDS if abs(accepted - equal) < EXACT else WRONG), _with_texts(p, q, found)
@@ -252,6 +256,7 @@ def matching(p: Distribution, q: Distribution) -> Found:
 
 @rule
 def resampling(p: Distribution, q: Distribution) -> Found:
+    """That a rejected token is drawn from p again: is the output still p?"""
     biased = outputs.total_variation(outputs.emitted(p, q, p), p)
     found = {"biased": biased, "exact": _exact_distance(p, q)}
     return (HOLDS if biased < EXACT else WRONG), _with_texts(p, q, found)
@@ -259,6 +264,7 @@ def resampling(p: Distribution, q: Distribution) -> Found:
 
 @rule
 def longest_path(p: Distribution, q: Distribution) -> Found:
+    """That of two siblings, each examined by itself, the first that passes is taken."""
     sampled = outputs.total_variation(outputs.emitted_of_two(p, q), p)
     best = max(range(len(p)), key=lambda token: p[token])
     one_hot = tuple(float(token == best) for token in range(len(p)))
@@ -269,6 +275,7 @@ def longest_path(p: Distribution, q: Distribution) -> Found:
 
 @rule
 def shared_tokenizer(p: Distribution, q: Distribution) -> Found:
+    """That a draft q which lacks some of the target's tokens cannot be used."""
     distance, accepted = _exact_distance(p, q), outputs.overlap(p, q)
     shared = sum(mine for mine, theirs in zip(p, q, strict=True) if theirs > 0)
     found = {"distance": distance, "accepted": accepted, "shared": shared}
@@ -286,6 +293,7 @@ def _with_texts(p: Distribution, q: Distribution, found: dict[str, float]) -> di
 def temperature(
     logits: tuple[Sequence[float], Sequence[float]], temperatures: Sequence[float]
 ) -> Found:
+    """That the temperature must be below 1: overlap and exactness at several."""
     softened = [[outputs.softened(each, t) for each in logits] for t in temperatures]
     overlaps = [
         {"temperature": t, "overlap": outputs.overlap(p, q)}
@@ -302,22 +310,26 @@ def temperature(
 
 @rule
 def nothing_to_compute() -> Found:
+    """Refuted by a source; there are no numbers."""
     return WRONG, {}
 
 
 @rule
 def layers_needed(shares: Sequence[float], K: int = 5) -> Found:
+    """The acceptance that drafting with a share of the target's layers needs to pay."""
     borders = ({"share": c, "border": theory.break_even_acceptance(K, c)} for c in shares)
     return WRONG, {"borders": [each for each in borders if each["border"] is not None]}
 
 
 @rule
 def layers_gained(shares: Sequence[float], a: float = 0.8, K: int = 5) -> Found:
+    """The speedup of drafting with a share of the target's layers."""
     return WRONG, {"gains": [{"share": c, "gain": theory.speedup(a, K, c)} for c in shares]}
 
 
 @rule
 def draft_length_used(asked: int, used: int, a: float = 0.8, c: float = USUAL_COST_RATIO) -> Found:
+    """What the draft length asked for gains, and what the library's own gains."""
     return None, {
         "wanted": theory.speedup(a, asked, c),
         "got": theory.speedup(a, used, c),
@@ -351,6 +363,7 @@ def size_of_draft(said: float, weights: float, target: float, a: float, K: int =
 
 @rule
 def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
+    """What a decoder's speedup makes of requests, by their share of prefill."""
     gains = [{"share": s, "gain": whole_speedup(speedup, s)} for s in prefill_shares]
     return None, {"gains": gains}
 
@@ -359,6 +372,7 @@ def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
 def prompt_caching(
     prefill_share: float, a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO
 ) -> Found:
+    """What speculation and prompt caching gain of a request with this share of prefill."""
     gain = theory.speedup(a, K, c)
     return CONDITIONAL, {
         "gain": gain,
@@ -425,7 +439,7 @@ def needed_by_uses(
             for end, needed in zip(each["ends"], (each["low"], each["high"]), strict=True)
             if needed is not None
         ],
-        "gain": roofline.batch_speedup(a, K, rows, ideal_curve(ridge), ideal_curve(ridge, c)),
+        "gain": theory.batch_speedup(a, K, rows, ideal_curve(ridge), ideal_curve(ridge, c)),
     }
 
 
@@ -482,6 +496,7 @@ def costs_behind_rates(
 def thresholds(
     claimed_rate: float, few_tokens: int, cost_ratios: Sequence[float], K: int = 5
 ) -> Found:
+    """The acceptance that pays by the draft's cost, and what a short answer gains."""
     borders = ({"c": c, "border": theory.break_even_acceptance(K, c)} for c in cost_ratios)
     return None, {
         "borders": [each for each in borders if each["border"] is not None],
@@ -525,6 +540,7 @@ def bandwidth(
     memory: float = MEMORY_BYTES,
     bytes_per_second: float = BYTES_PER_SECOND,
 ) -> Found:
+    """That one stream of a model with so many weights reaches `rate` tokens per second."""
     half = weights * BFLOAT16_BYTES
     bytes_a_token = bytes_per_second / rate
     bits = 8 * bytes_a_token / weights
@@ -535,7 +551,7 @@ def bandwidth(
         "gb_a_token": bytes_a_token / 1e9,
         "tb_per_second": bytes_per_second / 1e12,
         "bits": bits,
-        "full": roofline.bandwidth_limit(min(claimed_memory, half), bytes_per_second),
+        "full": theory.bandwidth_limit(min(claimed_memory, half), bytes_per_second),
     }
 
 
@@ -543,9 +559,10 @@ def bandwidth(
 def bound_by_arithmetic(
     a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO, ridge: float = RIDGE_TOKENS
 ) -> Found:
+    """That speculation gains more where arithmetic is the limit than where memory is."""
     target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
-    by_memory = roofline.batch_speedup(a, K, 1, target, draft)
-    by_arithmetic = roofline.batch_speedup(a, K, round(ridge), target, draft)
+    by_memory = theory.batch_speedup(a, K, 1, target, draft)
+    by_arithmetic = theory.batch_speedup(a, K, round(ridge), target, draft)
     found = {"checked": K + 1, "by_memory": by_memory, "by_arithmetic": by_arithmetic}
     return (HOLDS if by_arithmetic > by_memory else WRONG), found
 
@@ -554,11 +571,11 @@ def bound_by_arithmetic(
 def share_of_peak(
     low: float, high: float, context: int, weights: float, ridge: float = RIDGE_TOKENS
 ) -> Found:
-    share = roofline.peak_share(1, BFLOAT16_BYTES, FLOPS_PER_SECOND, BYTES_PER_SECOND)
+    """That one row uses `low` to `high` of the arithmetic peak, whatever its context."""
+    share = theory.peak_share(1, BFLOAT16_BYTES, FLOPS_PER_SECOND, BYTES_PER_SECOND)
     read, cache = weights * BFLOAT16_BYTES, context * LLAMA_8B_CACHE_BYTES
     empty, full, longest = (
-        roofline.bandwidth_limit(read, BYTES_PER_SECOND, cached)
-        for cached in (0, cache, 16 * cache)
+        theory.bandwidth_limit(read, BYTES_PER_SECOND, cached) for cached in (0, cache, 16 * cache)
     )
     fits = low <= share <= high and full > (1 - TOLERANCE) * empty
     return with_condition(fits, low * ridge <= USUAL_ROWS), {
@@ -582,16 +599,17 @@ def product_of_gains(
     c: float = USUAL_COST_RATIO,
     ridge: float = RIDGE_TOKENS,
 ) -> Found:
+    """That speculation and larger batches multiply to `low` or more."""
     target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
     alone, few, many = (
-        roofline.batch_speedup(a, K, rows, target, draft) for rows in (1, 32, USUAL_ROWS)
+        theory.batch_speedup(a, K, rows, target, draft) for rows in (1, 32, USUAL_ROWS)
     )
     return with_condition(alone >= (1 - TOLERANCE) * low, few > 1), {
         "alone": alone,
         "few": few,
         "many": many,
         "many_rows": USUAL_ROWS,
-        "paying": roofline.largest_paying_batch(a, K, target, draft),
+        "paying": theory.largest_paying_batch(a, K, target, draft),
     }
 
 
@@ -599,9 +617,10 @@ def product_of_gains(
 def batches_and_drafts(
     a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO, ridge: float = RIDGE_TOKENS
 ) -> Found:
+    """Up to which batch it pays, and what a better and a cheaper draft gain."""
     better, cheaper = gains_of_a_tenth(a, K, c)
     return None, {
-        "paying": roofline.largest_paying_batch(a, K, ideal_curve(ridge), ideal_curve(ridge, c)),
+        "paying": theory.largest_paying_batch(a, K, ideal_curve(ridge), ideal_curve(ridge, c)),
         "now": theory.speedup(a, K, c),
         "better": better,
         "better_by": better - 1,
@@ -612,6 +631,7 @@ def batches_and_drafts(
 
 @rule
 def first_token(before: float, after: float) -> Found:
+    """Seconds to the first token; the share added."""
     return None, {"extra": after / before - 1}
 
 
@@ -624,6 +644,7 @@ def machines(
     claimed_after: int,
     saved_a_year: float,
 ) -> Found:
+    """That a load takes so many machines before and after, by their tokens per second."""
     hours = (claimed_before - claimed_after) * DAYS_A_YEAR * HOURS_A_DAY
     price = saved_a_year / hours
     both = Machine(rate, price), Machine(faster_rate, price)

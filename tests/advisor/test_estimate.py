@@ -12,7 +12,7 @@ from specviz.advisor.advice import advise
 from specviz.advisor.estimate import UNKNOWN_NOISE, estimate, step_noise, survival_of
 from specviz.advisor.probe import Candidate, CandidateRun, RoundSeen
 from specviz.forward_curve import ForwardCurve
-from specviz.theory.expected_time import waiting
+from specviz.theory import waiting
 from tests.exact_probe import STEP, baseline, probe, run, workload
 
 HALF = Fraction(1, 2)

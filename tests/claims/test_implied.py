@@ -18,7 +18,7 @@ from specviz.claims.theory_rules import (
     some_usual_cost,
     whole_speedup,
 )
-from specviz.theory.expected_time import expected_seconds
+from specviz.theory import expected_seconds
 
 RATES, LENGTHS, COSTS = st.floats(0.1, 0.95), st.integers(1, 12), st.floats(0.01, 0.5)
 

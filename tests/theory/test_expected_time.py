@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from specviz.decoding.row import Row
 from specviz.errors import InputError
 from specviz.records import DecodingConfig
-from specviz.theory import expected_tokens, round_cost, speedup
-from specviz.theory.expected_time import (
+from specviz.theory import (
     EXACT_ROWS_TOKENS,
     EXACT_TOKENS,
     expected_seconds,
+    expected_tokens,
+    round_cost,
+    speedup,
     waiting,
 )
 

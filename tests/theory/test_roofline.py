@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from itertools import pairwise
 from typing import Any
@@ -13,13 +12,13 @@ from hypothesis import strategies as st
 
 from specviz.errors import InputError
 from specviz.forward_curve import ForwardCurve
-from specviz.theory import roofline, speedup
-from specviz.theory.roofline import (
+from specviz.theory import (
     MAX_BATCH,
     bandwidth_limit,
     batch_speedup,
     largest_paying_batch,
     peak_share,
+    speedup,
 )
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -30,11 +29,6 @@ LENGTHS = st.integers(1, 12)
 def roof(memory: float, token: float) -> ForwardCurve:
     """The model's own curve, t(n) = max(m, n f)."""
     return ForwardCurve(COUNTS, tuple(max(memory, count * token) for count in COUNTS))
-
-
-def test_the_worked_examples_in_the_docstrings_hold() -> None:
-    results = doctest.testmod(roofline)
-    assert results.failed == 0 and results.attempted >= 6
 
 
 @given(st.floats(1, 256))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +15,6 @@ from specviz.errors import InputError
 from specviz.theory import (
     best_draft_length,
     break_even_acceptance,
-    closed_forms,
     expected_accepted,
     expected_tokens,
     speedup,
@@ -26,11 +24,6 @@ ACCEPTANCES = st.floats(0, 1)
 LENGTHS = st.integers(1, 32)
 COSTS = st.floats(0, 2)
 ROUNDS = 400_000
-
-
-def test_the_worked_examples_in_the_docstrings_hold() -> None:
-    results = doctest.testmod(closed_forms)
-    assert results.failed == 0 and results.attempted >= 7
 
 
 @given(st.floats(0, 0.99), LENGTHS)

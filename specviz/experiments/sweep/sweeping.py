@@ -25,7 +25,7 @@ from specviz.metrics.measured_costs import Costs, measured_costs, theory_band
 from specviz.metrics.round_totals import RoundTotals
 from specviz.metrics.run_summary import TheoryBand
 from specviz.records import Trace
-from specviz.theory.expected_time import waiting
+from specviz.theory import waiting
 
 MAX_POINTS = 512
 MAX_REPEATS = 100

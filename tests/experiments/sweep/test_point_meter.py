@@ -9,7 +9,7 @@ import pytest
 from specviz.decoding.race import Lane
 from specviz.experiments.sweep.sweeping import PointMeter
 from specviz.records import BaselineStep, Trace
-from specviz.theory.expected_time import waiting
+from specviz.theory import waiting
 from tests.tiny_trace import chain, tiny_trace
 
 
