@@ -4,6 +4,8 @@ import { App } from "./app.js";
 import { PAGES } from "./pages.js";
 import { loadPlotly } from "./shared/charts.js";
 import { takeOutcomes } from "./shared/outcomes.js";
+import { makeFields } from "./shared/setting_fields.js";
+import { takeSettings } from "./shared/settings.js";
 
 const HOME = new URL("../", import.meta.url);
 
@@ -24,6 +26,8 @@ export async function mount(host, gradio) {
   ]);
   root.innerHTML = markup.join("\n"); // our own files; no text of a model or a person is in them
   takeOutcomes(setup.outcomes);
+  takeSettings(setup.settings);
+  makeFields(root);
   window.specviz = new App(root, setup, prompts, gradio).pages; // for the console, and for tests
   root.dataset.ready = "yes";
 }

@@ -5,6 +5,7 @@ import { takePlotly } from "./shared/charts.js";
 import { references, setText } from "./shared/dom.js";
 import { runWords } from "./step/run_menu.js";
 import { takeOutcomes } from "./shared/outcomes.js";
+import { takeSettings } from "./shared/settings.js";
 import { StepAddress } from "./step/step_address.js";
 import { StepView } from "./step/step_view.js";
 import { download, nameOf, traceBlob } from "./step/trace_file.js";
@@ -19,6 +20,7 @@ export async function mount(document) {
   takePlotly(runScript(document, script));
   const { setup, messages } = JSON.parse(run);
   takeOutcomes(setup.outcomes);
+  takeSettings(setup.settings);
   window.specviz = { step: new Report(root, setup, messages) }; // as in the app
   root.dataset.ready = "yes";
 }

@@ -23,6 +23,7 @@ from specviz.records import Trace
 from specviz.ui.inlined_modules import PREFIX, module_map
 from specviz.ui.page_files import PLAYER, styles
 from specviz.ui.race_messages import RaceMessages
+from specviz.ui.setup import settings_table
 
 ENTRY = "report_main.js"
 POLICY = (
@@ -80,6 +81,7 @@ def _run(trace: Trace) -> dict[str, Any]:
         "palettes": PALETTES,
         "outcomes": outcome_table(),
         "glossary": tooltips(),
+        "settings": settings_table(),
         "methods": [],
     }
     messages = RaceMessages(Replay(trace)).messages(threading.Event())

@@ -65,14 +65,17 @@ def page_setup() -> dict[str, Any]:
         "devices": _devices(),
         "dtypes": [{"name": name, "title": name} for name in DTYPES],
         "device": _device_title(),
-        "settings": [_setting(setting) for setting in SETTINGS.values()],
-        "bounds": {each.name: _old_bounds(each) for each in SETTINGS.values() if each.is_bounded},
-        "defaults": _defaults(),
+        "settings": settings_table(),
         "palettes": PALETTES,
         "outcomes": outcome_table(),
         "glossary": tooltips(),
         "traces": [{"name": name, "title": _trace_title(name)} for name in _traces()],
     }
+
+
+def settings_table() -> list[dict[str, Any]]:
+    """The table as the browser reads it."""
+    return [_setting(setting) for setting in SETTINGS.values()]
 
 
 def _setting(setting: RunSetting) -> dict[str, Any]:
@@ -90,7 +93,6 @@ def _setting(setting: RunSetting) -> dict[str, Any]:
         "hint": setting.hint,
         "slider": None if setting.slider is None else asdict(setting.slider),
         "menu": setting.menu,
-        "in_fork": setting.in_fork,
     }
 
 
@@ -117,16 +119,6 @@ def _bounds(setting: RunSetting) -> dict[str, Any] | None:
         "excludes_low": setting.excludes_low,
         "excludes_high": setting.excludes_high,
     }
-
-
-def _defaults() -> dict[str, str]:
-    given = [each for each in SETTINGS.values() if each.key and each.default not in ("", None)]
-    return {each.name: _default(each) for each in given}
-
-
-def _old_bounds(setting: RunSetting) -> tuple[Any, ...]:
-    high = 10**9 if setting.high is None else setting.high
-    return setting.low, high, setting.type is ValueType.INTEGER, setting.excludes_low
 
 
 def group(method: Method) -> str:

@@ -17,7 +17,7 @@ class LabDriver:
 
     def order(self, values: str = "1-2", tokens: int = 6) -> None:
         """The smallest sweep that there is: one prompt, one repeat."""
-        for ref, text in (("values1", values), ("labTokens", str(tokens))):
+        for ref, text in (("values1", values), ("labMaxNewTokens", str(tokens))):
             self.driver.fill(ref, text)
         for ref in ("labPrompts", "labRepeats"):
             self.driver.fill(ref, "1")

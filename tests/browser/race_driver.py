@@ -67,7 +67,8 @@ class RaceDriver:
             f"""(() => {{ history.replaceState(null, "", location.pathname + {json.dumps(query)});
                 const {{ race }} = specviz, {{ form, address }} = race;
                 form.clearErrors();
-                form.fields = address.setup.defaults;
+                const usual = address.setup.settings.map((each) => [each.name, each.default]);
+                form.fields = Object.fromEntries(usual);
                 race.tellProblems(address.read());
                 scrollTo(0, 0); }})()"""
         )

@@ -134,7 +134,7 @@ def test_peers_end_as_pairs_of_bars(lab: LabDriver) -> None:
 
 
 def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: LabDriver) -> None:
-    lab.driver.fill("labTokens", "16")
+    lab.driver.fill("labMaxNewTokens", "16")
     lab.driver.fill("adviceSeconds", "x")
     lab.driver.ref("adviceGo").click()
     lab.page.wait_for_selector("[data-ref=adviceError]:visible")
@@ -161,4 +161,4 @@ def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: 
     lab.driver.reload()
     lab.page.locator("[data-page=lab]").click()
     assert lab.driver.text("adviceVerdict") == verdict and verdict
-    assert lab.driver.ref("labTokens").input_value() == "16"
+    assert lab.driver.ref("labMaxNewTokens").input_value() == "16"

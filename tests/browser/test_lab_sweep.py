@@ -38,8 +38,8 @@ def test_a_link_and_a_reload_bring_the_forms_back(open_page: OpenPage, random_ur
     )
 
     def values() -> list[str]:
-        refs = ("labTask", "ownText", "axis1", "values1", "labTopK", "adviceBatch", "labTokens")
-        return [driver.ref(ref).input_value() for ref in refs]
+        refs = ("labTask", "ownText", "axis1", "values1", "labTopK", "adviceBatch")
+        return [driver.ref(ref).input_value() for ref in (*refs, "labMaxNewTokens")]
 
     wanted = ["own", "one\ntwo", "temperature", "0,1", "40", "4", "64"]
     assert values() == wanted

@@ -1,7 +1,7 @@
 // The lab's forms in the address, so that a link and a reload bring them back.
 // Knows the names of the parameters; what a field may hold the server says when it is measured.
 
-import { numberBreach } from "../shared/field_rule.js";
+import { numberBreach } from "../shared/settings.js";
 import { keep, recall } from "./kept.js";
 import { OWN } from "./setting_form.js";
 

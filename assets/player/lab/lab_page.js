@@ -2,6 +2,7 @@
 
 import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
+import { addressSettings, settingOf } from "../shared/settings.js";
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";
@@ -31,7 +32,7 @@ export class LabPage extends Page {
     this.peers = new PeersCard(refs, gradio, { setting, onResult });
     this.claims = new ClaimsCard(refs, gradio);
     this.advice = new AdviceCard(refs, setup, gradio, { setting, onResult, onSweep: (method) => this.sweep.startWith(method) });
-    this.fields = labAddress(refs, setup.bounds, this.setting.own);
+    this.fields = labAddress(refs, this.setting);
     this.readAddress();
     for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.fields.writeSoon());
     this.isOpened = false;
@@ -85,22 +86,9 @@ export class LabPage extends Page {
 }
 
 // Every field of the page that a link brings back.
-function labAddress(refs, bounds, own) {
+function labAddress(refs, setting) {
+  const shared = Object.entries(setting.controls).map(([name, control]) => [settingOf(name).key, control]);
   const [load, peak, price] = ["tokens_per_day", "peak_factor", "price_per_hour"].map((name) => refs.costsForm.querySelector(`[data-cost=${name}]`));
-  const measured = {
-    pair: refs.labPair,
-    target: refs.labTarget,
-    draft: refs.labDraft,
-    task: refs.labTask,
-    prompts: refs.labPrompts,
-    temperature: refs.labTemperature,
-    "top-k": refs.labTopK,
-    "top-p": refs.labTopP,
-    seed: refs.labSeed,
-    tokens: refs.labTokens,
-    device: refs.labDevice,
-    dtype: refs.labDtype,
-  };
   const sweep = {
     vary: refs.axis1,
     values: refs.values1,
@@ -111,6 +99,7 @@ function labAddress(refs, bounds, own) {
     repeats: refs.labRepeats,
   };
   const others = { batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength, load, peak, price };
-  const { temperature, top_k, top_p, seed, max_new_tokens: tokens, draft_length: k } = bounds;
-  return new LabAddress({ ...measured, ...sweep, ...others }, { temperature, "top-k": top_k, "top-p": top_p, seed, tokens, k, "peers-k": k }, own);
+  const bounds = Object.fromEntries(addressSettings().map(({ key, bounds }) => [key, bounds]));
+  const fields = { ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others };
+  return new LabAddress(fields, { ...bounds, "peers-k": bounds.k }, setting.own);
 }

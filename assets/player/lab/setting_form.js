@@ -1,9 +1,9 @@
 // What is measured: the models, the prompts and the sampling, which all cards of the lab share.
 // Knows the fields; the server's own checks decide, but for numbers that are plainly out of bounds.
 
-import { numberBreach } from "../shared/field_rule.js";
 import { setText } from "../shared/dom.js";
-import { labelled, settingNamed } from "../shared/labels.js";
+import { controlsOf } from "../shared/setting_fields.js";
+import { breachOf, defaults, labelled, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { NarrowFold } from "./narrow_fold.js";
@@ -11,29 +11,13 @@ import { OwnPrompts } from "./own_prompts.js";
 
 export const OWN = "own"; // in the place of a task: prompts of one's own
 
-// setting of the server -> data-ref of its control
-const CONTROLS = {
-  pair: "labPair",
-  target: "labTarget",
-  draft: "labDraft",
-  task: "labTask",
-  temperature: "labTemperature",
-  top_k: "labTopK",
-  top_p: "labTopP",
-  seed: "labSeed",
-  max_new_tokens: "labTokens",
-  device: "labDevice",
-  dtype: "labDtype",
-};
-
 export class SettingForm {
   // `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
   constructor(refs, setup, ask, on) {
     this.refs = refs;
     this.on = on;
-    this.bounds = setup.bounds;
     this.tasks = setup.tasks;
-    this.controls = Object.fromEntries(Object.entries(CONTROLS).map(([name, ref]) => [name, refs[ref]]));
+    this.controls = controlsOf(refs.settingForm);
     this.own = new OwnPrompts(refs, ask, () => this.changed());
     this.fill(setup);
     this.pairs = new PairFields(pairRefs(refs), setup, {
@@ -57,8 +41,8 @@ export class SettingForm {
     for (const [menu, choices] of [[labDevice, devices], [labDtype, dtypes]]) menu.closest(".field").hidden = choices.length < 2;
   }
 
-  begin({ defaults, lab }) {
-    const values = { ...defaults, task: this.tasks[0].name, max_new_tokens: lab.setting.tokens };
+  begin({ lab }) {
+    const values = { ...defaults(), task: this.tasks[0].name, max_new_tokens: lab.setting.tokens };
     for (const [name, control] of Object.entries(this.controls)) control.value = String(values[name] ?? "");
     this.usualCount = String(lab.setting.prompts);
     this.refs.labPrompts.value = this.usualCount;
@@ -125,10 +109,9 @@ export class SettingForm {
 
   // Whether it is plain that the server would say no.
   refuses() {
-    const wrong = Object.entries(this.bounds).find(([name, bounds]) => this.controls[name] && numberBreach(bounds, this.controls[name].value));
-    if (!wrong) return false;
-    const [name, bounds] = wrong;
-    return this.show(`${name} ${numberBreach(bounds, this.controls[name].value)}`);
+    const said = Object.entries(this.controls).map(([name, { value }]) => [name, breachOf(settingOf(name), value)]);
+    const wrong = said.find(([, breach]) => breach);
+    return wrong ? this.show(wrong.join(" ")) : false;
   }
 
   // Whether a sentence of the server is about a field of this form; then it stands there.

@@ -1,9 +1,8 @@
 // What a sweep varies, with which method and how often, and the errors beside the fields.
 // Knows its own fields; what is measured, the lab's setting says. The server's own checks decide.
 
-import { numberBreach } from "../shared/field_rule.js";
 import { setText } from "../shared/dom.js";
-import { labelled, settingNamed } from "../shared/labels.js";
+import { breachOf, labelled, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { AxisField } from "./axis_field.js";
 import { NarrowFold } from "./narrow_fold.js";
@@ -14,12 +13,10 @@ const OTHER_NAMES = { repeat: "repeats" }; // what a rule calls a field
 
 export class SweepForm {
   // `setting()`: what is measured.
-  constructor(refs, { pairs, methods, tasks, defaults, bounds, lab }, setting) {
+  constructor(refs, { pairs, methods, tasks, lab }, setting) {
     this.refs = refs;
     this.setting = setting;
     this.methods = methods;
-    this.defaults = defaults;
-    this.bounds = bounds;
     this.usual = lab.sweep.defaults;
     this.axes = lab.sweep.axes;
     this.menu = new Menu(refs.labMethod);
@@ -36,10 +33,10 @@ export class SweepForm {
   }
 
   begin() {
-    const { refs, defaults, usual } = this;
-    refs.labLength.value = String(defaults.draft_length);
+    const { refs, usual } = this;
+    refs.labLength.value = settingOf("draft_length").default;
     refs.labRepeats.value = String(usual.repeats);
-    this.varyLength(defaults.method);
+    this.varyLength(settingOf("method").default);
   }
 
   // The menu of methods for the models; `refusals` says which they cannot do, and why.
@@ -112,7 +109,7 @@ export class SweepForm {
   // Whether it is plain that the server would say no.
   refuses() {
     const { labLength } = this.refs;
-    const breach = labLength.closest("[hidden]") ? "" : numberBreach(this.bounds.draft_length, labLength.value);
+    const breach = labLength.closest("[hidden]") ? "" : breachOf(settingOf("draft_length"), labLength.value);
     if (breach) return this.show("draft_length", labelled(`draft_length ${breach}`)), true;
     return this.setting().refuses();
   }

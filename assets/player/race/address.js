@@ -1,29 +1,11 @@
 // The setting in the address bar: a link reproduces a race.
-// Knows the names of the parameters; bounds and menus come from the server's setup.
 
-import { branchingBreach, numberBreach } from "../shared/field_rule.js";
+import { addressSettings, breachOf, numberBreach, settingOf } from "../shared/settings.js";
 
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 
-// parameter in the address -> field of the form
-const NAMES = {
-  pair: "pair",
-  target: "target",
-  draft: "draft",
-  method: "method",
-  k: "draft_length",
-  branching: "branching",
-  siblings: "tree_kind",
-  temperature: "temperature",
-  "top-k": "top_k",
-  "top-p": "top_p",
-  seed: "seed",
-  tokens: "max_new_tokens",
-  device: "device",
-  dtype: "dtype",
-};
 const OPTION = "option-"; // before the name of an option that only one method has
-const OURS = new Set([...Object.keys(NAMES), "task", "prompt", "text"]);
+const OF_PROMPT = ["task", "prompt", "text"];
 
 export class Address {
   constructor(form, setup, prompts) {
@@ -37,11 +19,12 @@ export class Address {
     const given = new URLSearchParams(search);
     const problems = [];
     const values = {};
-    for (const [name, field] of Object.entries(NAMES)) {
-      if (!given.has(name)) continue;
-      const problem = this.problem(field, given.get(name));
-      if (problem) problems.push(`${name} ${problem}`);
-      else values[field] = given.get(name);
+    for (const setting of addressSettings()) {
+      const { key, name } = setting;
+      if (!given.has(key)) continue;
+      const problem = this.problem(setting, given.get(key));
+      if (problem) problems.push(`${key} ${problem}`);
+      else values[name] = given.get(key);
     }
     this.form.fields = this.ruled(values, problems);
     this.readOptions(given, problems);
@@ -52,7 +35,7 @@ export class Address {
   // Which rules there are depends on the method.
   ruled({ tree_kind: rule, ...values }, problems) {
     if (rule === undefined) return values;
-    const name = values.method ?? this.setup.defaults.method;
+    const name = values.method ?? settingOf("method").default;
     const { kinds } = this.setup.methods.find((each) => each.name === name);
     if (kinds.includes(rule)) return { ...values, tree_kind: rule };
     problems.push(`siblings must be one of ${kinds.join(", ")} for this method, got “${brief(rule)}”`);
@@ -65,7 +48,7 @@ export class Address {
     for (const [parameter, text] of given) {
       if (!parameter.startsWith(OPTION)) continue;
       const option = known.find((each) => OPTION + each.name === parameter);
-      const problem = option ? got(numberBreach([option.low, option.high, true], text), text) : "is no option of this method";
+      const problem = option ? got(numberBreach({ ...option, is_whole: true }, text), text) : "is no option of this method";
       if (problem) problems.push(`${brief(parameter)} ${problem}`);
       else values[option.name] = text;
     }
@@ -91,28 +74,24 @@ export class Address {
     this.form.picker.show(known, holds ? place - 1 : 0);
   }
 
-  problem(field, text) {
-    const menu = { pair: "pairs", method: "methods", tree_kind: "kinds", device: "devices", dtype: "dtypes" }[field];
-    if (menu) {
-      const names = this.setup[menu].map((each) => each.name);
-      return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
-    }
-    if (field === "branching") return got(branchingBreach(text), text);
-    const bounds = this.setup.bounds[field];
-    return bounds ? got(numberBreach(bounds, text), text) : "";
+  problem(setting, text) {
+    if (!setting.menu) return got(breachOf(setting, text), text);
+    const names = this.setup[setting.menu].map((each) => each.name);
+    return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
   }
 
   // The address of the present setting, whole: later defaults may change.
   get link() {
     const given = new URLSearchParams(window.location.search);
-    for (const name of [...given.keys()]) if (OURS.has(name) || name.startsWith(OPTION)) given.delete(name);
+    const ours = [...addressSettings().map(({ key }) => key), ...OF_PROMPT];
+    for (const name of [...given.keys()]) if (ours.includes(name) || name.startsWith(OPTION)) given.delete(name);
     const { picker } = this.form;
     if (picker.task) given.set("task", picker.task);
     if (picker.isHeldOut) given.set("prompt", String(picker.place + 1));
     else if (picker.text.length <= LONGEST_TEXT) given.set("text", picker.text);
     const order = this.form.order;
-    for (const [name, field] of Object.entries(NAMES)) {
-      if (order[field] !== undefined && order[field] !== "") given.set(name, order[field]);
+    for (const { key, name } of addressSettings()) {
+      if (order[name] !== undefined && order[name] !== "") given.set(key, order[name]);
     }
     for (const [name, text] of Object.entries(order.options ?? {})) given.set(OPTION + name, text);
     const url = new URL(window.location.href);

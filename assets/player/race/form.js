@@ -3,38 +3,21 @@
 // else is wrong the server names.
 
 import { FieldChecks } from "./field_checks.js";
-import { numberBreach } from "../shared/field_rule.js";
 import { setText } from "../shared/dom.js";
-import { labelled, settingNamed } from "../shared/labels.js";
 import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
+import { controlsOf } from "../shared/setting_fields.js";
+import { allSettings, breachOf, defaults, labelled, settingNamed } from "../shared/settings.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
-
-// field of the server -> data-ref of its control
-const CONTROLS = {
-  pair: "pair",
-  target: "target",
-  draft: "draft",
-  method: "method",
-  draft_length: "draftLength",
-  branching: "branching",
-  tree_kind: "treeKind",
-  temperature: "temperature",
-  top_k: "topK",
-  top_p: "topP",
-  seed: "seed",
-  max_new_tokens: "maxNewTokens",
-  device: "deviceChoice",
-  dtype: "dtype",
-};
 
 export class Form {
   // `ask(form)` asks the server about the models that the form names.
   constructor(refs, setup, prompts, { onChange, ask }) {
     this.refs = refs;
     this.setup = setup;
+    this.controls = controlsOf(refs.form);
     this.onChange = () => (this.refresh(), onChange());
     this.methodPart = new MethodFields(refs, setup);
     this.pairPart = new PairFields(refs, setup, {
@@ -44,11 +27,10 @@ export class Form {
     });
     this.checks = new FieldChecks(refs.form, () => this.checked);
     this.fillMenus();
-    this.sliders = ["draft_length", "temperature", "max_new_tokens"].map(
-      (name) => new Slider(refs[CONTROLS[name]], setup.bounds[name]),
-    );
+    const dragged = allSettings().filter(({ slider }) => slider);
+    this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], slider));
     this.picker = new PromptPicker(refs, setup.tasks, prompts, () => this.onChange());
-    this.fields = { ...setup.defaults };
+    this.fields = defaults();
     refs.method.addEventListener("change", () => {
       this.onChange();
       this.methodPart.reveal();
@@ -76,9 +58,9 @@ export class Form {
 
   // The fields with a rule: name, control, and what is wrong with a text, "" for nothing.
   get checked() {
-    const bounded = Object.entries(this.setup.bounds).map(([name, bounds]) => {
-      return { name, control: this.refs[CONTROLS[name]], breach: (text) => numberBreach(bounds, text) };
-    });
+    const bounded = allSettings()
+      .filter(({ bounds }) => bounds)
+      .map((setting) => ({ name: setting.name, control: this.controls[setting.name], breach: (text) => breachOf(setting, text) }));
     return [...bounded, ...this.methodPart.checked];
   }
 
@@ -95,8 +77,7 @@ export class Form {
 
   // All settings as text, under the server's names (prompt, task and the method's options apart).
   get fields() {
-    const entries = Object.entries(CONTROLS).map(([name, ref]) => [name, this.refs[ref].value]);
-    return Object.fromEntries(entries);
+    return Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value]));
   }
 
   // The method goes first: it says which rules and options there are.
@@ -104,7 +85,7 @@ export class Form {
     if (method !== undefined) this.refs.method.value = method;
     this.methodPart.methodChanged();
     for (const [name, value] of Object.entries(values)) {
-      if (name in CONTROLS) this.refs[CONTROLS[name]].value = String(value);
+      if (name in this.controls) this.controls[name].value = String(value);
     }
     for (const slider of this.sliders) slider.follow();
     this.refresh();
@@ -130,7 +111,7 @@ export class Form {
   refresh() {
     this.methodPart.methodChanged();
     this.pairPart.refresh();
-    this.methodPart.refresh(Number(this.refs.temperature.value) === 0);
+    this.methodPart.refresh(Number(this.controls.temperature.value) === 0);
   }
 
   // Each message goes beside the control it names first, or above the button.

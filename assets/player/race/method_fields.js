@@ -2,7 +2,7 @@
 // Knows what the server says of each method; no method by name.
 
 import { element, setText } from "../shared/dom.js";
-import { branchingBreach, numberBreach } from "../shared/field_rule.js";
+import { breachOf, numberBreach, settingOf } from "../shared/settings.js";
 import { biasWords, lossOf } from "./loss_badge.js";
 import { Menu } from "../shared/menu.js";
 import { Slider } from "./slider.js";
@@ -60,7 +60,7 @@ export class MethodFields {
     this.inputs.clear();
     this.refs.methodOptions.replaceChildren(...options.map((option) => this.optionField(name, option)));
     for (const { name: option, low, high } of options) {
-      if (high - low <= MOST_STEPS) new Slider(this.inputs.get(option), [low, high]).follow();
+      if (high - low <= MOST_STEPS) new Slider(this.inputs.get(option), { low, high, step: 1 }).follow();
     }
   }
 
@@ -82,7 +82,6 @@ export class MethodFields {
     error.id = errorId;
     field.append(label, input, words, error);
     this.inputs.set(name, input);
-    input.dataset.slider = String(high);
     return field;
   }
 
@@ -99,9 +98,9 @@ export class MethodFields {
   // The fields with a rule: name, control, and what is wrong with a text, "" for nothing.
   get checked() {
     const { method, refs } = this;
-    const tree = method?.tree ? [{ name: "branching", control: refs.branching, breach: branchingBreach }] : [];
+    const tree = method?.tree ? [{ name: "branching", control: refs.branching, breach: (text) => breachOf(settingOf("branching"), text) }] : [];
     const own = (method?.options ?? []).map(({ name, low, high }) => {
-      return { name, control: this.inputs.get(name), breach: (text) => numberBreach([low, high, true], text) };
+      return { name, control: this.inputs.get(name), breach: (text) => numberBreach({ low, high, is_whole: true }, text) };
     });
     return [...tree, ...own];
   }

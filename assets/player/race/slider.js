@@ -4,13 +4,13 @@
 import { element } from "../shared/dom.js";
 
 export class Slider {
-  constructor(input, bounds) {
+  constructor(input, { low, high, step }) {
     this.input = input;
     this.range = element("input");
     this.range.type = "range";
-    this.range.min = input.dataset.low ?? String(bounds[0]);
-    this.range.max = String(Math.min(Number(input.dataset.slider), bounds[1]));
-    this.range.step = input.dataset.step ?? "1";
+    this.range.min = String(low);
+    this.range.max = String(high);
+    this.range.step = String(step);
     this.range.tabIndex = 0;
     this.range.setAttribute("aria-label", `${input.labels[0].textContent}, slider`);
     input.after(this.range);

@@ -3,6 +3,7 @@
 
 import { option, setText } from "../shared/dom.js";
 import { probability } from "../shared/probability.js";
+import { controlsOf } from "../shared/setting_fields.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { Refusal } from "./refusal.js";
 
@@ -12,19 +13,18 @@ export class ForkForm {
   constructor(refs, methods, whatIf, onFork) {
     this.refs = refs;
     this.whatIf = whatIf;
-    const { forkLength, forkTemperature, forkMethod } = refs;
-    this.refusal = new Refusal(refs.forkError, { draft_length: forkLength, temperature: forkTemperature, method: forkMethod });
+    this.controls = controlsOf(refs.fork);
+    this.refusal = new Refusal(refs.forkError, this.controls);
     refs.forkMethod.append(option(SAME, "as in this run"), ...methods.map(({ name, title }) => option(name, title)));
     refs.forkGo.addEventListener("click", () => onFork(this.order));
-    for (const name of ["forkLength", "forkTemperature"]) {
-      refs[name].addEventListener("keydown", (event) => event.key === "Enter" && onFork(this.order));
+    for (const field of Object.values(this.controls)) {
+      field.addEventListener("keydown", (event) => event.key === "Enter" && field !== refs.forkMethod && onFork(this.order));
     }
   }
 
   get order() {
-    const { forkLength, forkTemperature, forkMethod } = this.refs;
-    const changes = { draft_length: forkLength.value, temperature: forkTemperature.value, method: forkMethod.value };
-    const given = Object.fromEntries(Object.entries(changes).filter(([, text]) => text.trim() !== ""));
+    const changes = Object.entries(this.controls).map(([name, { value }]) => [name, value]);
+    const given = Object.fromEntries(changes.filter(([, text]) => text.trim() !== ""));
     return { round: this.round, forced: this.whatIf.forced, changes: given };
   }
 
@@ -40,9 +40,8 @@ export class ForkForm {
     refs.forkGo.hidden = isForking;
     if (!isForking) this.wait(0);
     refs.forkStop.hidden = !isForking;
-    const { draft_length: length, temperature } = trace.configOf(cursor.round);
-    refs.forkLength.placeholder = String(length);
-    refs.forkTemperature.placeholder = String(temperature);
+    const config = trace.configOf(cursor.round);
+    for (const [name, field] of Object.entries(this.controls)) if (field !== refs.forkMethod) field.placeholder = String(config[name]);
     setText(refs.forkPlace, `before round ${cursor.round + 1}`);
     const draws = Object.entries(whatIf.forced).map(([node, u]) => {
       const text = tokenLabel(trace.text(cursor.current.tokenId(Number(node))));

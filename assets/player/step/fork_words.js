@@ -1,12 +1,8 @@
 // What a run's forks changed, one clause for each. Knows the run's header; draws nothing.
 
 import { probability } from "../shared/probability.js";
+import { allSettings } from "../shared/settings.js";
 import { tokenLabel } from "../shared/tooltip.js";
-
-const NAMES = {
-  method: "method", draft_length: "K", branching: "branching", tree_kind: "rule", temperature: "temperature",
-  top_k: "top-k", top_p: "top-p", seed: "seed", max_new_tokens: "tokens", options: "options",
-};
 
 export function forkWords(trace) {
   const { forks, config } = trace.header;
@@ -18,8 +14,8 @@ export function forkWords(trace) {
 }
 
 function changed(before, after) {
-  const names = Object.keys(NAMES).filter((name) => told(before[name]) !== told(after[name]));
-  return names.map((name) => `${NAMES[name]} ${told(before[name])} → ${told(after[name])}`);
+  const decoding = allSettings().filter(({ name, word }) => word && told(before[name]) !== told(after[name]));
+  return decoding.map(({ name, word }) => `${word} ${told(before[name])} → ${told(after[name])}`);
 }
 
 function told(value) {

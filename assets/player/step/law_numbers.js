@@ -4,6 +4,7 @@
 
 import { element } from "../shared/dom.js";
 import { probability } from "../shared/probability.js";
+import { cutWords } from "../shared/settings.js";
 
 // `rule` names the rule's law, such as "T = 0.7".
 export function lawNumbers(position, rule) {
@@ -26,9 +27,9 @@ function comparedLaws({ p, q, raw_p, raw_q, overlap, raw_overlap }, rule) {
 }
 
 // The rule's law in words, null at temperature 0, where it is 0 or 1.
-export function ruleLaw(temperature, { top_k, top_p }) {
+export function ruleLaw(temperature, config) {
   if (temperature === 0) return null;
-  return [`T = ${temperature}`, top_k ? `top-k ${top_k}` : "", top_p < 1 ? `top-p ${top_p}` : ""].filter(Boolean).join(", ");
+  return [`T = ${temperature}`, ...cutWords(config)].join(", ");
 }
 
 // Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below.

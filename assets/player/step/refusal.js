@@ -2,7 +2,7 @@
 // something is edited. Knows fields under the server's names; no rule.
 
 import { setText } from "../shared/dom.js";
-import { labelled, settingNamed } from "../shared/labels.js";
+import { labelled, settingNamed } from "../shared/settings.js";
 
 export class Refusal {
   // `slot` has an id; `fields`: the server's name of a setting -> its control.

@@ -1,0 +1,53 @@
+// The fields of the settings: made from the table where a page has a place for them, found by the name of
+// their setting.
+
+import { element } from "./dom.js";
+import { plainNumbers, settingOf } from "./settings.js";
+
+// In place of <template data-settings="sliders|others|all" data-prefix="lab">: a field for each plain number.
+export function makeFields(root) {
+  for (const place of root.querySelectorAll("template[data-settings]")) {
+    const { settings: which, prefix = "" } = place.dataset;
+    const wanted = plainNumbers().filter(({ slider }) => which === "all" || Boolean(slider) === (which === "sliders"));
+    place.replaceWith(...wanted.map((setting) => field(setting, prefix, which === "sliders")));
+  }
+  for (const place of root.querySelectorAll("[data-setting-titles]")) place.textContent = titles();
+}
+
+// "Top-k, top-p, seed, precision"
+function titles() {
+  const [first, ...others] = [...plainNumbers().filter(({ slider }) => !slider), settingOf("dtype")].map(({ title }) => title);
+  return [first, ...others.map((title) => title.toLowerCase())].join(", ");
+}
+
+function field(setting, prefix, hasSlider) {
+  const { name, title, key, hint, bounds } = setting;
+  const made = element("div", hasSlider ? "field slider" : "field");
+  made.dataset.field = name;
+  const id = ["sv", prefix, key].filter(Boolean).join("-");
+  const label = element("label", "", title);
+  label.htmlFor = id;
+  if (hint) label.append(" ", element("span", "hint", hint));
+  const input = element("input");
+  Object.assign(input, { id, type: "text", inputMode: bounds.is_whole ? "numeric" : "decimal" });
+  input.dataset.setting = name;
+  input.dataset.ref = camel([prefix, ...name.split("_")]);
+  input.setAttribute("aria-describedby", `${id}-error`);
+  const error = element("p", "error");
+  Object.assign(error, { id: `${id}-error`, hidden: true, role: "alert" });
+  error.dataset.error = error.dataset.slot = name;
+  made.append(label, input, error);
+  return made;
+}
+
+// ["lab", "top", "k"] -> "labTopK"
+function camel(words) {
+  const [first, ...others] = words.filter(Boolean);
+  return first + others.map((word) => word[0].toUpperCase() + word.slice(1)).join("");
+}
+
+// Setting -> its control, of a form.
+export function controlsOf(form) {
+  const controls = form.querySelectorAll("[data-setting]");
+  return Object.fromEntries([...controls].map((control) => [control.dataset.setting, control]));
+}

@@ -1,0 +1,95 @@
+// The settings as the server's table lists them (specviz/records/settings.py): what each is called, and
+// what a text that is typed for it may be.
+
+const WHOLE = /^\s*[+-]?\d+\s*$/;
+const BRANCHING = /^\s*(0*[1-9]\d*\s*(,\s*0*[1-9]\d*\s*)*)?$/;
+const ENDLESS = 10 ** 9; // a bound that nobody meets by hand is not told
+// what else the server's sentences begin with
+const OTHER_TITLES = {
+  prompts: "Prompts",
+  repeats: "Repeats",
+  batch_size: "Batch size",
+  "batch-size": "Batch size",
+  seconds: "Seconds",
+  axis: "Vary",
+};
+
+const table = new Map();
+
+// Once, before anything is made of it.
+export function takeSettings(settings) {
+  for (const setting of settings) table.set(setting.name, setting);
+}
+
+export function allSettings() {
+  return [...table.values()];
+}
+
+export function settingOf(name) {
+  return table.get(name);
+}
+
+// Those that stand in the address, but for the prompt: it has parameters of its own.
+export function addressSettings() {
+  return allSettings().filter(({ key, part }) => key && part !== "prompt");
+}
+
+// The numbers that every method takes: those with a slider come first.
+export function plainNumbers() {
+  const plain = allSettings().filter(({ bounds, part }) => bounds && part !== "method");
+  return [...plain.filter(({ slider }) => slider), ...plain.filter(({ slider }) => !slider)];
+}
+
+// name -> default, as a field holds it.
+export function defaults() {
+  return Object.fromEntries(allSettings().map((setting) => [setting.name, setting.default]));
+}
+
+// ---- what a text may be
+
+// "" where the text is what the setting may be, else what it must be. Menus are not looked at.
+export function breachOf({ name, bounds }, text) {
+  if (name === "branching") return BRANCHING.test(text) ? "" : "must be whole numbers with commas, such as 3,2";
+  return bounds ? numberBreach(bounds, text) : "";
+}
+
+export function numberBreach({ low, high, is_whole, excludes_low = false, excludes_high = false }, text) {
+  const number = Number(text);
+  const isNumber = is_whole ? WHOLE.test(text) : text.trim() !== "" && Number.isFinite(number);
+  const isAbove = excludes_low ? number > low : number >= low;
+  const isBelow = high === null || (excludes_high ? number < high : number <= high);
+  if (isNumber && isAbove && isBelow) return "";
+  return `must be a ${is_whole ? "whole " : ""}number ${range(low, high, excludes_low, excludes_high)}`;
+}
+
+function range(low, high, excludesLow, excludesHigh) {
+  if (high === null || high >= ENDLESS) return `of at least ${low}`;
+  if (excludesHigh) return `${excludesLow ? "above" : "of at least"} ${low} and below ${high}`;
+  return excludesLow ? `above ${low} and at most ${high}` : `from ${low} to ${high}`;
+}
+
+// ---- words
+
+// The setting that a sentence of the server is about, by the server's name of it.
+export function settingNamed(sentence) {
+  return sentence.split(/[^a-z_]/, 1)[0];
+}
+
+// A sentence of the server in the words of the form. Its first word may be any setting; further on, plain
+// words are only words. What a person typed, behind "got", stays. `options` are the method's: {name, title}.
+export function labelled(sentence, options = []) {
+  const end = sentence.indexOf(", got ");
+  const [rule, rest] = end < 0 ? [sentence, ""] : [sentence.slice(0, end), sentence.slice(end)];
+  const title = (name) => titleOf(name) ?? options.find((option) => option.name === name)?.title ?? name;
+  return rule.replace(/^[a-z_-]+(?= )/, title).replace(/\b[a-z]+_[a-z_]+\b/g, title) + rest;
+}
+
+function titleOf(name) {
+  return (table.get(name)?.key && table.get(name).title) || OTHER_TITLES[name];
+}
+
+// How tokens are drawn beside the temperature, such as ["top-k 40"]; what is off is left out.
+export function cutWords(config) {
+  const cuts = allSettings().filter(({ part, off }) => part === "sampling" && off !== null);
+  return cuts.filter(({ name, off }) => (config[name] ?? off) !== off).map(({ name, word }) => `${word} ${config[name]}`);
+}
