@@ -1,4 +1,4 @@
-# make run | check | test | slow | lint | typecheck | models CORPUS=DIR
+# make run | check | test | slow | lint | typecheck | picture | models CORPUS=DIR
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
 HOST ?= 127.0.0.1
@@ -13,7 +13,7 @@ CHECKED := $(wildcard $(addprefix tests/,test_architecture.py test_records.py te
 	models/test_cache.py)) \
 	tests/commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads
 
-.PHONY: setup setup-dev browser run check test slow lint typecheck format models lossy traces
+.PHONY: setup setup-dev browser run check test slow lint typecheck format models lossy traces picture
 
 setup: .venv/run.stamp
 setup-dev: .venv/dev.stamp
@@ -69,6 +69,10 @@ models: setup
 lossy: setup
 	$(BIN)/python -m specviz lossless --method medusa --rule typical --temperature 0.8 \
 		--samples 2500 --json > assets/lossy/medusa-typical.json
+
+# docs/architecture.svg, drawn from the imports
+picture: setup
+	$(BIN)/python docs/draw_architecture.py
 
 # one recorded run of each method, which the page can open with no model loaded
 traces: setup
