@@ -249,6 +249,12 @@ _GENERAL_TERMS = (
         "top-p",
         "Draw only among the most probable tokens that together reach probability p; 1 is off.",
     ),
+    Term(
+        "min_p",
+        "min-p",
+        "Draw only among the tokens with at least this share of the best one's probability; "
+        "0 is off.",
+    ),
     Term("greedy", "greedy decoding", "Always taking the most probable token: temperature 0."),
     Term(
         "entropy",

@@ -15,7 +15,7 @@ WORDS = (
     *("residual_distribution", "recovered_token", "bonus_token", "first_token", "lossless"),
     *("cost_ratio", "speculative_decoding", "verification", "rollback", "target_forward"),
     *("tokens_per_second", "ttft", "temperature", "top_k", "top_p", "accepted", "rejected"),
-    *("unreached", "speedup", "baseline", "own_time"),
+    *("min_p", "unreached", "speedup", "baseline", "own_time"),
 )
 
 

@@ -25,6 +25,8 @@ from tests.random_traces import not_started, random_trace
         ({"temperature": float("nan")}, "temperature must be 0 or from 0.001 to 5, got nan"),
         ({"temperature": "hot"}, "temperature must be 0 or from 0.001 to 5, got 'hot'"),
         ({"top_p": 0}, "top_p must be above 0 and at most 1, got 0"),
+        ({"min_p": 1.0}, "min_p must be at least 0 and below 1, got 1.0"),
+        ({"min_p": -0.1}, "min_p must be at least 0 and below 1, got -0.1"),
         ({"top_k": -1}, "top_k must be 0 (off) or more, got -1"),
         ({"method": ""}, "method must be a name, got ''"),
         ({"tree_kind": "iid"}, "tree_kind must be a ProposalKind, got 'iid'"),

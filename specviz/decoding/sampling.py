@@ -16,15 +16,18 @@ from specviz.records import SAMPLING, DecodingConfig
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """The processing that both sides share: temperature, then top-k, then top-p.
+    """The processing that both sides share: temperature, then top-k, then top-p, then min-p.
 
-    `top_k` 0 and `top_p` 1 are off. Temperature 0 gives one-hot distributions, so greedy decoding
-    needs no branch of its own anywhere else.
+    `top_k` 0, `top_p` 1 and `min_p` 0 are off. The order is that of transformers' warpers: top-p
+    counts the mass that top-k left, and min-p (Nguyen 2407.01082) drops last what is less than
+    `min_p` times as probable as the best token. Temperature 0 gives one-hot distributions, so
+    greedy decoding needs no branch of its own anywhere else.
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
 
     @classmethod
     def of(cls, config: DecodingConfig) -> Sampler:
@@ -40,7 +43,9 @@ class Sampler:
             kept = scaled.topk(self.top_k, dim=-1)
             scaled = torch.full_like(scaled, -torch.inf).scatter(-1, kept.indices, kept.values)
         probs = scaled.softmax(-1)
-        return probs if self.top_p >= 1 else _nucleus(probs, self.top_p)
+        if self.top_p < 1:
+            probs = _nucleus(probs, self.top_p)
+        return _near_best(probs, self.min_p) if self.min_p > 0 else probs
 
 
 def _nucleus(probs: Tensor, top_p: float) -> Tensor:
@@ -50,6 +55,12 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     mass_before[..., 0] = -1.0  # the best token stays, however small top_p
     kept = ordered.masked_fill(mass_before >= top_p, 0.0)
     return normalize(torch.zeros_like(probs).scatter(-1, order, kept))
+
+
+def _near_best(probs: Tensor, min_p: float) -> Tensor:
+    """Keep the tokens of at least `min_p` times the largest probability, renormalised."""
+    least = min_p * probs.amax(-1, keepdim=True)
+    return normalize(probs.masked_fill(probs < least, 0.0))
 
 
 def one_hot(token_ids: Tensor, vocab_size: int) -> Tensor:

@@ -29,6 +29,7 @@ class DecodingConfig:
     temperature: float = SETTINGS["temperature"].default
     top_k: int = SETTINGS["top_k"].default
     top_p: float = SETTINGS["top_p"].default
+    min_p: float = SETTINGS["min_p"].default
     seed: int = SETTINGS["seed"].default
     max_new_tokens: int = SETTINGS["max_new_tokens"].default
     options: tuple[tuple[str, int], ...] = SETTINGS["options"].default

@@ -29,6 +29,7 @@ SAMPLINGS = [
     {"temperature": 0.8},
     {"temperature": 0.8, "top_k": 5},
     {"temperature": 0.8, "top_p": 0.9},
+    {"temperature": 0.8, "min_p": 0.1},
     {"temperature": 1.3, "top_k": 8, "top_p": 0.95},
 ]
 

@@ -4,6 +4,12 @@ import math
 
 import pytest
 import torch
+from transformers.generation.logits_process import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from specviz.decoding.sampling import Sampler, draw, residual
 from specviz.decoding.streams import Purpose, RandomStream
@@ -46,6 +52,34 @@ def test_top_p_never_drops_the_best_token():
 def test_top_p_is_applied_to_what_top_k_left():
     # top-k 2 leaves (0.625, 0.375): 0.6 of that mass needs the first token only
     assert Sampler(1.0, top_k=2, top_p=0.6).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
+
+
+def test_min_p_keeps_what_is_near_the_best_token():
+    # 0.31 * 0.5 = 0.155 lies between 0.15 and 0.3
+    kept = Sampler(1.0, min_p=0.31).distributions(LOGITS)[0].tolist()
+    assert kept == pytest.approx([0.625, 0.375, 0, 0])
+    assert Sampler(1.0, min_p=0.999).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
+    assert torch.equal(Sampler(1.0, min_p=0.0).distributions(LOGITS), LOGITS.softmax(-1))
+
+
+def test_min_p_is_applied_to_what_top_p_left():
+    # first min-p would leave (0.625, 0.375), of whose mass the best token alone has 0.6
+    kept = Sampler(1.0, top_p=0.6, min_p=0.31).distributions(LOGITS)[0].tolist()
+    assert kept == pytest.approx([0.625, 0.375, 0, 0])
+
+
+@pytest.mark.parametrize("min_p", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("top_k, top_p", [(0, 1.0), (20, 1.0), (0, 0.9), (20, 0.8)])
+def test_distributions_are_those_of_the_library(top_k, top_p, min_p):
+    logits = 3 * torch.randn(40, 60, generator=torch.Generator().manual_seed(2))
+    warpers = [TemperatureLogitsWarper(0.7)]
+    warpers += [TopKLogitsWarper(top_k)] if top_k else []
+    warpers += [TopPLogitsWarper(top_p)] if top_p < 1 else []
+    expected = logits
+    for warp in (*warpers, MinPLogitsWarper(min_p)):
+        expected = warp(None, expected)
+    found = Sampler(0.7, top_k, top_p, min_p).distributions(logits)
+    torch.testing.assert_close(found, expected.softmax(-1))
 
 
 def test_draws_never_land_on_a_token_without_mass():

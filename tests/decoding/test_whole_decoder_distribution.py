@@ -78,15 +78,26 @@ def deviations(counts, distribution):
 
 
 @pytest.mark.parametrize(
-    "top_k, top_p",
+    "cut",
     [
-        pytest.param(0, 0.9, id="p .9"),
-        pytest.param(0, 1.0, id="all", marks=pytest.mark.slow),
-        pytest.param(2, 0.8, id="k 2, p .8", marks=pytest.mark.slow),
+        pytest.param({"top_p": 0.9}, id="p .9"),
+        pytest.param({"min_p": 0.2}, id="min .2", marks=pytest.mark.slow),
+        pytest.param({}, id="all", marks=pytest.mark.slow),
+        pytest.param({"top_k": 2, "top_p": 0.8}, id="k 2, p .8", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("method, kind", SAMPLED)
-def test_four_tokens_have_the_joint_distribution_of_the_target(method, kind, top_k, top_p):
+def test_four_tokens_have_the_joint_distribution_of_the_target(method, kind, cut):
+    assert sampled_deviations(method, kind, cut) < 4
+
+
+@pytest.mark.parametrize("kind", DRAFTERS["draft-tree"].kinds)
+def test_min_p_cuts_the_target_and_the_draft_alike(kind):
+    assert sampled_deviations(DRAFTERS["draft-tree"], kind, {"min_p": 0.2}) < 4
+
+
+def sampled_deviations(method, kind, cut):
+    """Of the four tokens that sampled runs write from what the target alone would."""
     target, draft = pair_for(method, tiny_model)
     config = config_of(
         method,
@@ -94,8 +105,7 @@ def test_four_tokens_have_the_joint_distribution_of_the_target(method, kind, top
         draft_length=2,
         max_new_tokens=LENGTH,
         temperature=0.8,
-        top_k=top_k,
-        top_p=top_p,
+        **cut,
     )
     counts: dict = {}
     parts = parts_for(target, draft)
@@ -104,7 +114,7 @@ def test_four_tokens_have_the_joint_distribution_of_the_target(method, kind, top
         drafter = make_drafter(Setup(target, parts, seeded, 300))
         ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
         counts[ids] = counts.get(ids, 0) + 1
-    assert deviations(counts, exact_distribution(target, Sampler(0.8, top_k, top_p))) < 4
+    return deviations(counts, exact_distribution(target, Sampler(0.8, **cut)))
 
 
 def rounds_of(target, draft, config, prompt=PROMPT):

@@ -80,7 +80,7 @@ def test_another_distribution_of_the_target_comes_first():
     assert found.cause.same_setting
     seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
     assert difference(TRACE, seeded).cause == found.cause
-    for change in ({"temperature": 0.2}, {"top_p": 0.5}, {"top_k": 7}):
+    for change in ({"temperature": 0.2}, {"top_p": 0.5}, {"min_p": 0.1}, {"top_k": 7}):
         sampled = dataclasses.replace(other, config=dataclasses.replace(other.config, **change))
         assert not difference(TRACE, sampled).cause.same_setting
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.records import Position, ProposalKind, Round, Trace, Verdict
+from specviz.records import DECODING, Position, ProposalKind, Round, Trace, Verdict
 from specviz.trace_file import (
     decode_prefill,
     decode_round,
@@ -95,6 +95,17 @@ def test_a_file_of_the_first_version_still_reads() -> None:
         del each["extras"]
     without = tuple(replace(each, extra_ids=()) for each in trace.rounds)
     assert decode_trace(old) == replace(trace, rounds=without)
+
+
+def test_a_file_without_the_newer_settings_has_their_defaults() -> None:
+    trace = random_trace(3, rounds=2)
+    old = encode_trace(trace)
+    newer = [setting for setting in DECODING if setting.is_newer]
+    for setting in newer:
+        del old["config"][setting.name]
+    assert newer and decode_trace(old) == loads(dumps(trace))
+    sampled = replace(trace, config=replace(trace.config, min_p=0.05))
+    assert loads(dumps(sampled)).config.min_p == 0.05
 
 
 def test_what_a_recorder_could_not_see_stays_unknown() -> None:

@@ -27,6 +27,7 @@ def test_an_order_of_texts_becomes_a_request() -> None:
             "temperature": "0.7",
             "top_k": "50",
             "top_p": "0.9",
+            "min_p": "0.05",
             "seed": "9007199254740991",
             "max_new_tokens": "64",
             "device": "auto",
@@ -34,7 +35,7 @@ def test_an_order_of_texts_becomes_a_request() -> None:
         }
     )
     kind = ProposalKind.WITHOUT_REPLACEMENT
-    config = DecodingConfig("draft-tree", 4, (3, 2), kind, 0.7, 50, 0.9, 2**53 - 1, 64)
+    config = DecodingConfig("draft-tree", 4, (3, 2), kind, 0.7, 50, 0.9, 0.05, 2**53 - 1, 64)
     assert request.config == config
     assert (request.prompt, request.task) == (" def f():\n", "code")
     assert (request.pair.name, request.dtype) == ("bundled", "bfloat16")
@@ -108,6 +109,8 @@ BAD: list[tuple[str, Any]] = [
     ("top_k", "-1"),
     ("top_p", "0"),
     ("top_p", "1.01"),
+    ("min_p", "-0.1"),
+    ("min_p", "1"),
     ("seed", "-1"),
     ("seed", "9007199254740992"),
     ("max_new_tokens", "0"),

@@ -30,7 +30,7 @@ from specviz.records import DecodingConfig
 
 SIGNIFICANCE = 1e-3  # split over three criteria
 DEVIATIONS = 3.6  # of a normal variable: exceeded on either side with probability 1e-3 / 3
-BORDER = 1e-5  # probability mass by which two forwards may disagree on a top-p border
+BORDER = 1e-5  # by which two forwards may disagree on a border of top-p or min-p
 _BOOTSTRAPS = 200
 _POOLED_BELOW = 5.0
 
@@ -130,8 +130,9 @@ def _cells(
         for token_id, count in counts.items():
             tally[token_id] = count
         if bool((tally[distribution == 0] > 0).any()):
-            # a round's forward rounds otherwise than this one: the border of top-p may move
-            wider = replace(config, top_p=min(1.0, config.top_p + BORDER))
+            # a round's forward rounds otherwise than this one: the borders may move
+            top_p, min_p = min(1.0, config.top_p + BORDER), max(0.0, config.min_p - BORDER)
+            wider = replace(config, top_p=top_p, min_p=min_p)
             distribution = _exact_distribution(loaded, wider, ids)
         yield _Cell(distribution, tally)
 
