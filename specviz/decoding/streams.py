@@ -1,7 +1,7 @@
-"""Keyed uniform draws: the same key gives the same number, whoever asks and in whatever order.
+"""Keyed uniform draws: the same key gives the same number, in whatever order keys are asked for.
 
-Knows nothing of tokens or distributions. The global random state is never read or set, so that a
-forked or a concurrent run sees the draws of the original one.
+The global random state is never read or set, so a fork or a concurrent run sees the draws of the
+original run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 class Purpose(IntEnum):
-    """One independent stream per use."""
+    """What a number is drawn for; each has a stream of its own."""
 
     DRAFT = 1  # keyed by (round, depth, index within the level)
     VERIFY = 2  # keyed by (text position, sibling)
@@ -32,7 +32,7 @@ def _fold(state: int, key: int) -> int:
 
 
 def derived_seed(seed: int, *key: int) -> int:
-    """A seed of its own for every key, below 2**53; neighbouring seeds share none."""
+    """A seed per key, below 2**53; neighbouring seeds have no derived seeds in common."""
     state = _fold(0, seed)
     for part in key:
         state = _fold(state, part)

@@ -1,7 +1,7 @@
-"""Where drafts are put down and picked up: one block of memory that two processes can share.
+"""The memory that holds the drafts of one run, shared by the two processes.
 
-Knows nothing of models, nor of when its content is valid: an order's answer says so. Letters: K
-nodes of a chain, M outcomes at most, C committed tokens at most, V vocabulary.
+An answer on the line says when its content is valid. Letters: K nodes of a chain, M outcomes at
+most, C committed tokens at most, V vocabulary.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _WORD = 8
 class Board:
     """The committed tokens, the outcomes' extra tokens, and a chain per outcome.
 
-    Row M holds the chain that was drafted without any outcome in mind. What the host reads and
-    writes stays in its own memory, the rest may lie on a device.
+    Row M holds the chain that was drafted when no prepared one could be used. What the host reads
+    and writes is in its own memory, the rest may be on a device.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class Board:
             self.extra_ids = torch.empty(rows, dtype=torch.int64, pin_memory=True)
             self.token_ids = self.token_ids.to(device)
             self.logits = torch.empty(self.logits.shape, device=device)
-        # plain memory: to read it is no copy from a device
+        # plain memory, read without a copy from the device
         self._committed = _words(self.committed)
         self._extra_ids = _words(self.extra_ids)
 
     def commit(self, token_ids: Sequence[int], start: int) -> None:
-        """Put down committed tokens from index `start` on."""
+        """Write committed tokens from index `start` on."""
         self._committed[start : start + len(token_ids)] = array("q", token_ids)
 
     def extras(self, count: int) -> list[int]:
-        """Extra tokens of the first outcomes, as the host sees them."""
+        """Extra tokens of the first outcomes, on the host."""
         return self._extra_ids[:count].tolist()
 
     def chain(self, row: int, length: int) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,7 @@ class Board:
 
 
 def board_bytes(setting: Setting) -> int:
-    """Size of a run's board; InputError where it is beyond all reason."""
+    """Size of a run's board; InputError if it is above MAX_BYTES."""
     ids, distributions = _sizes(setting)
     size = _WORD * ids + 4 * distributions
     if size > MAX_BYTES:
@@ -82,7 +82,7 @@ def board_bytes(setting: Setting) -> int:
 
 
 def shared_file(size: int) -> int:
-    """A new file of that size which only its descriptor names; it lies in memory on Linux."""
+    """The descriptor of a new file without a name; on Linux it is in memory."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("drafts")  # unlike /dev/shm, a container gives it no limit
     else:
@@ -93,7 +93,7 @@ def shared_file(size: int) -> int:
 
 
 def _words(token_ids: Tensor) -> memoryview:
-    """Host integers without a tensor around them."""
+    """The memory of a tensor of integers."""
     view = memoryview(token_ids.numpy())  # type: ignore[arg-type]
     return view.cast("B").cast("q")
 

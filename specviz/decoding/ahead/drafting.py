@@ -1,9 +1,9 @@
 """Drafts the chain of a round, and chains for the likely outcomes of its verification.
 
-Runs wherever it is put: in a process of its own, on a second stream, or in line. Knows nothing of
-what the target decides but by orders. All outcomes are drafted together: level d of every one in
-one forward, over a mask that lets each see its accepted part of the chain and itself. The draws
-are keyed by round and depth alone, so a chain has the same tokens whenever it is drafted. Letters:
+It runs in a process of its own, on a second CUDA stream, or in line; orders say what the target
+decided. All outcomes are drafted together: level d of all of them in one forward, with a mask by
+which each sees the accepted part of the chain and itself. The draws are keyed by round and depth
+alone, so a chain has the same tokens whenever it is drafted. Letters:
 K nodes of a chain, M outcomes, P nodes of the chain that are in the cache, V vocabulary.
 """
 
@@ -37,11 +37,11 @@ class AheadDrafting:
         self._cache = model.new_cache(setting.capacity + ahead)
         self._draws = RandomStream(setting.seed, Purpose.DRAFT)
         self._end = 0  # committed tokens of the last order
-        self._levels = 0  # slot behind the chain, where the last order's outcomes begin
+        self._levels = 0  # first slot after the chain, where the last order's outcomes begin
         self._width = 0  # how many there are
 
     def warm_up(self) -> None:
-        """A round behind one token, then forgotten, so that no clock counts a cold start."""
+        """Run one round after a single token and forget it: no clock then counts a cold start."""
         order = Order(0, 1, self._setting.draft_length + 2, 0, self._board.fresh_row)
         self.chain(order)
         self.ahead(order)
@@ -49,12 +49,12 @@ class AheadDrafting:
         self._end = self._levels = 0
 
     def has_to_draft(self, order: Order) -> bool:
-        """Whether nobody has drafted the order's chain yet."""
+        """Whether the order's chain has not been drafted yet."""
         return order.row == self._board.fresh_row
 
     @torch.inference_mode()
     def chain(self, order: Order) -> None:
-        """See to it that the round's chain is on the board and, but for its end, in the cache."""
+        """Bring the round's chain onto the board and, except its last node, into the cache."""
         self._settle(order)
         if self.has_to_draft(order):
             self._draft(order)
@@ -62,7 +62,7 @@ class AheadDrafting:
 
     @torch.inference_mode()
     def ahead(self, order: Order) -> None:
-        """Draft for the outcomes of the round whose chain is there."""
+        """Draft for the likely outcomes of the round whose chain is on the board."""
         outcomes = order.outcomes(self._setting)
         if not outcomes.size:
             return
@@ -88,7 +88,7 @@ class AheadDrafting:
         return (outcomes.depth - 1 - level) * outcomes.size
 
     def _settle(self, order: Order) -> None:
-        """Keep what was accepted and, after a hit, the outcome that came true."""
+        """Keep the accepted nodes and, if it was prepared, the outcome that happened."""
         kept = self._end + order.accepted
         if self.has_to_draft(order):
             self._cache.keep(min(kept, self._levels), [])  # the chain's last node may not have run
@@ -98,7 +98,7 @@ class AheadDrafting:
         self._cache.keep(kept, drafted)
 
     def _draft(self, order: Order) -> None:
-        """The chain from what is missing of the committed tokens on."""
+        """Run the committed tokens that the cache lacks, and draft the chain."""
         cached, row = self._cache.length, self._board.fresh_row
         token_ids = self._board.committed[cached : order.committed].to(
             self._device, non_blocking=True
@@ -112,9 +112,9 @@ class AheadDrafting:
             self._board.token_ids[row, depth - 1] = token_ids[0]
 
     def _extras(self, order: Order, outcomes: Outcomes, tables: _Tables) -> Tensor:
-        """The extra token of every outcome: the best at its position but for the drafted one. [M]
+        """The extra token of every outcome: the best at its position except the drafted one. [M]
 
-        A chain that passes whole has no drafted one there; then its last node must be run first.
+        After a whole chain there is no drafted one; then the chain's last node must run first.
         """
         length = order.length(self._setting)
         chain = self._board.token_ids[order.row, :length]
@@ -127,8 +127,8 @@ class AheadDrafting:
         return best[tables.accepted, tables.ranks.clamp(max=best.shape[1] - 1)]
 
     def _forward(self, token_ids: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
-        """Logits after the tokens, after the last one alone where they are in causal order."""
-        # no round has room for what stands behind the context's end
+        """Logits after the tokens; without a mask, after the last one only."""
+        # tokens beyond the context are never used
         positions = positions.clamp(max=self._model.info.context_length - 1)
         output = self._model.forward(
             token_ids[None], positions[None], self._cache, mask, last_only=mask is None
@@ -136,9 +136,7 @@ class AheadDrafting:
         return fitted(output.logits[0], self._setting.vocab_size)
 
     def _drawn(self, logits: Tensor, round_index: int, depth: int) -> Tensor:
-        """A token from each distribution, all by the same number: only one of them will ever be a
-        draft.
-        """
+        """A token from each distribution, all by one draw: only one of them can become a draft."""
         uniforms = uniforms_on(self._device, [self._draws.uniform(round_index, depth, 0)])
         return draw(self._setting.sampler.distributions(logits), uniforms.expand(len(logits)))
 

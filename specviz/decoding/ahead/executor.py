@@ -1,7 +1,6 @@
-"""Where drafting runs beside the target: in a process of its own, on a second stream, or in line.
+"""What drafts while the target verifies: another process, a second CUDA stream, or this thread.
 
-A place takes an order, has the round's chain ready when `begin` returns, and drafts ahead until
-`finish`. Knows nothing of verification.
+When `begin` returns, the round's chain is ready; drafting ahead then goes on until `finish`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Ahead:
 
 
 class DraftExecutor(Protocol):
-    """One run's drafting."""
+    """Drafts the chains of one run."""
 
     board: Board
     memory_bytes: int  # weights
@@ -42,7 +41,7 @@ class DraftExecutor(Protocol):
     def begin(self, order: Order) -> None:
         """Returns once the order's chain is on the board; drafting ahead then goes on.
 
-        A chain that is on the board already may be written over from now on.
+        A prepared chain may be overwritten from now on.
         """
         ...
 
@@ -83,7 +82,7 @@ class OwnProcess:
 
 
 class InLine:
-    """This very thread: nothing is hidden. For models that cannot be copied."""
+    """This thread, for models that cannot be copied; nothing overlaps."""
 
     def __init__(self, model: LanguageModel, setting: Setting) -> None:
         self.memory_bytes = model.info.bytes
@@ -102,11 +101,11 @@ class InLine:
         return Ahead(began, time.perf_counter())
 
     def close(self) -> None:
-        """Nothing outlives the run."""
+        """There is nothing to free."""
 
 
 class SecondStream:
-    """A CUDA stream beside the target's. The host sends all of it off before the target's work."""
+    """A second CUDA stream. The host launches all of its work before the target's."""
 
     def __init__(self, model: LanguageModel, setting: Setting) -> None:
         self.memory_bytes = model.info.bytes
@@ -118,7 +117,7 @@ class SecondStream:
 
     def begin(self, order: Order) -> None:
         target_stream = torch.cuda.current_stream(self._stream.device)
-        self._stream.wait_stream(target_stream)  # chains are read there before they are overwritten
+        self._stream.wait_stream(target_stream)  # it reads chains that are overwritten here
         with torch.cuda.stream(self._stream):
             self._drafting.chain(order)
             target_stream.wait_stream(self._stream)
@@ -142,7 +141,7 @@ def _marks() -> tuple[torch.cuda.Event, torch.cuda.Event]:
 
 
 def executor_for(model: LanguageModel, setting: Setting) -> DraftExecutor:
-    """The best place for a model where it is; not every system hands files to other processes."""
+    """By the model's device; not every system can send descriptors to another process."""
     if model.device.type == "cuda":
         return SecondStream(model, setting)
     if isinstance(model, LocalModel) and hasattr(socket, "send_fds"):

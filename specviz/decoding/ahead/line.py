@@ -1,7 +1,7 @@
-"""What a draft worker and its owner say to each other, byte by byte.
+"""The messages between a draft worker's process and its owner, over a socket.
 
-Everything large goes through shared memory; what goes over the line has a fixed size, so that a
-message costs one system call on either side. Knows nothing of drafting.
+Large data go through shared memory. Messages have a fixed size, so each costs one system call on
+either side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHING = (0,) * 5
 
 
 class RequestKind(IntEnum):
-    """Of a message to the worker; each is about one run."""
+    """Of a request to the worker; each is about one run."""
 
     OPEN = 1  # brings the descriptor of a board, and the size of a setting, which follows
     DRAFT = 2  # brings an order
@@ -28,11 +28,11 @@ class RequestKind(IntEnum):
 
 
 class ReplyKind(IntEnum):
-    """By the worker, about one run."""
+    """Of the worker's answer about one run."""
 
-    READY = 1  # it is open
+    READY = 1  # the run is open
     CHAIN = 2  # the order's chain is on the board, if it had to be drafted
-    AHEAD = 3  # so are the outcomes; brings when that began and ended
+    AHEAD = 3  # so are the outcomes; has when that began and ended
     FAILED = 4  # brings the size of an explanation, which follows
 
 
@@ -46,7 +46,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Moments are in seconds of time.perf_counter, which all processes of a machine share."""
+    """Times are in seconds of time.perf_counter, which is the same in all processes."""
 
     kind: ReplyKind
     run: int
@@ -96,7 +96,7 @@ def send_answer(line: socket.socket, answer: Answer) -> None:
 
 
 def receive_answer(line: socket.socket) -> Answer:
-    """EOFError at the line's end, TimeoutError where the line has a time limit."""
+    """EOFError at the line's end, TimeoutError after the line's time limit."""
     kind, run, size, began, ended = _ANSWER.unpack(receive_bytes(line, _ANSWER.size))
     return Answer(ReplyKind(kind), run, began, ended, receive_bytes(line, size).decode())
 

@@ -1,7 +1,7 @@
 """The draft worker's own process: reads its model once, then drafts for its owner's runs.
 
-It runs on one thread. Chains that somebody waits for come before drafting ahead. It ends when its
-line does, so it never outlives its owner, however that one ends. Knows nothing of targets.
+It runs on one thread. Chains come before drafting ahead, since a round waits for them. It ends when
+its line is closed, so it never outlives its owner.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(line_descriptor: int, model_descriptor: int) -> None:
     torch.set_num_threads(1)
     with os.fdopen(model_descriptor, "rb") as file:
         model: LanguageModel = torch.load(file, weights_only=False)
-    gc.freeze()  # what is here stays
+    gc.freeze()  # the model is never collected
     with socket.socket(fileno=line_descriptor) as line, suppress(EOFError, ConnectionError):
         wire.send_answer(line, Answer(ReplyKind.READY, 0))
         _Service(model, line).run()
@@ -47,7 +47,7 @@ class _Service:
         self._line = line
         self._runs: dict[int, AheadDrafting] = {}
         self._waiting: deque[tuple[int, Order]] = deque()
-        self._warm: set[tuple[int, int]] = set()  # lengths and fan-outs that have been run
+        self._warm: set[tuple[int, int]] = set()  # draft lengths and fan-outs that have been run
 
     def run(self) -> None:
         while True:
@@ -58,7 +58,7 @@ class _Service:
                 self._try(self._serve, message.run, message)
 
     def _try(self, action: Callable[[int, Any], None], run: int, subject: object) -> None:
-        """A failure ends the run that it is about, and is told."""
+        """Run an action; if it fails, end its run and report the error."""
         try:
             action(run, subject)
         except (EOFError, ConnectionError):

@@ -1,7 +1,7 @@
-"""Draft workers: one process per draft model, that drafts for all runs of this one.
+"""Draft workers: one process per draft model, which drafts for all runs of this process.
 
 Starting it takes seconds, so it outlives its runs. It ends with this process, with the model, or
-when it fails. Knows nothing of rounds.
+when it fails.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _START = (
 
 
 class Worker:
-    """One process. Its failure is an InputError that names the model; it is then at an end."""
+    """One process. Its failure ends it and raises an InputError that names the model."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._name = model.info.name
@@ -63,21 +63,21 @@ class Worker:
         return self._process.pid
 
     def open(self, setting: Setting, board: int) -> int:
-        """Begin a run on the board of that descriptor; returns its number."""
+        """Begin a run on the board with this descriptor; returns the run's number."""
         run = next(self._numbers)
         self._answers[run] = deque()
-        with self._told(), self._sending:
+        with self._line_errors(), self._sending:
             wire.send_opening(self._line, run, pickle.dumps(setting), board)
         self.expect(run, ReplyKind.READY)
         return run
 
     def order(self, run: int, order: Order) -> None:
-        """Have a round drafted; returns at once."""
-        with self._told(), self._sending:
+        """Ask for the drafts of a round; does not wait."""
+        with self._line_errors(), self._sending:
             wire.send_order(self._line, run, order)
 
     def expect(self, run: int, kind: ReplyKind) -> Answer:
-        """Wait for the run's next answer, which has to be this one."""
+        """Wait for the run's next answer, which must be of this kind."""
         answer = self._receive(run)
         if answer.kind is ReplyKind.FAILED:
             raise InputError(answer.text)
@@ -85,14 +85,14 @@ class Worker:
         return answer
 
     def close(self, run: int) -> None:
-        """End a run. May be called by the garbage collector, wherever this thread stands."""
+        """End a run. The garbage collector may call it at any moment of this thread."""
         self._answers.pop(run, None)
         with suppress(OSError), self._sending:
             wire.send_closing(self._line, run)
 
     def _receive(self, run: int) -> Answer:
-        """The run's next answer; those of others are put aside for them."""
-        with self._told(), self._receiving:
+        """The run's next answer; answers to other runs are kept for them."""
+        with self._line_errors(), self._receiving:
             answers = self._answers[run]
             while not answers:
                 answer = wire.receive_answer(self._line)
@@ -101,8 +101,8 @@ class Worker:
             return answers.popleft()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """A broken line ends the process and is an InputError."""
+    def _line_errors(self) -> Iterator[None]:
+        """A broken line ends the process and raises an InputError."""
         try:
             yield
         except (OSError, EOFError) as error:
@@ -125,7 +125,7 @@ class Worker:
 
 
 def _start(model: LanguageModel, line: int) -> subprocess.Popen[bytes]:
-    """A new interpreter, which imports nothing of this one's main module."""
+    """A new interpreter, which does not import this one's main module."""
     weights = shared_file(0)
     try:
         with os.fdopen(os.dup(weights), "wb") as file:
@@ -144,7 +144,7 @@ def _start(model: LanguageModel, line: int) -> subprocess.Popen[bytes]:
 
 def _end(process: subprocess.Popen[bytes], line: socket.socket) -> None:
     line.close()
-    process.kill()  # it has nothing to lose
+    process.kill()  # it has nothing to save
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=5)
 
@@ -154,7 +154,7 @@ _starting = threading.Lock()
 
 
 def worker_for(model: LanguageModel) -> Worker:
-    """The model's worker, a new one where there is none alive."""
+    """The model's worker; a new one if none is alive."""
     with _starting:
         worker = _workers.get(model)
         if worker is None or not worker.is_alive:

@@ -18,7 +18,7 @@ from specviz.records import ProposalKind
 
 
 def draft_source(setup: Setup) -> ModelSource:
-    """The pair's draft model."""
+    """Logits of the pair's draft model."""
     return ModelSource(setup.draft, setup.capacity, setup.target.info.vocab_size)
 
 

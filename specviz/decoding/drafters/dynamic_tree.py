@@ -1,11 +1,11 @@
 """Dynamic draft trees: the source's confidence decides where they grow (EAGLE-2 2406.16858).
 
-A node's score is the probability of its whole path under the source's distributions, made as sharp
-as the run makes the target's. Of every level the best k nodes are expanded into their best k
-children each; of all that were scored the best N are verified. Nothing is drawn, so the proposal is
-DETERMINISTIC at every temperature, and all is decided on the device, unseen by the host. Letters:
-k nodes expanded per level, C candidates (all nodes that were scored), N of them chosen, X expanded
-rows (the root, then nodes), V vocabulary.
+A node's score is the probability of its whole path under the source's distributions, at the run's
+temperature. The best k nodes of every level are expanded into their best k children each; of all
+nodes that were scored the best N are verified. Nothing is drawn, so the proposal is DETERMINISTIC
+at every temperature. All is decided on the device, without waiting. Letters: k nodes expanded per
+level, C candidates (all nodes that were scored), N of them chosen, X expanded rows (the root, then
+nodes), V vocabulary.
 """
 
 from __future__ import annotations
@@ -28,25 +28,23 @@ from specviz.models.language_model import LanguageModel
 from specviz.models.parts import Need
 from specviz.records import MAX_TREE_NODES, ProposalKind, TreeBudget
 
-LOWEST = -100.0  # of a token's log-probability: keeps sums finite
+LOWEST = -100.0  # log-probability of a token: keeps sums finite
 STEP = 1e-4  # subtracted per level, so that no child ever ties with its parent
 
 LEVEL_WIDTH = Option(
     "level_width", "Nodes expanded per level", 4, 1, 8, "the k of the best k, at every depth"
 )
-WARM = 0.4  # from this temperature on a run counts as sampled
-SLACK = 0.01  # of the expected speed: more nodes are taken for free within it
+WARM = 0.4  # from this temperature on the sampled shares are used
+SLACK = 0.01  # share of the expected speed that may be given up for more nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far a source's distributions foretell its target, measured on text that the target
-    writes.
+    """How well a source predicts its target, measured on text that the target writes.
 
-    The shares say how often the k-th choice is the target's next token, at temperature 0 and 0.8.
-    `sharpest` is the temperature at which the distributions best foretell a target that writes at
-    0: a draft learns the distributions of the target, which at 0 takes the likeliest token far more
-    often.
+    `greedy` and `sampled` are how often the k-th choice is the target's next token, at temperature
+    0 and 0.8. `sharpest` is the temperature of the source that best predicts a target at 0: a draft
+    learns the target's distributions, but at 0 the target takes the likeliest token far more often.
     """
 
     greedy: tuple[float, ...]
@@ -54,19 +52,19 @@ class Agreement:
     sharpest: float
 
     def rates(self, temperature: float, width: int, depth: int) -> Rates:
-        """Of the first `width` choices, the same at every depth."""
+        """How often the first `width` choices are right, the same at every depth."""
         return ((self.greedy if temperature < WARM else self.sampled)[:width],) * depth
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelCost:
-    """One level of a tree takes the source this share of a forward of `model`."""
+    """The source runs one level in this share of the time of a forward of `model`."""
 
     model: LanguageModel
     share: float = 1.0
 
     def seconds(self, width: int) -> float:
-        """Measured when first asked for."""
+        """Of a level of `width` nodes; measured on first use."""
         return self.share * forward_curve(self.model).at(width)
 
 
@@ -79,9 +77,9 @@ DRAFT_AGREEMENT = Agreement(
 
 
 class DynamicTree:
-    """Grows `depth` levels of which `width` nodes each are expanded, and keeps the best `nodes`.
+    """Grows `depth` levels, expands `width` nodes of each, and keeps the best `nodes`.
 
-    Scores are made of the source's distributions at `temperature` (above 0).
+    Scores use the source's distributions at `temperature` (above 0).
     """
 
     def __init__(self, depth: int, width: int, nodes: int, temperature: float) -> None:
@@ -107,7 +105,7 @@ class DynamicTree:
 
 
 class _Candidates:
-    """All scored nodes in the order in which they were found, parents before children.
+    """All scored nodes in the order in which they were added, parents before children.
 
     The root is expanded row 0. Every row has k candidates: c is a child of row c // k.
     """
@@ -121,7 +119,7 @@ class _Candidates:
         self._level_scores = torch.zeros(1, device=device)  # of the rows expanded last
         self._rows = [torch.full((1,), -1, device=device)]  # candidate of each expanded row
         self._ran = 1  # rows expanded so far, the root included
-        # who sees whom: a row its ancestors and itself; the last column stands for no row
+        # a row sees its ancestors and itself; the last column is for candidates without a row
         size = 2 + (depth - 1) * width
         self._seen = torch.eye(size, dtype=torch.bool, device=device)
         self._seen[:, 0] = True
@@ -142,7 +140,7 @@ class _Candidates:
         self._scores.append(gained.add_(self._level_scores[:, None]).flatten())
 
     def expanded(self, depth: int) -> Level:
-        """Choose the best k of the newest candidates, which stand at `depth`, to be run."""
+        """Choose the best k of the newest candidates, those at `depth`, to be run."""
         k, ran = self._width, self._ran
         self._level_scores, chosen = self._scores[-1].topk(k)
         start = ran * k - len(self._scores[-1])  # the first of the newest
@@ -175,7 +173,7 @@ class _Candidates:
         )
 
     def _mask(self, parent_rows: Tensor, own_rows: Tensor) -> Tensor:
-        """A node sees what its parent's row sees, and itself; so do root and all. [N + 1, N + 1]"""
+        """Root and nodes see what their parent's row sees, and themselves. -> [N + 1, N + 1]"""
         above = torch.nn.functional.pad(parent_rows, (1, 0))
         columns = torch.nn.functional.pad(own_rows, (1, 0))  # -1: the last
         mask = self._seen[above[:, None], columns]
@@ -183,9 +181,7 @@ class _Candidates:
         return mask
 
     def _distributions_below(self, own_rows: Tensor) -> Tensor:
-        """The raw distribution below the root and below every node, zeros where none was asked
-        for.
-        """
+        """The raw distribution after the root and after every node; zeros if it was not run."""
         distributions = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, V]
         distributions[-1] = 0
         return distributions[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, V]
@@ -194,10 +190,10 @@ class _Candidates:
 def dynamic_tree(
     setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost
 ) -> DynamicTree:
-    """The shape of the run's setting; a budget of 0 follows from the measured forward curve.
+    """The shape of the run's setting; a budget of 0 is chosen from the measured forward curve.
 
-    Where the source is sure of itself its trees are worth more than `agreement` says on average,
-    hence SLACK.
+    If the source is confident, its trees are worth more than `agreement` says on average: hence
+    SLACK.
     """
     config = setup.config
     depth, width, temperature = config.draft_length, values[LEVEL_WIDTH.name], config.temperature
@@ -212,7 +208,7 @@ def dynamic_tree(
 def any_tree(
     setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost
 ) -> DraftShape:
-    """A dynamic tree, unless a branching or a drawn kind asks for a static one."""
+    """A dynamic tree, unless the setting has a branching or draws its siblings."""
     if setup.config.tree_kind is ProposalKind.DETERMINISTIC and not setup.config.branching:
         return dynamic_tree(setup, values, agreement, cost)
     return static_tree(setup)

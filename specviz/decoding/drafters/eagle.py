@@ -1,10 +1,10 @@
-"""EAGLE: one decoder layer foretells the target's next hidden state from its last ones.
+"""EAGLE: one decoder layer predicts the target's next hidden state from its last ones.
 
-Li et al., 2401.15077; the dynamic tree is that of EAGLE-2 (2406.16858). Pair t, the embedding of
-token t + 1 beside the feature of token t, gives a guess of the feature of token t + 1, and so the
-distribution of token t + 2. Where the target has run, the features are its own; below the root
-they are the head's guesses. Letters: M nodes of one level, P pairs, W the target's hidden size, V
-vocabulary.
+Li et al., 2401.15077; the dynamic tree is that of EAGLE-2 (2406.16858). A *feature* is the target's
+last hidden state. Pair t, the embedding of token t + 1 with the feature of token t, predicts the
+feature of token t + 1, and so the distribution of token t + 2. For committed tokens the features
+are the target's own, below the root they are the head's predictions. Letters: M nodes of one level,
+P pairs, W the target's hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AGREEMENT = Agreement(
 
 
 class EagleSource:
-    """Logits from the head; its cache covers a prefix of the pairs of committed tokens."""
+    """Logits of the head; its cache covers a prefix of the pairs of committed tokens."""
 
     needs_features = True
 
@@ -40,9 +40,9 @@ class EagleSource:
         self._head = head
         self._device = device
         self._cache = head.new_cache(capacity)
-        self._pairs = 0  # slots that were run on the target's own features
-        self._unused: list[Tensor] = []  # the target's features behind them
-        self._guesses: list[Tensor] = []  # below the root [1, W], then below each level [M, W]
+        self._pairs = 0  # in the cache, made from the target's own features
+        self._unused: list[Tensor] = []  # the target's features after them
+        self._guesses: list[Tensor] = []  # after the root [1, W], then after each level [M, W]
         self.memory_bytes = head.bytes
 
     @property
@@ -54,7 +54,7 @@ class EagleSource:
         self._unused = [prompt.features]
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        """Run the pairs that came with the last round: as many as it committed tokens."""
+        """Run the pairs of the last round, one for each token that it committed."""
         new = torch.tensor(committed[self._pairs + 1 :]).to(self._device, non_blocking=True)
         end = self._pairs + len(new)
         positions = torch.arange(self._pairs, end, device=self._device)
@@ -73,10 +73,10 @@ class EagleSource:
         return logits
 
     def partial(self) -> None:
-        """The target shares nothing with the head."""
+        """The head has a cache of its own."""
 
     def keep(self, observation: Observation) -> None:
-        """Guesses go; of what was committed the target has given true features."""
+        """Replace predictions by the target's own features of the committed tokens."""
         assert observation.features is not None
         rows = [0, *(node + 1 for node in observation.path)]
         chosen = torch.tensor(rows).to(self._device, non_blocking=True)

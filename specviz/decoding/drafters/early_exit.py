@@ -1,8 +1,8 @@
 """Early exit: the target's first layers, its final norm and its head draft for the whole target.
 
-LayerSkip 2404.16710. The drafted tokens' keys and values stand in the target's own cache, and
-verification goes on from the hidden states that drafting ended with: no layer runs twice. Letters:
-M nodes of one level, W hidden size, V vocabulary.
+LayerSkip 2404.16710. The keys and values of drafted tokens are in the target's own cache, and
+verification continues from the hidden states of the exit layer, so no layer runs twice. Letters: M
+nodes of one level, W hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ EXIT_LAYER = Option(
 
 
 class EarlyExitSource:
-    """Logits after the first `layers` layers; the root and the nodes stand behind the cache."""
+    """Logits after the first `layers` layers; root and nodes use the slots after `cache.length`."""
 
     needs_features = False
-    memory_bytes = 0  # not a weight of its own
+    memory_bytes = 0  # it has no weights of its own
 
     def __init__(self, model: LayeredModel, layers: int) -> None:
         self._model = model
@@ -70,7 +70,7 @@ class EarlyExitSource:
         return Partial(len(self._layers), torch.cat(self._hidden))
 
     def keep(self, observation: Observation) -> None:
-        """The target keeps its own slots."""
+        """The target keeps the slots of its own cache."""
 
 
 def _make(setup: Setup) -> Drafter:

@@ -1,10 +1,10 @@
 """Medusa: heads on the target's last hidden state guess several places ahead, all at once.
 
-Cai et al., 2401.10774. Head d gives the distribution of the token d places behind the root,
-whatever stands between; a node of depth d and rank r is that head's r-th choice. Which nodes there
-are follows from how often each choice of each head was right. Typical acceptance (TYPICAL) is the
-paper's own, lossy rule. Letters: H heads in use, N nodes, E leading rows up to the last one with
-children, K choices of a head, W the target's hidden size, V vocabulary.
+Cai et al., 2401.10774. Head d predicts the token d places after the root, not knowing those
+between; a node of depth d and rank r is that head's r-th choice. The tree has the nodes that were
+right most often. Typical acceptance (TYPICAL) is the paper's own, lossy rule. Letters: H heads in
+use, N nodes, E leading rows up to the last one with children, K choices of a head, W the target's
+hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from specviz.records import MAX_TREE_NODES, ProposalKind
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MedusaTree:
-    """A static tree and where its tokens come from."""
+    """A static tree, and which head's choice each of its nodes is."""
 
     topology: Topology
     heads: Tensor  # [N] int64, from 0
     ranks: Tensor  # [N] int64
-    row_heads: Tensor  # [E] int64, whose distribution stands below each row
+    row_heads: Tensor  # [E] int64, the head whose distribution is that of each row's children
 
 
 def medusa_tree(nodes: Sequence[RankedNode], heads: int, device: torch.device) -> MedusaTree:
     """The tables of the tree of these nodes, level by level."""
     tree = topology(tuple(node.parent for node in nodes), device)
     depths = [0, *(node.depth for node in nodes)]
-    below = [min(depth, heads - 1) for depth in depths[: tree.expanded]]  # of a leaf: any
+    below = [min(depth, heads - 1) for depth in depths[: tree.expanded]]  # a leaf may have any
     return MedusaTree(
         tree,
         torch.tensor([node.depth - 1 for node in nodes], dtype=torch.int64).to(device),
@@ -64,7 +64,7 @@ def medusa_tree(nodes: Sequence[RankedNode], heads: int, device: torch.device) -
 
 
 class MedusaDrafter(QuietDrafter):
-    """Fills the tree of `nodes` with the heads' choices, once per round."""
+    """Fills the tree of `nodes` with the heads' choices."""
 
     needs_features = True
 
@@ -102,9 +102,7 @@ class MedusaDrafter(QuietDrafter):
         )
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """The next root's distribution comes from the last accepted node, and so do the guesses
-        behind.
-        """
+        """Keep the hidden state of the last accepted node, from which the heads guess next."""
         assert observation.features is not None
         self._feature = observation.features[observation.end_row]
         return NOTHING_OVERLAPPED

@@ -1,8 +1,8 @@
 """Drafting the next round while the target verifies this one (2603.03251).
 
-Chains for the likely outcomes of the verification are prepared beside it. If one of them comes
-true, the next round's draft is there; otherwise it is drafted now. Tokens and distributions are
-those of the plain chain either way. Knows nothing of where the drafting runs.
+Chains for the likely outcomes of the verification are drafted at the same time. If one of these
+outcomes happens, the next round's draft is ready; otherwise it is drafted then. Tokens and
+distributions are those of the plain chain either way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FAN_OUT = Option(
 
 
 class PreSpeculation:
-    """A chain whose drafting runs beside verification, by whichever `executor`."""
+    """A chain; `executor` drafts the next ones while the target verifies."""
 
     needs_features = False
 
@@ -52,9 +52,9 @@ class PreSpeculation:
         self._committed = 0  # tokens on the board
         self._order: Order | None = None  # of this round, until it is decided
         self._accepted = 0  # nodes of the last chain
-        self._row = executor.board.fresh_row  # of the next chain
-        self._outcomes: tuple[int, ...] = ()  # that it was among, per accepted count
-        self._depth = 0  # how far it was prepared
+        self._row = executor.board.fresh_row  # of the board, of the next chain
+        self._outcomes: tuple[int, ...] = ()  # how many were prepared, per accepted count
+        self._depth = 0  # tokens of a prepared chain
         self._hidden_seconds = self._waited_seconds = 0.0  # of drafting it
 
     @property
@@ -62,7 +62,7 @@ class PreSpeculation:
         return self._executor.memory_bytes
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """The prompt is run with the first root."""
+        """The prompt runs together with the first root."""
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         self._refuse_stale(room)
@@ -82,7 +82,7 @@ class PreSpeculation:
         )
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """Wait for what is drafted beside the round, and see whether this outcome is among it."""
+        """Wait for the drafts of the likely outcomes, and look for the one that happened."""
         order, self._order = self._order, None
         if order is None:
             return NOTHING_OVERLAPPED
@@ -104,12 +104,12 @@ class PreSpeculation:
         self._executor.close()
 
     def _refuse_stale(self, room: int) -> None:
-        """What was prepared is for this round alone, and short if there was less room for it."""
+        """A prepared chain is for this round only, and unusable if it is shorter than needed."""
         if room == 0 or min(room, self._setting.draft_length) > self._depth:
             self._row = self._executor.board.fresh_row
 
     def _chain(self, order: Order) -> tuple[Tensor, Tensor]:
-        """The round's tokens [K] and their logits [K, V]; drafting ahead has begun."""
+        """The round's tokens [K] and their logits [K, V]; starts drafting ahead."""
         board, length = self._executor.board, order.length(self._setting)
         if order.row != board.fresh_row:
             prepared = board.chain(order.row, length)

@@ -1,8 +1,7 @@
-"""Drafters of many rows at once: what a batch asks of them, and the way of any method.
+"""Drafters of a batch: the protocol, and a drafter per row for methods that cannot do better.
 
-A method that can draft for all rows in one forward says so in its registry entry; for every other
-one each row has a drafter of its own. Knows no method. Lists run parallel to the rows that are
-still there.
+A method that can draft for all rows in one forward says so in its registry entry. Lists run
+parallel to the rows that have not ended.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from specviz.decoding.drafters.base import (
 
 
 class BatchDrafter(Protocol):
-    """The proposer of all rows; each method does for many what `Drafter`'s does for one."""
+    """Proposes the trees of all rows; each method does for many what `Drafter`'s does for one."""
 
     @property
     def needs_features(self) -> bool: ...

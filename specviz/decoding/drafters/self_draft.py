@@ -1,9 +1,9 @@
 """The target drafts for itself in a cheaper form of its own weights, with a cache of its own.
 
 Layer skipping: Draft & Verify (Zhang et al. 2309.08168). Quantised: an int8 copy, which agrees with
-the target nearly always and costs a quarter of its memory; it pays where memory bandwidth is what
-limits the target. The int8 product rounds its inputs to bfloat16, so that a rounding error of its
-neighbours' making would show in a row's distributions: in a batch every row has its own drafter.
+the target nearly always and costs a quarter of its memory; it pays if memory bandwidth limits the
+target. The int8 product rounds its inputs to bfloat16, so rows that ran together would change each
+other's distributions slightly: in a batch every row has its own drafter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETER
 
 
 def _target(setup: Setup) -> LlamaModel:
-    """That its layers can be taken one by one is what LAYERS means."""
+    """Its layers can be run one by one: the methods need LAYERS."""
     return setup.target  # type: ignore[return-value]
 
 

@@ -1,7 +1,5 @@
-"""Static draft trees: a fixed number of children per depth, drawn or taken from a source's
-distributions.
+"""Static draft trees: a fixed number of children at every depth; a chain has one.
 
-A chain is the tree with one child at every depth. Knows nothing of models or verification.
 Letters: M parents of one level, W children each, V vocabulary.
 """
 
@@ -39,10 +37,10 @@ def static_parents(widths: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class StaticTree:
-    """Grows `widths[d]` children under every node of depth d, whatever the tokens are.
+    """Grows `widths[d]` children under every node of depth d.
 
-    The choice of siblings is the proposal's kind. At temperature 0 the drawn ones would be equal,
-    so there the best W of the raw distribution are taken: DETERMINISTIC.
+    The proposal's kind says how siblings are chosen. At temperature 0 drawn siblings would all be
+    equal, so the best W of the raw distribution are taken: DETERMINISTIC.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class StaticTree:
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
-        """A tree of at most `room` levels behind the committed tokens."""
+        """A tree of at most `room` levels after the committed tokens."""
         widths = self.widths[:room]
         tree = topology(static_parents(widths), source.device)
         if not widths:
@@ -111,7 +109,7 @@ def static_tree(setup: Setup) -> StaticTree:
 
 
 def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> Level:
-    """All nodes run, in the tree's order: their numbers are those of the source."""
+    """The level to be run; all nodes run in the tree's order, so its numbers are the source's."""
     mask = (
         None if tree.is_chain else tree.mask[nodes.start + 1 : nodes.stop + 1, 1 : nodes.stop + 1]
     )
@@ -121,7 +119,7 @@ def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> L
 def _without_replacement(distributions: Tensor, uniforms: Tensor) -> Tensor:
     """Draw W tokens from each distribution, each leaving it. [M, V] x [M, W] -> [M, W]
 
-    Where the support is smaller than W the last token is repeated: its q is 0 by then, so
+    If the support is smaller than W, the last token is repeated: its q is 0 by then, so that
     verification surely rejects the repeat.
     """
     left = distributions
