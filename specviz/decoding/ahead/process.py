@@ -65,8 +65,8 @@ class _Service:
             raise
         except Exception as error:
             self._forget(run)
-            told = str(error) if isinstance(error, InputError) else f"drafting failed: {error!r}"
-            wire.send_answer(self._line, Answer(ReplyKind.FAILED, run, text=told))
+            text = str(error) if isinstance(error, InputError) else f"drafting failed: {error!r}"
+            wire.send_answer(self._line, Answer(ReplyKind.FAILED, run, text=text))
 
     def _serve(self, run: int, message: Message) -> None:
         match message.kind:

@@ -18,6 +18,7 @@ from torch import Tensor
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
     Drafter,
+    HostTransfer,
     Observation,
     OverlappedWork,
     PrefilledPrompt,
@@ -37,8 +38,8 @@ from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import match_vocabularies
 from specviz.records import ProposalKind, SharedVocabulary
 
-OPEN_TOKENS = 8  # at the end of a text, which may change when it grows
-TOKENS_BEFORE = 8  # committed ones, before which the draft's text need not be encoded again
+OPEN_TOKENS = 8  # last ones of a text, which may change when it grows
+TOKENS_BEFORE = 8  # committed ones that are encoded together with the text behind them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,7 +197,7 @@ class ReencodedChain(QuietDrafter):
         self._target, self._draft = map(byte_text, codecs)
         self._partners = control_partners(codecs[1], codecs[0])
         self._draft_length = draft_length
-        self._prompt: PrefilledPrompt | None = None
+        self._transfer: HostTransfer | None = None
         self._written: list[int] = []
         self.memory_bytes = source.memory_bytes
 

@@ -70,8 +70,8 @@ class RowDrafters:
         return [drafter.propose(ids, room, round_index) for drafter, ids, room in asked]
 
     def observe(self, observations: Sequence[Observation]) -> list[OverlappedWork]:
-        told = zip(self._drafters, observations, strict=True)
-        return [drafter.observe(observation) for drafter, observation in told]
+        pairs = zip(self._drafters, observations, strict=True)
+        return [drafter.observe(observation) for drafter, observation in pairs]
 
     def select(self, rows: Sequence[int]) -> None:
         for index, drafter in enumerate(self._drafters):
