@@ -12,6 +12,18 @@ from race_driver import RaceDriver
 
 SIZE: ViewportSize = {"width": 1280, "height": 900}
 
+# Counts what a page has put off for less than two seconds, such as writing its address.
+COUNT_TIMERS = """(() => {
+    const [set, clear, waiting] = [window.setTimeout, window.clearTimeout, new Set()];
+    window.setTimeout = (run, wait = 0, ...given) => {
+        const id = set(() => { waiting.delete(id); run(...given); }, wait);
+        if (wait > 0 && wait < 2000) waiting.add(id);
+        return id;
+    };
+    window.clearTimeout = (id) => { waiting.delete(id); clear(id); };
+    window.hasNothingPutOff = () => waiting.size === 0;
+})()"""
+
 
 class Contexts:
     """Each visitor has one to itself; the next one finds nothing that the page had stored."""
@@ -26,6 +38,7 @@ class Contexts:
         if self._idle[repr(whole)]:
             return self._idle[repr(whole)].pop()
         context = self.browser.new_context(**whole)
+        context.add_init_script(COUNT_TIMERS)
         self._options[context] = whole
         return context
 

@@ -63,6 +63,7 @@ class RaceDriver:
 
     def turn(self, query: str) -> None:
         """To another setting, as its address says it, without opening the page again."""
+        self.evaluate("document.querySelector('[data-page=race]').click()")
         self.evaluate(
             f"""(() => {{ history.replaceState(null, "", location.pathname + {json.dumps(query)});
                 const {{ race }} = specviz, {{ form, address }} = race;
@@ -99,6 +100,10 @@ class RaceDriver:
     def until(self, condition: str, seconds: float = END_SECONDS) -> None:
         self.page.wait_for_function(condition, timeout=seconds * 1000)
 
+    def rest(self) -> None:
+        """Until the page has done what it puts off for a moment, such as writing its address."""
+        self.until("hasNothingPutOff()", 10)
+
     def fill(self, ref: str, text: str) -> None:
         self.ref(ref).fill(text)
 
@@ -129,7 +134,7 @@ class RaceDriver:
     @property
     def query(self) -> str:
         """The present address after the server's own part."""
-        self.page.wait_for_timeout(400)  # the address follows the form after a moment
+        self.rest()
         return str(self.evaluate("location.href")).removeprefix(self.url)
 
     @property

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from race_driver import RaceDriver
 from step_driver import CURSOR, StepDriver
 
-OpenPage = Callable[..., RaceDriver]
-RUN = "?view=step&trace=draft-tree.story"
 # Texts of the card that lie on another or outside of it.
 CLASHES = """(() => {
     const card = document.querySelector("[data-ref=stepBars]").closest("article");
@@ -37,9 +32,10 @@ SIBLING = """(() => {
 
 @pytest.mark.parametrize("width", [1024, 1280, 1400, 390])
 def test_no_label_of_the_bars_lies_on_another_or_outside_its_card(
-    open_page: OpenPage, random_url: str, width: int
+    opened: StepDriver, width: int
 ) -> None:
-    step = StepDriver(open_page(random_url, RUN, viewport={"width": width, "height": 900}))
+    step = opened
+    step.page.set_viewport_size({"width": width, "height": 900})
     round_, node = step.driver.evaluate(SIBLING)
     step.driver.evaluate(f"{CURSOR}.toNode({round_}, {node})")
     step.settle()

@@ -110,8 +110,8 @@ COVERED = """(() => {
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_buttons_cover_no_title(open_page: OpenPage, random_url: str, width: int) -> None:
-    driver = open_page(random_url, viewport={"width": width, "height": 900})
+def test_the_buttons_cover_no_title(turn_page: OpenPage, random_url: str, width: int) -> None:
+    driver = turn_page(random_url, viewport={"width": width, "height": 900})
     driver.race()
     assert driver.page.locator(".chart-save:visible").count() >= 5
     assert not driver.evaluate(COVERED)

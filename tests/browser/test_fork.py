@@ -9,12 +9,25 @@ from race_driver import RaceDriver
 from step_driver import CURSOR, NAME, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
+STILL_MILLISECONDS = 500
 IDS = "tokens.speculative.map((token) => token.id)"
 
 
 def started_held(driver: RaceDriver) -> None:
     driver.ref("raceHeld").click()
     driver.ref("advance").wait_for(state="visible")
+
+
+def when_still(driver: RaceDriver) -> int:
+    """The rounds that there are once none has come for a while.
+
+    A race of random rounds that nobody holds brings a hundred in that time.
+    """
+    count = -1
+    while count != driver.rounds:
+        count = driver.rounds
+        driver.page.wait_for_timeout(STILL_MILLISECONDS)
+    return count
 
 
 def forked(step: StepDriver) -> None:
@@ -148,18 +161,15 @@ def test_a_held_run_really_waits_and_goes_on_round_by_round(
     driver.press_race()
     driver.page.locator("[data-page=step]").click()
     driver.ref("hold").click()
-    driver.page.wait_for_timeout(1500)  # what was under way arrives
-    count = driver.rounds
+    count = when_still(driver)
     assert 0 < count < 4000
-    driver.page.wait_for_timeout(1000)
-    assert driver.rounds == count
     for more in (1, 2, 3):
         driver.ref("advance").click()
         driver.until(f"specviz.race.view.trace.rounds.length === {count + more}")
     driver.ref("hold").click()
     driver.until(f"specviz.race.view.trace.rounds.length > {count + 20}")
     driver.ref("hold").click()
-    driver.page.wait_for_timeout(800)
+    when_still(driver)
     driver.page.keyboard.press("Escape")
     driver.wait_for_end()
     assert driver.rounds < 4000
@@ -172,14 +182,13 @@ def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_throu
     started_held(driver)
     assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")
     assert driver.text("stepEmpty").startswith("The run is held before its first round")
-    driver.page.wait_for_timeout(1500)
+    assert when_still(driver) == 0
     tokens = "Object.values(specviz.race.view.trace.tokens).flat().length"
     assert driver.rounds == driver.evaluate(tokens) == 0
     for count in (1, 2):
         driver.page.keyboard.press("Enter")  # the button has the focus
         driver.until(f"specviz.race.view.trace.rounds.length === {count}")
-        driver.page.wait_for_timeout(700)
-        assert driver.rounds == count
+        assert when_still(driver) == count
     assert "Round 2 of 2" in driver.text("stepMoment")
     driver.ref("hold").click()
     driver.until("specviz.race.view.trace.rounds.length > 20")

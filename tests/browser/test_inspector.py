@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from race_driver import RaceDriver
@@ -30,6 +31,11 @@ COLLISIONS = """(ref) => {
   }));
   return found;
 }"""
+
+
+def in_slow(*values: object) -> Any:
+    """A size or a shape between the extremes, for `make slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def race(turn_page: Open, url: str, query: str, size: dict[str, int]) -> RaceDriver:
@@ -122,8 +128,11 @@ def test_work_beside_the_verification_is_seen_as_such(random_url: str, turn_page
     assert "draft ahead" in text and "of it while the target verified" in text
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize(
+    ("size", "seed"),
+    [(NARROW, 4), in_slow(WIDE, 4), in_slow(NARROW, 5), (WIDE, 5)],
+    ids=["narrow 4", "wide 4", "narrow 5", "wide 5"],
+)
 def test_labels_of_the_timeline_do_not_collide(
     random_url: str, turn_page: Open, size: dict[str, int], seed: int
 ) -> None:
@@ -137,7 +146,7 @@ def test_labels_of_the_timeline_do_not_collide(
 
 @pytest.mark.parametrize(
     ("size", "length"),
-    [(NARROW, 5), (NARROW, 16), (NARROW, 32), (WIDE, 32)],
+    [in_slow(NARROW, 5), in_slow(NARROW, 16), (NARROW, 32), (WIDE, 32)],
     ids=["narrow 5", "narrow 16", "narrow 32", "wide 32"],
 )
 def test_labels_of_the_depths_do_not_collide(
@@ -157,15 +166,23 @@ def test_labels_of_the_speedup_do_not_collide(
     assert tab.page.evaluate(COLLISIONS, "speedupChart") == []
 
 
-SHAPES = ["k=5", "k=16", "k=32"] + [
+EXTREME = ["k=32"] + [
+    f"method=draft-tree&k={k}&branching={b}" for k, b in ((5, "3,2,2"), (2, "8,7"))
+]
+BETWEEN = ["k=5", "k=16"] + [
     f"method=draft-tree&k={k}&branching={b}"
-    for k, b in ((4, "3,2"), (5, "3,2,2"), (3, "4,3,2"), (2, "8,7"), (6, "2,2,2,1,1"))
+    for k, b in ((4, "3,2"), (3, "4,3,2"), (6, "2,2,2,1,1"))
 ]
 
 
 @pytest.mark.parametrize(
     ("size", "shape"),
-    [*((NARROW, shape) for shape in SHAPES), *((WIDE, shape) for shape in SHAPES[2::2])],
+    [
+        *((NARROW, shape) for shape in EXTREME),
+        (WIDE, EXTREME[0]),
+        *(in_slow(NARROW, shape) for shape in BETWEEN),
+        *(in_slow(WIDE, shape) for shape in (*EXTREME[1:], BETWEEN[-1])),
+    ],
     ids=lambda value: value if isinstance(value, str) else f"{value['width']} wide",
 )
 def test_labels_of_a_tree_do_not_collide(

@@ -153,7 +153,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used
     lab: LabDriver,
 ) -> None:
     driver = lab.driver
-    lab.start(values="1-4", tokens=250)  # long enough to be stopped on any machine
+    lab.start(values="1-3", tokens=250)  # long enough to be stopped on any machine
     driver.page.locator("[data-page=race]").click()
     driver.fill("prompt", "while it runs")
     assert driver.ref("prompt").input_value() == "while it runs"
@@ -161,9 +161,9 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used
     driver.page.keyboard.press("Escape")
     lab.wait_for_end()
     kept = lab.points
-    assert 1 <= kept < 4 and driver.text("sweepState") == f"stopped: {kept} of 4 points"
+    assert 1 <= kept < 3 and driver.text("sweepState") == f"stopped: {kept} of 3 points"
     driver.ref("sweepRest").click()
-    driver.until(f"{SWEEP}.views.places.length === 4 && !{SWEEP}.run.isBusy")
+    driver.until(f"{SWEEP}.views.places.length === 3 && !{SWEEP}.run.isBusy")
     assert driver.ref("sweepRest").is_hidden()
 
 
@@ -203,13 +203,13 @@ def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
     open_page: OpenPage, random_url: str
 ) -> None:
     lab = LabDriver(open_page(random_url, "?view=lab"))
-    lab.start(values="1-4", tokens=60)
+    lab.start(values="1-3", tokens=60)
     lab.driver.reload()
     lab.wait_for_points(1)
     said = lab.driver.text("sweepState")
     assert said.startswith("Leaving the page ends a sweep:")
     assert lab.driver.ref("sweepRest").is_visible()
-    lab.start(values="1-4", tokens=60)
+    lab.start(values="1-3", tokens=60)
     lab.wait_for_end()
     values = lab.driver.evaluate(f"{SWEEP}.sweep.points.map((p) => p.setting['draft-length'])")
     assert values == sorted(set(values))

@@ -51,7 +51,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     step.settle()
     assert [step.place[0], step.stop["node"]] == place
     assert step.stop["outcome"] == "rejected"
-    driver.page.wait_for_timeout(500)  # the address follows
+    driver.rest()
     driver.page.go_back()
     driver.until(f"specviz.step.source === 'draft-model.code' && {CURSOR}.trace.ending")
     step.settle()

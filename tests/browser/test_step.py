@@ -161,6 +161,5 @@ def test_the_last_round_of_every_recording_shows_all_of_its_walk(
     rows = opened.driver.ref("stepTable").locator("tbody tr")
     assert rows.count() == examined + (last.extra is not None)
     assert rows.locator("i").count() == rows.count()  # each with its verdict
-    for _ in range(moments(last)):
-        opened.press("ArrowLeft")
+    opened.press(*["ArrowLeft"] * moments(last))
     assert opened.place[0] == len(golden_trace(name).rounds) - 2

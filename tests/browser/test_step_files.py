@@ -21,7 +21,7 @@ OpenPage = Callable[..., RaceDriver]
 def test_an_address_leads_back_to_its_moment(opened: StepDriver) -> None:
     opened.press("n", "n", "ArrowRight")
     here = opened.place
-    opened.page.wait_for_timeout(400)
+    opened.driver.rest()
     assert f"trace={NAME}&round={here[0] + 1}&pos={here[1] + 1}" in opened.driver.evaluate(
         "location.search"
     )
@@ -40,7 +40,7 @@ def test_a_saved_run_is_the_same_run_and_opens_again(opened: StepDriver, tmp_pat
     step.driver.ref("stepFile").set_input_files(path)
     step.driver.until(KEPT_RUN_SHOWN)
     step.press("Shift+ArrowRight")
-    step.page.wait_for_timeout(500)
+    step.driver.rest()
     step.driver.reload()
     again = StepDriver(step.driver)
     assert again.place[0] == 1

@@ -15,7 +15,7 @@ LENGTH = "history.length"
 def shows(step: StepDriver, name: str) -> None:
     busy = "specviz.step.transport.isBusy"
     step.driver.until(f"specviz.step.source === {name!r} && !{busy} && {CURSOR}.trace.ending")
-    step.page.wait_for_timeout(400)  # the address follows after a moment
+    step.driver.rest()
 
 
 def test_moves_within_a_run_add_no_entry(opened: StepDriver) -> None:
@@ -23,7 +23,7 @@ def test_moves_within_a_run_add_no_entry(opened: StepDriver) -> None:
     opened.press("ArrowRight", "n", "Shift+ArrowRight", "End")
     opened.driver.ref("matches").locator("button").first.click()
     opened.driver.ref("stepText").locator(".token").nth(9).click()
-    opened.page.wait_for_timeout(400)
+    opened.driver.rest()
     assert opened.driver.evaluate(LENGTH) == before
 
 
@@ -35,7 +35,7 @@ def test_back_leads_through_the_runs_that_were_opened(open_page: OpenPage, rando
     step.leave_field()
     step.press("n")
     there = step.place
-    step.page.wait_for_timeout(400)
+    step.driver.rest()
     assert step.driver.evaluate(LENGTH) == before + 1
     step.page.locator("[data-page=race]").click()
     step.page.go_back()

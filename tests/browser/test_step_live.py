@@ -13,7 +13,7 @@ OpenPage = Callable[..., RaceDriver]
 def test_the_race_of_the_page_is_followed_live_and_stays(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=4000")  # long enough to be followed on any machine
+    driver = open_page(random_url, "?tokens=1500")  # long enough to be followed on any machine
     driver.press_race()
     driver.page.locator("[data-page=step]").click()
     driver.until(f"{CURSOR}.trace === specviz.race.view.trace && {CURSOR}.trace.rounds.length > 2")
@@ -24,7 +24,7 @@ def test_the_race_of_the_page_is_followed_live_and_stays(
     step = StepDriver(driver)
     assert step.place[0] == driver.rounds - 1
     step.press("Home", "n")
-    step.page.wait_for_timeout(500)
+    step.driver.rest()
     here = step.place
     driver.reload()
     assert StepDriver(driver).place == here
