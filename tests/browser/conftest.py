@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from app_server import ROOT, serve  # noqa: E402
-from contexts import SIZE, Contexts  # noqa: E402
-from race_driver import RaceDriver  # noqa: E402
-from step_driver import NAME, StepDriver  # noqa: E402
+from tests.browser.app_server import ROOT, serve
+from tests.browser.contexts import SIZE, Contexts
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import NAME, StepDriver
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = (
@@ -54,7 +51,7 @@ def random_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def random_url(random_log: Path) -> Iterator[str]:
     """The same page over random races: quick, and every shape of tree and text can be had."""
-    yield from serve(["tests/browser/random_app.py"], random_log)
+    yield from serve(["-m", "tests.browser.random_app"], random_log)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ from collections import defaultdict
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ViewportSize
-from race_driver import RaceDriver
+
+from tests.browser.race_driver import RaceDriver
 
 SIZE: ViewportSize = {"width": 1280, "height": 900}
 

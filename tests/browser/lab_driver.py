@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from race_driver import RaceDriver
+from tests.browser.race_driver import RaceDriver
 
 SWEEP = "specviz.lab.sweep"
 

@@ -1,4 +1,4 @@
-"""The page over random races instead of models: `python tests/browser/random_app.py PORT`.
+"""The page over random races instead of models: `python -m tests.browser.random_app PORT`.
 
 For tests of the page alone: every shape of tree and text can be had, and the pace is known.
 """
@@ -6,20 +6,15 @@ For tests of the page alone: every shape of tree and text can be had, and the pa
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "ui")]
-
-from random_race import RandomRace  # noqa: E402
-
-from specviz.decoding.race import LaneEvent  # noqa: E402
-from specviz.environment import Environment  # noqa: E402
-from specviz.experiments.run.racing import RaceRequest  # noqa: E402
-from specviz.models.pair_check import PairReport  # noqa: E402
-from specviz.models.text.vocabulary import Relation  # noqa: E402
-from specviz.ui.handlers import Handlers  # noqa: E402
-from specviz.ui.page import build_page, launch_options  # noqa: E402
+from specviz.decoding.race import LaneEvent
+from specviz.environment import Environment
+from specviz.experiments.run.racing import RaceRequest
+from specviz.models.pair_check import PairReport
+from specviz.models.text.vocabulary import Relation
+from specviz.ui.handlers import Handlers
+from specviz.ui.page import build_page, launch_options
+from tests.ui.random_race import RandomRace
 
 HOSTILE = {
     "<b>": '<img src=x onerror="window.pwned=1">',

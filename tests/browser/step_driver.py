@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from race_driver import RaceDriver
-
 from specviz.golden import golden_trace
 from specviz.records import Outcome, Round
+from tests.browser.race_driver import RaceDriver
 
 CURSOR = "specviz.step.view.cursor"
 # a run from a file or a fork, as a whole: until it shows, the one before it stands

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from axe_findings import findings
 from playwright.sync_api import ViewportSize
-from race_driver import RaceDriver
-from step_driver import StepDriver
+
+from tests.browser.axe_findings import findings
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from race_driver import RaceDriver
+
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

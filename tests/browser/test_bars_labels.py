@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from step_driver import CURSOR, StepDriver
+
+from tests.browser.step_driver import CURSOR, StepDriver
 
 # Texts of the card that lie on another or outside of it.
 CLASHES = """(() => {

@@ -8,10 +8,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from contexts import Contexts
 from playwright.sync_api import Locator
-from race_driver import RaceDriver
-from step_driver import StepDriver
+
+from tests.browser.contexts import Contexts
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 RUN = "?view=step&trace=draft-tree.story&round=3&pos=6"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from race_driver import RaceDriver
-from step_driver import CURSOR, NAME, StepDriver
+
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import CURSOR, NAME, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 STILL_MILLISECONDS = 500

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from race_driver import RaceDriver
 
 from specviz.decoding.drafters.registry import DRAFTERS
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

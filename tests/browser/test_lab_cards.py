@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from app_server import ROOT
-from axe_findings import findings
-from lab_driver import LabDriver
-from race_driver import RaceDriver
+
+from tests.browser.app_server import ROOT
+from tests.browser.axe_findings import findings
+from tests.browser.lab_driver import LabDriver
+from tests.browser.race_driver import RaceDriver
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 QUICK_CLAIM = 3  # compares distributions, which needs no clock

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from axe_findings import findings
-from lab_driver import SWEEP, LabDriver
-from race_driver import RaceDriver
+
+from tests.browser.axe_findings import findings
+from tests.browser.lab_driver import SWEEP, LabDriver
+from tests.browser.race_driver import RaceDriver
 
 OpenPage = Callable[..., RaceDriver]
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

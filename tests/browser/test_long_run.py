@@ -9,10 +9,10 @@ from statistics import median
 
 import pytest
 from playwright.sync_api import Browser, CDPSession
-from race_driver import RaceDriver
-from step_driver import CURSOR, StepDriver
 
 from specviz.trace_file import dumps
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import CURSOR, StepDriver
 from tests.random_traces import random_trace
 
 pytestmark = pytest.mark.slow

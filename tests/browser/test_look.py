@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from race_driver import RaceDriver
+
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

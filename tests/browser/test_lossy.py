@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from race_driver import RaceDriver
 
 from specviz.decoding.drafters.registry import DRAFTERS
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 
 import pytest
-from race_driver import RaceDriver
 
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.pair_catalog import pairs
 from specviz.records import ProposalKind
 from specviz.ui.settings_form import refusals
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

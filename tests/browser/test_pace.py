@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from race_driver import RaceDriver
+
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from app_server import ROOT
-from race_driver import RaceDriver
 
 from specviz.models.pair_catalog import BUNDLED, pairs
+from tests.browser.app_server import ROOT
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from axe_findings import findings
-from race_driver import RaceDriver
-from step_driver import CURSOR, KEPT_RUN_SHOWN, StepDriver
+from tests.browser.axe_findings import findings
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import CURSOR, KEPT_RUN_SHOWN, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 SETTING = "Bundled pair · Draft model, chain · K 3 · temperature 0.8 · 24 tokens a prompt"

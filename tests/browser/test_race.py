@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from race_driver import RaceDriver
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

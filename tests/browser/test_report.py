@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from axe_findings import findings
-from contexts import Contexts
 from playwright.sync_api import Browser, Request
-from race_driver import RaceDriver
-from step_driver import CURSOR, StepDriver
 
 from specviz.golden import golden_trace
 from specviz.records import Trace
 from specviz.trace_file import encode_round, load
 from specviz.ui.report import report_html
+from tests.browser.axe_findings import findings
+from tests.browser.contexts import Contexts
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import CURSOR, StepDriver
 
 NAME = "draft-tree.story"
 TRACE = golden_trace(NAME)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from race_driver import RaceDriver
-from step_driver import CURSOR, TRACE, StepDriver
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import CURSOR, TRACE, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 TEXTS = dict(TRACE.token_texts)

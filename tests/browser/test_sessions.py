@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from app_server import serve
-from race_driver import RaceDriver
+from tests.browser.app_server import serve
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
@@ -74,7 +74,7 @@ def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
 
 
 def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: Path) -> None:
-    server = serve(["tests/browser/random_app.py"], tmp_path / "log.txt")
+    server = serve(["-m", "tests.browser.random_app"], tmp_path / "log.txt")
     tab = open_page(next(server), "?tokens=2000&seed=1&temperature=0.7")
     tab.may_complain = True
     tab.press_race()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from step_driver import CURSOR, LAST, TRACE, StepDriver, moments
 
 from specviz.golden import golden_names, golden_trace
 from specviz.records import Outcome
+from tests.browser.step_driver import CURSOR, LAST, TRACE, StepDriver, moments
 
 
 def test_arrows_go_through_every_moment_forward_and_back(opened: StepDriver) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from race_driver import RaceDriver
-from step_driver import CURSOR, KEPT_RUN_SHOWN, LAST, NAME, TRACE, StepDriver, moments
 
 from specviz.golden import golden_trace
 from specviz.trace_file import dumps, load
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import CURSOR, KEPT_RUN_SHOWN, LAST, NAME, TRACE, StepDriver, moments
 from tests.random_traces import random_trace
 
 OpenPage = Callable[..., RaceDriver]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from race_driver import RaceDriver
-from step_driver import StepDriver
+
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import StepDriver
 
 Open = Callable[..., RaceDriver]
 

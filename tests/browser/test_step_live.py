@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from race_driver import RaceDriver
-from step_driver import CURSOR, StepDriver
+from tests.browser.race_driver import RaceDriver
+from tests.browser.step_driver import CURSOR, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 

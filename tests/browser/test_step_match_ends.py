@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from step_driver import CURSOR, StepDriver
+from tests.browser.step_driver import CURSOR, StepDriver
 
 
 def test_the_match_line_says_where_the_matches_end(opened: StepDriver) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from step_driver import CURSOR, TRACE, StepDriver
 
 from specviz.golden import golden_trace
 from specviz.records import Outcome
 from specviz.trace_file import dumps
+from tests.browser.step_driver import CURSOR, TRACE, StepDriver
 from tests.random_traces import random_trace
 
 SHOWN = 10  # rows of the table that are not judged

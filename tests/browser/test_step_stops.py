@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from step_driver import CURSOR, TRACE, StepDriver
 
 from specviz.golden import golden_trace
 from specviz.records import Outcome, Round
+from tests.browser.step_driver import CURSOR, TRACE, StepDriver
 
 
 def found(rule: Callable[[Round, int], bool]) -> list[tuple[int, int]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from step_driver import CURSOR, StepDriver
 
 from specviz.glossary import term
+from tests.browser.step_driver import CURSOR, StepDriver
 
 CARD = ".term-card"
 RECOVERED = """specviz.step.view.trace.rounds.findIndex((r) => r.extraKind === "recovered")"""

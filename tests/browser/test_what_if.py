@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from step_driver import CURSOR, StepDriver
 
 from specviz.golden import golden_trace
 from specviz.records import Outcome, Round
+from tests.browser.step_driver import CURSOR, StepDriver
 
 NAME = "draft-model.code"
 TRACE = golden_trace(NAME)

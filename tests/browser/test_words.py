@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from race_driver import RaceDriver
+
+from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 

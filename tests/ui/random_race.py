@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from random_traces import not_started, random_trace
-
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.race import Event, LaneEvent, race
 from specviz.experiments.run.racing import RaceRequest
 from specviz.records import Trace
+from tests.random_traces import not_started, random_trace
 
 
 class RandomRace:

@@ -9,7 +9,6 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from random_race import RandomRace
 
 from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
@@ -20,6 +19,7 @@ from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.pair_words import report_lines
 from specviz.ui.settings_form import form_method, refusals
+from tests.ui.random_race import RandomRace
 from tests.ui.test_pair_words import FINE
 
 TICKET, OTHER = "a-ticket-of-a-test", "another-ticket-of-a-test"

@@ -7,11 +7,11 @@ import threading
 from typing import Any
 
 import pytest
-from small_sweep import asked, lines
 
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_sweep_file import csv_text, read_sweep
 from specviz.ui.lab.lab_sweeps import sweep_order
+from tests.ui.small_sweep import asked, lines
 
 
 def test_the_table_has_a_row_for_each_point(measured: list[dict[str, Any]]) -> None:

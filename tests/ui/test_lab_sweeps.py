@@ -9,13 +9,13 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from small_sweep import FORM, LENGTHS, asked, lines
 
 from specviz.cli import main
 from specviz.errors import InputError
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_sweep_file import read_sweep
 from specviz.ui.lab.lab_sweeps import SweepOrder, sweep_offer, sweep_order
+from tests.ui.small_sweep import FORM, LENGTHS, asked, lines
 
 TICKET = "a-ticket-of-the-lab"
 TASKS = {"name": "task", "values": "code,story"}

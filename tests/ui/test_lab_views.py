@@ -8,11 +8,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pytest
-from small_sweep import LENGTHS, asked, lines
 
 from specviz.ui.lab.lab_sweep_file import read_sweep
 from specviz.ui.lab.lab_sweeps import sweep_order
 from specviz.ui.lab.lab_views import SweepViews
+from tests.ui.small_sweep import LENGTHS, asked, lines
 
 
 def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]]) -> None:

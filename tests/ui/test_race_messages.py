@@ -4,8 +4,6 @@ import threading
 from typing import Any
 
 import pytest
-from random_race import RandomRace
-from random_traces import random_trace
 
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
@@ -15,6 +13,8 @@ from specviz.ui.figure_delta import delta
 from specviz.ui.note_words import remark
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.settings_form import race_request
+from tests.random_traces import random_trace
+from tests.ui.random_race import RandomRace
 
 FORM = {"prompt": "hello", "temperature": "0.7", "max_new_tokens": "12", "seed": "3"}
 SHAPES: list[dict[str, Any]] = [
