@@ -53,7 +53,7 @@ class GenerateRun:
         self._is_sampled = bool(settings.do_sample)
         self._generator = generator
         self._recorder = Recorder()
-        self._clock = _Clock()
+        self._clock = _GenerateClock()
         self._is_drafting = False
         self._began = self._drafted = self._judged = 0.0
         self._rounds: int | None = None  # None before the prompt was read
@@ -184,7 +184,7 @@ class GenerateRun:
             self._seen = None
 
 
-class _Clock:
+class _GenerateClock:
     """Seconds of the run; inside `with` it stands still, for what only watching takes."""
 
     def __init__(self) -> None:
