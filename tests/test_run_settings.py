@@ -1,0 +1,54 @@
+"""The table of settings: whole, without doubles, and what is read from it keeps its rule."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from specviz.decoding.drafters.method import Method
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
+from specviz.records import DECODING, SAMPLING, SETTINGS, DecodingConfig, RunSetting
+
+NUMBERS = [setting for setting in DECODING if setting.is_bounded]
+
+
+def test_the_table_has_every_field_of_the_config() -> None:
+    assert {each.name for each in DECODING} == {each.name for each in fields(DecodingConfig)}
+
+
+@pytest.mark.parametrize("attribute", ["name", "title", "flag", "key", "word"])
+def test_no_two_settings_are_called_the_same(attribute: str) -> None:
+    names = [getattr(setting, attribute) for setting in SETTINGS.values()]
+    given = [name for name in names if name]
+    assert len(set(given)) == len(given)
+
+
+@pytest.mark.parametrize("setting", NUMBERS, ids=lambda setting: setting.name)
+def test_a_number_is_refused_beyond_its_bounds_and_nowhere_else(setting: RunSetting) -> None:
+    assert setting.holds(setting.default) and setting.read(str(setting.default)) == setting.default
+    assert setting.holds(setting.low) != setting.excludes_low
+    assert not setting.holds(setting.low - 1)
+    if setting.high is not None:
+        assert setting.holds(setting.high) != setting.excludes_high
+        assert not setting.holds(setting.high + 1)
+    with pytest.raises(InputError, match=f"^{setting.name} must be .*, got None$"):
+        setting.check(None)
+
+
+@pytest.mark.parametrize("setting", SAMPLING, ids=lambda setting: setting.name)
+def test_what_is_off_is_not_told_of_how_tokens_are_drawn(setting: RunSetting) -> None:
+    words = DecodingConfig(temperature=0.5).sampling_words
+    assert words == ["temperature 0.5"]
+    if setting.off is not None:
+        assert setting.default == setting.off
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
+def test_the_usual_setting_of_a_method_is_one_that_it_takes(method: Method) -> None:
+    for draft_length in (1, 2, 5, 8):
+        config = method.usual(draft_length, temperature=0.7, seed=3)
+        method.check(config)
+        assert (config.method, config.draft_length) == (method.name, draft_length)
+        assert config.beside_method == DecodingConfig(temperature=0.7, seed=3).beside_method
