@@ -6,12 +6,12 @@ PORT ?= 7860
 MINUTES ?= 220
 BIN := .venv/bin
 SHARE := --dist loadfile --no-loadscope-reorder
-CHECKED := $(wildcard $(addprefix tests/,test_architecture.py test_records.py test_metrics.py \
-	test_what_if.py test_trace_tables.py test_fork_points.py test_glossary.py test_prompts.py \
-	theory trace_file trace_diff figures claims advisor acceptance_profile \
+CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_settings.py \
+	test_metrics.py test_what_if.py test_trace_tables.py test_fork_points.py test_glossary.py \
+	test_prompts.py theory trace_file trace_diff figures claims advisor acceptance_profile \
 	decoding/test_exactness.py decoding/test_sampling.py decoding/test_forest.py \
-	models/test_cache.py)) \
-	tests/commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads
+	models/test_cache.py \
+	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
 .PHONY: setup setup-dev browser run check test slow lint typecheck format models lossy traces picture
 
