@@ -1,6 +1,6 @@
 """A fork as the page asks for it: which run, where to leave it, what to change.
 
-Trusts nothing; refuses what breaks a rule in one sentence. Knows nothing of Gradio.
+Trusts nothing; refuses what breaks a rule in one sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the page offers: menus, bounds, defaults, colours and words, as one JSON-able dict.
+"""What the page offers: menus, the table of settings, colours and words, as one JSON-able dict.
 
 Gathers from the registry, the catalog and the records; decides nothing of its own.
 """
