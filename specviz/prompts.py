@@ -55,7 +55,7 @@ def read_prompts(name: str) -> tuple[str, ...]:
 
 
 def prompts_of(text: str, name: str) -> tuple[str, ...]:
-    """The prompts of a file's text; its name tells how it is written, see `read_prompts`."""
+    """The prompts of a file's text; the name decides the format, see `read_prompts`."""
     is_json = Path(name).suffix.lower() in _JSON_LINES
     prompts = _of_json_lines(text) if is_json else split_prompts(text)
     if not prompts:

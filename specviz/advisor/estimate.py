@@ -1,6 +1,6 @@
 """What a candidate is likely to give, from the probe's acceptance and costs, with an interval.
 
-Pure: probe -> estimate. Rounds count as alike and independent. Theory's speedup follows from
+Rounds count as alike and independent. Theory's speedup follows from
 `expected_seconds` with
 
 - acceptance: how many rounds of the method passed d levels, at any probed length of d or more;
@@ -12,8 +12,8 @@ A candidate that raced has the median of its passes and of theory, which counts 
 the prompts of a few passes can be lucky, and theory rests on all rounds of the method.
 
 The interval has two independent parts, added as relative variances: the spread of the tokens per
-round over the rounds, where a prompt counts once however often it ran, and the noise of costs, told
-by how the baseline's step differs from block to block. 95 % of a normal distribution.
+round over the rounds, where a prompt counts once however often it ran, and the noise of costs, seen
+in how the baseline's step differs from block to block. 95 % of a normal distribution.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specviz.advisor.probe import Candidate, CandidateRun, Probe, RoundSeen
 from specviz.theory import expected_seconds, waiting
 
 NORMAL_95 = 1.96
-UNKNOWN_NOISE = 0.05  # of a step, where a single block does not tell it
+UNKNOWN_NOISE = 0.05  # of a step, assumed where there is a single block
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _tail_rate(survival: Sequence[float]) -> float:
 
 
 def _timed(runs: Sequence[CandidateRun]) -> list[CandidateRun]:
-    """With the rounds that tell a length's cost: shortened ones only where there are no others."""
+    """Runs with the rounds that show a cost; shortened rounds only where there are no others."""
     whole = [replace(run, rounds=_whole(run)) for run in runs]
     return [run for run in whole if run.rounds] or [run for run in runs if run.rounds]
 
@@ -212,11 +212,11 @@ def _rounds_error(runs: Sequence[CandidateRun], draft_length: int) -> float:
     Two more rounds count, the worst and the best, so that a few like ones are not sure.
     """
     enough = min(draft_length, _longest(runs))
-    told = [run for run in runs if run.candidate.draft_length >= enough]
-    fresh = _fresh_share(told)
+    long_enough = [run for run in runs if run.candidate.draft_length >= enough]
+    fresh = _fresh_share(long_enough)
     emitted = [
         (1 + min(passed, draft_length), fresh)
-        for run in told
+        for run in long_enough
         for each in run.rounds
         for passed in each.accepted
     ]
@@ -236,7 +236,7 @@ def _fresh_share(runs: Sequence[CandidateRun]) -> float:
 def step_noise(probe: Probe) -> float:
     """Relative spread of the baseline's step from one block to the next.
 
-    Of neighbours, since a block's costs are told in steps of its own: a slow drift cancels.
+    Of neighbours, since a block's costs are in steps of its own: a slow drift cancels.
     """
     steps = [each.step_seconds for each in probe.baselines if each.steps]
     jumps = [math.log(later / sooner) ** 2 / 2 for sooner, later in pairwise(steps)]

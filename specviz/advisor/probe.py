@@ -1,7 +1,4 @@
-"""What a short probe of a pair has measured: the plain numbers on which advice rests.
-
-Values only; knows no model and gives no advice.
-"""
+"""What a short probe of a pair has measured: the plain numbers on which advice rests."""
 
 from __future__ import annotations
 
@@ -111,7 +108,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the advice is for: the load, and the room there is.
+    """The workload that the advice is for, and the memory that there is.
 
     `free_bytes` is None where the machine does not say.
     """

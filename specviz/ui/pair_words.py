@@ -1,6 +1,6 @@
 """What is known of a pair before its weights are fetched, as short lines for people.
 
-Knows the report, nothing of how it was made. A line is {"tone", "text"}; tones: `good`, `plain`,
+A line is {"tone", "text"}; tones: `good`, `plain`,
 `warning`, `problem`.
 """
 

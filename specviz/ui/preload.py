@@ -1,8 +1,7 @@
-"""Loads the bundled pair before anyone asks, so that the first race starts at once.
+"""Loads the bundled pair when the app starts, so that the first race need not wait for it.
 
-Not beside the races: while transformers loads a model, the default precision of the whole process
-is that model's. Knows nothing of the page. A failure is only logged: the race that needs the pair
-tells it better.
+It must end before any race begins: while transformers loads a model, the default precision of the
+whole process is that model's. A failure is only logged; the race that needs the pair reports it.
 """
 
 from __future__ import annotations

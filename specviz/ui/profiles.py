@@ -1,6 +1,6 @@
-"""An acceptance profile as the page asks for it and hears of it: progress, then where it was lost.
+"""The page's acceptance profile: progress, then where acceptance was lost.
 
-Trusts nothing of a question. Knows nothing of Gradio. Kinds of message: `progress`, `profile`,
+Questions are checked: nothing in them is trusted. Kinds of message: `progress`, `profile`,
 `example` (a run that the profile names, as the file that the debugger opens), `end`.
 """
 
@@ -26,7 +26,7 @@ MAX_FILE_CHARACTERS = 2_000_000
 
 
 def _setting(request: ProfileRequest) -> dict[str, Any]:
-    """What was decoded with, for the line above the result."""
+    """The setting, for the line above the result."""
     config = request.config
     return {
         "pair": request.pair.title,
@@ -67,14 +67,14 @@ def _count(value: object, most: int) -> int:
 
 
 def profile_messages(request: ProfileRequest, stop: threading.Event) -> Iterator[Message]:
-    """Decode all prompts, or as many as are done when `stop` is set, and tell what was found."""
+    """Decode all prompts, or as many as are done when `stop` is set, and yield what was found."""
     profiling = Profiling(request)
-    told = 0.0
+    shown_at = 0.0
     for step in profiling:
         if stop.is_set():
             break
-        if time.monotonic() - told >= PROGRESS_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - shown_at >= PROGRESS_SECONDS:
+            shown_at = time.monotonic()
             numbers = {"done": step.done, "prompts": step.prompts, "tokens": step.tokens}
             yield {"kind": "progress"} | numbers
     yield {

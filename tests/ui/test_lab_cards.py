@@ -19,7 +19,7 @@ from specviz.serving_cost import Load, Machine, daily_cost
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_advice import advice_order
 from specviz.ui.lab.lab_claims import LabClaims
-from specviz.ui.lab.lab_costs import told_costs
+from specviz.ui.lab.lab_costs import daily_costs
 from specviz.ui.lab.lab_peers import PeersOrder, peers_order
 from specviz.ui.told_work import Tell, told
 
@@ -34,7 +34,7 @@ DISTRIBUTIONS = next(
 
 
 def test_costs_are_those_of_the_one_function() -> None:
-    reply = told_costs(LOAD | {"baseline_rate": "50", "speculative_rate": "100"})
+    reply = daily_costs(LOAD | {"baseline_rate": "50", "speculative_rate": "100"})
     expected = daily_cost(Load(30e6, 2), Machine(50, 3))
     assert reply["costs"]["baseline"]["machines"] == expected.machines == 14
     assert reply["costs"]["baseline"]["money"] == expected.money
@@ -50,7 +50,7 @@ def test_costs_are_those_of_the_one_function() -> None:
     ],
 )
 def test_the_sentence_says_what_speculating_changes(rate: str, sentence: str) -> None:
-    reply = told_costs(LOAD | {"baseline_rate": "50", "speculative_rate": rate})
+    reply = daily_costs(LOAD | {"baseline_rate": "50", "speculative_rate": rate})
     assert reply["sentence"] == sentence
 
 

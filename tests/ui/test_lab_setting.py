@@ -14,8 +14,7 @@ from specviz.records import DecodingConfig
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_advice import advice_order
 from specviz.ui.lab.lab_setting import MOST_OWN_TEXT, lab_setting
-from specviz.ui.lab.lab_sweep_file import header_line, read_sweep
-from specviz.ui.lab.lab_sweeps import sweep_order
+from specviz.ui.lab.lab_sweeps import header_line, read_sweep, sweep_order
 from specviz.ui.lab.lab_views import SweepViews
 
 FORM = {"pair": "bundled", "task": "code", "method": "draft-model", "max_new_tokens": "6"}
@@ -53,8 +52,8 @@ def test_a_sweep_of_ones_own_models_prompts_and_sampling_comes_back_from_its_fil
     messages = list(order.messages(threading.Event()))
     lines = [each["line"] for each in messages if each["kind"] in ("plan", "point")]
     sweep = read_sweep("".join(f"{line}\n" for line in lines))
-    assert sweep.plan == order.plan and sweep.is_complete
-    told = SweepViews(sweep, [1.0], None).told()["setting"]
+    assert sweep.plan == order.plan and len(sweep.points) == len(sweep.plan.places)
+    told = SweepViews(sweep, [1.0], None).answer()["setting"]
     assert "2 prompts of your own" in told and "temperature 0.7 · top-k 40 · top-p 0.9" in told
 
 
@@ -63,7 +62,7 @@ def test_a_sweep_has_either_held_out_prompts_or_texts_that_no_task_names() -> No
     assert plan.setting.texts == () and plan.setting.task == "code"
     header = json.loads(header_line(plan)) | {"texts": ["Once upon a time"]}
     sweep = read_sweep(f"{json.dumps(header)}\n")
-    said = SweepViews(sweep, [], None).told()["setting"]
+    said = SweepViews(sweep, [], None).answer()["setting"]
     assert "1 prompt of your own" in said and "code" not in said
 
 

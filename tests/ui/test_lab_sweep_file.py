@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from specviz.experiments.sweep.sweep_file import csv_text
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab.lab_sweep_file import csv_text, read_sweep
-from specviz.ui.lab.lab_sweeps import sweep_order
+from specviz.ui.lab.lab_sweeps import read_sweep, sweep_order
 from tests.ui.small_sweep import asked, lines
 
 
 def test_the_table_has_a_row_for_each_point(measured: list[dict[str, Any]]) -> None:
-    table = csv_text(read_sweep(lines(measured)))
+    table = csv_text(read_sweep(lines(measured)).points)
     assert table.startswith("draft-length,temperature,speedup,") and table.count("\n") == 7
 
 

@@ -9,15 +9,14 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from specviz.ui.lab.lab_sweep_file import read_sweep
-from specviz.ui.lab.lab_sweeps import sweep_order
+from specviz.ui.lab.lab_sweeps import read_sweep, sweep_order
 from specviz.ui.lab.lab_views import SweepViews
 from tests.ui.small_sweep import LENGTHS, asked, lines
 
 
 def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]]) -> None:
     sweep = read_sweep(lines(measured))
-    told = SweepViews(sweep, [0.98, 1.02], picked=3).told()
+    told = SweepViews(sweep, [0.98, 1.02], picked=3).answer()
     assert told["picked_words"] == "draft length K 2, temperature 1"
     assert told["line_words"] == "at temperature 1" and told["line"] == {"0": 1, "1": 3, "2": 5}
     assert told["cells"]["1,1"] == 3
@@ -34,7 +33,7 @@ def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:
     order = sweep_order(asked(axis, prompts={"count": "3"}, repeats="2"))
     sweep = read_sweep(lines(list(order.messages(threading.Event()))))
     (point,) = sweep.points
-    bars = [t for t in SweepViews(sweep, [], None).told()["figures"]["times"]["data"]]
+    bars = [t for t in SweepViews(sweep, [], None).answer()["figures"]["times"]["data"]]
     parts = {bar["name"]: bar["y"][0] for bar in bars if bar["type"] == "bar"}
     tokens = 2 * (2 * 2) * 6  # repeats, batches of rows, new tokens of each
     for part in ("prefill", "draft", "verify", "host"):
@@ -95,4 +94,4 @@ def test_a_name_speaks_for_itself_and_the_noise_is_told_once() -> None:
     plan = next(iter(sweep_order(asked(*axes)).messages(threading.Event())))["line"]
     views = SweepViews(read_sweep(f"{plan}\n"), [1.02], None)
     assert views.words(4) == "prompt-lookup, draft length K 2"
-    assert views.told()["noise_words"] == "1.02"
+    assert views.answer()["noise_words"] == "1.02"

@@ -1,4 +1,4 @@
-"""Measures every setting that the advisor could have chosen beside the one that it did choose.
+"""Measures every setting that the advisor could have chosen, beside its choice.
 
 All settings run once; those near the best, and the chosen one, then run in passes of alternating
 order, the baseline between every few of them. Knows nothing of how advice comes about.
@@ -22,15 +22,15 @@ from specviz.experiments.advice.probing import (
 from specviz.records import MAX_TREE_NODES
 
 WARM_UP_TOKENS = 8
-NEAR = 0.8  # of the best: what is measured again
-PASSES = 3  # of those
+NEAR = 0.8  # of the best speedup: settings above it are measured again
+PASSES = 3  # over the settings near the best
 FIRST_PROMPTS, PROMPTS = 2, 4  # of the first pass, and of the others
 MOST_NEAR = 8
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSetting:
-    """Median over its passes and their ends."""
+    """A setting's median speedup over its passes, with the smallest and the largest."""
 
     candidate: Candidate
     speedup: float
@@ -40,20 +40,20 @@ class MeasuredSetting:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """`settings` fastest first; not to speculate counts as 1."""
+    """`settings` are sorted, fastest first; advice not to speculate has a speedup of 1."""
 
     chosen: Candidate | None
     settings: tuple[MeasuredSetting, ...]
 
     @property
     def advised_speedup(self) -> float:
-        """Of the choice."""
+        """What the advice gives; 1 for not speculating."""
         found = (each.speedup for each in self.settings if each.candidate == self.chosen)
         return next(found, 1.0)
 
     @property
     def best_speedup(self) -> float:
-        """Of what was measured again, so that one lucky run does not count; at least 1."""
+        """The best of the settings measured most often, so that luck does not count; at least 1."""
         most = max((each.passes for each in self.settings), default=0)
         return max([1.0, *(each.speedup for each in self.settings if each.passes == most)])
 
@@ -72,7 +72,7 @@ class CheckResult:
 
 
 class AdviceCheck:
-    """One check in the making. Iterate it once; `result()` at the end."""
+    """One run of the check. Iterate it once, then call `result()`."""
 
     def __init__(
         self, request: AdviceRequest, chosen: Candidate | None, lengths: Sequence[int]
@@ -91,7 +91,7 @@ class AdviceCheck:
             yield from self._pass(near if number % 2 == 0 else near[::-1], number)
 
     def result(self) -> CheckResult:
-        """Of what has run."""
+        """From what has run."""
         found = [
             MeasuredSetting(each, median(ratios), (min(ratios), max(ratios)), len(ratios))
             for each, ratios in self._ratios.items()

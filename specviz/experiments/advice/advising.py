@@ -1,7 +1,7 @@
 """Probes a pair on some prompts and races the best candidates, until the advice stands.
 
 Yields after every run, so that whoever iterates can show progress and stop at any moment: the
-advice so far may be asked for at any time. First every method drafts at two lengths; theory then
+advice so far is there at any time. First every method drafts at two lengths; theory then
 predicts the others; the best few race the baseline at the real output length in passes. After each,
 those that are surely slower than the best leave, and what now promises more than any joins. Knows
 nothing of how advice is shown.
@@ -31,7 +31,7 @@ PROBED = (8, 2)  # draft lengths, the longer one first
 SECOND = 5  # methods that are probed at the shorter one too
 PROBE_SHARE = 0.6  # of the time; what is left is for the race
 FEWEST_TOKENS, MOST_TOKENS = 16, 32  # of a probed prompt
-RUN_SHARE = 1 / 100  # of the time: about what a probed run of the plain lane may take
+RUN_SHARE = 1 / 100  # of the time that a probed run of the baseline may take, roughly
 PROMPTS = 2  # of a probed run; in a batch, so many batches
 GROUP = 3  # candidates beside one run of the baseline
 FINALISTS = 6  # and those that challenge them, at the most
@@ -52,7 +52,7 @@ class AdviceStep:
 
 
 class Advising:
-    """Advice in the making. Iterate it once; `advice()` may be asked at any time."""
+    """One run of measurements. Iterate it once; `advice()` may be called at any time."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Advising:
         seconds: float = DEFAULT_SECONDS,
         wording: Wording = TYPED,
     ) -> None:
-        """Loads the target and measures its forwards; InputError for what a user can mend."""
+        """Load the target and measure its forwards; InputError for what a user can mend."""
         if not math.isfinite(seconds) or not seconds > 0:
             raise InputError(f"seconds must be a positive number, got {seconds:g}")
         self._request = request
@@ -76,7 +76,7 @@ class Advising:
         yield from self._race()
 
     def advice(self) -> Advice | None:
-        """From what is measured so far; None before any method was."""
+        """From the measurements so far; None before the first method was measured."""
         return advise(self.probe, wording=self._wording)
 
     # --- probe
@@ -102,7 +102,7 @@ class Advising:
 
     @property
     def _probe_tokens(self) -> int:
-        """Of a prompt."""
+        """How many tokens to decode per prompt."""
         step = self.probe.batch_curve.at(1)
         fits = round(self._seconds * RUN_SHARE / step / PROMPTS)
         return min(MOST_TOKENS, max(FEWEST_TOKENS, fits))
@@ -110,7 +110,7 @@ class Advising:
     def _probe_one(
         self, candidate: Candidate, prompts: Sequence[str], tokens: int, block: int
     ) -> Iterator[AdviceStep]:
-        """A refusal is noted, and so is a lack of time."""
+        """None where the method is refused or time has run out, which is noted."""
         if self._spent > PROBE_SHARE * self._seconds and self.probe.runs:
             if not self.probe.of_method(candidate.method):
                 self._refuse(Refusal(candidate.method, "no time was left to probe it"))
@@ -166,7 +166,7 @@ class Advising:
     def _few(
         self, group: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
     ) -> Iterator[AdviceStep]:
-        """Counted when whole: a run without its baseline tells nothing."""
+        """Runs count only together with their baseline: without it they say nothing."""
         block = len(self.probe.baselines)
         found: list[CandidateRun] = []
         plain: list[BaselineRun] = []

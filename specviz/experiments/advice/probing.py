@@ -41,7 +41,7 @@ BATCH_COUNTS = (1, 2, 4, 8)  # tokens of each row
 
 @dataclass(frozen=True, slots=True)
 class AdviceRequest:
-    """What advice is asked for: a pair, texts like one's own, and how they are to be decoded.
+    """What to advise on: a pair, texts like the user's own, and how they are to be decoded.
 
     `config` gives temperature, top-k, top-p, seed and output length; its method does not count.
     With a batch size of B, prompts are taken B at a time, the first ones again behind the last.
@@ -83,12 +83,12 @@ class AdviceRequest:
 
 
 def candidate_of(method: str, draft_length: int) -> Candidate:
-    """With the shape that the method has by itself."""
+    """The config of a candidate, with the usual rule of its method."""
     return Candidate(method, draft_length, method_named(method).usual_branching(draft_length))
 
 
 def workload_of(request: AdviceRequest) -> Workload:
-    """Loads the target and its tokenizer."""
+    """The target and its tokenizer."""
     loaded = _loaded(request)
     lengths = [len(loaded.codec.encode(text, request.task)) for text in request.prompts[:8]]
     return Workload(
@@ -102,7 +102,7 @@ def workload_of(request: AdviceRequest) -> Workload:
 
 
 def first_probe(request: AdviceRequest) -> Probe:
-    """The place and the forward curves; nothing is decoded yet."""
+    """A probe with the workload and the forward curves, before anything is decoded."""
     loaded = _loaded(request)
     _check_prompts(request, loaded)
     target = loaded.target
@@ -120,7 +120,7 @@ def first_probe(request: AdviceRequest) -> Probe:
 
 
 def _loaded(request: AdviceRequest) -> LoadedPair:
-    """With the target alone."""
+    """The baseline needs the target alone."""
     return load_request(request.race(Candidate(PLAIN, 1), request.prompts[0], 1))
 
 
@@ -136,7 +136,7 @@ def _check_prompts(request: AdviceRequest, loaded: LoadedPair) -> None:
 def run_baseline(
     request: AdviceRequest, prompts: Sequence[str], tokens: int, block: int
 ) -> BaselineRun:
-    """All prompts in the plain lane."""
+    """Decode all prompts without speculation."""
     traces = _decode(request, Candidate(PLAIN, 1), prompts, tokens, Lane.BASELINE)
     firsts = [t.baseline_prefill.seconds for t in traces if t.baseline_prefill is not None]
     groups = [_longest(group) for group in _groups(traces, request.batch_size)]
@@ -160,7 +160,7 @@ def run_candidate(
     block: int,
     is_race: bool = False,
 ) -> CandidateRun:
-    """All prompts in the speculative lane. InputError where the pair cannot run the method."""
+    """Decode all prompts speculatively. InputError where the pair cannot run the method."""
     traces = _decode(request, candidate, prompts, tokens, Lane.SPECULATIVE)
     firsts = [trace.prefill.seconds for trace in traces if trace.prefill is not None]
     groups = list(_groups(traces, request.batch_size))
@@ -179,7 +179,7 @@ def run_candidate(
 
 
 def calm_seconds(seconds: Sequence[float]) -> float:
-    """Their sum, where none counts for more than OUTLIER times the median.
+    """The sum of the seconds, none counted for more than OUTLIER times the median.
 
     What else runs on the machine comes in bursts; it must not choose between candidates.
 
@@ -193,18 +193,18 @@ def calm_seconds(seconds: Sequence[float]) -> float:
 def _decode(
     request: AdviceRequest, candidate: Candidate, prompts: Sequence[str], tokens: int, lane: Lane
 ) -> list[Trace]:
-    asked = [request.race(candidate, prompt, tokens) for prompt in prompts]
-    groups = _groups(asked, request.batch_size)
+    races = [request.race(candidate, prompt, tokens) for prompt in prompts]
+    groups = _groups(races, request.batch_size)
     return [trace for group in groups for trace in run_rows(group, lane)]
 
 
 def _groups(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """Those that run together."""
+    """Split the requests into batches that run together."""
     return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
 def _longest(group: Sequence[Trace]) -> Trace:
-    """The row that ran to the end: its steps are those of the batch."""
+    """The row that ran longest: its steps are those of the batch."""
     return max(group, key=lambda trace: len(trace.baseline_steps))
 
 
@@ -231,7 +231,7 @@ def _seen(going: Sequence[Round], roomy: Sequence[Round]) -> RoundSeen:
 
 
 def shared_share(request: AdviceRequest, method: str) -> float | None:
-    """Where the pair's draft has a vocabulary of its own: how much of the target's is in it.
+    """The share of the target's vocabulary that is in the draft's, where they differ.
 
     None for a method that uses no draft model, and where the two are the same.
     """

@@ -97,7 +97,7 @@ class Contender:
 
 
 class Benchmark:
-    """One benchmark in the making. Iterate it once; `result()` may be asked at any time."""
+    """One run of the benchmark. Iterate it once; `result()` may be called at any time."""
 
     def __init__(self, plan: Plan) -> None:
         """Load the models. InputError for what a user can mend."""
@@ -156,7 +156,7 @@ class Benchmark:
 
 
 def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """The whole of it; tells every pass."""
+    """Run it to the end, with a line of progress per pass."""
     measuring = Benchmark(plan)
     for step in measuring:
         if step.ends_pass:

@@ -1,6 +1,6 @@
 """The transformers library's own ways to decode, on the same models: what our speed is set beside.
 
-Greedy only. Knows nothing of specviz's decoder.
+Greedy only.
 """
 
 from __future__ import annotations

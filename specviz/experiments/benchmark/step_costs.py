@@ -78,7 +78,7 @@ def step_costs(
     """`blocks` (>= 1) pairs of blocks of each model."""
     loaded = load_pair(pair, device, dtype)
     draft = loaded.parts.draft
-    assert draft is not None  # load_pair has asked for it
+    assert draft is not None  # load_pair was given the need for it
     bandwidth = read_bandwidth(loaded.target.device)
     costs = []
     for model, source in ((loaded.target, pair.target), (draft, pair.draft)):

@@ -1,7 +1,4 @@
-"""A race of a whole batch: both lanes over the same prompts, one trace per row.
-
-Knows nothing of how results are shown.
-"""
+"""A race of a whole batch: both lanes over the same prompts, one trace per row."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class BatchRequest:
 
     @property
     def rows(self) -> tuple[RaceRequest, ...]:
-        """What each row would ask for alone. InputError for a prompt that breaks a rule."""
+        """The request that each row would be alone. InputError for a prompt that breaks a rule."""
         config = self.first.config
         seeds = (row_seed(config.seed, row) for row in range(len(self.prompts)))
         return tuple(
@@ -123,7 +120,7 @@ def run_rows(rows: Sequence[RaceRequest], lane: Lane) -> tuple[Trace, ...]:
 
 
 def warm_up_rows(rows: Sequence[RaceRequest]) -> None:
-    """A few tokens of both lanes that nobody counts."""
+    """Decode a few tokens in both lanes, untimed."""
     config = rows[0].config
     tokens = min(WARM_UP_TOKENS + config.draft_length, config.max_new_tokens)
     short = [replace(row, config=replace(config, max_new_tokens=tokens)) for row in rows]

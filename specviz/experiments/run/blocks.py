@@ -1,7 +1,7 @@
 """Speed of a setting against its baseline, measured in blocks: baseline, speculative, speculative,
 baseline, … so that a slow drift of the machine hits both alike.
 
-Knows nothing of how the numbers are shown. Ratios are medians over neighbouring blocks.
+Ratios are medians over neighbouring blocks.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def alternating(repeat: int) -> tuple[Lane, ...]:
 
 
 def warm_up(request: RaceRequest) -> None:
-    """A few tokens of both lanes that nobody counts: the first forwards are slow."""
+    """Decode a few tokens in both lanes, untimed: the first forwards are slow."""
     tokens = min(WARM_UP_TOKENS + request.config.draft_length, request.config.max_new_tokens)
     short = replace(request, config=replace(request.config, max_new_tokens=tokens))
     run_lanes(short, alternating(0))

@@ -2,8 +2,8 @@
 sampling.
 
 Many rounds start from the same contexts, each with a seed of its own. The first and the second
-token that they write are counted and compared with the target's exact distributions there. Knows
-nothing of how verification works: it sees emitted tokens only.
+token that they write are counted and compared with the target's exact distributions there. Only
+emitted tokens are looked at, never how they were verified.
 """
 
 from __future__ import annotations

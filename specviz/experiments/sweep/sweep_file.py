@@ -7,6 +7,7 @@ line that is read is checked: a file may have been cut, edited or written by som
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -179,14 +180,20 @@ def _are_depths(depths: object) -> bool:
     )
 
 
-def write_csv(points: Sequence[dict[str, Any]], path: str) -> None:
-    """A row per point: its setting, then every single number. InputError for a bad path."""
+def csv_text(points: Sequence[dict[str, Any]], line_end: str = "\r\n") -> str:
+    """A row per point: its setting, then every single number."""
     rows = [each["setting"] | _numbers(each) for each in points]
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator=line_end)
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()
+
+
+def write_csv(points: Sequence[dict[str, Any]], path: str) -> None:
+    """`csv_text` as a file. InputError for a bad path."""
     try:
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, list(rows[0]) if rows else [])
-            table.writeheader()
-            table.writerows(rows)
+        Path(path).write_text(csv_text(points), encoding="utf-8", newline="")
     except OSError as error:
         raise InputError(f"csv file {path!r} cannot be written: {error.strerror}") from None
 

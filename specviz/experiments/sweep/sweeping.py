@@ -83,7 +83,7 @@ class SweepStep:
 
 
 class Sweep:
-    """One sweep in the making. Iterate it once; closing the iterator ends the run under way."""
+    """One run of a sweep. Iterate it once; closing the iterator ends the race under way."""
 
     def __init__(
         self, plan: SweepPlan, known: Mapping[Place, dict[str, Any]] | None = None
@@ -124,7 +124,7 @@ class Sweep:
 
 
 def measure_noise(setting: SweepSetting, repeats: int) -> list[float]:
-    """The baseline's tokens per second over its own, of neighbouring blocks: 1 but for chance."""
+    """Ratios of the baseline's tokens per second in neighbouring blocks: 1 but for noise."""
     requests = setting.requests
     warm_up(requests[0])
     rates = []
@@ -177,7 +177,7 @@ class PointMeter:
     def add_rows(self, lane: Lane, traces: Sequence[Trace]) -> None:
         """One lane's run of prompts that were decoded together.
 
-        A row's seconds are those of all rows, so the row that ran longest tells the batch's time.
+        A row's seconds are those of the whole batch: the batch's time is that of its longest row.
         """
         if lane is Lane.BASELINE:
             self._add_baseline(traces)

@@ -1,7 +1,4 @@
-"""The lab's server side: what its cards ask, each answered or taken into the queue.
-
-Knows the cards' questions by name; the runs are those of the whole page.
-"""
+"""The lab's server side: a card's question is answered at once, or its order joins the queue."""
 
 from __future__ import annotations
 
@@ -10,14 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import InputError
+from specviz.experiments.sweep.sweep_file import csv_text
 from specviz.ui.answers import Question, answers
 from specviz.ui.lab.lab_advice import advice_offer, advice_order
-from specviz.ui.lab.lab_costs import told_costs
+from specviz.ui.lab.lab_costs import daily_costs
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.lab.lab_peers import peers_order
 from specviz.ui.lab.lab_setting import PROMPTS, TOKENS, own_prompts
-from specviz.ui.lab.lab_sweep_file import csv_text, read_sweep
-from specviz.ui.lab.lab_sweeps import noise_of, sweep_offer, sweep_order
+from specviz.ui.lab.lab_sweeps import noise_of, read_sweep, sweep_offer, sweep_order
 from specviz.ui.lab.lab_views import SweepViews
 from specviz.ui.runs import Runs
 
@@ -28,7 +25,7 @@ Take = Callable[[Mapping[str, Any]], LabOrder]
 
 
 def lab_offer() -> dict[str, Any]:
-    """What the page's lab needs to know before anything is asked."""
+    """What the lab's page starts with: defaults, axes and bounds."""
     setting = {"prompts": PROMPTS, "tokens": TOKENS}
     return {"setting": setting, "sweep": sweep_offer(), "advice": advice_offer()}
 
@@ -47,7 +44,7 @@ class Lab:
 
     @cached_property
     def _claims(self) -> LabClaims:
-        """Made when they are first asked for: they take a while to load."""
+        """Loaded with the first question, as that takes a while."""
         from specviz.ui.lab.lab_claims import LabClaims
 
         return LabClaims()
@@ -63,27 +60,27 @@ class Lab:
 
     @answers
     def prompts(self, question: Question) -> Question:
-        """How many prompts a text of one's own holds: {"count"}."""
+        """How many prompts the user's own text holds: {"count"}."""
         return {"count": len(own_prompts(question))}
 
     @answers
     def draw(self, question: Question) -> Question:
-        """{"file", "noise", "picked"} -> the sweep's charts and words; refuses what is no sweep."""
+        """{"file", "noise", "picked"} -> the sweep's charts and words; InputError if it is none."""
         sweep = read_sweep(question["file"])
         picked = question.get("picked")
         views = SweepViews(
             sweep, noise_of(question.get("noise")), picked if isinstance(picked, int) else None
         )
-        return views.told()
+        return views.answer()
 
     @answers
     def table(self, question: Question) -> Question:
         """The sweep of a file's text as CSV."""
-        return {"csv": csv_text(read_sweep(question["file"]))}
+        return {"csv": csv_text(read_sweep(question["file"]).points, "\n")}
 
     @answers
     def costs(self, question: Question) -> Question:
-        return told_costs(question)
+        return daily_costs(question)
 
     @answers
     def claims(self, question: Question) -> Question:

@@ -1,6 +1,6 @@
-"""Advice as the page asks for it and hears of it: what is tried, then the verdict with its reasons.
+"""The lab's advice: what is being tried, then the verdict with its reasons.
 
-Trusts nothing of a question. Kinds of message: `progress`, `advice`, `end`.
+Kinds of message: `progress`, `advice`, `end`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHOWN = Wording(lambda name: method_named(name).title, "×")
 
 @dataclass(frozen=True, slots=True)
 class AdviceOrder(LabOrder):
-    """`seconds` to probe and to race the best; stopped, it advises from what there is."""
+    """Probe and race for `seconds`; when stopped, advise from what was measured until then."""
 
     title: ClassVar[str] = "advice"
 
@@ -58,16 +58,16 @@ class AdviceOrder(LabOrder):
         advice = advising.advice()
         if advice is None:
             return
-        told = advice.to_dict()
+        fields = advice.to_dict()
         ranking = [
             each | {"title": SHOWN.candidate(Candidate(**each["candidate"]))}
-            for each in told["ranking"]
+            for each in fields["ranking"]
         ]
-        refusals = [each | {"title": SHOWN.method(each["method"])} for each in told["refusals"]]
+        refusals = [each | {"title": SHOWN.method(each["method"])} for each in fields["refusals"]]
         yield {
             "kind": "advice",
             "setting": self._setting,
-            **told,
+            **fields,
             "ranking": ranking,
             "refusals": refusals,
         }

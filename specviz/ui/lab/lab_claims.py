@@ -1,7 +1,7 @@
-"""The claims as the page lists them, and the measurement of one as it asks for it.
+"""The lab's claims: the list, and the measurement of one.
 
-What is measured is kept for all who look, as long as the server runs: claims share measurements,
-and each says on what it was made. Kinds of message: `line`, `claim`, `end`.
+Measurements are kept for all users as long as the server runs: claims share them, and each says on
+what machine it was made. Kinds of message: `line`, `claim`, `end`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUDGET = "short"
 
 
 class LabClaims:
-    """All claims with what was measured of them; orders run one at a time, by the queue."""
+    """All claims and what was measured of them; the queue runs one order at a time."""
 
     def __init__(self) -> None:
         self._judged: dict[int, MeasuredFinding] = {}
@@ -40,7 +40,7 @@ class LabClaims:
 
     @property
     def budget(self) -> str:
-        """What a measurement decodes for each point, in words."""
+        """How much a measurement decodes, in words."""
         from specviz.experiments.benchmark.claim_measuring import BUDGETS
 
         size = BUDGETS[BUDGET]
@@ -50,7 +50,7 @@ class LabClaims:
         )
 
     def order(self, number: object) -> ClaimOrder:
-        """InputError for a claim that there is not, or that nothing can measure."""
+        """InputError for a number without a claim, or a claim that cannot be measured."""
         text = str(number)
         claim = claim_numbered(int(text) if text.isdecimal() and len(text) < 4 else 0)
         if not claim.settings:
@@ -70,7 +70,7 @@ class LabClaims:
 
     @property
     def place(self) -> dict[str, str]:
-        """On what it was measured."""
+        """The machine that the measurements were made on."""
         assert self._measuring is not None
         return self._measuring.place
 

@@ -1,7 +1,4 @@
-"""What a load costs a day, for the page: the numbers of a form through `serving_cost`.
-
-Trusts nothing of a form.
-"""
+"""What a load costs a day with and without speculation, from the numbers of a form."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from specviz.errors import InputError, short
 from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
 
 RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
-# what a load or a machine of this world may be: low, high
+# what is believable of a load or a machine: low, high
 BOUNDS = {
     "tokens_per_day": (1.0, 1e13),
     "peak_factor": (1.0, 100.0),
@@ -24,13 +21,13 @@ BOUNDS = {
 _IN_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
 
 
-def told_costs(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The form's load, price and RATES -> the day's cost at each rate; none at an empty one."""
+def daily_costs(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The form's load, price and RATES -> the day's cost at each rate, None where it is empty."""
     load = Load(_number(form, "tokens_per_day"), _number(form, "peak_factor"))
     price = _number(form, "price_per_hour")
     baseline, speculative = (_cost(load, form, name, price) for name in RATES)
     return {
-        "costs": {"baseline": _told(baseline), "speculative": _told(speculative)},
+        "costs": {"baseline": _fields(baseline), "speculative": _fields(speculative)},
         "sentence": _sentence(baseline, speculative),
     }
 
@@ -41,12 +38,12 @@ def _cost(load: Load, form: Mapping[str, Any], name: str, price: float) -> Daily
     return daily_cost(load, Machine(_number(form, name), price))
 
 
-def _told(cost: DailyCost | None) -> dict[str, Any] | None:
+def _fields(cost: DailyCost | None) -> dict[str, Any] | None:
     return None if cost is None else asdict(cost)
 
 
 def _sentence(baseline: DailyCost | None, speculative: DailyCost | None) -> str:
-    """What speculating changes of the day, "" where a rate is missing."""
+    """What speculation changes, "" where a rate is missing."""
     if baseline is None or speculative is None:
         return ""
     saved = baseline.machines - speculative.machines

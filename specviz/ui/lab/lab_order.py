@@ -1,7 +1,4 @@
-"""What the lab asks the decoding queue for: a pair, and messages until it is done or stopped.
-
-Knows no experiment.
-"""
+"""What the lab puts into the decoding queue: a measurement with its pair and its messages."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ from specviz.ui.batches import Message
 class LabOrder(ABC):
     """One measurement of the lab, checked before it takes its place in the queue."""
 
-    title: ClassVar[str]  # what others are told who wait for it
+    title: ClassVar[str]  # shown to others while they wait for it
 
     @property
     @abstractmethod
     def pair(self) -> Pair:
-        """What is loaded first."""
+        """The models to load before it starts."""
 
     @abstractmethod
     def messages(self, stop: threading.Event) -> Iterator[Message]:
-        """Measure and tell; once `stop` is set end soon, keeping what there is."""
+        """Measure, yielding messages; once `stop` is set end soon and keep what there is."""

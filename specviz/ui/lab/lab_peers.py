@@ -1,6 +1,6 @@
-"""The library's own ways to decode beside ours, as the page asks for them.
+"""The lab's comparison of this app with the library's own ways to decode.
 
-Trusts nothing of a question. Kinds of message: `progress`, `peers` (what there is so far), `end`.
+Kinds of message: `progress`, `peers` (all that is measured so far), `end`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TITLES = {ours: f"{title}, this app" for title, ours, _ in (PLAIN, *SAME)}
 class PeersOrder(LabOrder):
     """Greedy: both sides with the same models, prompts and draft length.
 
-    Stopped, it tells what was measured until then.
+    When stopped, it keeps what was measured until then.
     """
 
     title: ClassVar[str] = "a comparison of peers"
@@ -49,7 +49,7 @@ class PeersOrder(LabOrder):
 
     @property
     def _compared(self) -> list[tuple[str, str, str]]:
-        """What these models can do."""
+        """The rows of SAME that these models can run."""
         return [each for each in SAME if refusal(self.pair, method_named(each[1])) is None]
 
     def messages(self, stop: threading.Event) -> Iterator[Message]:
@@ -65,7 +65,7 @@ class PeersOrder(LabOrder):
                     "repeats": self.repeats,
                     "seconds_left": step.seconds_left,
                 }
-                yield self._told(measuring.result()["rows"])
+                yield self._peers(measuring.result()["rows"])
                 if stop.is_set():
                     break
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
@@ -88,7 +88,7 @@ class PeersOrder(LabOrder):
             peers=tuple(call for _, _, call in self._compared),
         )
 
-    def _told(self, rows: Sequence[dict[str, Any]]) -> Message:
+    def _peers(self, rows: Sequence[dict[str, Any]]) -> Message:
         found = {row["method"]: row for row in rows}
         pairs = [
             _pair(title, call, found.get(ours), found.get(call))

@@ -1,7 +1,7 @@
-"""A sweep as the page asks for it and hears of it: its noise, then point by point.
+"""The lab's sweeps: one that a form asks for, and one read back from a file, to show or to finish.
 
-Trusts nothing of a question. Kinds of message: `plan` and `point` (each a line of the file that
-the command line writes), `progress`, `noise`, `end`.
+Questions and files are checked: nothing in them is trusted. Kinds of message: `plan` and `point`
+(each a line of the file that `sweep --output` writes), `progress`, `noise`, `end`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,25 @@ from typing import Any, ClassVar
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
+from specviz.experiments.sweep.sweep_file import Point, describe, json_object, read_points
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
-from specviz.models.pair_catalog import Pair
+from specviz.models.files.loading import DEVICES, DTYPES
+from specviz.models.pair_catalog import Pair, custom_pair, pair_named
+from specviz.trace_file.config_fields import decode_settings, with_newer
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.lab.lab_setting import MOST_TEXT, lab_setting
-from specviz.ui.lab.lab_sweep_file import Point, header_line, read_sweep
 from specviz.ui.settings_form import refusal
 
 DEFAULTS = {"axis": "draft-length", "values": "1-8", "repeats": 2}
+MAX_CHARACTERS = 4_000_000
+MAX_WRITTEN = 800  # characters of a field as JSON; an axis of the form comes to some 700
+TYPES = {  # of what no rule of a setting checks
+    **dict.fromkeys(("prompts", "repeats"), (int,)),
+    "prompt_tokens": (int, type(None)),
+}
+CHOICES = {"device": DEVICES, "dtype": tuple(DTYPES)}
 
 
 def sweep_offer() -> dict[str, Any]:
@@ -72,7 +81,7 @@ class SweepOrder(LabOrder):
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
     def _noise(self, stop: threading.Event) -> Iterator[Message]:
-        """The baseline beside itself, a pair of blocks at a time, so that a stop is heard."""
+        """The baseline against itself, a pair of blocks at a time, so that a stop is soon seen."""
         ratios = list(self.noise)
         while len(ratios) < self.plan.repeats and not stop.is_set():
             yield {"kind": "progress", "noise": len(ratios), "repeats": self.plan.repeats}
@@ -151,3 +160,91 @@ def _check_methods(plan: SweepPlan) -> None:
         method.check(setting.config)
         if sentence := refusal(setting.pair, method):
             raise InputError(f"method {method.name} {sentence}")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSoFar:
+    """What is swept, and the points that there are, in the plan's order."""
+
+    plan: SweepPlan
+    known: Mapping[Place, Point]
+
+    @property
+    def points(self) -> list[Point]:
+        return [self.known[place] for place in self.plan.places if place in self.known]
+
+
+def read_sweep(text: object) -> SweepSoFar:
+    """The sweep of a file's text; InputError where it is none. A cut-off last line is left out."""
+    if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
+        raise InputError(f"file must be a text of at most {MAX_CHARACTERS} characters")
+    header, *lines = text.split("\n")
+    plan = _plan(json_object(header))
+    return SweepSoFar(plan, read_points(plan, lines[:-1], "file"))
+
+
+def header_line(plan: SweepPlan) -> str:
+    return json.dumps(describe(plan))
+
+
+def _plan(header: dict[str, Any] | None) -> SweepPlan:
+    """Build the plan anew from the header and compare, so that nothing unknown slips through."""
+    if header is None:
+        raise InputError("file must be that of a sweep (sweep --output), but line 1 is not")
+    try:
+        plan = _built(header)
+    except InputError as error:
+        raise InputError(f"file cannot be used: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise InputError("file must be that of a sweep, but its first line is not") from None
+    if json.loads(header_line(plan)) != header | {"config": with_newer(header["config"])}:
+        raise InputError("file must be that of a sweep of this version, but its first line is not")
+    return plan
+
+
+def _built(header: dict[str, Any]) -> SweepPlan:
+    _check_fields(header)
+    texts = header.get("texts", [])
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("texts")
+    setting = SweepSetting(
+        _pair(header),
+        decode_settings(header["config"], "config"),
+        header["task"],
+        header["prompts"],
+        header["prompt_tokens"],
+        header["device"],
+        header["dtype"],
+        texts=tuple(texts),
+    )
+    axes = tuple(
+        (name, axis_named(name).values(",".join(map(str, values))))
+        for name, values in header["axes"]
+    )
+    return SweepPlan(setting, axes, header["repeats"])
+
+
+def _check_fields(header: dict[str, Any]) -> None:
+    """ValueError, TypeError or KeyError for what no setting refuses, or would quote without end."""
+    for name, types in TYPES.items():
+        if type(header[name]) not in types:
+            raise TypeError(name)
+    for name, known in CHOICES.items():
+        if header[name] not in known:
+            raise ValueError(name)
+    if any(len(json.dumps(field, ensure_ascii=False)) > MAX_WRITTEN for field in _quoted(header)):
+        raise ValueError("header")
+
+
+def _quoted(header: dict[str, Any]) -> list[Any]:
+    """What an error may quote as a whole."""
+    fields = [header[name] for name in header.keys() - {"axes", "texts", "config"}]
+    names = [name for name, _ in header["axes"]]
+    return [*fields, *header["config"].values(), *header["axes"], names]
+
+
+def _pair(header: dict[str, Any]) -> Pair:
+    """One of the list, or two models by their sources."""
+    if "target" in header:
+        return custom_pair(header["target"], header["draft"])
+    return pair_named(header["pair"])

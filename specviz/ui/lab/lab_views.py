@@ -1,7 +1,4 @@
-"""A sweep as the page shows it: its charts round one picked point, and what it says in a sentence.
-
-Knows a sweep's points and the figures; measures nothing.
-"""
+"""A sweep as the page shows it: charts around one picked point, and its result in a sentence."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.sweep.sweep_axis import axis_named
+from specviz.experiments.sweep.sweep_file import Point
 from specviz.figures.depth import depth_figure
 from specviz.figures.lab_heatmap import lab_heatmap_figure
 from specviz.figures.lab_speedup import lab_speedup_figure
@@ -17,13 +15,13 @@ from specviz.figures.lab_times import lab_times_figure
 from specviz.figures.theme import Figure
 from specviz.metrics.round_totals import DepthAcceptance
 from specviz.ui.lab.lab_setting import prompts_words
-from specviz.ui.lab.lab_sweep_file import Point, SweepSoFar
+from specviz.ui.lab.lab_sweeps import SweepSoFar
 
 BUSY = 1.5  # between two runs of the baseline: then no point can be judged
 
 
 class SweepViews:
-    """`picked`: the point that is looked at, by its place in the plan; None: the fastest one."""
+    """`picked` is the point to show, by its index in the plan; None is the fastest one."""
 
     def __init__(self, sweep: SweepSoFar, noise: Sequence[float], picked: int | None) -> None:
         self._sweep, self._noise = sweep, noise
@@ -64,8 +62,8 @@ class SweepViews:
 
     # ---- what is shown
 
-    def told(self) -> dict[str, Any]:
-        """Everything that the page draws; `line` turns a place along it into a point."""
+    def answer(self) -> dict[str, Any]:
+        """Everything that the page draws; `line` maps a position along the line to a point."""
         line = self._line
         figures: dict[str, Figure] = {}
         if self.picked is not None:
