@@ -14,7 +14,6 @@ from specviz.figures.plain_line import plain_line
 from specviz.figures.theme import LIGHT, Figure, base_layout
 
 CLEAR = "rgba(0,0,0,0)"
-Points = Sequence[Mapping[str, Any]]  # as a sweep gives them
 
 
 def lab_speedup_figure(
