@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from specviz.errors import InputError
-from specviz.experiments.run.generate_run import GenerateRun
+from specviz.experiments.run.generate_run import LANE, GenerateRun
 from specviz.experiments.run.racing import device_name
 from specviz.models.text.text_codec import TextCodec
 from specviz.records import (
@@ -21,6 +21,8 @@ from specviz.records import (
     SAMPLING,
     DecodingConfig,
     FinishReason,
+    Lane,
+    LaneKind,
     ModelInfo,
     Trace,
 )
@@ -142,22 +144,21 @@ class Recording:
         has_own_draft = assistant is not None and assistant is not model
         draft = describe(assistant) if has_own_draft else None
         codec = self._codec
-        return Trace(
-            config=decoding_config(run, self._settings),
-            target=describe(model),
+        lane = Lane(
+            LANE,
+            LaneKind.LIBRARY,
+            decoding_config(run, self._settings),
             draft=draft,
+            drafter_bytes=draft.bytes if draft else 0,
+        )
+        return Trace(
+            target=describe(model),
             device=device_name(model.device),
             dtype=str(model.dtype).removeprefix("torch."),
             prompt=codec.decode(run.prompt_ids),
             prompt_ids=run.prompt_ids,
             token_texts=tuple((i, codec.token_text(i)) for i in sorted(run.token_ids)),
-            prefill=None,
-            rounds=(),
-            finish=None,
-            baseline_prefill=None,
-            baseline_steps=(),
-            baseline_finish=None,
-            drafter_bytes=draft.bytes if draft else 0,
+            lanes=(lane,),
         )
 
 

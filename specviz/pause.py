@@ -1,6 +1,6 @@
 """A gate before each turn of a run: held, let through turn by turn, opened, or ended.
 
-Knows nothing of Gradio or of models. Whoever iterates a run asks the gate before it pulls the next
+Whoever iterates a run asks the gate before it pulls the next
 event; the run is a chain of generators, so while the gate is closed its decoder really waits, and
 no lane's clock counts the wait, for each counts its own steps only.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 
-from specviz.decoding.race import Lane, LaneEvent
+from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
 from specviz.records import FinishReason, Round
 
@@ -90,11 +90,11 @@ class Gate:
             self._changed.notify_all()
 
 
-def in_turns(events: Iterable[LaneEvent], gate: Gate) -> Iterator[LaneEvent]:
+def in_turns(events: Iterable[LaneEvent], gate: Gate, main: str) -> Iterator[LaneEvent]:
     """The events as long as the gate lets them through; what is left is never asked for.
 
-    A turn is everything up to a round of the speculative lane and that round, so one turn advances
-    a run by one round. Once that lane has ended each event of the other is a turn.
+    A turn is everything up to a round of the lane named `main` and that round, so one turn advances
+    a run by one round. Once that lane has ended each event of the others is a turn.
     """
     source, is_turn, is_over = iter(events), True, False
     while not is_turn or gate.wait_turn():
@@ -103,6 +103,6 @@ def in_turns(events: Iterable[LaneEvent], gate: Gate) -> Iterator[LaneEvent]:
         except StopIteration:
             return
         yield event
-        is_speculative = event.lane is Lane.SPECULATIVE
-        is_over = is_over or (is_speculative and isinstance(event.event, FinishReason))
-        is_turn = is_over or isinstance(event.event, Round)
+        is_main = event.lane == main
+        is_over = is_over or (is_main and isinstance(event.event, FinishReason))
+        is_turn = is_over or (is_main and isinstance(event.event, Round))

@@ -2,8 +2,8 @@
 
 Verification judged every node of the tree before any draw was looked at: each has its acceptance
 probability, and behind each the target held its own token ready. So another walk over the same
-tree needs no model; it follows the one rule of `decoding.walk`. Knows records only. What would
-have come after the round is not in the record: `experiments.forking` decodes on from there.
+tree needs no model; it follows the one rule of `decoding.walk`. What would have come after the
+round is not in the record: `experiments.forking` decodes on from there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def counterfactual(
     cut = walked.cut([*endings, *_recorded_ending(round_)], shape.depths)
     kind = None if cut else walked.extra_kind(shape.groups)
     extra_id = None if cut or not round_.extra_ids else round_.extra_ids[walked.end + 1]
-    return _told(round_, cut or walked, extra_id, kind)
+    return _counterfactual(round_, cut or walked, extra_id, kind)
 
 
 def check_draws(round_: Round, forced: Mapping[int, float]) -> None:
@@ -88,10 +88,8 @@ def known_end_ids(trace: Trace) -> frozenset[int]:
 
     A tokenizer may have others; a lane that ended otherwise shows none.
     """
-    lanes = ((trace.emitted_ids, trace.finish), (trace.baseline_ids, trace.baseline_finish))
-    return frozenset(
-        ids[-1] for ids, finish in lanes if ids and finish is FinishReason.END_OF_SEQUENCE
-    )
+    ended = (lane for lane in trace.lanes if lane.finish is FinishReason.END_OF_SEQUENCE)
+    return frozenset(lane.emitted_ids[-1] for lane in ended if lane.prefill is not None)
 
 
 def _recorded_draw(verdict: Verdict) -> float:
@@ -111,7 +109,7 @@ def _recorded_ending(round_: Round) -> tuple[int, ...]:
     return round_.accepted[-1:] if round_.extra is None else ()
 
 
-def _told(
+def _counterfactual(
     round_: Round, walked: Walk, extra_id: int | None, kind: ExtraKind | None
 ) -> Counterfactual:
     fates = dict.fromkeys(walked.rejected, Outcome.REJECTED)

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
-from specviz.experiments.run.recorded_race import Replay
 from specviz.records import (
-    BaselineStep,
+    BASELINE,
+    SPECULATIVE,
     DecodingConfig,
     ExtraKind,
     ExtraToken,
     FinishReason,
+    Lane,
+    LaneKind,
     ModelInfo,
     Prefill,
     ProposalKind,
     Round,
+    TokenStep,
     Trace,
 )
 from tests.random_distributions import TEXTS, VOCABULARY, position, random_distribution, sample
@@ -59,23 +63,41 @@ def random_trace(
     if cut and made and made[-1].accepted:
         made[-1] = replace(made[-1], extra=None)
     first = _random_prefill(rng, len(prompt_ids), 0.031)
+    lanes = (
+        Lane(
+            BASELINE,
+            LaneKind.BASELINE,
+            config,
+            prefill=replace(first, seconds=0.030),
+            steps=_random_steps(rng, made, is_same=temperature == 0),
+            finish=FinishReason.LENGTH,
+        ),
+        Lane(
+            SPECULATIVE,
+            LaneKind.SPECULATIVE,
+            config,
+            draft=DRAFT if has_distributions else None,
+            drafter_bytes=4_000_000,
+            prefill=first,
+            rounds=tuple(made),
+            finish=FinishReason.END_OF_SEQUENCE if cut else FinishReason.LENGTH,
+        ),
+    )
     return Trace(
-        config=config,
         target=TARGET,
-        draft=DRAFT if has_distributions else None,
         device="cpu",
         dtype="float32",
         prompt="".join(TEXTS[token] for token in prompt_ids),
         prompt_ids=prompt_ids,
         token_texts=tuple(enumerate(TEXTS)),
-        prefill=first,
-        rounds=tuple(made),
-        finish=FinishReason.END_OF_SEQUENCE if cut else FinishReason.LENGTH,
-        baseline_prefill=replace(first, seconds=0.030),
-        baseline_steps=_random_steps(rng, made, is_same=temperature == 0),
-        baseline_finish=FinishReason.LENGTH,
-        drafter_bytes=4_000_000,
+        lanes=lanes,
     )
+
+
+def changed(trace: Trace, lane: str = SPECULATIVE, **changes: Any) -> Trace:
+    """The trace with other values of some fields of one lane."""
+    lanes = (replace(each, **changes) if each.name == lane else each for each in trace.lanes)
+    return replace(trace, lanes=tuple(lanes))
 
 
 def _random_rounds(
@@ -100,15 +122,13 @@ def _random_rounds(
     return made
 
 
-def _random_steps(
-    rng: random.Random, rounds: list[Round], is_same: bool
-) -> tuple[BaselineStep, ...]:
+def _random_steps(rng: random.Random, rounds: list[Round], is_same: bool) -> tuple[TokenStep, ...]:
     """The other lane behind its prefill; `is_same`: it emits the tokens of the rounds."""
     ids = [token for each in rounds for token in each.emitted_ids]
     if not is_same:
         ids = [rng.randrange(VOCABULARY) for _ in ids]
     return tuple(
-        BaselineStep(i, token, rng.random(), rng.random(), 0.016 + 0.002 * rng.random())
+        TokenStep(i, token, rng.random(), rng.random(), 0.016 + 0.002 * rng.random())
         for i, token in enumerate(ids)
     )
 
@@ -118,8 +138,3 @@ def _random_prefill(rng: random.Random, prompt_length: int, seconds: float) -> P
     token = sample(rng, distribution)
     extra = ExtraToken(token, ExtraKind.FIRST, -1, distribution[token])
     return Prefill(prompt_length, extra, position(-1, distribution, None, None), seconds)
-
-
-def not_started(trace: Trace) -> Trace:
-    """The same setting before either lane has begun."""
-    return Replay(trace).header

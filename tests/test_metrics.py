@@ -27,9 +27,9 @@ from specviz.metrics import (
     summarise,
     target_forwards,
 )
-from specviz.records import BaselineStep, FinishReason
+from specviz.records import BASELINE, SPECULATIVE, FinishReason, TokenStep
 from tests.random_rounds import random_round
-from tests.random_traces import not_started, random_trace
+from tests.random_traces import changed, random_trace
 from tests.tiny_trace import chain, tiny_trace
 
 
@@ -92,7 +92,7 @@ def test_cumulative_speedup_compares_tokens_at_equal_own_time() -> None:
 
 def test_speedup_has_no_point_after_the_baselines_end() -> None:
     trace = tiny_trace()
-    short = dataclasses.replace(trace, baseline_steps=trace.baseline_steps[:1])
+    short = changed(trace, BASELINE, steps=trace.lane(BASELINE).steps[:1])
     assert len(speedup_points(short)) == 1
 
 
@@ -104,20 +104,20 @@ def test_equal_texts_are_identical_and_say_how_many_tokens_were_compared() -> No
 
 def test_a_divergence_has_its_index_and_the_baselines_margin_there() -> None:
     trace = tiny_trace()
-    steps = list(trace.baseline_steps)
-    steps[3] = BaselineStep(3, 6, 0.5, 3e-6, 0.1)
-    summary = summarise(dataclasses.replace(trace, baseline_steps=tuple(steps)))
+    steps = list(trace.lane(BASELINE).steps)
+    steps[3] = TokenStep(3, 6, 0.5, 3e-6, 0.1)
+    summary = summarise(changed(trace, BASELINE, steps=tuple(steps)))
     assert summary.first_divergence == Divergence(index=4, margin=3e-6)  # index 0 is the prefill's
     assert summary.identical is False and summary.compared == 5
 
 
 def test_a_token_that_a_finished_lane_lacks_is_a_divergence() -> None:
     trace = tiny_trace()
-    fewer_rounds = dataclasses.replace(trace, rounds=trace.rounds[:1])
+    fewer_rounds = changed(trace, rounds=trace.rounds[:1])
     summary = summarise(fewer_rounds)
     assert summary.first_divergence == Divergence(index=3, margin=0.25)
     assert summary.identical is False
-    fewer_steps = dataclasses.replace(trace, baseline_steps=trace.baseline_steps[:2])
+    fewer_steps = changed(trace, BASELINE, steps=trace.lane(BASELINE).steps[:2])
     assert first_divergence(fewer_steps) == Divergence(index=3, margin=None)
 
 
@@ -125,24 +125,25 @@ def test_a_token_that_a_finished_lane_lacks_is_a_divergence() -> None:
 def test_while_a_lane_runs_or_was_stopped_only_common_tokens_are_compared(
     ending: FinishReason | None,
 ) -> None:
-    fewer = dataclasses.replace(tiny_trace(), rounds=tiny_trace().rounds[:1])
-    for lane in ("finish", "baseline_finish"):
-        summary = summarise(dataclasses.replace(fewer, **{lane: ending}))
+    fewer = changed(tiny_trace(), rounds=tiny_trace().rounds[:1])
+    for lane in (BASELINE, SPECULATIVE):
+        summary = summarise(changed(fewer, lane, finish=ending))
         assert summary.identical is True and summary.compared == 3
 
 
 def test_a_lane_that_was_not_run_differs_from_nothing() -> None:
-    alone = dataclasses.replace(tiny_trace(), prefill=None, rounds=())
+    alone = changed(tiny_trace(), prefill=None, rounds=())
     assert summarise(alone).identical is None and first_divergence(alone) is None
 
 
 def test_a_first_token_that_differs_takes_its_margin_from_the_prefill() -> None:
     trace = tiny_trace()
-    assert trace.baseline_prefill is not None
-    first = dataclasses.replace(trace.baseline_prefill.extra, token_id=6)
-    prefill = dataclasses.replace(trace.baseline_prefill, extra=first)
+    plain = trace.lane(BASELINE).prefill
+    assert plain is not None
+    first = dataclasses.replace(plain.extra, token_id=6)
+    prefill = dataclasses.replace(plain, extra=first)
     margin = prefill.position.margin
-    diverged = dataclasses.replace(trace, baseline_prefill=prefill)
+    diverged = changed(trace, BASELINE, prefill=prefill)
     assert first_divergence(diverged) == Divergence(0, margin)
 
 
@@ -178,21 +179,21 @@ def test_a_drafter_that_proposed_nothing_reaches_no_level() -> None:
 def test_theory_expects_a_slowdown_of_rounds_that_draft_nothing() -> None:
     trace = tiny_trace()
     empty = dataclasses.replace(chain(0, 0, 0.01, 0.1, 0.0), index=0)
-    summary = summarise(dataclasses.replace(trace, rounds=(empty, empty)))
+    summary = summarise(changed(trace, rounds=(empty, empty)))
     assert summary.cost_ratio == 0 and summary.theory_speedup == pytest.approx(1)
 
 
 def test_lanes_that_have_not_started_have_no_numbers() -> None:
-    summary = summarise(not_started(tiny_trace()))
+    summary = summarise(tiny_trace().unstarted)
     assert summary.baseline.tokens == summary.speculative.tokens == 0
     assert summary.speedup is None and summary.identical is None
     assert summary.theory_speedup is None and summary.theory_band is None
     assert summary.speculative.ttft_seconds is None
-    assert speedup_points(not_started(tiny_trace())) == ()
+    assert speedup_points(tiny_trace().unstarted) == ()
 
 
 def test_a_lane_alone_has_its_own_numbers_but_no_speedup() -> None:
-    trace = dataclasses.replace(tiny_trace(), baseline_prefill=None, baseline_steps=())
+    trace = changed(tiny_trace(), BASELINE, prefill=None, steps=())
     summary = summarise(trace)
     assert summary.speculative.tokens == 7 and summary.speedup is None
     assert summary.speculative.acceptance_rate == pytest.approx(0.8)
@@ -202,11 +203,10 @@ def test_steps_without_duration_do_not_divide_by_zero() -> None:
     trace = tiny_trace()
     assert trace.prefill is not None
     prefill = dataclasses.replace(trace.prefill, seconds=0.0)
-    steps = tuple(dataclasses.replace(step, seconds=0.0) for step in trace.baseline_steps)
+    steps = tuple(dataclasses.replace(step, seconds=0.0) for step in trace.lane(BASELINE).steps)
     rounds = tuple(chain(2, 1, 0, 0, 0) for _ in range(2))
-    frozen = dataclasses.replace(
-        trace, prefill=prefill, baseline_prefill=prefill, baseline_steps=steps, rounds=rounds
-    )
+    frozen = changed(trace, BASELINE, prefill=prefill, steps=steps)
+    frozen = changed(frozen, prefill=prefill, rounds=rounds)
     summary = summarise(frozen)
     assert summary.speedup is None and summary.theory_speedup is None
 
@@ -247,30 +247,30 @@ def test_tokens_acceptance_and_levels_agree(
 
 def test_the_order_of_the_lanes_does_not_change_the_numbers() -> None:
     trace = random_trace(4, rounds=12, temperature=0.0)
-    meter = RunMeter(0.0)
-    assert trace.prefill is not None and trace.baseline_prefill is not None
-    meter.add_prefill(trace.prefill)
-    rounds, steps = list(trace.rounds), list(trace.baseline_steps)
-    meter.add_round(rounds.pop(0))
-    meter.add_baseline_prefill(trace.baseline_prefill)
+    meter, plain = RunMeter(trace), trace.lane(BASELINE)
+    assert trace.prefill is not None and plain.prefill is not None
+    meter.add(SPECULATIVE, trace.prefill)
+    rounds, steps = list(trace.rounds), list(plain.steps)
+    meter.add(SPECULATIVE, rounds.pop(0))
+    meter.add(BASELINE, plain.prefill)
     while rounds or steps:
         if steps:
-            meter.add_baseline_step(steps.pop(0))
+            meter.add(BASELINE, steps.pop(0))
         if rounds and len(steps) % 3 == 0:
-            meter.add_round(rounds.pop(0))
+            meter.add(SPECULATIVE, rounds.pop(0))
     assert meter.summary() == summarise(trace)
     assert meter.points == speedup_points(trace)
 
 
 def test_asking_a_long_run_takes_less_than_a_millisecond() -> None:
-    each, meter = chain(5, 3, 0.01, 0.02, 0.001), RunMeter()
+    each, meter = chain(5, 3, 0.01, 0.02, 0.001), RunMeter(tiny_trace())
     for index in range(2000):
-        meter.add_round(each)
-        meter._add_baseline(index, 0.1, 0.01)
+        meter.add(SPECULATIVE, each)
+        meter.add(BASELINE, TokenStep(index, index, 0.5, 0.1, 0.01))
     seconds = []
     for _ in range(20):
         started = time.perf_counter()
-        meter.add_round(each)
+        meter.add(SPECULATIVE, each)
         meter.summary()
         seconds.append(time.perf_counter() - started)
     assert min(seconds) < 0.001

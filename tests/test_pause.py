@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from specviz.decoding.race import Lane, LaneEvent, race
+from specviz.decoding.race import LaneEvent, race
 from specviz.errors import InputError
 from specviz.experiments.run.recorded_race import Replay
 from specviz.pause import Gate, in_turns
-from specviz.records import FinishReason, Round
+from specviz.records import BASELINE, SPECULATIVE, FinishReason, Round
 from tests.random_traces import random_trace
 
 LONG = 30.0  # seconds that only a broken gate takes
@@ -173,7 +173,7 @@ def rounds_of(events):
 def test_one_turn_is_one_round_and_what_the_baseline_did_until_then(gate):
     trace, seen = random_trace(3, rounds=6), []
     gate.advance(3)
-    followed = in_turns(counted(Replay(trace), seen), gate)
+    followed = in_turns(counted(Replay(trace), seen), gate, SPECULATIVE)
     got = []
     while rounds_of(got) != [0, 1, 2]:
         got.append(next(followed))
@@ -186,7 +186,7 @@ def test_one_turn_is_one_round_and_what_the_baseline_did_until_then(gate):
 def test_a_paused_run_pulls_no_event_until_it_may(gate):
     seen, got = [], queue.Queue()
     gate.pause()
-    events = in_turns(counted(Replay(random_trace(3, rounds=3)), seen), gate)
+    events = in_turns(counted(Replay(random_trace(3, rounds=3)), seen), gate, SPECULATIVE)
     thread = threading.Thread(target=lambda: [got.put(e) for e in events], daemon=True)
     thread.start()
     with pytest.raises(queue.Empty):
@@ -205,15 +205,16 @@ def test_a_paused_run_pulls_no_event_until_it_may(gate):
 
 
 def test_behind_the_last_round_each_baseline_token_is_a_turn(gate):
-    baseline = random_trace(1, rounds=3)
-    steps = [baseline.baseline_prefill, *baseline.baseline_steps[:4], FinishReason.LENGTH]
+    trace = random_trace(1, rounds=3)
+    plain = trace.lane(BASELINE)
+    steps = [plain.prefill, *plain.steps[:4], FinishReason.LENGTH]
     events = [
-        *race([FinishReason.STOPPED], [baseline.prefill, FinishReason.LENGTH]),
-        *(LaneEvent(Lane.BASELINE, each, 9.0) for each in steps),
+        *race({SPECULATIVE: [trace.prefill, FinishReason.LENGTH]}),
+        *(LaneEvent(BASELINE, each, 9.0) for each in steps),
     ]
     gate.advance(3)
-    followed = in_turns(events, gate)
-    ends = [index for index, each in enumerate(events) if each.lane is Lane.SPECULATIVE]
+    followed = in_turns(events, gate, SPECULATIVE)
+    ends = [index for index, each in enumerate(events) if each.lane == SPECULATIVE]
     for _ in range(ends[-1] + 1 + 2):  # the last turn of that lane, then two more
         next(followed)
     assert gate.is_paused
@@ -223,4 +224,4 @@ def test_behind_the_last_round_each_baseline_token_is_a_turn(gate):
 
 def test_an_open_gate_changes_nothing(gate):
     trace = random_trace(5, rounds=4)
-    assert list(in_turns(Replay(trace), gate)) == list(Replay(trace))
+    assert list(in_turns(Replay(trace), gate, SPECULATIVE)) == list(Replay(trace))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.records import DecodingConfig, DraftNode, DraftTree, Outcome, ProposalKind
+from specviz.records import BASELINE, DecodingConfig, DraftNode, DraftTree, Outcome, ProposalKind
 from tests.random_rounds import random_round
-from tests.random_traces import not_started, random_trace
+from tests.random_traces import random_trace
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_every_node_has_a_verdict_and_unreached_nodes_are_not_rejected() -> None
 def test_a_trace_joins_the_first_token_and_all_rounds() -> None:
     trace = random_trace(3, rounds=4, temperature=0.0)
     assert len(trace.emitted_ids) == 1 + sum(len(each.emitted_ids) for each in trace.rounds)
-    assert trace.emitted_ids == trace.baseline_ids
+    assert trace.emitted_ids == trace.lane(BASELINE).emitted_ids
 
 
 def test_a_lane_that_has_not_started_has_no_tokens() -> None:
-    trace = not_started(random_trace(0, rounds=1))
-    assert trace.emitted_ids == () and trace.baseline_ids == ()
+    trace = random_trace(0, rounds=1).unstarted
+    assert trace.emitted_ids == () and trace.lane(BASELINE).emitted_ids == ()
 
 
 def test_records_are_frozen() -> None:

@@ -10,14 +10,14 @@ import pytest
 from specviz.metrics import acceptance_by_depth, block_efficiency
 from specviz.records import Outcome, ProposalKind, Trace
 from specviz.trace_tables import nodes_table, rounds_table, tokens_table
-from tests.random_traces import not_started, random_trace
+from tests.random_traces import changed, random_trace
 from tests.tiny_trace import tiny_trace
 
 TRACES = [
     tiny_trace(),
     random_trace(1, branching=(3, 2), kind=ProposalKind.WITHOUT_REPLACEMENT),
     random_trace(2, has_distributions=False, cut=True),
-    not_started(random_trace(3)),
+    random_trace(3).unstarted,
 ]
 
 
@@ -78,8 +78,9 @@ def test_what_could_not_be_seen_is_missing_in_the_table() -> None:
         dataclasses.replace(each, uniform_draw=None, residual_prob=None)
         for each in trace.rounds[0].verdicts
     )
-    hidden = dataclasses.replace(
-        trace, rounds=(dataclasses.replace(trace.rounds[0], verdicts=verdicts),), token_texts=()
+    hidden = changed(
+        dataclasses.replace(trace, token_texts=()),
+        rounds=(dataclasses.replace(trace.rounds[0], verdicts=verdicts),),
     )
     frame = pandas.DataFrame(nodes_table(hidden))
     assert frame.uniform_draw.isna().all() and frame.residual_prob.isna().all()

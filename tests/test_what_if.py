@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from specviz.errors import InputError
 from specviz.golden import golden_trace
-from specviz.records import ExtraKind, FinishReason, Outcome, ProposalKind
-from specviz.trace_file import decode_round, encode_round
+from specviz.records import ExtraKind, FinishReason, Outcome, ProposalKind, Round
+from specviz.trace_file import decode, encode
 from specviz.what_if import counterfactual, known_end_ids
 from tests.random_rounds import random_round
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 
 ACCEPTED, REJECTED, UNREACHED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNREACHED
 
@@ -100,7 +100,7 @@ KINDS = [ProposalKind.IID, ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL]
 def test_without_forced_draws_every_round_is_as_recorded(seed, kind, widths, in_file):
     round_ = random_round(seed, widths, kind)
     if in_file:
-        round_ = decode_round(encode_round(round_))
+        round_ = decode(Round, encode(round_), "round")
     same = counterfactual(round_, {})
     assert same.outcomes == tuple(verdict.outcome for verdict in round_.verdicts)
     assert same.path == round_.accepted
@@ -112,7 +112,7 @@ def test_without_forced_draws_every_round_is_as_recorded(seed, kind, widths, in_
 def test_what_the_record_saw_of_a_near_tie_stands_after_six_digits():
     """0.12345601 < 0.12345602, but a file holds 0.123456 for both."""
     chain = fixed_round([0.12345602, 0.5, 0.5], [0.12345601, 0.8, 0.1])
-    read = decode_round(encode_round(chain))
+    read = decode(Round, encode(chain), "round")
     assert read.verdicts[0].uniform_draw == read.verdicts[0].acceptance_prob
     assert counterfactual(read, {}).path == (0,)
     assert counterfactual(read, {0: 0.123456}).path == ()
@@ -199,11 +199,13 @@ def test_a_round_whose_draws_were_not_seen_is_refused():
 
 
 def test_a_trace_shows_an_end_token_only_where_a_lane_ended_with_one():
-    trace = dataclasses.replace(random_trace(3, rounds=4), finish=FinishReason.END_OF_SEQUENCE)
+    trace = changed(random_trace(3, rounds=4), finish=FinishReason.END_OF_SEQUENCE)
     assert known_end_ids(trace) == {trace.emitted_ids[-1]}
-    assert known_end_ids(dataclasses.replace(trace, finish=FinishReason.LENGTH)) == frozenset()
+    assert known_end_ids(changed(trace, finish=FinishReason.LENGTH)) == frozenset()
 
 
-def test_no_model_library_is_loaded_for_it():
-    script = "import sys, specviz.what_if, specviz.trace_file; assert 'torch' not in sys.modules"
+def test_no_model_library_is_loaded_to_read_compare_and_measure_traces():
+    modules = "trace_file", "trace_diff", "trace_tables", "metrics", "acceptance_profile"
+    imports = ", ".join(f"specviz.{name}" for name in modules)
+    script = f"import sys, {imports}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from specviz.records import (
-    BaselineStep,
+    BASELINE,
     CacheLengths,
     DraftNode,
     DraftTree,
@@ -14,10 +14,11 @@ from specviz.records import (
     Outcome,
     ProposalKind,
     Round,
+    TokenStep,
     Trace,
     Verdict,
 )
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 
 
 def chain(drafted: int, accepted: int, draft: float, verify: float, host: float) -> Round:
@@ -59,7 +60,6 @@ def tiny_trace() -> Trace:
     first = dataclasses.replace(base.prefill.extra, token_id=5)
     prefill = dataclasses.replace(base.prefill, extra=first, seconds=0.1)
     rounds = (chain(3, 1, 0.03, 0.10, 0.01), chain(3, 3, 0.03, 0.12, 0.01))
-    steps = tuple(BaselineStep(i, 5, 0.5, 0.25, 0.1) for i in range(6))
-    return dataclasses.replace(
-        base, prefill=prefill, rounds=rounds, baseline_prefill=prefill, baseline_steps=steps
-    )
+    steps = tuple(TokenStep(i, 5, 0.5, 0.25, 0.1) for i in range(6))
+    plain = changed(base, BASELINE, prefill=prefill, steps=steps)
+    return changed(plain, prefill=prefill, rounds=rounds)

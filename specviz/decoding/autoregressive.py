@@ -18,7 +18,7 @@ from specviz.decoding.sampling import draw, uniforms_on
 from specviz.decoding.target import Target
 from specviz.decoding.verification import judge, unpack
 from specviz.models.language_model import LanguageModel
-from specviz.records import BaselineStep, DecodingConfig, FinishReason, Prefill
+from specviz.records import DecodingConfig, FinishReason, Prefill, TokenStep
 
 
 def decode(
@@ -26,7 +26,7 @@ def decode(
     prompt_ids: Sequence[int],
     config: DecodingConfig,
     end_ids: Collection[int] = (),
-) -> Iterator[Prefill | BaselineStep | FinishReason]:
+) -> Iterator[Prefill | TokenStep | FinishReason]:
     """Yield the prefill, one step per further token, and at last why the run ended."""
     target = Target.of(model, prompt_ids, config)
     row = Row(prompt_ids, config, end_ids)
@@ -53,7 +53,7 @@ def first_token(row: Row, target: Target, logits: Tensor, started: Mark) -> Pref
 
 
 @torch.inference_mode()
-def _step(target: Target, row: Row, index: int) -> BaselineStep:
+def _step(target: Target, row: Row, index: int) -> TokenStep:
     started = time.perf_counter()
     device = target.model.device
     tokens = torch.tensor([[row.root]], dtype=torch.int64).to(device, non_blocking=True)
@@ -67,4 +67,4 @@ def _step(target: Target, row: Row, index: int) -> BaselineStep:
     packed = torch.cat([token_id.double(), raw_prob.double(), (best[:1] - best[1:]).double()])
     drawn, prob, margin = target.to_host(packed)
     row.append([int(drawn)])
-    return BaselineStep(index, int(drawn), prob, margin, time.perf_counter() - started)
+    return TokenStep(index, int(drawn), prob, margin, time.perf_counter() - started)

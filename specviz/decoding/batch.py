@@ -43,12 +43,12 @@ from specviz.decoding.sampling import draw, uniforms_on
 from specviz.decoding.topology import device_topology
 from specviz.models.language_model import ForwardOutput
 from specviz.records import (
-    BaselineStep,
     BatchRound,
     DecodingConfig,
     FinishReason,
     Prefill,
     Round,
+    TokenStep,
 )
 
 
@@ -57,7 +57,7 @@ class RowEvent:
     """What happened to one row; its seconds are those of all rows together."""
 
     row: int
-    event: Prefill | Round | BaselineStep | FinishReason
+    event: Prefill | Round | TokenStep | FinishReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def new_rows(
 
 
 def _step(
-    rows: Sequence[Row], events: Sequence[Prefill | Round | BaselineStep], target: TargetRows
+    rows: Sequence[Row], events: Sequence[Prefill | Round | TokenStep], target: TargetRows
 ) -> BatchStep:
     """One event per row, then the reasons of the rows that it ended."""
     happened = [RowEvent(row.number, each) for row, each in zip(rows, events, strict=True)]
@@ -337,7 +337,7 @@ def _queries(queries: ExtraQueries | None, size: int, count: int) -> ExtraQuerie
 
 
 @torch.inference_mode()
-def _baseline_steps(target: TargetRows, rows: Sequence[Row], index: int) -> list[BaselineStep]:
+def _baseline_steps(target: TargetRows, rows: Sequence[Row], index: int) -> list[TokenStep]:
     started = time.perf_counter()
     logits = target.step([row.root for row in rows], [row.end for row in rows])  # [B, V]
     uniforms = uniforms_on(logits.device, [row.extra_draws(0)[0] for row in rows])
@@ -351,6 +351,6 @@ def _baseline_steps(target: TargetRows, rows: Sequence[Row], index: int) -> list
         row.append([int(token_id)])
     seconds = time.perf_counter() - started
     return [
-        BaselineStep(index, int(token_id), prob, margin, seconds)
+        TokenStep(index, int(token_id), prob, margin, seconds)
         for token_id, prob, margin in zip(drawn, probs, margins, strict=True)
     ]

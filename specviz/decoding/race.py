@@ -1,37 +1,29 @@
-"""Two lanes side by side on fair clocks.
+"""Lanes side by side on fair clocks.
 
 Each lane's clock counts only its own work; the lane whose clock is behind moves next, so at every
-moment both stand at the same own time. Knows nothing of what a lane does.
+moment all stand at the same own time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
-from specviz.records import BaselineStep, FinishReason, Prefill, Round
-
-Event = Prefill | Round | BaselineStep | FinishReason
-
-
-class Lane(Enum):
-    BASELINE = "baseline"
-    SPECULATIVE = "speculative"
+from specviz.records import Event, FinishReason
 
 
 @dataclass(frozen=True, slots=True)
 class LaneEvent:
-    """What one lane did; `clock` is the lane's own time after it, in seconds."""
+    """What the lane of that name did; `clock` is its own time after it, in seconds."""
 
-    lane: Lane
+    lane: str
     event: Event
     clock: float
 
 
-def race(baseline: Iterable[Event], speculative: Iterable[Event]) -> Iterator[LaneEvent]:
-    """Interleave two runs by their own clocks until both have ended."""
-    running = {Lane.BASELINE: iter(baseline), Lane.SPECULATIVE: iter(speculative)}
+def race(lanes: Mapping[str, Iterable[Event]]) -> Iterator[LaneEvent]:
+    """Interleave runs by their own clocks until all have ended; of equal ones the first moves."""
+    running = {name: iter(events) for name, events in lanes.items()}
     clocks = dict.fromkeys(running, 0.0)
     while running:
         lane = min(running, key=clocks.__getitem__)

@@ -1,8 +1,7 @@
 """From the records of a run to its numbers: acceptance, speed, speedup, first divergence.
 
-Pure; knows no model and no chart. Each function is a fold over records; a live run keeps a
-`RunMeter` instead and asks it. Numbers that do not exist (nothing drafted, a lane that has not
-started) are None.
+Each function is a fold over records; a live run keeps a `RunMeter` instead and asks it. Numbers
+that do not exist (nothing drafted, a lane that has not started) are None.
 """
 
 from __future__ import annotations
@@ -40,25 +39,16 @@ def acceptance_by_depth(rounds: Iterable[Round]) -> tuple[DepthAcceptance, ...]:
 
 
 def target_forwards(trace: Trace) -> int:
-    """Forwards of the target in the speculative lane: the prefill's and one per round."""
+    """Forwards of the target in the main lane: the prefill's and one per round."""
     return (trace.prefill is not None) + len(trace.rounds)
 
 
 def meter(trace: Trace) -> RunMeter:
     """A meter that has seen the whole trace."""
-    made = RunMeter(trace.config.temperature)
-    if trace.baseline_prefill is not None:
-        made.add_baseline_prefill(trace.baseline_prefill)
-    for step in trace.baseline_steps:
-        made.add_baseline_step(step)
-    if trace.prefill is not None:
-        made.add_prefill(trace.prefill)
-    for each in trace.rounds:
-        made.add_round(each)
-    if trace.baseline_finish is not None:
-        made.add_baseline_finish(trace.baseline_finish)
-    if trace.finish is not None:
-        made.add_finish(trace.finish)
+    made = RunMeter(trace)
+    for lane in trace.lanes:
+        for event in lane.events:
+            made.add(lane.name, event)
     return made
 
 

@@ -1,7 +1,7 @@
-"""A meter that both lanes of a run feed, one record at a time; it answers at any moment.
+"""A meter that all lanes of a run feed, one event at a time; it answers at any moment.
 
-Knows no model and no chart. Adding a record and asking are cheap (far below a millisecond), however
-long the run, so a live page may ask after each event.
+Adding an event and asking are cheap (far below a millisecond), however long the run, so a live page
+may ask after each event.
 """
 
 from __future__ import annotations
@@ -16,76 +16,104 @@ from specviz.metrics.run_summary import (
     TheoryBand,
 )
 from specviz.metrics.speedup_curve import SpeedupCurve, SpeedupPoint
-from specviz.records import BaselineStep, FinishReason, Prefill, Round
+from specviz.records import Event, FinishReason, Prefill, Round, TokenStep, Trace
+
+
+class LaneMeter:
+    """Running sums over one lane."""
+
+    def __init__(self) -> None:
+        self.totals = RoundTotals()
+        self.ids: list[int] = []
+        self.margins: list[float | None] = []  # of each token; None where it is not recorded
+        self.steps = 0
+        self.step_seconds = 0.0
+        self.ttft_seconds: float | None = None
+        self.finish: FinishReason | None = None
+
+    def add(self, event: Event) -> None:
+        match event:
+            case Prefill():
+                self.ttft_seconds = event.seconds
+                self._append((event.extra.token_id,), event.position.margin)
+            case Round():
+                self.totals.add(event)
+                self._append(event.emitted_ids, None)
+            case TokenStep():
+                self.steps += 1
+                self.step_seconds += event.seconds
+                self._append((event.token_id,), event.margin)
+            case FinishReason():
+                self.finish = event
+
+    def _append(self, ids: tuple[int, ...], margin: float | None) -> None:
+        self.ids.extend(ids)
+        self.margins.extend([margin] * len(ids))
+
+    @property
+    def tokens(self) -> int:
+        return len(self.ids)
+
+    @property
+    def seconds(self) -> float:
+        """The lane's own time so far."""
+        return self.totals.seconds + self.step_seconds + (self.ttft_seconds or 0.0)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the text has ended, not only the run."""
+        return self.finish not in (None, FinishReason.STOPPED)
 
 
 class RunMeter:
-    """Takes the records of both lanes as they come, in any order between the lanes."""
+    """Takes the events of all lanes of `header` as they come, in any order between the lanes.
 
-    def __init__(self, temperature: float = 0.0) -> None:
-        self.totals = RoundTotals()
+    The summary compares the main lane with the baseline; any other lane has a meter of its own in
+    `lanes`.
+    """
+
+    def __init__(self, header: Trace) -> None:
+        self.lanes = {lane.name: LaneMeter() for lane in header.lanes}
         self.curve = SpeedupCurve()
-        self._temperature = temperature
-        self._prefill: Prefill | None = None
-        self._baseline_prefill: Prefill | None = None
-        self._baseline_seconds = 0.0  # of the steps: without the prefill
-        self._ids: list[int] = []
-        self._baseline_ids: list[int] = []
-        self._margins: list[float] = []
-        self._finish: FinishReason | None = None
-        self._baseline_finish: FinishReason | None = None
+        self._is_greedy = header.config.temperature == 0
+        self._baseline_name = header.baseline.name if header.baseline else None
+        self._main_name = header.main.name
+        self._main = self.lanes[self._main_name]
+        self._baseline = self.lanes[self._baseline_name] if self._baseline_name else LaneMeter()
         self._compared = 0
         self._divergence: Divergence | None = None
 
-    def add_prefill(self, prefill: Prefill) -> None:
-        self._prefill = prefill
-        self._ids.append(prefill.extra.token_id)
-        self.curve.add_speculative(prefill.seconds, 1)
-        self._compare()
-
-    def add_round(self, round_: Round) -> None:
-        ids = round_.emitted_ids
-        self.totals.add(round_)
-        self._ids.extend(ids)
-        self.curve.add_speculative(round_.seconds, len(ids))
-        self._compare()
-
-    def add_finish(self, finish: FinishReason) -> None:
-        self._finish = finish
-        self._compare()
-
-    def add_baseline_prefill(self, prefill: Prefill) -> None:
-        self._baseline_prefill = prefill
-        self._add_baseline(prefill.extra.token_id, prefill.position.margin, prefill.seconds)
-
-    def add_baseline_step(self, step: BaselineStep) -> None:
-        self._baseline_seconds += step.seconds
-        self._add_baseline(step.token_id, step.margin, step.seconds)
-
-    def add_baseline_finish(self, finish: FinishReason) -> None:
-        self._baseline_finish = finish
-        self._compare()
-
-    def _add_baseline(self, token_id: int, margin: float, seconds: float) -> None:
-        self._baseline_ids.append(token_id)
-        self._margins.append(margin)
-        self.curve.add_baseline(seconds)
+    def add(self, lane: str, event: Event) -> None:
+        """What the lane of that name did."""
+        meter = self.lanes[lane]
+        before = meter.tokens
+        meter.add(event)
+        if not isinstance(event, FinishReason):
+            if lane == self._baseline_name:
+                self.curve.add_baseline(event.seconds)
+            elif lane == self._main_name:
+                self.curve.add_speculative(event.seconds, meter.tokens - before)
         self._compare()
 
     def _compare(self) -> None:
         while self._divergence is None and self._compared < self._comparable:
             here = slice(self._compared, self._compared + 1)  # empty where a lane has ended
-            if self._ids[here] != self._baseline_ids[here]:
-                margin = next(iter(self._margins[here]), None)
+            if self._main.ids[here] != self._baseline.ids[here]:
+                margin = next(iter(self._baseline.margins[here]), None)
                 self._divergence = Divergence(self._compared, margin)
             self._compared += 1
 
     @property
     def _comparable(self) -> int:
         """Tokens that both lanes have; once both have finished, those that either has."""
-        lengths = len(self._ids), len(self._baseline_ids)
-        ended = _is_end(self._finish) and _is_end(self._baseline_finish)
+        lengths = self._main.tokens, self._baseline.tokens
+        ended = self._main.is_ended and self._baseline.is_ended
         return max(lengths) if ended and min(lengths) else min(lengths)
+
+    @property
+    def totals(self) -> RoundTotals:
+        """The sums over the main lane's rounds."""
+        return self._main.totals
 
     @property
     def points(self) -> tuple[SpeedupPoint, ...]:
@@ -100,8 +128,10 @@ class RunMeter:
     @property
     def costs(self) -> Costs | None:
         """Measured against the mean baseline step; None until both lanes have taken one."""
-        steps = len(self._baseline_ids) - 1
-        return measured_costs(self.totals, self._baseline_seconds / steps) if steps > 0 else None
+        plain = self._baseline
+        if not plain.steps:
+            return None
+        return measured_costs(self.totals, plain.step_seconds / plain.steps)
 
     @property
     def theory_band(self) -> TheoryBand | None:
@@ -109,10 +139,9 @@ class RunMeter:
         return theory_band(self.totals, costs) if costs else None
 
     def summary(self) -> RunSummary:
-        baseline, speculative = self._baseline(), self._speculative()
+        baseline, speculative = self._baseline_summary(), self._speculative_summary()
         costs, band = self.costs, self.theory_band
         rates = (speculative.tokens_per_second, baseline.tokens_per_second)
-        at_zero = self._temperature == 0
         return RunSummary(
             baseline=baseline,
             speculative=speculative,
@@ -122,26 +151,23 @@ class RunMeter:
             theory_speedup=band.expected if band else None,
             theory_band=band,
             compared=self._compared,
-            identical=self._divergence is None if at_zero and self._compared else None,
-            first_divergence=self._divergence if at_zero else None,
+            identical=self._divergence is None if self._is_greedy and self._compared else None,
+            first_divergence=self._divergence if self._is_greedy else None,
         )
 
-    def _baseline(self) -> BaselineSummary:
-        prefill, tokens = self._baseline_prefill, len(self._baseline_ids)
-        ttft = prefill.seconds if prefill else None
-        seconds = self._baseline_seconds + (ttft or 0.0)
-        return BaselineSummary(tokens, seconds, ratio(tokens, seconds), ttft)
+    def _baseline_summary(self) -> BaselineSummary:
+        lane = self._baseline
+        rate = ratio(lane.tokens, lane.seconds)
+        return BaselineSummary(lane.tokens, lane.seconds, rate, lane.ttft_seconds)
 
-    def _speculative(self) -> SpeculativeSummary:
-        totals, prefill, tokens = self.totals, self._prefill, len(self._ids)
-        ttft = prefill.seconds if prefill else None
-        seconds = totals.seconds + (ttft or 0.0)
+    def _speculative_summary(self) -> SpeculativeSummary:
+        lane, totals = self._main, self._main.totals
         return SpeculativeSummary(
-            tokens=tokens,
-            seconds=seconds,
-            tokens_per_second=ratio(tokens, seconds),
-            ttft_seconds=ttft,
-            target_forwards=totals.rounds + (prefill is not None),
+            tokens=lane.tokens,
+            seconds=lane.seconds,
+            tokens_per_second=ratio(lane.tokens, lane.seconds),
+            ttft_seconds=lane.ttft_seconds,
+            target_forwards=totals.rounds + lane.steps + (lane.ttft_seconds is not None),
             acceptance_rate=totals.acceptance_rate,
             draft_utilization=totals.draft_utilization,
             block_efficiency=totals.block_efficiency,
@@ -150,7 +176,3 @@ class RunMeter:
             verify_seconds=totals.verify_seconds,
             host_seconds=totals.host_seconds,
         )
-
-
-def _is_end(finish: FinishReason | None) -> bool:
-    return finish not in (None, FinishReason.STOPPED)

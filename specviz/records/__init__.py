@@ -1,11 +1,6 @@
-"""Frozen values that describe one decoding run: its setting, its rounds, its result.
-
-Imports the standard library only.
-"""
+"""Frozen values that describe one decoding run: its setting, its lanes, what happened in them."""
 
 from specviz.records.decoding_config import MAX_TREE_NODES, DecodingConfig
-from specviz.records.fork_point import ForkPoint
-from specviz.records.model_info import ModelInfo
 from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
@@ -16,11 +11,10 @@ from specviz.records.notes import (
     TreeBudget,
 )
 from specviz.records.rounds import (
-    FORMAT_VERSION,
-    BaselineStep,
     CacheLengths,
     DraftNode,
     DraftTree,
+    Event,
     ExtraKind,
     ExtraToken,
     FinishReason,
@@ -29,7 +23,7 @@ from specviz.records.rounds import (
     Prefill,
     Round,
     Span,
-    Trace,
+    TokenStep,
     Verdict,
 )
 from specviz.records.settings import (
@@ -46,20 +40,33 @@ from specviz.records.settings import (
     ValueType,
     read_integers,
 )
+from specviz.records.trace import (
+    BASELINE,
+    FORMAT_VERSION,
+    SPECULATIVE,
+    ForkPoint,
+    Lane,
+    LaneKind,
+    ModelInfo,
+    Trace,
+)
 
 __all__ = [
-    "BaselineStep",
+    "BASELINE",
     "BatchRound",
     "CacheLengths",
     "DECODING",
     "DecodingConfig",
     "DraftNode",
     "DraftTree",
+    "Event",
     "ExtraKind",
     "ExtraToken",
     "FORMAT_VERSION",
     "FinishReason",
     "ForkPoint",
+    "Lane",
+    "LaneKind",
     "LookaheadState",
     "MAX_DRAFT_LENGTH",
     "MAX_NEW_TOKENS",
@@ -79,8 +86,10 @@ __all__ = [
     "SAMPLING",
     "SETTINGS",
     "RunSetting",
+    "SPECULATIVE",
     "SharedVocabulary",
     "Span",
+    "TokenStep",
     "Trace",
     "TreeBudget",
     "ValueType",

@@ -1,13 +1,13 @@
 """What a drafter says about its proposal beside the tree: one frozen type per kind of remark.
 
-Part of `records`. Knows nothing of drafters or files; it imports the standard library only. A
-field is an int, a float, a bool or a tuple of ints, none negative, so that a trace file writes and
-reads any of them without knowing which. `token_ids`, where there is one, needs texts on screen.
+`token_ids`, where there is one, needs texts on screen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from specviz.records.field_types import TopIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class LookaheadState:
     hits: int
     added: int
     level_sizes: tuple[int, ...]
-    token_ids: tuple[int, ...]
+    token_ids: TopIds
 
 
 @dataclass(frozen=True, slots=True)

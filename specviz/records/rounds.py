@@ -1,25 +1,31 @@
-"""Frozen values that describe one decoding run: its setting, its rounds, its result.
-
-Knows nothing of tensors, models, files or charts; it imports the standard library only.
+"""What happens in a lane: the prefill, draft-verify rounds, plain steps, and why it ended.
 
 Letters: p is the target's distribution of the next token, q the drafter's. *Processed*
 distributions are what the run draws from (temperature, top-k, top-p applied); *raw* distributions
-are the plain softmax, kept beside them because at temperature 0 every processed probability is 0
-or 1.
+are the plain softmax, kept as well because at temperature 0 every processed probability is 0 or 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
-from specviz.records.decoding_config import DecodingConfig
-from specviz.records.fork_point import ForkPoint
-from specviz.records.model_info import ModelInfo
+from specviz.records.decoding_config import MAX_TREE_NODES
+from specviz.records.field_types import (
+    Columns,
+    IntRange,
+    Most,
+    Name,
+    Probability,
+    Score,
+    Seconds,
+    SixDigits,
+    TopIds,
+    TopProbs,
+)
 from specviz.records.notes import Note
-from specviz.records.settings import ProposalKind
-
-FORMAT_VERSION = 3
+from specviz.records.settings import MAX_DRAFT_LENGTH, ProposalKind
 
 
 class Outcome(Enum):
@@ -56,10 +62,10 @@ class DraftNode:
     """
 
     token_id: int
-    parent: int
-    depth: int
-    draft_prob: float
-    draft_score: float
+    parent: Annotated[int, IntRange(-1, MAX_TREE_NODES)]
+    depth: Annotated[int, IntRange(1, MAX_DRAFT_LENGTH)]
+    draft_prob: Probability
+    draft_score: Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class DraftTree:
     """Proposed continuations; every parent stands before its children, siblings in draw order."""
 
     kind: ProposalKind
-    nodes: tuple[DraftNode, ...]
+    nodes: Annotated[tuple[DraftNode, ...], Columns(MAX_TREE_NODES)]
 
     def children(self, parent: int) -> tuple[int, ...]:
         """Indices of the nodes under `parent` (-1: the root), in draw order."""
@@ -91,14 +97,14 @@ class Verdict:
     `residual_prob` and `uniform_draw` are None where whoever recorded the run could not see them.
     """
 
-    target_prob: float
-    residual_prob: float | None
-    draft_prob: float
-    acceptance_prob: float
-    uniform_draw: float | None
+    target_prob: Probability
+    residual_prob: Probability | None
+    draft_prob: Probability
+    acceptance_prob: Probability
+    uniform_draw: Probability | None
     outcome: Outcome
-    raw_target_prob: float
-    raw_draft_prob: float
+    raw_target_prob: Probability
+    raw_draft_prob: Probability
 
     @property
     def compared_prob(self) -> float:
@@ -119,17 +125,17 @@ class Position:
     `margin` the gap of p's two best logits.
     """
 
-    parent: int
-    token_ids: tuple[int, ...]
-    target_probs: tuple[float, ...]
-    draft_probs: tuple[float, ...]
-    residual_probs: tuple[float, ...]
-    raw_target_probs: tuple[float, ...]
-    raw_draft_probs: tuple[float, ...]
-    entropy: float
-    overlap: float
-    raw_overlap: float
-    margin: float
+    parent: Annotated[int, IntRange(-1)]
+    token_ids: TopIds
+    target_probs: TopProbs
+    draft_probs: TopProbs
+    residual_probs: TopProbs
+    raw_target_probs: TopProbs
+    raw_draft_probs: TopProbs
+    entropy: SixDigits
+    overlap: Probability
+    raw_overlap: Probability
+    margin: SixDigits
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +146,17 @@ class ExtraToken:
 
     token_id: int
     kind: ExtraKind
-    parent: int
-    prob: float
+    parent: Annotated[int, IntRange(-1)]
+    prob: Probability
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """Who worked from when to when, in seconds of the lane's own clock."""
 
-    who: str
-    start: float
-    end: float
+    who: Name
+    start: Seconds
+    end: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +172,10 @@ class CacheLengths:
 class Prefill:
     """The prompt's forward and the first token, drawn from the target."""
 
-    prompt_length: int
+    prompt_length: Annotated[int, IntRange(1)]
     extra: ExtraToken
     position: Position
-    seconds: float
+    seconds: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +190,16 @@ class Round:
     """
 
     index: int
-    context_length: int
+    context_length: Annotated[int, IntRange(1)]
     tree: DraftTree
-    verdicts: tuple[Verdict, ...]
-    positions: tuple[Position, ...]
+    verdicts: Annotated[tuple[Verdict, ...], Columns(MAX_TREE_NODES)]
+    positions: Annotated[tuple[Position, ...], Most(1 + MAX_TREE_NODES)]
     extra: ExtraToken | None
-    extra_ids: tuple[int, ...]
-    draft_seconds: float
-    verify_seconds: float
-    host_seconds: float
-    spans: tuple[Span, ...]
+    extra_ids: Annotated[tuple[int, ...], Most(1 + MAX_TREE_NODES)]
+    draft_seconds: Seconds
+    verify_seconds: Seconds
+    host_seconds: Seconds
+    spans: Annotated[tuple[Span, ...], Columns(256)]
     notes: tuple[Note, ...]
     cache: CacheLengths
 
@@ -221,66 +227,14 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselineStep:
-    """One token of the plain autoregressive loop; `margin` is the gap of its two best logits."""
+class TokenStep:
+    """One token of a plain autoregressive loop; `margin` is the gap of its two best logits."""
 
     index: int
     token_id: int
-    raw_prob: float
-    margin: float
-    seconds: float
+    raw_prob: Probability
+    margin: SixDigits
+    seconds: Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A whole run, both lanes; `token_texts` pairs every token id that occurs with its text.
-
-    A lane that was not run, or not yet, has no prefill. `total_variation` is how far a lossy rule
-    was found from the target's distribution when it was measured, None for a lossless one.
-    `config` is the setting of the rounds behind the last of the `forks`, which stand in the order
-    of their rounds.
-    """
-
-    config: DecodingConfig
-    target: ModelInfo
-    draft: ModelInfo | None
-    device: str
-    dtype: str
-    prompt: str
-    prompt_ids: tuple[int, ...]
-    token_texts: tuple[tuple[int, str], ...]
-    prefill: Prefill | None
-    rounds: tuple[Round, ...]
-    finish: FinishReason | None
-    baseline_prefill: Prefill | None
-    baseline_steps: tuple[BaselineStep, ...]
-    baseline_finish: FinishReason | None
-    drafter_bytes: int
-    total_variation: float | None = None
-    forks: tuple[ForkPoint, ...] = ()
-    format_version: int = FORMAT_VERSION
-
-    @property
-    def emitted_ids(self) -> tuple[int, ...]:
-        """All new tokens of the speculative lane, the first one included."""
-        if self.prefill is None:
-            return ()
-        ids = [self.prefill.extra.token_id]
-        for each in self.rounds:
-            ids.extend(each.emitted_ids)
-        return tuple(ids)
-
-    @property
-    def baseline_ids(self) -> tuple[int, ...]:
-        """All new tokens of the baseline lane, the first one included."""
-        if self.baseline_prefill is None:
-            return ()
-        return (
-            self.baseline_prefill.extra.token_id,
-            *(step.token_id for step in self.baseline_steps),
-        )
-
-    def config_of(self, round_index: int) -> DecodingConfig:
-        """The setting that made a round (-1: the prefill)."""
-        later = (fork.config for fork in self.forks if round_index < fork.round_index)
-        return next(later, self.config)
+Event = Prefill | Round | TokenStep | FinishReason

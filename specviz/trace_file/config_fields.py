@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from typing import Any
 
 from specviz.records import SETTINGS, DecodingConfig, ProposalKind, RunSetting, ValueType
-from specviz.trace_file.fields import MAX_INTEGER, Fields, array, integer, text
+from specviz.records.field_types import MAX_INTEGER
+from specviz.trace_file.values import array, choice, integer, number, object_of, text
 
 MAX_NAME = 200  # characters
 MAX_LEVELS = 64
@@ -40,23 +42,28 @@ def decode_settings(value: object, path: str) -> DecodingConfig:
     """
     if isinstance(value, dict):
         value = with_newer(value)
-    given = Fields(value, path, [each.name for each in _SETTINGS])
-    return DecodingConfig(**{each.name: _decode(each, given) for each in _SETTINGS})
+    names = frozenset(each.name for each in _SETTINGS)
+    given = object_of(value, path, names, names)
+    return DecodingConfig(
+        **{each.name: _decode(each, given[each.name], f"{path}.{each.name}") for each in _SETTINGS}
+    )
 
 
-def _decode(setting: RunSetting, given: Fields) -> Any:
+def _decode(setting: RunSetting, value: object, path: str) -> Any:
     match setting.type:
         case ValueType.INTEGER:
-            return given.integer(setting.name)
+            return integer(value, path, 0, MAX_INTEGER)
         case ValueType.NUMBER:
-            return given.number(setting.name)
+            return number(value, path, 0, math.inf)
         case ValueType.INTEGERS:
-            return given.integers(setting.name, 1, most=MAX_LEVELS)
+            levels = enumerate(array(value, path, MAX_LEVELS))
+            return tuple(integer(each, f"{path}[{i}]", 1, MAX_INTEGER) for i, each in levels)
         case ValueType.KIND:
-            return given.choice(setting.name, ProposalKind)
+            return choice(value, path, ProposalKind)
         case ValueType.OPTIONS:
-            return given.each(setting.name, _decode_option, MAX_OPTIONS)
-    return given.text(setting.name, MAX_NAME)
+            options = enumerate(array(value, path, MAX_OPTIONS))
+            return tuple(_decode_option(each, f"{path}[{i}]") for i, each in options)
+    return text(value, path, MAX_NAME)
 
 
 def _decode_option(value: object, path: str) -> tuple[str, int]:

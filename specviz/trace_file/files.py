@@ -1,8 +1,8 @@
 """Traces as files: JSON text, plain or gzip.
 
-Knows nothing of how a run is made or shown. Reading trusts nothing: every broken file is refused
-with one InputError that names the field, the rule and the value. The same encoding of the parts
-goes over the wire to the browser; `encoding` documents its keys.
+Reading trusts nothing: every broken file is refused with one InputError that names the field, the
+rule and the value. The same encoding of the parts goes over the wire to the browser; `codec` makes
+it from the records.
 """
 
 from __future__ import annotations
@@ -13,14 +13,46 @@ import json
 import zlib
 from collections import Counter
 from pathlib import Path
+from typing import Any, TypeVar
 
 from specviz.errors import InputError, short
-from specviz.records import Trace
-from specviz.trace_file.whole_trace import decode_trace, encode_trace
+from specviz.records import FORMAT_VERSION, Trace
+from specviz.trace_file.codec import record_codec
+from specviz.trace_file.old_versions import upgraded
+from specviz.trace_file.values import integer
 
+Record = TypeVar("Record")
+Json = dict[str, Any]
 MAX_FILE_BYTES = 100_000_000
 MAX_VALUES = 5_000_000  # ten times a run of 2,000 rounds; each becomes an object of its own
 _GZIP_MAGIC = b"\x1f\x8b"
+_FORMAT = "specviz-trace"
+
+
+def encode(record: object) -> Json:
+    """One record of a run as a JSON value."""
+    made: Json = record_codec(type(record)).encode(record)
+    return made
+
+
+def decode(kind: type[Record], value: object, path: str) -> Record:
+    """The record of a JSON value; InputError for anything that no run can have left."""
+    made: Record = record_codec(kind).decode(value, path)
+    return made
+
+
+def encode_trace(trace: Trace) -> Json:
+    """The whole trace, with the version of the format."""
+    return {"format": _FORMAT, "version": FORMAT_VERSION} | encode(trace)
+
+
+def decode_trace(value: object) -> Trace:
+    """The trace of a JSON value, of any version so far."""
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
+        raise InputError(f'trace must be an object with "format": "{_FORMAT}", got {short(value)}')
+    version = integer(value.get("version"), "trace.version", 1, FORMAT_VERSION)
+    trace = {key: each for key, each in value.items() if key not in ("format", "version")}
+    return decode(Trace, upgraded(trace) if version < FORMAT_VERSION else trace, "trace")
 
 
 def dumps(trace: Trace) -> bytes:

@@ -1,7 +1,4 @@
-"""How a question of the page is answered: with a value, or with one sentence of what is wrong.
-
-Knows no question.
-"""
+"""How a question of the page is answered: with a value, or with one sentence of what is wrong."""
 
 from __future__ import annotations
 
@@ -10,21 +7,30 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 
 log = logging.getLogger("specviz")
 Question = dict[str, Any]
-Asked = TypeVar("Asked")
+Handler = TypeVar("Handler")
 UNEXPECTED = "Something went wrong on the server; its log says what."
 
 
-def answers(method: Callable[[Asked, Question], Question]) -> Callable[..., Question]:
+class _Fields(dict[str, Any]):
+    """A question's fields; one that is needed and missing is the asker's error."""
+
+    def __missing__(self, name: str) -> Any:
+        raise InputError(f"{name} is missing from the question")
+
+
+def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Question]:
     """An error becomes {"error": one sentence}; an answer without one gets "error": None."""
 
     @wraps(method)
-    def answer(asked: Asked, question: Question) -> Question:
+    def answer(handler: Handler, question: object) -> Question:
         try:
-            return {"error": None} | method(asked, question)
+            if not isinstance(question, dict):
+                raise InputError(f"question must be an object, got {short(question)}")
+            return {"error": None} | method(handler, _Fields(question))
         except InputError as error:
             return {"error": str(error)}
         except Exception:

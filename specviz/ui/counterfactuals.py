@@ -1,6 +1,6 @@
 """What a round would have been with another draw, as the page asks and reads it.
 
-Trusts nothing: a record that no run can have left is refused with one sentence.
+A record that no run can have left is refused with one sentence.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from specviz.figures.theme import Figure
 from specviz.figures.tree import tree_figure
 from specviz.figures.tree_layout import EXTRA
 from specviz.records import ExtraToken, Round
-from specviz.trace_file import decode_round
+from specviz.trace_file import decode
 from specviz.what_if import Counterfactual, counterfactual
 
 MAX_FORCED = 64
 MAX_TEXTS = 4096
 
 
-def told_counterfactual(question: dict[str, Any]) -> dict[str, Any]:
+def counterfactual_answer(question: dict[str, Any]) -> dict[str, Any]:
     """A round and other draws -> what the walk then accepts, and its tree.
 
-    Asked: {"record": of a round, "forced": {node: u}, "ends": ids, "texts": {id: its text}, "root":
-    the id of the last committed token or null}. Told: {"emitted": ids, the last one null where the
-    target's token is not recorded, "outcomes": …, "extra": {"kind", "parent", "prob" or null} or
-    null, "differs": whether anything fared otherwise, "tree": the figure, null where nothing did}.
+    The question: {"record": of a round, "forced": {node: u}, "ends": ids, "texts": {id: its text},
+    "root": the id of the last committed token or null}. The answer: {"emitted": ids, the last one
+    null where the target's token is not recorded, "outcomes": …, "extra": {"kind", "parent", "prob"
+    or null} or null, "differs": whether anything fared otherwise, "tree": the figure, null where
+    nothing did}.
     """
-    round_ = decode_round(question.get("record"))
+    round_ = decode(Round, question.get("record"), "round")
     forced = forced_draws(question.get("forced"))
     found = counterfactual(round_, forced, end_ids(question.get("ends")))
     is_unknown = found.extra_kind is not None and found.extra_id is None
@@ -36,13 +37,13 @@ def told_counterfactual(question: dict[str, Any]) -> dict[str, Any]:
     return {
         "emitted": [*found.emitted_ids, *([None] if is_unknown else [])],
         "outcomes": [outcome.value for outcome in found.outcomes],
-        "extra": _told_extra(found),
+        "extra": _extra(found),
         "differs": found.differs,
         "tree": _tree(round_, found, forced, texts, root_id) if found.differs else None,
     }
 
 
-def _told_extra(found: Counterfactual) -> dict[str, Any] | None:
+def _extra(found: Counterfactual) -> dict[str, Any] | None:
     if found.extra_kind is None:
         return None
     kind, prob = found.extra_kind.value, found.extra_prob

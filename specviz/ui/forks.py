@@ -14,7 +14,7 @@ from specviz.errors import InputError, short
 from specviz.experiments.run.forking import ForkRequest
 from specviz.records import SETTINGS, DecodingConfig
 from specviz.ui.counterfactuals import forced_draws
-from specviz.ui.opening import asked_trace
+from specviz.ui.recordings import requested_trace
 from specviz.ui.settings_form import form_pair
 
 CHANGES = tuple(setting.name for setting in SETTINGS.values() if setting.in_fork)
@@ -22,7 +22,7 @@ CHANGES = tuple(setting.name for setting in SETTINGS.values() if setting.in_fork
 
 def fork_request(question: Mapping[str, Any]) -> ForkRequest:
     """{"data" or "golden": the run, "round", "forced", "changes", "form": models and device}."""
-    parent, index = asked_trace(dict(question)), _round(question.get("round"))
+    parent, index = requested_trace(dict(question)), _round(question.get("round"))
     form = question.get("form") or {}
     return ForkRequest(
         parent=parent,

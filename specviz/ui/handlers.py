@@ -1,7 +1,6 @@
 """What the server does when the page asks: take a place, look, stop, race.
 
-Knows Gradio's calling rules only by the shape of its functions. Errors meant for people go out as
-one sentence; anything else is logged here and told as one line.
+Errors meant for people go out as one sentence; anything else is logged and answered with one line.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import closing
 
 import gradio as gr
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.run.forking import Fork, ForkRequest, start_fork
 from specviz.experiments.run.profiling import ProfileRequest
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
@@ -22,17 +21,20 @@ from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
 from specviz.pause import Gate
+from specviz.records.field_types import MAX_INTEGER
+from specviz.trace_diff import difference, shared_texts
+from specviz.trace_diff.sentence import sentence
+from specviz.trace_file.values import integer
 from specviz.ui.answers import UNEXPECTED, Question, answers
 from specviz.ui.batches import Message, batches
-from specviz.ui.counterfactuals import told_counterfactual
-from specviz.ui.differences import told_difference
+from specviz.ui.counterfactuals import counterfactual_answer
 from specviz.ui.forks import fork_request
 from specviz.ui.lab.lab import Lab
 from specviz.ui.lab.lab_order import LabOrder
-from specviz.ui.opening import asked_trace
 from specviz.ui.pair_words import report_lines
 from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import RaceMessages
+from specviz.ui.recordings import requested_trace
 from specviz.ui.runs import Run, Runs
 from specviz.ui.settings_form import form_method, form_pair, race_request, refusals
 
@@ -83,10 +85,13 @@ class Handlers:
         self._runs.join(str(question["ticket"]), profile_request(question))
         return {}
 
+    @answers
     def look(self, question: Question) -> Question:
         """What there is of a run: see `Runs.look`."""
-        return self._runs.look(str(question["ticket"]), int(question["after"]))
+        after = integer(question["after"], "after", 0, MAX_INTEGER)
+        return self._runs.look(str(question["ticket"]), after)
 
+    @answers
     def stop(self, question: Question) -> Question:
         """End a run, wherever it stands."""
         self._runs.stop(str(question["ticket"]))
@@ -97,7 +102,9 @@ class Handlers:
         """Pause a run, let it through by one round, or let it go on: {"do": …}."""
         move, gate = GATE_MOVES.get(str(question["do"])), self._runs.gate(str(question["ticket"]))
         if move is None:
-            raise InputError(f"do must be one of {', '.join(GATE_MOVES)}, got {question['do']!r}")
+            raise InputError(
+                f"do must be one of {', '.join(GATE_MOVES)}, got {short(question['do'])}"
+            )
         if gate is None:
             raise InputError("run must still go on to be held, but it has ended")
         move(gate)
@@ -105,7 +112,8 @@ class Handlers:
 
     def race(self, event: gr.EventData) -> Iterator[str]:
         """Run the race behind a ticket; closing this generator frees it."""
-        run = self._runs.enter(str(event._data.get("ticket")))
+        data = event._data if isinstance(event._data, dict) else {}
+        run = self._runs.enter(str(data.get("ticket")))
         if run is None:
             return
         try:
@@ -129,7 +137,7 @@ class Handlers:
         if not self._openings.acquire(blocking=False):
             raise InputError("other recordings are being opened: try again in a moment")
         try:
-            replay = Replay(asked_trace(question))
+            replay = Replay(requested_trace(question))
             run = self._runs.begin(str(question["ticket"]))
             threading.Thread(target=self._play, args=(run, replay), daemon=True).start()
         except BaseException:
@@ -149,12 +157,16 @@ class Handlers:
     @answers
     def what_if(self, question: Question) -> Question:
         """What a round would have been with another draw."""
-        return told_counterfactual(question)
+        return counterfactual_answer(question)
 
     @answers
     def diff(self, question: Question) -> Question:
-        """Where two recordings first differ, and why."""
-        return told_difference(question)
+        """{"a": a run, "b": another} -> {"sentence", "index"}, null where no token differs."""
+        a, b = (requested_trace(question[name]) for name in ("a", "b"))
+        found = difference(a, b)
+        index = None if found is None else found.index
+        told = sentence(found, shared_texts(a, b), ("this run", "the other"))
+        return {"sentence": told, "index": index}
 
     # ---- pairs
 

@@ -1,7 +1,6 @@
 """A race as messages for the page: each event once, with the figures that belong to it.
 
-Knows records and figures; nothing of queues, Gradio or the browser's side. Kinds of message:
-`loading`, `header`, `event`, `summary`, `end`; the page's modules say what they do with each.
+Kinds of message: `header`, `event`, `summary`, `end`; an event names its lane.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from specviz.decoding.race import Lane, LaneEvent
+from specviz.decoding.race import LaneEvent
 from specviz.experiments.run.forking import Fork
 from specviz.experiments.run.racing import Race
 from specviz.experiments.run.recorded_race import Replay
@@ -27,12 +26,12 @@ from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import RunMeter
 from specviz.pause import Gate, in_turns
-from specviz.records import BaselineStep, FinishReason, Prefill, Round
-from specviz.trace_file import encode_prefill, encode_round, encode_step, encode_trace
+from specviz.records import Event, FinishReason, Prefill, Round, TokenStep
+from specviz.trace_file import encode, encode_trace
 from specviz.ui.batches import Message
-from specviz.ui.figure_delta import Figure, delta
 from specviz.ui.note_words import remark
 
+Figure = dict[str, Any]
 SUMMARY_SECONDS = 0.25
 STOPPED = FinishReason.STOPPED.value
 
@@ -44,7 +43,8 @@ class RaceMessages:
         self._gate = gate or Gate()
         self._race = race
         self._summary_seconds = math.inf if isinstance(race, Replay) else SUMMARY_SECONDS
-        self._meter = RunMeter(race.header.config.temperature)
+        self._meter = RunMeter(race.header)
+        self._main = race.header.main.name
         self._texts: dict[int, str] = {}
         self._templates: dict[str, Figure] = {}
         self._last_id: int | None = None
@@ -55,7 +55,7 @@ class RaceMessages:
         """All messages, from the header to the end; numbers on the way while a race is live."""
         yield {"kind": "header", "trace": encode_trace(self._race.header)}
         shown = time.monotonic()
-        for event in in_turns(self._race, self._gate):
+        for event in in_turns(self._race, self._gate, self._main):
             yield self._event(event)
             if stop.is_set():
                 break
@@ -65,14 +65,16 @@ class RaceMessages:
         yield self._summary("end") | {"reason": self._reason()}
 
     def _reason(self) -> str:
-        both_ended = len(self._finishes) == len(Lane)
-        return self._finishes[-1].value if both_ended else STOPPED
+        all_ended = len(self._finishes) == len(self._race.header.lanes)
+        return self._finishes[-1].value if all_ended else STOPPED
 
     # ---- one event
 
     def _event(self, event: LaneEvent) -> Message:
-        message = {"kind": "event", "lane": event.lane.value, "clock": event.clock}
-        return message | {"texts": self._new_texts(event)} | self._record(event)
+        self._meter.add(event.lane, event.event)
+        message = {"kind": "event", "lane": event.lane, "clock": event.clock}
+        is_main = event.lane == self._main
+        return message | {"texts": self._new_texts(event)} | self._record(event.event, is_main)
 
     def _new_texts(self, event: LaneEvent) -> dict[int, str]:
         new = {
@@ -81,28 +83,25 @@ class RaceMessages:
         self._texts |= new
         return new
 
-    def _record(self, event: LaneEvent) -> Message:
-        is_baseline = event.lane is Lane.BASELINE
-        match event.event:
-            case Prefill() as prefill:
-                add = self._meter.add_baseline_prefill if is_baseline else self._meter.add_prefill
-                add(prefill)
-                if not is_baseline:
-                    self._last_id = prefill.extra.token_id
-                return {"type": "prefill", "record": encode_prefill(prefill)}
-            case BaselineStep() as step:
-                self._meter.add_baseline_step(step)
-                return {"type": "step", "record": encode_step(step)}
-            case Round() as round_:
-                self._meter.add_round(round_)
-                said = [remark(note) for note in round_.notes]
-                message = {"type": "round", "record": encode_round(round_), "remarks": said}
-                return message | self._figures(round_)
-            case FinishReason() as finish:
-                self._finishes.append(finish)
-                ended = self._meter.add_baseline_finish if is_baseline else self._meter.add_finish
-                ended(finish)
-                return {"type": "finish", "record": finish.value}
+    def _record(self, event: Event, is_main: bool) -> Message:
+        """The event's record; rounds of the main lane come with their figures."""
+        match event:
+            case Prefill():
+                if is_main:
+                    self._last_id = event.extra.token_id
+                return {"type": "prefill", "record": encode(event)}
+            case TokenStep():
+                return {"type": "step", "record": encode(event)}
+            case Round():
+                message = {"type": "round", "record": encode(event)}
+                return message | self._shown(event) if is_main else message
+            case FinishReason():
+                self._finishes.append(event)
+                return {"type": "finish", "record": event.value}
+
+    def _shown(self, round_: Round) -> Message:
+        """What the page shows of a round beside its record."""
+        return {"remarks": [remark(note) for note in round_.notes]} | self._figures(round_)
 
     # ---- figures
 
@@ -165,3 +164,25 @@ class RaceMessages:
                 "depth": depth_figure(totals.acceptance_by_depth, totals.acceptance_rate),
             },
         }
+
+
+def delta(template: Figure, figure: Figure) -> Figure:
+    """What of `figure` is not in `template`, by key of each trace and of the layout.
+
+    So layout and style travel once, arrays often; the traces of a figure of one name never change
+    in number or order. `assets/player/shared/figure_delta.js` puts figures together again.
+
+    >>> delta({"data": [{"x": [1], "mode": "lines"}], "layout": {"height": 9}},
+    ...       {"data": [{"x": [2], "mode": "lines"}], "layout": {"height": 9}})
+    {'data': [{'x': [2]}], 'layout': {}}
+    """
+    traces = zip(template["data"], figure["data"], strict=True)
+    return {
+        "data": [_changed(old, new) for old, new in traces],
+        "layout": _changed(template["layout"], figure["layout"]),
+    }
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    missing = dict.fromkeys(old.keys() - new.keys())
+    return missing | {key: value for key, value in new.items() if old.get(key) != value}

@@ -26,7 +26,7 @@ from specviz.records import (
     ProposalKind,
     Trace,
 )
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 from tests.tiny_trace import chain, tiny_trace
 
 RANDOM = [
@@ -44,7 +44,7 @@ def wanting(trace: Trace, texts: dict[int, str], extra_id: int) -> Trace:
     assert first.extra is not None
     extra = dataclasses.replace(first.extra, token_id=extra_id)
     rounds = (dataclasses.replace(first, extra=extra, extra_ids=()), *trace.rounds[1:])
-    return dataclasses.replace(trace, rounds=rounds, token_texts=tuple(texts.items()))
+    return dataclasses.replace(changed(trace, rounds=rounds), token_texts=tuple(texts.items()))
 
 
 def test_a_rejection_loses_the_share_of_its_round_that_brought_no_token() -> None:
@@ -118,7 +118,7 @@ def test_of_a_tree_all_that_hung_below_the_failed_level_is_lost_and_no_siblings_
     )
     assert tokens_lost(tree) == 3  # 2, 3 and 4
     assert seconds_lost(tree) == pytest.approx(0.16 * (3 - 1) / (3 + 1))
-    visits = list(level_visits(dataclasses.replace(tiny_trace(), rounds=(tree,))))
+    visits = list(level_visits(changed(tiny_trace(), rounds=(tree,))))
     assert [(visit.node, visit.is_passed) for visit in visits] == [(1, True), (2, False)]
 
 
@@ -143,7 +143,7 @@ def test_what_was_written_before_tells_a_word_start_from_a_continuation() -> Non
 def test_a_cut_round_and_a_round_without_a_draft_lose_nothing() -> None:
     cut = dataclasses.replace(chain(3, 2, 0.03, 0.1, 0.01), extra=None)
     empty = chain(0, 0, 0.0, 0.1, 0.0)
-    profile = acceptance_profile([dataclasses.replace(tiny_trace(), rounds=(cut, empty))])
+    profile = acceptance_profile([changed(tiny_trace(), rounds=(cut, empty))])
     assert profile.milliseconds_lost == 0 and profile.rejections == 0
     assert profile.undrafted_rounds == 1
     assert profile.ranking("depth").groups[0].share == 0
@@ -191,7 +191,7 @@ def test_examples_come_from_many_traces_before_two_come_from_one() -> None:
 
 def test_the_greatest_losses_are_the_first_examples() -> None:
     traces = [
-        dataclasses.replace(tiny_trace(), rounds=(chain(drafted, 0, 0.1, 0.1, 0.1),) * 2)
+        changed(tiny_trace(), rounds=(chain(drafted, 0, 0.1, 0.1, 0.1),) * 2)
         for drafted in (2, 5, 3)
     ]
     examples = acceptance_profile(traces).ranking("depth").groups[0].examples
@@ -240,7 +240,7 @@ def slow(trace: Trace, seconds: float) -> Trace:
     """The trace with its first round taking this much longer: the machine did something else."""
     first = trace.rounds[0]
     late = dataclasses.replace(first, host_seconds=first.host_seconds + seconds)
-    return dataclasses.replace(trace, rounds=(late, *trace.rounds[1:]))
+    return changed(trace, rounds=(late, *trace.rounds[1:]))
 
 
 def test_one_slow_round_does_not_lead_the_ranking() -> None:
@@ -260,6 +260,6 @@ def test_a_round_costs_the_median_of_those_that_drafted_as_many_levels() -> None
     long_rounds = [chain(5, 0, 0.1, 0.1, 0.1)] * 5
     short_rounds = [chain(1, 0, 0.01, 0.01, 0.01)] * 5
     rounds = tuple(long_rounds + short_rounds)
-    profile = acceptance_profile([dataclasses.replace(tiny_trace(), rounds=rounds)])
+    profile = acceptance_profile([changed(tiny_trace(), rounds=rounds)])
     assert profile.milliseconds_lost == pytest.approx(5 * 300 * 5 / 6 + 5 * 30 * 1 / 2)
     assert profile.milliseconds_lost == pytest.approx(profile.milliseconds_lost_as_measured)

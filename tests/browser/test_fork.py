@@ -11,7 +11,7 @@ from tests.browser.step_driver import CURSOR, NAME, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 STILL_MILLISECONDS = 500
-IDS = "tokens.speculative.map((token) => token.id)"
+IDS = "main.tokens.map((token) => token.id)"
 
 
 def started_held(driver: RaceDriver) -> None:
@@ -184,7 +184,7 @@ def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_throu
     assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")
     assert driver.text("stepEmpty").startswith("The run is held before its first round")
     assert when_still(driver) == 0
-    tokens = "Object.values(specviz.race.view.trace.tokens).flat().length"
+    tokens = "specviz.race.view.trace.lanes.flatMap((lane) => lane.tokens).length"
     assert driver.rounds == driver.evaluate(tokens) == 0
     for count in (1, 2):
         driver.page.keyboard.press("Enter")  # the button has the focus

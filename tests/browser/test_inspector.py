@@ -82,7 +82,8 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_
     tab = race(turn_page, random_url, query, WIDE)
     tab.evaluate(
         "for (const { record } of specviz.race.view.trace.rounds) {"
-        " record.kind = 'deterministic'; for (const each of record.positions) each.raw_q = []; }"
+        " record.tree.kind = 'deterministic';"
+        " for (const each of record.positions) each.raw_q = []; }"
     )
     find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
     tab.evaluate(f"specviz.race.view.cursor.select({find}, 0)")
@@ -216,9 +217,9 @@ def test_the_memory_of_the_method_stands_beside_the_targets(
     assert "weights beside the target’s 68 MB" in tab.text("stats")
     script = """async (bytes) => {
       const { memory } = await import(new URL("specviz/player/race/result.js", document.baseURI));
-      return memory({ drafter_bytes: bytes, target: { bytes: 45e6 } });
+      return memory({ header: { target: { bytes: 45e6 } }, main: { drafter_bytes: bytes } });
     }"""
     own = tab.page.evaluate(script, 0)
     assert (own["value"], own["label"]) == ("0 MB", "weights beside the target’s 45 MB")
-    own = tab.page.evaluate(script.replace("45e6 } }", "45e6 } }, PAIR").replace("PAIR", PAIR), 0)
+    own = tab.page.evaluate(script.replace("bytes } });", "bytes } }, " + PAIR + ");"), 0)
     assert own["label"].endswith("45 MB; the draft model would take 3.4 MB")

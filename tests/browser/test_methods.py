@@ -143,7 +143,7 @@ def test_an_option_is_sent_kept_in_the_link_and_read_again(
     tab.page.fill(f"#sv-option-{first.name}", str(first.high))
     assert f"option-{first.name}={first.high}" in tab.query
     tab.race()
-    sent = dict(tab.evaluate("specviz.race.view.trace.header.config.options"))
+    sent = dict(tab.evaluate("specviz.race.view.trace.main.config.options"))
     assert sent[first.name] == first.high
     again = open_page(random_url, tab.query)
     assert again.page.input_value(f"#sv-option-{first.name}") == str(first.high)
@@ -261,5 +261,5 @@ def test_every_method_and_every_rule_races(app_url: str, turn_page: Open) -> Non
                 tab.ref("treeKind").select_option(kind.value)
             tab.race()
             assert tab.errors == [], (method.name, kind)
-            assert tab.evaluate("specviz.race.view.trace.header.config.tree_kind") == kind.value
+            assert tab.evaluate("specviz.race.view.trace.main.config.tree_kind") == kind.value
             assert tab.rounds > 0

@@ -71,7 +71,7 @@ def test_one_cursor_links_ribbon_tree_table_and_timeline(random_url: str, turn_p
     tab.page.locator("[data-ref=speculativeRibbon] .token.accepted").nth(5).click()
     tab.settle()
     token = tab.evaluate(
-        "specviz.race.view.trace.tokens.speculative[specviz.race.view.trace.tokenOf("
+        "specviz.race.view.trace.main.tokens[specviz.race.view.trace.tokenOf("
         "specviz.race.view.cursor.round, specviz.race.view.cursor.node)]"
     )
     assert token["origin"] == "accepted"

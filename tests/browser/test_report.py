@@ -12,12 +12,13 @@ from playwright.sync_api import Browser, Request
 
 from specviz.golden import golden_trace
 from specviz.records import Trace
-from specviz.trace_file import encode_round, load
+from specviz.trace_file import encode, load
 from specviz.ui.report import report_html
 from tests.browser.axe_findings import findings
 from tests.browser.contexts import Contexts
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, StepDriver
+from tests.random_traces import changed
 
 NAME = "draft-tree.story"
 TRACE = golden_trace(NAME)
@@ -80,7 +81,7 @@ def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
 ) -> None:
     report = open_report(TRACE)
     assert report.phase == "draft"
-    assert report.rounds() == [encode_round(each) for each in TRACE.rounds]
+    assert report.rounds() == [encode(each) for each in TRACE.rounds]
     report.press("ArrowDown", "ArrowDown")
     assert report.phase == "accept/reject"
     report.press("ArrowDown", "ArrowDown")
@@ -153,11 +154,10 @@ def test_a_run_saved_from_a_report_is_the_run(open_report: OpenReport, tmp_path:
 
 def test_hostile_texts_stay_texts_in_a_report(open_report: OpenReport) -> None:
     hostile = replace(
-        TRACE,
+        changed(TRACE, config=replace(TRACE.config, method=HOSTILE)),
         prompt=HOSTILE,
         token_texts=tuple((token, f"{HOSTILE}{token}") for token, _ in TRACE.token_texts),
         target=replace(TRACE.target, name=HOSTILE),
-        config=replace(TRACE.config, method=HOSTILE),
     )
     report = open_report(hostile)
     report.press("ArrowDown", "ArrowDown", "n", "End")

@@ -102,7 +102,7 @@ def test_nonsense_to_go_to_is_marked_and_goes_nowhere(opened: StepDriver) -> Non
 def test_a_token_of_the_text_tells_where_it_came_from(opened: StepDriver) -> None:
     opened.driver.ref("stepText").locator(".token").nth(12).click()
     opened.settle()
-    token = opened.driver.evaluate(f"{CURSOR}.trace.tokens.speculative[12]")
+    token = opened.driver.evaluate(f"{CURSOR}.trace.main.tokens[12]")
     assert (opened.place[0], opened.stop["node"]) == (token["round"], token["node"])
     assert f"round {token['round'] + 1}" in opened.driver.text("stepOrigin")
 

@@ -72,7 +72,7 @@ def test_a_broken_file_is_refused_and_nothing_is_lost(
 
 def test_markup_in_a_token_stays_text(opened: StepDriver, tmp_path: Path) -> None:
     hostile = json.loads(dumps(TRACE))
-    hostile["tokens"]["text"] = [f"<img src=x onerror=pwned=1>{i}" for i in hostile["tokens"]["id"]]
+    hostile["tokens"] = [[i, f"<img src=x onerror=pwned=1>{i}"] for i, _ in hostile["tokens"]]
     hostile["prompt"] = "<script>window.pwned=1</script>${window.pwned=1}"
     (tmp_path / "run.json").write_text(json.dumps(hostile))
     opened.driver.ref("stepFile").set_input_files(tmp_path / "run.json")

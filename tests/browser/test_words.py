@@ -55,7 +55,8 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     summary |= {"identical": None, "first_divergence": None}
     header = {"config": {"temperature": 0}, "drafter_bytes": 0, "target": {"bytes": 45e6}}
     tab.page.evaluate(
-        "([s, h]) => specviz.race.view.result.draw(s, h, 'length')", [summary, header]
+        "([s, h]) => specviz.race.view.result.draw(s, { header: h, main: h }, 'length')",
+        [summary, header],
     )
     assert tab.text("speedupWord").startswith(word)
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")

@@ -7,7 +7,7 @@ import pytest
 from specviz.cli import main
 from specviz.decoding.batch_options import row_seed
 from specviz.prompts import held_out_prompt, held_out_prompts, held_out_rows
-from specviz.records import BatchRound
+from specviz.records import BASELINE, BatchRound
 from specviz.trace_file import load
 from tests.commands.test_cli import run, run_json
 
@@ -31,7 +31,10 @@ def test_race_reports_the_batch_and_every_row_and_saves_a_trace_of_each(capsys, 
         assert Path(row["trace"]) == tmp_path / f"race-row{number}.json.gz"
         trace = load(row["trace"])
         assert trace.prompt == held_out_rows("code", 3, 39)[number]
-        assert trace.emitted_ids == trace.baseline_ids and len(trace.emitted_ids) == row["tokens"]
+        assert (
+            trace.emitted_ids == trace.lane(BASELINE).emitted_ids
+            and len(trace.emitted_ids) == row["tokens"]
+        )
         assert trace.config.seed == row["seed"]
         notes = [each.notes[-1] for each in trace.rounds]
         assert all(isinstance(note, BatchRound) and note.row == number for note in notes)

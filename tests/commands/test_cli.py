@@ -7,7 +7,7 @@ import pytest
 from specviz.cli import main
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.pair_catalog import models_folder, pair_named
-from specviz.records import ProposalKind
+from specviz.records import BASELINE, ProposalKind
 from specviz.trace_file import load
 
 
@@ -46,7 +46,7 @@ def test_a_race_under_a_lossy_rule_says_so_in_result_and_trace(capsys, tmp_path)
     assert result["lossless"] is False
     trace = load(file)
     assert trace.config.tree_kind is ProposalKind.TYPICAL
-    assert trace.total_variation is not None and trace.total_variation > 0.1
+    assert trace.main.total_variation is not None and trace.main.total_variation > 0.1
 
 
 def test_models_tells_the_size_of_the_bundled_pair(capsys):
@@ -78,7 +78,7 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     low, high = result["speedup_spread"]
     assert low <= result["speedup"] <= high
     trace = load(file)
-    assert len(trace.emitted_ids) == 12 and trace.emitted_ids == trace.baseline_ids
+    assert len(trace.emitted_ids) == 12 and trace.emitted_ids == trace.lane(BASELINE).emitted_ids
 
 
 @pytest.mark.parametrize("method", DRAFTERS)

@@ -10,6 +10,7 @@ from specviz import trace_file
 from specviz.commands.diff_command import diff, diff_text
 from specviz.errors import InputError
 from specviz.records import FinishReason
+from tests.random_traces import changed
 from tests.trace_diff.test_trace_diff import FORCED, INDEX, TRACE
 
 
@@ -56,7 +57,7 @@ def test_the_same_text_twice_is_identical(files):
 
 
 def test_enumerations_stand_as_words(files):
-    shorter = dataclasses.replace(TRACE, rounds=TRACE.rounds[:2], finish=FinishReason.STOPPED)
+    shorter = changed(TRACE, rounds=TRACE.rounds[:2], finish=FinishReason.STOPPED)
     result = run(files(TRACE, shorter))
     assert result["cause"] == {"which": "b", "finish": "stopped"}
     assert result["b"]["token"] is None
@@ -74,8 +75,8 @@ def test_nothing_of_a_file_commands_the_terminal(files):
     nasty = "\x1b[2J\nowned\u202e"
     config = dataclasses.replace(TRACE.config, method=nasty)
     texts = tuple((token_id, nasty) for token_id, _ in TRACE.token_texts)
-    hostile = dataclasses.replace(TRACE, config=config, token_texts=texts)
-    other = dataclasses.replace(FORCED, config=config, token_texts=texts)
+    hostile = dataclasses.replace(changed(TRACE, config=config), token_texts=texts)
+    other = dataclasses.replace(changed(FORCED, config=config), token_texts=texts)
     shown = diff_text(run(files(hostile, other)))
     assert "\\x1b[2J\\nowned\\u202e" in shown
     assert not {"\x1b", "\u202e"} & set(shown) and "\nowned" not in shown.replace("\\n", "")

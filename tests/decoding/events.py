@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 
-from specviz.records import BaselineStep, Prefill, Round
+from specviz.records import Prefill, Round, TokenStep
 
 
 def tokens_of(events):
@@ -14,7 +14,7 @@ def tokens_of(events):
                 ids.append(event.extra.token_id)
             case Round():
                 ids.extend(event.emitted_ids)
-            case BaselineStep():
+            case TokenStep():
                 ids.append(event.token_id)
     return ids
 

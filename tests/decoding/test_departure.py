@@ -7,14 +7,13 @@ import pytest
 
 from specviz.decoding import speculative
 from specviz.decoding.departure import Departure, ForcedDraws
-from specviz.decoding.race import Lane
 from specviz.decoding.topology import tree_shape
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
-from specviz.records import FinishReason, Outcome, Round
+from specviz.records import SPECULATIVE, FinishReason, Outcome, Round
 from specviz.what_if import counterfactual
 from tests.decoding.test_every_drafter import PROMPT, VARIANTS, config_of
-from tests.random_traces import not_started, random_trace
+from tests.random_traces import changed, random_trace
 
 # What drafts from more than the text: lookahead's window and pool have lived through the rounds;
 # int8 inputs are rounded to bfloat16, so the cache depends on which tokens ran together.
@@ -29,9 +28,9 @@ def run(target, drafter, config, end_ids=(), departure=None):
 def trace_of(events, config):
     recorder = Recorder()
     for event in events:
-        recorder.add(Lane.SPECULATIVE, event)
-    header = not_started(random_trace(0, rounds=0))
-    return recorder.fill(dataclasses.replace(header, prompt_ids=PROMPT, config=config))
+        recorder.add(SPECULATIVE, event)
+    header = changed(random_trace(0, rounds=0).unstarted, config=config)
+    return recorder.fill(dataclasses.replace(header, prompt_ids=PROMPT))
 
 
 def decisions(round_):

@@ -8,12 +8,17 @@ from specviz.decoding.drafters.base import HostTransfer, Observation, PrefilledP
 from specviz.decoding.drafters.lookahead import METHOD, ON_CPU, LookaheadWindow, NgramPool
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
-from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
 from specviz.models.language_model import ForwardOutput
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, LookaheadState, ProposalKind, Round
+from specviz.records import (
+    SPECULATIVE,
+    DecodingConfig,
+    LookaheadState,
+    ProposalKind,
+    Round,
+)
 from tests.decoding.conftest import VOCAB
 from tests.decoding.table_model import TableModel
 
@@ -240,7 +245,7 @@ def test_the_note_tells_window_and_pool(target):
 def test_texts_are_recorded_of_window_tokens_too(target):
     recorder = Recorder()
     for each in rounds_of(target, config_of(max_new_tokens=20)):
-        recorder.add(Lane.SPECULATIVE, each)
+        recorder.add(SPECULATIVE, each)
         assert set(state_of(each).token_ids) <= recorder.token_ids
 
 

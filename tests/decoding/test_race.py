@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from specviz.decoding.race import Lane, race
+from specviz.decoding.race import race
 from specviz.records import FinishReason
 
 
@@ -14,20 +14,31 @@ class Step:
 def test_the_lane_whose_clock_is_behind_moves_next():
     slow = [Step(3.0), Step(3.0), FinishReason.LENGTH]
     fast = [Step(1.0)] * 5 + [FinishReason.LENGTH]
-    order = [event.lane.value[0] for event in race(slow, fast)]
+    order = [event.lane[0] for event in race({"baseline": slow, "speculative": fast})]
     # baseline to 3; speculative 1, 2, 3; then the tie goes to the baseline again
     assert "".join(order) == "bsssb" + "sss" + "b"
 
 
 def test_a_clock_counts_its_own_lane_only():
-    events = list(race([Step(2.0), FinishReason.LENGTH], [Step(0.5), FinishReason.LENGTH]))
+    runs = {"a": [Step(2.0), FinishReason.LENGTH], "b": [Step(0.5), FinishReason.LENGTH]}
+    events = list(race(runs))
     last = {event.lane: event.clock for event in events}
-    assert last == {Lane.BASELINE: 2.0, Lane.SPECULATIVE: 0.5}
+    assert last == {"a": 2.0, "b": 0.5}
 
 
-def test_both_lanes_run_to_their_own_end():
-    events = list(race([FinishReason.LENGTH], [Step(1.0), Step(1.0), FinishReason.END_OF_SEQUENCE]))
+def test_every_lane_runs_to_its_own_end():
+    longer = [Step(1.0), Step(1.0), FinishReason.END_OF_SEQUENCE]
+    events = list(race({"a": [FinishReason.LENGTH], "b": longer}))
     assert [event.event for event in events if isinstance(event.event, FinishReason)] == [
         FinishReason.LENGTH,
         FinishReason.END_OF_SEQUENCE,
     ]
+
+
+def test_any_number_of_lanes_race():
+    lanes = {name: [Step(seconds)] * 4 + [FinishReason.LENGTH] for name, seconds in SPEEDS.items()}
+    order = "".join(event.lane for event in race(lanes))
+    assert sorted(order) == sorted("abc" * 5) and order.startswith("abcc")
+
+
+SPEEDS = {"a": 4.0, "b": 2.0, "c": 1.0}

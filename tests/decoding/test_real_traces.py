@@ -8,12 +8,20 @@ import pytest
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
-from specviz.decoding.race import Lane
 from specviz.decoding.target import cache_capacity
 from specviz.experiments.run.recorder import Recorder
-from specviz.records import FinishReason, ProposalKind, Round, Trace
+from specviz.records import (
+    BASELINE,
+    SPECULATIVE,
+    FinishReason,
+    Lane,
+    LaneKind,
+    ProposalKind,
+    Round,
+    Trace,
+)
 from specviz.records.notes import NOTE_TYPES
-from specviz.trace_file import decode_round, dumps, encode_round, loads
+from specviz.trace_file import decode, dumps, encode, loads
 from tests.decoding.batch_runs import batch_steps, rounds_of
 from tests.decoding.conftest import tiny_model
 from tests.decoding.table_model import TableModel
@@ -41,25 +49,20 @@ def real_trace(method, kind):
     setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
     recorder, drafter = Recorder(), make_drafter(setup)
     for event in autoregressive.decode(target, PROMPT, config):
-        recorder.add(Lane.BASELINE, event)
+        recorder.add(BASELINE, event)
     for event in speculative.decode(target, drafter, PROMPT, config):
-        recorder.add(Lane.SPECULATIVE, event)
+        recorder.add(SPECULATIVE, event)
     header = Trace(
-        config=config,
         target=target.info,
-        draft=draft.info,
         device="cpu",
         dtype="float32",
         prompt="a prompt",
         prompt_ids=PROMPT,
         token_texts=tuple((token, f"<{token}>") for token in sorted(recorder.token_ids)),
-        prefill=None,
-        rounds=(),
-        finish=None,
-        baseline_prefill=None,
-        baseline_steps=(),
-        baseline_finish=None,
-        drafter_bytes=drafter.memory_bytes,
+        lanes=(
+            Lane(BASELINE, LaneKind.BASELINE, config),
+            Lane(SPECULATIVE, LaneKind.SPECULATIVE, config, draft=draft.info),
+        ),
     )
     return recorder.fill(header)
 
@@ -80,7 +83,7 @@ def test_rounds_of_a_batch_survive_the_wire():
     config = config_of(method, method.kinds[0], temperature=0.8)
     steps = batch_steps(target, parts_for(target, draft), config)
     for record in (record for rounds in rounds_of(steps) for record in rounds):
-        assert same_but_for_digits(decode_round(encode_round(record)), record)
+        assert same_but_for_digits(decode(Round, encode(record), "round"), record)
         assert isinstance(record, Round) and record.notes[-1].rows
 
 

@@ -10,14 +10,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from specviz.decoding.race import Lane
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models import pair_loading
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import PRESETS, Pair, custom_pair
 from specviz.models.pair_loading import load_pair
-from specviz.records import DecodingConfig
+from specviz.records import SPECULATIVE, DecodingConfig
 
 Save = Callable[..., Path]
 TOKENS = 24
@@ -57,9 +56,9 @@ def raced(pair: Pair, prompt: str, method: str) -> tuple[tuple[int, ...], tuple[
     """Prompt and output of the speculative lane, greedy."""
     config = DecodingConfig(method=method, max_new_tokens=TOKENS, draft_length=3, temperature=0)
     race = start_race(RaceRequest(pair, prompt, config, device="cpu"))
-    for _ in race.run_lane(Lane.SPECULATIVE):
+    for _ in race.run_lane(SPECULATIVE):
         pass
-    return race.header.prompt_ids, race.emitted_ids(Lane.SPECULATIVE)
+    return race.header.prompt_ids, race.emitted_ids(SPECULATIVE)
 
 
 def generated(folder: str, prompt_ids: tuple[int, ...]) -> tuple[int, ...]:

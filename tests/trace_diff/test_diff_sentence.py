@@ -1,13 +1,11 @@
 """The sentence on the first token in which two runs differ: plain, short, one line."""
 
-import dataclasses
-
 import pytest
 
 from specviz.records import FinishReason
 from specviz.trace_diff import difference
 from specviz.trace_diff.sentence import sentence
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 from tests.trace_diff.two_runs import (
     FORCED,
     NODE,
@@ -23,7 +21,7 @@ TEXTS = {i: f" t{i}" for i in range(100)}
 
 
 def short_by(finish, rounds=3):
-    return dataclasses.replace(TRACE, rounds=TRACE.rounds[:rounds], finish=finish)
+    return changed(TRACE, rounds=TRACE.rounds[:rounds], finish=finish)
 
 
 BOTH = (
@@ -85,7 +83,7 @@ GOLDEN = {
         "a goes on with ' t30' (an accepted draft, round 1).",
     ),
     "unfinished": (
-        dataclasses.replace(TRACE, prefill=None, rounds=(), finish=None),
+        changed(TRACE, prefill=None, rounds=(), finish=None),
         "b has no text yet, a begins with ' t6' (drawn behind the prompt).",
     ),
     "prompt": (

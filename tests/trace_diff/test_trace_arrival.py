@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specviz.records import Outcome, ProposalKind
 from specviz.trace_diff.arrival import Origin, arrival
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 
 
 @given(
@@ -40,5 +40,5 @@ def test_a_file_may_examine_a_sibling_behind_the_accepted_one():
         else old
         for old in each.verdicts
     )
-    odd = dataclasses.replace(trace, rounds=(dataclasses.replace(each, verdicts=verdicts),))
+    odd = changed(trace, rounds=(dataclasses.replace(each, verdicts=verdicts),))
     assert arrival(odd, 1).token_id == odd.emitted_ids[1]

@@ -16,7 +16,7 @@ from specviz.trace_diff.cause import (
     Reason,
     TextEnded,
 )
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 from tests.trace_diff.two_runs import (
     FORCED,
     INDEX,
@@ -32,7 +32,7 @@ from tests.trace_diff.two_runs import (
 
 def test_equal_texts_have_no_difference():
     assert difference(TRACE, TRACE) is None
-    assert difference(TRACE, dataclasses.replace(TRACE, rounds=TRACE.rounds, device="else")) is None
+    assert difference(TRACE, dataclasses.replace(TRACE, device="else")) is None
 
 
 def test_a_forced_draw_is_told_as_another_draw_with_both_numbers():
@@ -78,10 +78,10 @@ def test_another_distribution_of_the_target_comes_first():
     assert found.cause.distribution is Distribution.TARGET
     assert found.cause.probs == (drawn, drawn / 2)  # not those of a likelier third token
     assert found.cause.same_setting
-    seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
+    seeded = changed(other, config=dataclasses.replace(other.config, seed=99))
     assert difference(TRACE, seeded).cause == found.cause
     for change in ({"temperature": 0.2}, {"top_p": 0.5}, {"min_p": 0.1}, {"top_k": 7}):
-        sampled = dataclasses.replace(other, config=dataclasses.replace(other.config, **change))
+        sampled = changed(other, config=dataclasses.replace(other.config, **change))
         assert not difference(TRACE, sampled).cause.same_setting
 
 
@@ -117,7 +117,7 @@ def test_with_one_seed_the_same_place_has_one_draw_so_its_distribution_must_diff
     other = changed_place(TRACE, a_hair_less)
     found = difference(TRACE, other)
     assert found.cause.distribution is Distribution.TARGET and found.cause.same_setting
-    seeded = dataclasses.replace(other, config=dataclasses.replace(other.config, seed=99))
+    seeded = changed(other, config=dataclasses.replace(other.config, seed=99))
     assert difference(TRACE, seeded).cause == OtherDraw(None, (None, None))
 
 
@@ -141,7 +141,7 @@ def test_a_draft_that_was_too_short_is_another_proposal():
         extra=extra,
         extra_ids=(),
     )
-    found = difference(TRACE, dataclasses.replace(TRACE, rounds=(*TRACE.rounds[:ROUND], shorter)))
+    found = difference(TRACE, changed(TRACE, rounds=(*TRACE.rounds[:ROUND], shorter)))
     drafted = here.tree.nodes[NODE].token_id
     assert found.cause == OtherProposal((drafted, None))
     assert found.b.origin is Origin.BONUS
@@ -178,7 +178,7 @@ def test_draws_that_nobody_saw_are_unknown_and_not_guessed():
 
 
 def test_a_text_that_ended_says_which_and_why():
-    shorter = dataclasses.replace(TRACE, rounds=TRACE.rounds[:3], finish=FinishReason.STOPPED)
+    shorter = changed(TRACE, rounds=TRACE.rounds[:3], finish=FinishReason.STOPPED)
     found = difference(TRACE, shorter)
     assert found.cause == TextEnded("b", FinishReason.STOPPED)
     assert (found.index, found.b) == (len(shorter.emitted_ids), None)
@@ -192,7 +192,7 @@ def test_other_prompts_are_the_reason_before_any_distribution():
 
 
 def test_a_trace_without_a_speculative_lane_has_an_empty_text():
-    empty = dataclasses.replace(TRACE, prefill=None, rounds=(), finish=None)
+    empty = changed(TRACE, prefill=None, rounds=(), finish=None)
     found = difference(TRACE, empty)
     assert (found.index, found.a.origin, found.b) == (0, Origin.FIRST, None)
     assert difference(empty, empty) is None

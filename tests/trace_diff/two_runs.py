@@ -4,7 +4,7 @@ import dataclasses
 
 from specviz.records import ExtraToken, Outcome
 from specviz.what_if import counterfactual
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 
 
 def followed(trace, number, forced):
@@ -16,8 +16,8 @@ def followed(trace, number, forced):
         for node, (old, outcome) in enumerate(zip(here.verdicts, told.outcomes, strict=True))
     )
     extra = ExtraToken(told.extra_id, told.extra_kind, told.path[-1] if told.path else -1, 0.5)
-    changed = dataclasses.replace(here, verdicts=verdicts, extra=extra)
-    return dataclasses.replace(trace, rounds=(*trace.rounds[:number], changed), finish=None)
+    other = dataclasses.replace(here, verdicts=verdicts, extra=extra)
+    return changed(trace, rounds=(*trace.rounds[:number], other), finish=None)
 
 
 def rejected_in(trace):
@@ -41,11 +41,11 @@ def changed_place(trace, change):
     """`trace` with another extra token in ROUND, and its place there changed."""
     here = trace.rounds[ROUND]
     place = here.extra.parent
-    other = next(i for i in range(40) if i not in (here.extra.token_id, *trace.emitted_ids))
+    token_id = next(i for i in range(40) if i not in (here.extra.token_id, *trace.emitted_ids))
     positions = tuple(change(each) if each.parent == place else each for each in here.positions)
-    extra = dataclasses.replace(here.extra, token_id=other)
-    changed = dataclasses.replace(here, positions=positions, extra=extra, extra_ids=())
-    return dataclasses.replace(trace, rounds=(*trace.rounds[:ROUND], changed))
+    extra = dataclasses.replace(here.extra, token_id=token_id)
+    other = dataclasses.replace(here, positions=positions, extra=extra, extra_ids=())
+    return changed(trace, rounds=(*trace.rounds[:ROUND], other))
 
 
 def halved(field):
@@ -69,6 +69,6 @@ def with_verdict(trace, token_id=None, **changes):
         nodes[NODE] = dataclasses.replace(nodes[NODE], token_id=token_id)
     verdicts[NODE] = dataclasses.replace(verdicts[NODE], **changes)
     tree = dataclasses.replace(here.tree, nodes=tuple(nodes))
-    changed = dataclasses.replace(here, tree=tree, verdicts=tuple(verdicts))
-    rounds = (*trace.rounds[:ROUND], changed, *trace.rounds[ROUND + 1 :])
-    return dataclasses.replace(trace, rounds=rounds)
+    other = dataclasses.replace(here, tree=tree, verdicts=tuple(verdicts))
+    rounds = (*trace.rounds[:ROUND], other, *trace.rounds[ROUND + 1 :])
+    return changed(trace, rounds=rounds)

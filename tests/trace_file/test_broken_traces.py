@@ -40,16 +40,18 @@ def remove(path: str) -> Change:
     return change
 
 
-NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
+LANE = "lanes.1"
+ROUND = f"{LANE}.rounds.0"
+NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (set_at("format", "other"), 'trace must be an object with "format": "specviz-trace"'),
-        (set_at("version", 4), "trace.version must be an integer from 1 to 3, got 4"),
-        (set_at("version", "1"), "trace.version must be an integer from 1 to 3, got '1'"),
-        (set_at("version", True), "trace.version must be an integer from 1 to 3, got True"),
+        (set_at("version", 5), "trace.version must be an integer from 1 to 4, got 5"),
+        (set_at("version", "1"), "trace.version must be an integer from 1 to 4, got '1'"),
+        (set_at("version", True), "trace.version must be an integer from 1 to 4, got True"),
         (remove("device"), "trace.device is missing"),
         (set_at("surprise", 1), "trace has no field 'surprise'"),
         (set_at("device", 3), "trace.device must be Unicode text of at most 200 characters, got 3"),
@@ -57,61 +59,130 @@ NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
         (set_at("prompt_ids.0", -1), "trace.prompt_ids[0] must be an integer from 0"),
         (set_at("prompt_ids.0", 1.5), "trace.prompt_ids[0] must be an integer from 0"),
         (set_at("prompt_ids", "abc"), "trace.prompt_ids must be an array, got 'abc'"),
-        (set_at("config.draft_length", 99), "draft_length must be an integer from 1 to 32, got 99"),
-        (set_at("config.temperature", 10**400), "trace.config.temperature must be a number of"),
-        (set_at("config.temperature", 9), "temperature must be 0 or from 0.001 to 5, got 9"),
-        (set_at("config.tree_kind", "x"), "trace.config.tree_kind must be one of iid, without"),
+        (
+            set_at(f"{LANE}.config.draft_length", 99),
+            "draft_length must be an integer from 1 to 32",
+        ),
+        (set_at(f"{LANE}.config.temperature", 10**400), "….config.temperature must be a number of"),
+        (
+            set_at(f"{LANE}.config.temperature", 9),
+            "temperature must be 0 or from 0.001 to 5, got",
+        ),
+        (set_at(f"{LANE}.config.tree_kind", "x"), "….config.tree_kind must be one of iid, without"),
         (set_at("target.bytes", "big"), "trace.target.bytes must be an integer from 0"),
-        (set_at("finish", "tired"), "trace.finish must be one of end-of-sequence, length"),
-        (set_at("tokens.id.1", 0), "trace.tokens.id must name each token once, got a repeat"),
-        (set_at("tokens.text.1", 5), "trace.tokens.text[1] must be Unicode text"),
-        (set_at("prefill", None), "trace.prefill must exist before 2 rounds, got null"),
-        (set_at("prefill.seconds", -1), "trace.prefill.seconds must be a number of at least 0"),
-        (set_at("rounds.0", []), "trace.rounds[0] must be an object, got an array of 0"),
-        (set_at("rounds.1.i", 7), "trace.rounds[1].i must be 1, got 7"),
-        (set_at("rounds.0.context", 3), "trace.rounds[0].context must be 9, the tokens before"),
-        (set_at("rounds.0.kind", "magic"), "trace.rounds[0].kind must be one of iid"),
-        (set_at(f"{NODES}.parent.2", 2), "trace.rounds[0].nodes.parent[2] must be below its own"),
-        (set_at(f"{NODES}.parent.1", 4), "trace.rounds[0].nodes.parent[1] must be below its own"),
-        (set_at(f"{NODES}.parent.1", -2), "trace.rounds[0].nodes.parent[1] must be an integer"),
-        (set_at(f"{NODES}.depth.1", 3), "trace.rounds[0].nodes.depth[1] must be 2, one more"),
-        (set_at("rounds.0.extras", [10**6] * 6), "trace.rounds[0].extras["),
-        (set_at("rounds.0.extras", None), "trace.rounds[0].extras must be an array, got None"),
-        (set_at("rounds.0.extras", 0), "trace.rounds[0].extras must be an array, got 0"),
-        (set_at("baseline.steps.seconds.0", -0.5), "trace.baseline.steps[0].seconds must be a"),
-        (set_at("rounds.0.extras", [1]), "trace.rounds[0].extras must have 6 items, got 1"),
-        (set_at(f"{VERDICTS}.u.0", None), "trace.rounds[0].verdicts.u[0] must be a number from 0"),
-        (set_at(f"{NODES}.q.0", 1.2), "trace.rounds[0].nodes.q[0] must be a number from 0 to 1"),
-        (set_at(f"{NODES}.q", [0.5]), "trace.rounds[0].nodes.q must have 5 items, got 1"),
-        (set_at(f"{NODES}.id", [0] * 65), "trace.rounds[0].nodes.id must have at most 64 items"),
-        (set_at(f"{VERDICTS}.u.0", -0.1), "trace.rounds[0].verdicts.u[0] must be a number from 0"),
-        (set_at(f"{VERDICTS}.p.0", None), "trace.rounds[0].verdicts.p[0] must be a number from 0"),
+        (set_at(f"{LANE}.finish", "tired"), "….finish must be one of end-of-sequence, length"),
+        (set_at("tokens.1.0", 0), "trace.tokens must name each token once, got a repeat"),
+        (set_at("tokens.1.1", 5), "trace.tokens[1][1] must be Unicode text"),
+        (set_at(f"{LANE}.prefill", None), "….prefill must exist before 2 rounds, got null"),
+        (set_at(f"{LANE}.prefill.seconds", -1), "….prefill.seconds must be a number of at least 0"),
         (
-            set_at(f"{VERDICTS}.outcome", "aax"),
-            "trace.rounds[0].verdicts.outcome must be 5 letters",
+            set_at(ROUND, []),
+            "….rounds[0] must be an object, got an array of 0",
+        ),
+        (set_at(f"{LANE}.rounds.1.i", 7), "….rounds[1].i must be 1, got 7"),
+        (
+            set_at(f"{ROUND}.context", 3),
+            "….rounds[0].context must be 9, the tokens before",
         ),
         (
-            set_at(f"{VERDICTS}.outcome", "uaaaa"),
-            "trace.rounds[0].verdicts.outcome must accept one",
+            set_at(f"{ROUND}.tree.kind", "magic"),
+            "….rounds[0].tree.kind must be one of iid",
         ),
-        (set_at("rounds.0.positions.0.parent", 5), "trace.rounds[0].positions[0].parent must be"),
-        (set_at("rounds.0.positions.0.p", []), "trace.rounds[0].positions[0].p must have 10 items"),
-        (set_at("rounds.0.extra.kind", "gift"), "trace.rounds[0].extra.kind must be one of first"),
-        (set_at("rounds.0.seconds", [1, 2]), "trace.rounds[0].seconds must have 3 items, got 2"),
-        (set_at("rounds.0.spans.0", ["d", 2, 1]), "trace.rounds[0].spans[0][2] must be a number"),
-        (set_at("rounds.0.notes", [{"note": "?"}]), "trace.rounds[0].notes[0]"),
-        (set_at("rounds.0.cache.0", True), "trace.rounds[0].cache[0] must be an integer from 0"),
-        (set_at("forks", [{"round": 1}]), "trace.forks[0].config is missing"),
         (
-            set_at("forks", [{"round": -1, "config": {}, "forced": []}]),
-            "trace.forks[0].round must be an integer from 0",
+            set_at(f"{NODES}.parent.2", 2),
+            "….rounds[0].tree.nodes.parent[2] must be below its own",
         ),
-        (set_at("forks", None), "trace.forks must be an array, got None"),
-        (set_at("baseline.prefill", None), "trace.baseline.prefill must exist before"),
-        (set_at("baseline.steps.id", []), "trace.baseline.steps.id must have"),
         (
-            set_at("baseline.steps.prob.1", 2),
-            "trace.baseline.steps[1].prob must be a number from 0",
+            set_at(f"{NODES}.parent.1", 4),
+            "….rounds[0].tree.nodes.parent[1] must be below its own",
+        ),
+        (
+            set_at(f"{NODES}.parent.1", -2),
+            "….rounds[0].tree.nodes.parent[1] must be an integer",
+        ),
+        (
+            set_at(f"{NODES}.depth.1", 3),
+            "….rounds[0].tree.nodes.depth[1] must be 2, one more",
+        ),
+        (set_at(f"{ROUND}.extras", [10**6] * 6), "….rounds[0].extras["),
+        (
+            set_at(f"{ROUND}.extras", None),
+            "….rounds[0].extras must be an array, got None",
+        ),
+        (
+            set_at(f"{ROUND}.extras", 0),
+            "….rounds[0].extras must be an array, got 0",
+        ),
+        (set_at("lanes.0.steps.seconds.0", -0.5), "trace.lanes[0].steps.seconds[0] must be a"),
+        (
+            set_at(f"{ROUND}.extras", [1]),
+            "….rounds[0].extras must have 6 items, got 1",
+        ),
+        (
+            set_at(f"{VERDICTS}.u.0", None),
+            "….rounds[0].verdicts.u[0] must be a number from 0",
+        ),
+        (
+            set_at(f"{NODES}.q.0", 1.2),
+            "….rounds[0].tree.nodes.q[0] must be a number from 0 to 1",
+        ),
+        (
+            set_at(f"{NODES}.q", [0.5]),
+            "….rounds[0].tree.nodes.q must have 5 items, got 1",
+        ),
+        (
+            set_at(f"{NODES}.id", [0] * 65),
+            "….rounds[0].tree.nodes.id must have at most 64 items",
+        ),
+        (
+            set_at(f"{VERDICTS}.u.0", -0.1),
+            "….rounds[0].verdicts.u[0] must be a number from 0",
+        ),
+        (
+            set_at(f"{VERDICTS}.p.0", None),
+            "….rounds[0].verdicts.p[0] must be a number from 0",
+        ),
+        (set_at(f"{VERDICTS}.outcome.2", "x"), "….rounds[0].verdicts.outcome[2] must be one of"),
+        (
+            set_at(f"{VERDICTS}.outcome", ["unreached", *["accepted"] * 4]),
+            "….rounds[0].verdicts.outcome must accept one",
+        ),
+        (
+            set_at(f"{ROUND}.positions.0.parent", 5),
+            "….rounds[0].positions[0].parent must be",
+        ),
+        (
+            set_at(f"{ROUND}.positions.0.p", []),
+            "….rounds[0].positions[0].p must have 10 items",
+        ),
+        (
+            set_at(f"{ROUND}.extra.kind", "gift"),
+            "….rounds[0].extra.kind must be one of first",
+        ),
+        (set_at(f"{ROUND}.draft_seconds", [1]), "….rounds[0].draft_seconds must be a number"),
+        (set_at(f"{ROUND}.spans.end.0", -1), "….rounds[0].spans.end[0] must be a number"),
+        (set_at(f"{ROUND}.spans.start.0", 99), "….rounds[0].spans.end[0] must be a number"),
+        (set_at(f"{ROUND}.spans.who.0", "<a href=x>"), "….rounds[0].spans.who[0] must be 1 to 40"),
+        (set_at(f"{LANE}.name", "<b>"), "….name must be 1 to 40 letters, digits, spaces or"),
+        (set_at(f"{LANE}.name", "baseline"), "trace.lanes must have a name each, got a repeat"),
+        (set_at(f"{LANE}.kind", "magic"), "….kind must be one of baseline, speculative"),
+        (set_at("lanes", []), "trace.lanes must have at least one lane, got none"),
+        (set_at(f"{ROUND}.notes", [{"note": "?"}]), "….rounds[0].notes[0]"),
+        (
+            set_at(f"{ROUND}.cache.committed", True),
+            "….rounds[0].cache.committed must be an integer from 0",
+        ),
+        (set_at(f"{LANE}.forks", [{"round": 1}]), "….forks[0].config is missing"),
+        (
+            set_at(f"{LANE}.forks", [{"round": -1, "config": {}, "forced": []}]),
+            "….forks[0].round must be an integer from 0",
+        ),
+        (set_at(f"{LANE}.forks", None), "….forks must be an array, got None"),
+        (set_at("lanes.0.prefill", None), "trace.lanes[0].prefill must exist before"),
+        (set_at("lanes.0.steps.id", []), "trace.lanes[0].steps.id must have"),
+        (
+            set_at("lanes.0.steps.prob.1", 2),
+            "trace.lanes[0].steps.prob[1] must be a number from 0",
         ),
     ],
 )
@@ -120,14 +191,14 @@ def test_a_broken_trace_is_refused_by_the_name_of_its_field(change: Change, mess
     change(value)
     with pytest.raises(InputError) as error:
         decode_trace(value)
-    assert str(error.value).startswith(message)
+    assert str(error.value).startswith(message.replace("…", "trace.lanes[1]"))
     assert "\n" not in str(error.value) and len(str(error.value)) < 200
 
 
 def test_more_rounds_than_a_run_can_have_are_refused() -> None:
     value = encode_trace(random_trace(0, rounds=1))
-    value["rounds"] *= 4097
-    with pytest.raises(InputError, match="trace.rounds must have at most 4096 items, got 4097"):
+    value["lanes"][1]["rounds"] *= 4097
+    with pytest.raises(InputError, match="rounds must have at most 4096 items, got 4097"):
         decode_trace(value)
 
 

@@ -1,6 +1,6 @@
 """Some fifty hostile files, each refused by a sentence of its own: one line, with the reason.
 
-Each is a whole trace but for what one enemy changed; the page's own door (`ui.opening`) is tried
+Each is a whole trace but for what one enemy changed; the page's own door (`ui.recordings`) is tried
 too, for it is what strangers reach.
 """
 
@@ -16,7 +16,7 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.trace_file import MAX_FILE_BYTES, MAX_VALUES, encode_trace
-from specviz.ui.opening import MAX_UPLOAD_BYTES, asked_trace
+from specviz.ui.recordings import MAX_UPLOAD_BYTES, requested_trace
 from tests.random_traces import random_trace
 
 Value = dict[str, Any]
@@ -47,9 +47,9 @@ def spelled(old: str, new: str) -> bytes:
 
 def two_paths() -> bytes:
     """Both children of the root accepted."""
-    letters = ["u"] * len(TREE["rounds"][0]["nodes"]["id"])
-    letters[0] = letters[1] = "a"
-    return changed("rounds.0.verdicts.outcome", "".join(letters))
+    outcomes = ["unreached"] * len(TREE["lanes"][1]["rounds"][0]["tree"]["nodes"]["id"])
+    outcomes[0] = outcomes[1] = "accepted"
+    return changed(f"{VERDICTS}.outcome", outcomes)
 
 
 def bomb() -> bytes:
@@ -62,7 +62,9 @@ def crowd() -> bytes:
     return gzip.compress(b"[" + b"[]," * MAX_VALUES + b"[]]", compresslevel=1)
 
 
-NODES, VERDICTS = "rounds.0.nodes", "rounds.0.verdicts"
+LANE = "lanes.1"
+ROUND = f"{LANE}.rounds.0"
+NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
 FILES: dict[str, Callable[[], bytes]] = {
     "empty": lambda: b"",
     "a picture": lambda: b"\x89PNG\r\n\x1a\n",
@@ -82,14 +84,14 @@ FILES: dict[str, Callable[[], bytes]] = {
     "another format": lambda: changed("format", "evil"),
     "a version to come": lambda: changed("version", 99),
     "a list": lambda: b"[1]",
-    "a missing field": lambda: without("rounds"),
+    "a missing field": lambda: without("lanes"),
     "a field too many": lambda: changed("__proto__", {"polluted": True}),
-    "rounds that are text": lambda: changed("rounds", "many"),
-    "a round that is null": lambda: changed("rounds.1", None),
-    "a lone surrogate": lambda: changed("tokens.text.0", "\ud800"),
-    "a token twice": lambda: changed("tokens.id.1", 0),
-    "texts that do not match the ids": lambda: changed("tokens.text", ["a"]),
-    "a negative count": lambda: changed("drafter_bytes", -1),
+    "rounds that are text": lambda: changed(f"{LANE}.rounds", "many"),
+    "a round that is null": lambda: changed(f"{LANE}.rounds.1", None),
+    "a lone surrogate": lambda: changed("tokens.0.1", "\ud800"),
+    "a token twice": lambda: changed("tokens.1.0", 0),
+    "a token without a text": lambda: changed("tokens.0", [0]),
+    "a negative count": lambda: changed(f"{LANE}.drafter_bytes", -1),
     "a huge number": lambda: changed("target.parameters", 10**400),
     "a truth as a number": lambda: changed("prompt_ids.0", True),
     "a fraction as a token": lambda: changed(f"{NODES}.id.0", 0.5),
@@ -100,24 +102,29 @@ FILES: dict[str, Callable[[], bytes]] = {
     "columns of two lengths": lambda: changed(f"{NODES}.q", [0.5]),
     "more nodes than a tree has": lambda: changed(f"{NODES}.id", [0] * 65),
     "a probability of two": lambda: changed(f"{VERDICTS}.p.0", 2),
-    "an outcome that is none": lambda: changed(f"{VERDICTS}.outcome", "zzzzzz"),
+    "an outcome that is none": lambda: changed(f"{VERDICTS}.outcome", ["zzzzzz"] * 6),
     "a second accepted path": two_paths,
-    "a place behind a node that is not": lambda: changed("rounds.0.positions.0.parent", 40),
-    "an extra token behind a node that is not": lambda: changed("rounds.0.extra.parent", 64),
-    "rounds out of order": lambda: changed("rounds.2.i", 1),
-    "a round that stands on too few tokens": lambda: changed("rounds.1.context", 0),
-    "a note of no drafter": lambda: changed("rounds.0.notes", [{"note": "evil"}]),
-    "time that runs back": lambda: changed("rounds.0.spans.0", ["draft", 2, 1]),
-    "a cache below nothing": lambda: changed("rounds.0.cache.2", -5),
-    "rounds before a prefill": lambda: changed("prefill", None),
-    "a method's option of text": lambda: changed("config.options", [["k", "rm -rf"]]),
-    "a temperature beyond its bound": lambda: changed("config.temperature", 99),
+    "a place behind a node that is not": lambda: changed(f"{ROUND}.positions.0.parent", 40),
+    "an extra token behind a node that is not": lambda: changed(f"{ROUND}.extra.parent", 64),
+    "rounds out of order": lambda: changed(f"{LANE}.rounds.2.i", 1),
+    "a round that stands on too few tokens": lambda: changed(f"{LANE}.rounds.1.context", 0),
+    "a note of no drafter": lambda: changed(f"{ROUND}.notes", [{"note": "evil"}]),
+    "time that runs back": lambda: changed(f"{ROUND}.spans.start.0", 99),
+    "a link as a worker's name": lambda: changed(f"{ROUND}.spans.who.0", '<a href="//x">x</a>'),
+    "a lane twice": lambda: changed(f"{LANE}.name", "baseline"),
+    "a picture as a lane's name": lambda: changed(f"{LANE}.name", "<img src=x>"),
+    "a lane of no kind": lambda: changed(f"{LANE}.kind", "evil"),
+    "no lane": lambda: changed("lanes", []),
+    "a cache below nothing": lambda: changed(f"{ROUND}.cache.rolled_back", -5),
+    "rounds before a prefill": lambda: changed(f"{LANE}.prefill", None),
+    "a method's option of text": lambda: changed(f"{LANE}.config.options", [["k", "rm -rf"]]),
+    "a temperature beyond its bound": lambda: changed(f"{LANE}.config.temperature", 99),
 }
 
 
 def refusal(question: dict[str, Any]) -> str:
     with pytest.raises(InputError) as error:
-        asked_trace(question)
+        requested_trace(question)
     return str(error.value)
 
 
@@ -147,4 +154,4 @@ def test_each_refusal_has_a_sentence_of_its_own(sentences: dict[str, str]) -> No
 
 def test_the_file_that_they_were_made_from_is_read() -> None:
     data = base64.b64encode(json.dumps(TREE).encode()).decode()
-    assert len(asked_trace({"data": data}).rounds) == 3
+    assert len(requested_trace({"data": data}).rounds) == 3

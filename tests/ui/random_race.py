@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.decoding.race import Event, LaneEvent, race
+from specviz.decoding.race import LaneEvent, race
 from specviz.experiments.run.racing import RaceRequest
 from specviz.records import Trace
-from tests.random_traces import not_started, random_trace
+from tests.random_traces import changed, random_trace
 
 
 class RandomRace:
@@ -33,26 +33,12 @@ class RandomRace:
         )
         self.texts = dict(self.trace_played.token_texts)
         bias = None if config.tree_kind.is_lossless else 0.25
-        played = replace(not_started(self.trace_played), config=config, total_variation=bias)
+        played = changed(self.trace_played.unstarted, config=config, total_variation=bias)
         self.header = replace(played, prompt=request.prompt)
         self.is_closed = False
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        return race(self._baseline(), self._speculative())
-
-    def _baseline(self) -> Iterator[Event]:
-        trace = self.trace_played
-        assert trace.baseline_prefill and trace.baseline_finish
-        yield trace.baseline_prefill
-        yield from trace.baseline_steps
-        yield trace.baseline_finish
-
-    def _speculative(self) -> Iterator[Event]:
-        trace = self.trace_played
-        assert trace.prefill and trace.finish
-        yield trace.prefill
-        yield from trace.rounds
-        yield trace.finish
+        return race({lane.name: lane.events for lane in self.trace_played.lanes})
 
     def token_text(self, token_id: int) -> str:
         return self.texts[token_id]

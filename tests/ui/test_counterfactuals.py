@@ -10,8 +10,8 @@ from specviz.figures.labels import visible_text
 from specviz.figures.tree_layout import EXTRA
 from specviz.golden import golden_trace
 from specviz.records import Outcome
-from specviz.trace_file import encode_round
-from specviz.ui.counterfactuals import told_counterfactual
+from specviz.trace_file import encode
+from specviz.ui.counterfactuals import counterfactual_answer
 from specviz.ui.handlers import Handlers
 
 TRACE = golden_trace("draft-model.code")
@@ -25,7 +25,7 @@ ROUND, NODE = next(
 
 TEXTS = {str(i): text for i, text in TRACE.token_texts}
 QUESTION = {
-    "record": encode_round(ROUND),
+    "record": encode(ROUND),
     "forced": {str(NODE): 0.0},
     "ends": [],
     "texts": TEXTS,
@@ -34,7 +34,7 @@ QUESTION = {
 
 
 def told(**changes: Any) -> dict[str, Any]:
-    return told_counterfactual(QUESTION | changes)
+    return counterfactual_answer(QUESTION | changes)
 
 
 def test_a_lower_draw_accepts_and_the_walk_goes_on() -> None:
@@ -66,7 +66,7 @@ def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add()
 def test_a_token_that_the_record_knows_has_its_probability() -> None:
     """A higher draw rejects what was accepted: the distribution behind its parent was examined."""
     known = (
-        told_counterfactual(QUESTION | {"record": encode_round(each), "forced": {"0": 0.999999}})
+        counterfactual_answer(QUESTION | {"record": encode(each), "forced": {"0": 0.999999}})
         for each in TRACE.rounds
         if each.verdicts[0].outcome is Outcome.ACCEPTED and each.verdicts[0].acceptance_prob < 0.9
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.models.pair_catalog import BUNDLED
 from specviz.records import ForkPoint, Trace
 from specviz.trace_file import dumps
 from specviz.ui.forks import fork_request
-from tests.random_traces import random_trace
+from tests.random_traces import changed, random_trace
 
 RUN = random_trace(1, rounds=8)
 
@@ -20,7 +19,7 @@ def asked(parent: Trace, index: int, **changes: str) -> Trace:
     data = base64.b64encode(dumps(parent)).decode()
     form = {"pair": BUNDLED, "device": "cpu", "dtype": "float32"}
     request = fork_request({"data": data, "round": index, "changes": changes, "form": form})
-    return replace(parent, config=request.config, forks=request.forks)
+    return changed(parent, config=request.config, forks=request.forks)
 
 
 def lengths(trace: Trace) -> list[int]:
@@ -37,7 +36,7 @@ def test_what_is_left_as_it_is_is_the_setting_of_that_very_round() -> None:
 def test_a_fork_at_the_end_goes_on_with_the_last_setting() -> None:
     later = asked(RUN, 5, draft_length="2")
     assert asked(later, len(RUN.rounds)).config == later.config
-    assert asked(later, 8).forks[-1] == ForkPoint(8, later.config)
+    assert asked(later, 8).main.forks[-1] == ForkPoint(8, later.config)
 
 
 def test_another_method_drafts_in_its_own_shape() -> None:

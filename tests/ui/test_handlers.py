@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
 from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.page import ASKED, LAB_ASKED
 from specviz.ui.pair_words import report_lines
 from specviz.ui.settings_form import form_method, refusals
 from tests.ui.random_race import RandomRace
@@ -50,11 +52,39 @@ def test_a_bad_setting_is_refused_before_the_queue() -> None:
     assert run(handlers) == []
 
 
-def test_a_nonsense_question_is_one_line_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+HANDLERS = [*ASKED, *LAB_ASKED]
+NONSENSE: list[Any] = [
+    {},
+    None,
+    [],
+    "look",
+    3,
+    {"ticket": None, "after": None, "form": None, "file": None, "do": None, "what": None},
+    {"ticket": {}, "after": "x", "form": [], "file": 3, "do": ["x" * 10_000], "what": {}},
+    {"ticket": TICKET, "after": math.inf, "form": "x", "golden": [], "record": {}, "a": 1},
+]
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+@pytest.mark.parametrize("question", NONSENSE)
+def test_nonsense_is_answered_with_one_line(name: str, question: Any) -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    owner = handlers if name in ASKED else handlers.lab
+    error = getattr(owner, name)(question)["error"]
+    assert error is None or ("\n" not in error and len(error) < 300)
+
+
+@pytest.mark.parametrize("name", ["look", "stop", "join", "hold", "check"])
+def test_a_field_that_is_missing_is_named(name: str) -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    assert getattr(handlers, name)({})["error"].endswith(" is missing from the question")
+
+
+def test_a_fault_of_the_server_is_one_line_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     with caplog.at_level(logging.ERROR):
-        assert handlers.join({"ticket": TICKET}) == {"error": UNEXPECTED}
-    assert "KeyError" in caplog.text
+        assert handlers.join({"ticket": TICKET, "form": None}) == {"error": UNEXPECTED}
+    assert "TypeError" in caplog.text
 
 
 @pytest.mark.parametrize(

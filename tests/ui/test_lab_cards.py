@@ -21,7 +21,7 @@ from specviz.ui.lab.lab_advice import advice_order
 from specviz.ui.lab.lab_claims import LabClaims
 from specviz.ui.lab.lab_costs import daily_costs
 from specviz.ui.lab.lab_peers import PeersOrder, peers_order
-from specviz.ui.told_work import Tell, told
+from specviz.ui.lab.progress_lines import Tell, progress_lines
 
 LOAD = {"tokens_per_day": "30,000,000", "peak_factor": "2", "price_per_hour": "3"}
 FORM = {"pair": "bundled", "task": "code", "temperature": "0", "max_new_tokens": "16"}
@@ -92,7 +92,7 @@ def test_what_work_tells_is_yielded_and_its_result_returned() -> None:
             tell(line)
         return 3
 
-    lines, end = [], told(work, threading.Event())
+    lines, end = [], progress_lines(work, threading.Event())
     while True:
         try:
             lines.append(next(end))
@@ -115,7 +115,7 @@ def test_work_ends_at_its_next_word_once_it_is_stopped_and_closing_waits_for_tha
         finally:
             ended.set()
 
-    lines = told(work, threading.Event())
+    lines = progress_lines(work, threading.Event())
     next(lines)
     lines.close()
     assert ended.is_set() and len(told_lines) < 1000
@@ -126,7 +126,7 @@ def test_what_work_raises_is_raised_to_whoever_listens() -> None:
         raise InputError("prompt must fit")
 
     with pytest.raises(InputError, match="prompt must fit"):
-        list(told(work, threading.Event()))
+        list(progress_lines(work, threading.Event()))
 
 
 # ---- claims

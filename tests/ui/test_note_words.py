@@ -20,7 +20,13 @@ from specviz.records.notes import (
 )
 from specviz.ui.note_words import Remark, generic_remark, remark
 
-SAMPLES: dict[str, Any] = {"int": 3, "float": 0.25, "bool": True, "tuple[int, ...]": (2, 1)}
+SAMPLES: dict[str, Any] = {
+    "int": 3,
+    "float": 0.25,
+    "bool": True,
+    "tuple[int, ...]": (2, 1),
+    "TopIds": (2, 1),
+}
 
 
 def plain(words: Remark) -> str:

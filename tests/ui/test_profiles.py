@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.ui.opening import asked_trace
 from specviz.ui.profiles import profile_messages, profile_request
+from specviz.ui.recordings import requested_trace
 
 FORM = {"temperature": "0.8", "max_new_tokens": "12", "draft_length": "3"}
 
@@ -35,7 +35,7 @@ def test_progress_then_the_ranking_then_the_runs_that_it_names() -> None:
     for groups in found["profile"]["rankings"].values():
         for group in groups:
             for example in group["examples"]:
-                trace = asked_trace({"data": runs[example["trace"]]})
+                trace = requested_trace({"data": runs[example["trace"]]})
                 assert trace.rounds[example["round"]].tree.nodes[example["node"]]
 
 

@@ -8,10 +8,9 @@ import pytest
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import summarise
-from specviz.trace_file import encode_round
-from specviz.ui.figure_delta import delta
+from specviz.trace_file import encode
 from specviz.ui.note_words import remark
-from specviz.ui.race_messages import RaceMessages
+from specviz.ui.race_messages import RaceMessages, delta
 from specviz.ui.settings_form import race_request
 from tests.random_traces import random_trace
 from tests.ui.random_race import RandomRace
@@ -44,9 +43,9 @@ def test_every_event_is_told_once_and_in_order(shape: dict[str, Any]) -> None:
     race, messages = played(**shape)
     assert messages[0]["kind"] == "header" and messages[-1]["kind"] == "end"
     rounds = [each["record"] for each in messages if each.get("type") == "round"]
-    assert rounds == [encode_round(each) for each in race.trace_played.rounds]
+    assert rounds == [encode(each) for each in race.trace_played.rounds]
     steps = [each["record"]["id"] for each in messages if each.get("type") == "step"]
-    assert steps == [step.token_id for step in race.trace_played.baseline_steps]
+    assert steps == [step.token_id for step in race.trace_played.lane("baseline").steps]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -59,7 +58,8 @@ def test_the_texts_of_an_event_are_known_before_it_is_shown(shape: dict[str, Any
         known |= new
         if message.get("type") == "round":
             record = message["record"]
-            mentioned = {*record["nodes"]["id"], *(i for p in record["positions"] for i in p["id"])}
+            drafted = record["tree"]["nodes"]["id"]
+            mentioned = {*drafted, *(i for p in record["positions"] for i in p["id"])}
             assert mentioned <= known.keys()
 
 

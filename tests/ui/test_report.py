@@ -16,7 +16,7 @@ from specviz.ui.inlined_modules import module_map
 from specviz.ui.page_files import PLAYER
 from specviz.ui.report import report_html
 from specviz.ui.report_command import report, report_text
-from tests.random_traces import not_started, random_trace
+from tests.random_traces import random_trace
 
 NAME = "draft-tree.story"
 
@@ -45,7 +45,7 @@ def test_no_text_of_a_trace_stands_in_a_report_as_it_is() -> None:
 
 
 def test_a_run_without_rounds_makes_a_report() -> None:
-    assert report_html(not_started(random_trace(1))).startswith("<!doctype html>")
+    assert report_html(random_trace(1).unstarted).startswith("<!doctype html>")
 
 
 def test_a_report_of_a_recorded_run_stays_below_three_megabytes() -> None:

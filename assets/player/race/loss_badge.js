@@ -24,10 +24,10 @@ export class LossBadges {
     this.show(null);
   }
 
-  // The header of the race on screen, null for none.
-  show(header) {
-    const kind = header && this.kinds.find((each) => each.name === header.config.tree_kind);
-    this.text = kind ? lossOf(kind, header.config.temperature === 0) : "";
+  // The setting of the race on screen, null for none.
+  show(config) {
+    const kind = config && this.kinds.find((each) => each.name === config.tree_kind);
+    this.text = kind ? lossOf(kind, config.temperature === 0) : "";
     for (const place of this.places) {
       setText(place, this.text);
       place.hidden = !this.text;

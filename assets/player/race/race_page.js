@@ -102,10 +102,10 @@ export class RacePage extends Page {
   }
 
   // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
-  begun(trace) {
+  begun() {
     this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
     this.raced.compare(this.form.order);
-    this.tellHeader(trace);
+    this.tellHeader(this.trace);
     this.heard("began", this.isHeld);
   }
 
@@ -130,7 +130,7 @@ export class RacePage extends Page {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
     this.view.take(message);
-    if (message.kind === "header") this.begun(message.trace);
+    if (message.kind === "header") this.begun();
     if (message.kind === "event") this.heard("grew");
     if (message.kind === "end") this.ended(message.reason);
   }
@@ -142,10 +142,10 @@ export class RacePage extends Page {
     this.heard("ended");
   }
 
-  tellHeader(header) {
+  tellHeader({ header, main }) {
     this.root.classList.remove("is-waiting");
     this.tell(RACING);
-    setText(this.refs.pairNote, modelWords(header));
+    setText(this.refs.pairNote, modelWords(header.target, main.draft));
     setText(this.refs.device, deviceWords(header));
   }
 

@@ -93,7 +93,7 @@ export class RaceView {
     this.trace.take(message);
     if (isNew) {
       this.lanes.start();
-      this.loss.show(message.trace);
+      this.loss.show(this.trace.main.config);
     }
     this.cursor.follow();
     if (message.kind !== "end") return this.frame.askAtLeisure();
@@ -113,7 +113,7 @@ export class RaceView {
   }
 
   selectToken(at) {
-    const token = this.trace.tokens.speculative[at];
+    const token = this.trace.main.tokens[at];
     if (token && token.round >= 0) this.select(token.round, token.node);
   }
 
@@ -161,7 +161,7 @@ export class RaceView {
     const { trace } = this;
     if (!trace.summary || trace.summary === this.shownSummary) return;
     this.shownSummary = trace.summary;
-    this.result.draw(trace.summary, trace.header, trace.ending, this.loss.text);
+    this.result.draw(trace.summary, trace, trace.ending, this.loss.text);
   }
 
   drawCharts() {

@@ -20,7 +20,7 @@ export function waitingWords(ahead, running) {
   return `waiting: ${runs}${now}`;
 }
 
-export function modelWords({ target, draft }) {
+export function modelWords(target, draft) {
   const sizes = [`target ${millions(target.parameters)}`];
   if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
   return `${sizes.join(", ")} parameters`;

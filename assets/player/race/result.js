@@ -21,12 +21,12 @@ export class Result {
   }
 
   // `loss` says that the rule was a lossy one, "" for a lossless one.
-  draw(summary, header, ending, loss = "") {
+  draw(summary, trace, ending, loss = "") {
     const { speedup } = summary;
     setText(this.refs.speedup, speedup === null ? NOTHING : `${speedup.toFixed(2)}×`);
     setText(this.refs.speedupWord, speedupWord(speedup, ending));
     this.refs.speedupSpread.hidden = speedup === null;
-    this.refs.stats.replaceChildren(...statistics(summary, header, ending, loss, this.pair).map((each) => this.row(each)));
+    this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.pair).map((each) => this.row(each)));
   }
 
   row({ label, term, value, tone = "", wide = false, link = null }) {
@@ -50,7 +50,7 @@ function speedupWord(speedup, ending) {
   return ending === "stopped" ? `${word}, up to where it was stopped` : word;
 }
 
-function statistics(summary, header, ending, loss = "", pair = null) {
+function statistics(summary, trace, ending, loss = "", pair = null) {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
   return [
@@ -62,8 +62,8 @@ function statistics(summary, header, ending, loss = "", pair = null) {
       value: speculative ? `${speculative.target_forwards} / ${speculative.tokens}` : NOTHING,
     },
     { label: firstTokenLabel(baseline, speculative), term: "ttft", value: milliseconds(speculative?.ttft_seconds) },
-    memory(header, pair),
-    textVerdict(summary, header, ending, loss),
+    memory(trace, pair),
+    textVerdict(summary, trace?.main, ending, loss),
   ];
 }
 
@@ -75,14 +75,14 @@ function firstTokenLabel(baseline, speculative) {
 }
 
 // Above temperature 0 the texts differ by chance: never "identical". A lossy rule keeps no law.
-export function textVerdict(summary, header, ending, loss = "") {
-  if (!summary || !header) return { label: "same text?", value: NOTHING };
-  if (header.config.temperature > 0 && loss) {
-    const distance = header.total_variation;
+export function textVerdict(summary, lane, ending, loss = "") {
+  if (!summary || !lane) return { label: "same text?", value: NOTHING };
+  if (lane.config.temperature > 0 && loss) {
+    const distance = lane.total_variation;
     const label = distance == null ? "this rule does not keep the target’s distribution" : `total variation ${distance.toFixed(2)} from the target’s law, as measured`;
     return { label, value: "▲ lossy", tone: "bad", term: "typical_acceptance" };
   }
-  if (header.config.temperature > 0) {
+  if (lane.config.temperature > 0) {
     return { label: "the texts differ by chance: proof", value: "same distribution", link: "#why-exact" };
   }
   const { first_divergence: difference, identical, compared } = summary;
@@ -113,10 +113,10 @@ export function milliseconds(seconds) {
 
 // What the method holds beside the target, which both lanes need; without a draft model also what
 // the pair's would take.
-export function memory(header, pair = null) {
+export function memory(trace, pair = null) {
   const term = "drafter_memory";
-  if (!header) return { label: "weights beside the target", term, value: NOTHING };
-  const { drafter_bytes: count, target, draft, dtype } = header;
+  if (!trace) return { label: "weights beside the target", term, value: NOTHING };
+  const { header: { target, dtype }, main: { drafter_bytes: count, draft } } = trace;
   const spared = draft ? 0 : (pair?.draft_parameters ?? 0) * (dtype === "float32" ? 4 : 2);
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
   return { label: `weights beside the target’s ${bytes(target.bytes)}${other}`, term, value: count ? `+${bytes(count)}` : "0 MB" };

@@ -1,4 +1,4 @@
-// Puts a figure together from its template and what differs (specviz/ui/figure_delta.py).
+// Puts a figure together from its template and what differs (specviz/ui/race_messages.py).
 
 export function compose(template, delta) {
   return {

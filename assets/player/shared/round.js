@@ -1,10 +1,8 @@
-// One round as the views need it, from its record on the wire (specviz/trace_file/encoding.py).
+// One round as the views need it, from its record on the wire (specviz/records/rounds.py).
 // Knows nothing of other rounds.
 
 import { EXTRA } from "./cursor.js";
 import { compose } from "./figure_delta.js";
-
-const OUTCOMES = { a: "accepted", r: "rejected", u: "unreached" };
 
 export class Round {
   // `figures` are differences from `templates`: the tree, its mask, the bars per node and extra token,
@@ -16,7 +14,7 @@ export class Round {
     this.templates = templates;
     this.remarks = [];
     this.isGreedy = false; // decoded at temperature 0
-    this.outcomes = [...record.verdicts.outcome].map((letter) => OUTCOMES[letter]);
+    this.outcomes = record.verdicts.outcome;
     this.indices = this.outcomes.map((_, index) => index);
     this.accepted = this.indices.filter((index) => this.outcomes[index] === "accepted");
     this.stops = this.walk();
@@ -42,7 +40,7 @@ export class Round {
 
   // Examined nodes in the order of examination, then the extra token.
   walk() {
-    const { depth } = this.record.nodes;
+    const { depth } = this.record.tree.nodes;
     const examined = this.indices.filter((index) => this.outcomes[index] !== "unreached");
     examined.sort((a, b) => depth[a] - depth[b] || a - b);
     return this.extra ? [...examined, EXTRA] : examined;
@@ -56,7 +54,7 @@ export class Round {
 
   // From depth 1 down: what became of each level.
   judgedLevels() {
-    const { depth } = this.record.nodes;
+    const { depth } = this.record.tree.nodes;
     const levels = [];
     const weight = { accepted: 2, rejected: 1, unreached: 0 };
     this.outcomes.forEach((outcome, index) => {
@@ -68,7 +66,7 @@ export class Round {
 
   // The tokens that the round added: the accepted path, then the extra token.
   get emitted() {
-    const { id } = this.record.nodes;
+    const { id } = this.record.tree.nodes;
     const path = this.accepted.map((node) => ({ id: id[node], origin: "accepted", node }));
     if (!this.extra) return path;
     return [...path, { id: this.extra.id, origin: this.extra.kind, node: EXTRA }];
@@ -76,7 +74,7 @@ export class Round {
 
   // Whether some nodes are siblings: then only one path of them can be accepted.
   get isTree() {
-    const { depth } = this.record.nodes;
+    const { depth } = this.record.tree.nodes;
     return new Set(depth).size < depth.length;
   }
 
@@ -88,22 +86,23 @@ export class Round {
   }
 
   get seconds() {
-    return this.record.seconds.reduce((sum, each) => sum + each, 0);
+    const { draft_seconds: draft, verify_seconds: verify, host_seconds: host } = this.record;
+    return draft + verify + host;
   }
 
   // An earlier sibling failed, so the rule compared what was left of p: the residual.
   followsRejection(node) {
-    const { parent } = this.record.nodes;
+    const { parent } = this.record.tree.nodes;
     return this.indices.some((each) => each < node && parent[each] === parent[node] && this.outcomes[each] === "rejected");
   }
 
   // The node that a stop's laws stand behind: -1 the root.
   parentOf(node) {
-    return node === EXTRA ? this.extra.parent : this.record.nodes.parent[node];
+    return node === EXTRA ? this.extra.parent : this.record.tree.nodes.parent[node];
   }
 
   tokenId(node) {
-    return node === EXTRA ? this.extra?.id : this.record.nodes.id[node];
+    return node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node];
   }
 
   get treeFigure() {
@@ -131,12 +130,12 @@ export class Round {
 
   // Its rule compared p with a threshold, not with q and a draw.
   get isTypical() {
-    return this.record.kind === "typical";
+    return this.record.tree.kind === "typical";
   }
 
   // For its rule every guess was certain: q is 1.
   get isPointMass() {
-    return this.record.kind === "deterministic";
+    return this.record.tree.kind === "deterministic";
   }
 
   // Whether the drafter knows how probable its guesses are; one that copies does not.

@@ -1,7 +1,35 @@
-// The race as far as it is known in this browser: both lanes' tokens, every round, the numbers.
+// The race as far as it is known in this browser: every lane's tokens, every round, the numbers.
 // Fed by messages (specviz/ui/race_messages.py); knows nothing of how they came or who draws.
 
 import { Round } from "./round.js";
+
+// One lane of a run: what the header says of it (specviz/records/trace.py), and what has happened in it.
+class Lane {
+  constructor(header) {
+    Object.assign(this, header); // name, kind, config, draft, forks, …
+    this.header = header;
+    this.tokens = [];
+    this.clock = 0;
+    this.forwards = 0;
+    this.records = { prefill: null, rounds: [], steps: [], finish: null };
+  }
+
+  get isBaseline() {
+    return this.kind === "baseline";
+  }
+
+  // A lane that was stopped has no finish.
+  keep({ type, record, clock }) {
+    this.clock = clock;
+    if (type !== "finish") this.forwards += 1;
+    if (type === "step") this.records.steps.push(record);
+    else if (type === "round") this.records.rounds.push(record);
+    else if (type === "prefill") this.records.prefill = record;
+    else if (type === "finish") this.records.finish = record === "stopped" ? null : record;
+  }
+}
+
+const NO_LANE = new Lane({ name: "", kind: "", config: null, draft: null, forks: [] });
 
 const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isWhole && round.outcomes.length > 0];
 
@@ -15,10 +43,7 @@ export class Trace {
     this.texts = new Map();
     this.templates = {};
     this.rounds = [];
-    this.tokens = { baseline: [], speculative: [] };
-    this.clocks = { baseline: 0, speculative: 0 };
-    this.forwards = { baseline: 0, speculative: 0 };
-    this.records = { prefill: null, finish: null, baselinePrefill: null, baselineFinish: null, steps: [] };
+    this.lanes = [];
     this.summary = null;
     this.figures = null;
     this.ending = null;
@@ -29,12 +54,22 @@ export class Trace {
     if (message.kind === "header") {
       this.clear();
       this.header = message.trace;
+      this.lanes = message.trace.lanes.map((lane) => new Lane(lane));
       this.isLive = true;
     } else if (message.kind === "event") {
       this.event(message);
     } else if (message.kind === "summary" || message.kind === "end") {
       this.numbers(message);
     }
+  }
+
+  // What the run is about: the first lane that is not the plain baseline.
+  get main() {
+    return this.lanes.find((lane) => !lane.isBaseline) ?? NO_LANE;
+  }
+
+  get baseline() {
+    return this.lanes.find((lane) => lane.isBaseline) ?? NO_LANE;
   }
 
   numbers({ kind, summary, figures, reason }) {
@@ -51,45 +86,39 @@ export class Trace {
   event(message) {
     for (const [id, text] of Object.entries(message.texts)) this.texts.set(Number(id), text);
     Object.assign(this.templates, message.templates);
-    this.clocks[message.lane] = message.clock;
-    this.keep(message);
-    if (message.type === "finish") return;
-    this.forwards[message.lane] += 1;
-    if (message.type === "round") this.addRound(message);
-    else if (message.type === "prefill") this.addToken(message, message.record.extra.id, "first");
-    else this.addToken(message, message.record.id, "plain", message.record);
+    const lane = this.lanes.find(({ name }) => name === message.lane);
+    lane.keep(message);
+    if (message.type === "round" && lane === this.main) this.addRound(message);
+    else if (message.type === "round") this.addTokens(lane, new Round(message.record, message.clock, {}, {}));
+    else if (message.type === "prefill") this.addToken(lane, message, message.record.extra.id, "first");
+    else if (message.type === "step") this.addToken(lane, message, message.record.id, "plain", message.record);
   }
 
   // The tokens that a lane shows to end a text.
   get endIds() {
-    const { finish, baselineFinish } = this.records;
-    const lanes = [[finish, this.tokens.speculative], [baselineFinish, this.tokens.baseline]];
-    return lanes.flatMap(([reason, tokens]) => (reason === "end-of-sequence" ? tokens.slice(-1) : [])).map(({ id }) => id);
+    const ended = this.lanes.filter(({ records }) => records.finish === "end-of-sequence");
+    return ended.flatMap(({ tokens }) => tokens.slice(-1)).map(({ id }) => id);
   }
 
-  // What a file of this run needs beside the rounds; a lane that was stopped has no finish.
-  keep({ lane, type, record }) {
-    const { records } = this;
-    const isBaseline = lane === "baseline";
-    if (type === "step") records.steps.push(record);
-    else if (type === "prefill") records[isBaseline ? "baselinePrefill" : "prefill"] = record;
-    else if (type === "finish") records[isBaseline ? "baselineFinish" : "finish"] = record === "stopped" ? null : record;
+  addToken(lane, { clock }, id, origin, record = null) {
+    lane.tokens.push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
   }
 
-  addToken({ lane, clock }, id, origin, record = null) {
-    this.tokens[lane].push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
+  // The tokens that a round emitted; `index` is its number where the page shows it, else -1.
+  addTokens(lane, round, index = -1) {
+    for (const { id, origin, node } of round.emitted) {
+      lane.tokens.push({ id, text: this.text(id), origin, round: index, node, clock: round.clock });
+    }
   }
 
   addRound({ record, clock, tree, mask, bars, residuals, remarks, timelines }) {
     const round = new Round(record, clock, { tree, mask, bars, residuals }, this.templates);
     round.remarks = remarks;
     round.isGreedy = this.configOf(this.rounds.length).temperature === 0;
-    round.firstToken = this.tokens.speculative.length;
+    round.firstToken = this.main.tokens.length;
     const index = this.rounds.push(round) - 1;
-    for (const { id, origin, node } of round.emitted) {
-      this.tokens.speculative.push({ id, text: this.text(id), origin, round: index, node, clock });
-    }
-    round.endToken = this.tokens.speculative.length;
+    this.addTokens(this.main, round, index);
+    round.endToken = this.main.tokens.length;
     this.takeTimelines(timelines);
   }
 
@@ -104,12 +133,12 @@ export class Trace {
 
   // The setting that made a round: before a fork, that of its parent.
   configOf(index) {
-    const { forks, config } = this.header;
+    const { forks, config } = this.main;
     return forks.find((fork) => index < fork.round)?.config ?? config;
   }
 
   get isGreedy() {
-    return this.header?.config.temperature === 0;
+    return this.main.config?.temperature === 0;
   }
 
   get lastClock() {
@@ -134,7 +163,7 @@ export class Trace {
 
   // How many tokens a lane had at this moment of its own time.
   countAt(lane, moment) {
-    const tokens = this.tokens[lane];
+    const { tokens } = lane;
     let [low, high] = [0, tokens.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -144,20 +173,20 @@ export class Trace {
     return low;
   }
 
-  // The speculative token that a stop became, or -1.
+  // The main lane's token that a stop became, or -1.
   tokenOf(round, node) {
     const { firstToken, endToken } = this.rounds[round] ?? { firstToken: 0, endToken: 0 };
     for (let at = firstToken; at < endToken; at += 1) {
-      if (this.tokens.speculative[at].node === node) return at;
+      if (this.main.tokens[at].node === node) return at;
     }
     return -1;
   }
 
   // Where both texts first differ, or -1.
   get difference() {
-    const { baseline, speculative } = this.tokens;
-    const length = Math.min(baseline.length, speculative.length);
-    for (let at = 0; at < length; at += 1) if (baseline[at].id !== speculative[at].id) return at;
+    const [plain, drafted] = [this.baseline.tokens, this.main.tokens];
+    const length = Math.min(plain.length, drafted.length);
+    for (let at = 0; at < length; at += 1) if (plain[at].id !== drafted[at].id) return at;
     return -1;
   }
 }

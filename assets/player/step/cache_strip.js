@@ -17,7 +17,7 @@ export class CacheStrip {
   }
 
   draw(trace, round, moment, node) {
-    const [committed, added] = round.record.cache;
+    const { committed, speculative: added } = round.record.cache;
     const isRun = moment.phase !== "draft";
     const isSettled = moment.phase === "commit";
     const cells = committedCells(committed);
@@ -56,7 +56,7 @@ function slot(state, text, title) {
 }
 
 function wordsOf(round, { phase }) {
-  const [committed, added, dropped] = round.record.cache;
+  const { committed, speculative: added, rolled_back: dropped } = round.record.cache;
   if (phase === "draft") return `${committed} committed slots; the target has not run yet`;
   if (phase !== "commit") return `${committed} committed, ${added} speculative`;
   const moved = round.accepted.filter((node, rank) => node !== rank).length;

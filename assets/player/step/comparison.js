@@ -25,7 +25,7 @@ export class Comparison {
     this.clear();
     this.other = other;
     this.text.start(other.header.prompt);
-    this.text.grow(other.tokens.speculative);
+    this.text.grow(other.main.tokens);
     setText(this.refs.otherTitle, `The other: ${title}`);
     this.refs.otherBox.hidden = false;
   }
@@ -33,7 +33,7 @@ export class Comparison {
   // Again whenever the run has grown; `ribbon` is its text.
   draw(trace, ribbon) {
     if (!this.other) return;
-    const [own, theirs] = [trace.tokens.speculative, this.other.tokens.speculative];
+    const [own, theirs] = [trace.main.tokens, this.other.main.tokens];
     const shared = Math.min(own.length, theirs.length);
     let index = 0;
     while (index < shared && own[index].id === theirs[index].id) index += 1;

@@ -1,11 +1,11 @@
-// What a run's forks changed, one clause for each. Knows the run's header; draws nothing.
+// What a run's forks changed, one clause for each. Draws nothing.
 
 import { probability } from "../shared/probability.js";
 import { allSettings } from "../shared/settings.js";
 import { tokenLabel } from "../shared/tooltip.js";
 
 export function forkWords(trace) {
-  const { forks, config } = trace.header;
+  const { forks, config } = trace.main;
   return forks.map((fork, index) => {
     const after = forks[index + 1]?.config ?? config;
     const changes = [...changed(fork.config, after), ...fork.forced.map(([id, u]) => `u of ${tokenLabel(trace.text(id))} forced to ${probability(u)}`)];

@@ -11,7 +11,7 @@ export function treeWords(round, { phase, level, node }) {
   return {
     draft: level ? `level ${level} is drafted` : "nothing was drafted",
     verify: drafted ? `one target forward judges ${drafted > 1 ? `all ${drafted}` : "the guess"}` : "one target forward over the root alone",
-    judge: `examining depth ${round.record.nodes.depth[node]}`,
+    judge: `examining depth ${round.record.tree.nodes.depth[node]}`,
     resample: resampleWords(round),
     commit: round.counts,
   }[phase];
@@ -38,7 +38,7 @@ export function draftedWords(figure) {
 export function noResidualWords(round, parent, stage) {
   if (!round.outcomes.length) return "Nothing was drafted, so nothing is taken away from p.";
   if (stage !== "judged") return "It is known once the drafts at this place are judged.";
-  if (!round.record.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
+  if (!round.record.tree.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
   if (round.isGreedy) return "At temperature 0 p lies on the target’s favourite alone: where no guess is that token, it takes the place.";
   if (isFirstPassed(round, parent)) return "Not needed: the first draft here passed, so nothing was taken away from p.";
   const isExamined = round.record.positions.some((each) => each.parent === parent);
@@ -47,13 +47,13 @@ export function noResidualWords(round, parent, stage) {
 
 // Whether the first sibling to be judged was accepted.
 export function isFirstPassed(round, parent) {
-  const first = round.record.nodes.parent.indexOf(parent);
+  const first = round.record.tree.nodes.parent.indexOf(parent);
   return first >= 0 && round.outcomes[first] === "accepted";
 }
 
 // What becomes of the residual that shows: most are never drawn from.
 export function residualWords(round, parent, judged) {
-  const { parent: parents } = round.record.nodes;
+  const { parent: parents } = round.record.tree.nodes;
   const siblings = round.indices.filter((each) => parents[each] === parent);
   const left = siblings.filter((each) => !judged.includes(each)).length;
   const hasPassed = siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted");

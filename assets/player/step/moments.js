@@ -16,7 +16,7 @@ export const PHASE_WORDS = {
 };
 
 export function momentsOf(round) {
-  const { depth } = round.record.nodes;
+  const { depth } = round.record.tree.nodes;
   const levels = Math.max(0, ...depth);
   const moments = [];
   for (let level = 1; level <= levels; level += 1) {
@@ -36,7 +36,7 @@ export function momentsOf(round) {
 export function stageOf(round, moments, at, node) {
   const { phase, level } = moments[at];
   if (phase === "draft" && node !== EXTRA) {
-    return round.record.nodes.depth[node] <= level ? "drafted" : "absent";
+    return round.record.tree.nodes.depth[node] <= level ? "drafted" : "absent";
   }
   const own = moments.findIndex((each) => each.node === node && each.phase !== "draft");
   if (node === EXTRA) return own >= 0 && own <= at ? "judged" : "absent";

@@ -96,10 +96,10 @@ export class RunMenu {
 
 // The setting, the models and the size of a run, in one line.
 export function runWords(trace) {
-  const { header, rounds, tokens } = trace;
-  const { draft_length: length, temperature, seed } = header.config;
-  const models = header.draft ? `${header.target.name}, drafted by ${header.draft.name}` : header.target.name;
-  const size = `${counted(rounds.length, "round")}, ${counted(tokens.speculative.length, "token")}`;
+  const { header, rounds, main } = trace;
+  const { draft_length: length, temperature, seed } = main.config;
+  const models = main.draft ? `${header.target.name}, drafted by ${main.draft.name}` : header.target.name;
+  const size = `${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`;
   return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, size, ...forkWords(trace)].join(" · ");
 }
 

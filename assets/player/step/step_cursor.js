@@ -108,14 +108,14 @@ export class StepCursor {
   toNode(round, node) {
     const moments = this.momentsOf(this.trace?.rounds[round]);
     const judged = moments.findIndex((each) => each.node === node && each.phase !== "draft");
-    const depth = this.trace?.rounds[round]?.record.nodes.depth[node];
+    const depth = this.trace?.rounds[round]?.record.tree.nodes.depth[node];
     const drafted = moments.findIndex((each) => each.phase === "draft" && each.level === depth);
     this.go(round, Math.max(0, judged >= 0 ? judged : drafted));
   }
 
   // To the moment that a token of the text came from; the first one came from the prompt.
   toToken(index) {
-    const token = this.trace?.tokens.speculative[index];
+    const token = this.trace?.main.tokens[index];
     if (token && token.round >= 0) this.toNode(token.round, token.node);
   }
 

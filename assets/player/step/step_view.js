@@ -119,7 +119,7 @@ export class StepView {
     field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
     if (!holds) return field.reportValidity();
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
-    if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.tokens.speculative.length) - 1);
+    if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
   }
 
   // ---- the run
@@ -206,7 +206,7 @@ export class StepView {
     const { trace, cursor, refs, axis } = this;
     const { moments, at } = cursor;
     const ends = trace.rounds.map((each, index) => axis.end(each, index));
-    const forks = trace.header.forks.map((fork) => fork.round);
+    const forks = trace.main.forks.map((fork) => fork.round);
     this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks);
     const words = placeWords(axis, trace, cursor.round);
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}`);
@@ -227,7 +227,7 @@ export class StepView {
       this.started = trace.header;
       text.start(trace.header.prompt);
     }
-    text.grow(trace.tokens.speculative);
+    text.grow(trace.main.tokens);
     const isCommitted = cursor.moment.phase === "commit";
     text.mark(this.judgedToken, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
     text.reveal();
@@ -254,7 +254,7 @@ export class StepView {
   // once it is judged.
   hovered(at) {
     const { trace, cursor, refs } = this;
-    const token = trace?.tokens.speculative[at >= 0 ? at : this.judgedToken];
+    const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
     const ask = cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
     setText(refs.stepOrigin, token ? originSentence(trace, token) : ask);
   }

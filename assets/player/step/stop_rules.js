@@ -27,7 +27,7 @@ export function factsOf(trace, round, node) {
   const { record } = round;
   const id = round.tokenId(node);
   const isNode = node !== EXTRA;
-  const parent = isNode ? record.nodes.parent[node] : round.extra.parent;
+  const parent = isNode ? record.tree.nodes.parent[node] : round.extra.parent;
   const position = record.positions.find((each) => each.parent === parent);
   const completes = (value) => completesText(trace, trace.tokenOf(round.record.i, node), value);
   const shared = { id, text: trace.text(id), completes, isNode, entropy: position?.entropy ?? 0, extra: isNode ? null : round.extraKind };
@@ -35,7 +35,7 @@ export function factsOf(trace, round, node) {
   const { p, residual, q, u, outcome, raw_p, raw_q } = round.verdict(node);
   const compared = round.isGreedy ? { p: raw_p, q: raw_q } : { p: residual ?? p, q };
   return {
-    ...shared, ...compared, outcome, depth: record.nodes.depth[node],
+    ...shared, ...compared, outcome, depth: record.tree.nodes.depth[node],
     u: round.isGreedy ? null : u,
     targetBest: best(position?.id, position?.raw_p),
     draftBest: best(position?.id, position?.raw_q),
@@ -45,7 +45,7 @@ export function factsOf(trace, round, node) {
 // Whether a text that is split into tokens ends with this one; -1: not a token of the text.
 function completesText(trace, index, value) {
   if (index < 0) return false;
-  const tokens = trace.tokens.speculative;
+  const tokens = trace.main.tokens;
   let text = tokens[index].text;
   const own = text.length;
   for (let at = index - 1; at >= 0 && text.length < own + value.length - 1; at -= 1) text = tokens[at].text + text;

@@ -1,22 +1,18 @@
 // A run as the file that the package specviz/trace_file reads, made in the browser; and a person's file as text
 // for the server. Knows the run's records; asks nobody.
 
-const STEP_KEYS = ["i", "id", "prob", "margin", "seconds"];
-
 // The whole trace as one object; a live run gives what there is of it.
 export function traceObject(trace) {
-  const { header, records } = trace;
-  const steps = Object.fromEntries(STEP_KEYS.map((key) => [key, records.steps.map((step) => step[key])]));
+  const { header, lanes } = trace;
   const texts = [...trace.texts].sort(([a], [b]) => a - b);
-  const known = new Map([...header.tokens.id.map((id, at) => [id, header.tokens.text[at]]), ...texts]);
-  return {
-    ...header,
-    tokens: { id: [...known.keys()], text: [...known.values()] },
-    prefill: records.prefill,
-    rounds: trace.rounds.map((round) => round.record),
-    finish: records.finish,
-    baseline: { prefill: records.baselinePrefill, steps, finish: records.baselineFinish },
-  };
+  return { ...header, tokens: [...new Map([...header.tokens, ...texts])], lanes: lanes.map(laneObject) };
+}
+
+// The header of each lane has every column of its steps, still empty.
+function laneObject({ header, records }) {
+  const keys = Object.keys(header.steps);
+  const steps = Object.fromEntries(keys.map((key) => [key, records.steps.map((step) => step[key])]));
+  return { ...header, ...records, steps };
 }
 
 export async function traceBlob(trace) {
@@ -24,8 +20,8 @@ export async function traceBlob(trace) {
   return new Response(text.stream().pipeThrough(new CompressionStream("gzip"))).blob();
 }
 
-export function nameOf({ header }) {
-  const { method, temperature } = header.config;
+export function nameOf({ main }) {
+  const { method, temperature } = main.config;
   return `specviz-${method}-t${temperature}.json.gz`;
 }
 

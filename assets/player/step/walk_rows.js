@@ -25,7 +25,7 @@ function isExamined({ phase }) {
 }
 
 function drafted(round, level) {
-  const { depth } = round.record.nodes;
+  const { depth } = round.record.tree.nodes;
   return round.indices.filter((index) => depth[index] <= level);
 }
 
@@ -39,7 +39,7 @@ function around(nodes, selected) {
 
 // Whose turn comes after this verdict: the children of what was accepted, else the siblings left.
 function candidates(round, node) {
-  const { parent } = round.record.nodes;
+  const { parent } = round.record.tree.nodes;
   if (round.outcomes[node] === "accepted") return round.indices.filter((each) => parent[each] === node);
   return round.indices.filter((each) => parent[each] === parent[node] && each > node);
 }

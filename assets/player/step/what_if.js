@@ -41,7 +41,7 @@ export class WhatIf {
     this.round = round;
     this.node = node;
     this.reply = null;
-    this.rootId = trace.tokens.speculative[round.firstToken - 1]?.id ?? null;
+    this.rootId = trace.main.tokens[round.firstToken - 1]?.id ?? null;
     this.reset();
     const before = this.thoughts.get(trace)?.[this.key];
     if (before !== undefined) this.field.take(before);
@@ -89,7 +89,7 @@ export class WhatIf {
 
   asked(u) {
     const { round, node, trace, rootId } = this;
-    const { nodes, extras } = round.record;
+    const { tree: { nodes }, extras } = round.record;
     const ids = [...nodes.id, ...extras, rootId].filter((id) => id !== null);
     const texts = Object.fromEntries(ids.map((id) => [id, trace.text(id)]));
     return { record: round.record, forced: { [node]: u }, ends: trace.endIds, texts, root: rootId };

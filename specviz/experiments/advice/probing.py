@@ -16,7 +16,6 @@ from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, R
 from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.forward_times import forward_curve, rows_time
-from specviz.decoding.race import Lane
 from specviz.decoding.target import check_prompt
 from specviz.environment import Environment
 from specviz.errors import InputError
@@ -31,7 +30,7 @@ from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair
 from specviz.models.parts import Need
 from specviz.models.text.vocabulary import difference, match_vocabularies
-from specviz.records import DecodingConfig, Round, Trace
+from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Lane, Round, Trace
 
 Row = TypeVar("Row")
 PLAIN = "prompt-lookup"  # of the baseline's own requests: it needs nothing beside the target
@@ -137,14 +136,15 @@ def run_baseline(
     request: AdviceRequest, prompts: Sequence[str], tokens: int, block: int
 ) -> BaselineRun:
     """Decode all prompts without speculation."""
-    traces = _decode(request, Candidate(PLAIN, 1), prompts, tokens, Lane.BASELINE)
-    firsts = [t.baseline_prefill.seconds for t in traces if t.baseline_prefill is not None]
-    groups = [_longest(group) for group in _groups(traces, request.batch_size)]
-    steps = [step.seconds for trace in groups for step in trace.baseline_steps]
+    traces = _decode(request, Candidate(PLAIN, 1), prompts, tokens, BASELINE)
+    lanes = [trace.lane(BASELINE) for trace in traces]
+    firsts = [lane.prefill.seconds for lane in lanes if lane.prefill is not None]
+    groups = [_longest(group) for group in _groups(lanes, request.batch_size)]
+    steps = [step.seconds for lane in groups for step in lane.steps]
     prefills = fmean(firsts) * len(groups)
     return BaselineRun(
         block,
-        sum(len(trace.baseline_ids) for trace in traces),
+        sum(len(lane.emitted_ids) for lane in lanes),
         fmean(firsts),
         prefills + calm_seconds(steps),
         len(steps),
@@ -161,7 +161,7 @@ def run_candidate(
     is_race: bool = False,
 ) -> CandidateRun:
     """Decode all prompts speculatively. InputError where the pair cannot run the method."""
-    traces = _decode(request, candidate, prompts, tokens, Lane.SPECULATIVE)
+    traces = _decode(request, candidate, prompts, tokens, SPECULATIVE)
     firsts = [trace.prefill.seconds for trace in traces if trace.prefill is not None]
     groups = list(_groups(traces, request.batch_size))
     rounds = [seen for group in groups for seen in _rounds(group, candidate, tokens)]
@@ -172,7 +172,7 @@ def run_candidate(
         fmean(firsts),
         fmean(firsts) * len(groups) + calm_seconds([each.seconds for each in rounds]),
         tuple(rounds),
-        traces[0].drafter_bytes or 0,
+        traces[0].main.drafter_bytes,
         tuple(prompts),
         is_race,
     )
@@ -191,7 +191,7 @@ def calm_seconds(seconds: Sequence[float]) -> float:
 
 
 def _decode(
-    request: AdviceRequest, candidate: Candidate, prompts: Sequence[str], tokens: int, lane: Lane
+    request: AdviceRequest, candidate: Candidate, prompts: Sequence[str], tokens: int, lane: str
 ) -> list[Trace]:
     races = [request.race(candidate, prompt, tokens) for prompt in prompts]
     groups = _groups(races, request.batch_size)
@@ -203,9 +203,9 @@ def _groups(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
     return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
-def _longest(group: Sequence[Trace]) -> Trace:
+def _longest(group: Sequence[Lane]) -> Lane:
     """The row that ran longest: its steps are those of the batch."""
-    return max(group, key=lambda trace: len(trace.baseline_steps))
+    return max(group, key=lambda lane: len(lane.steps))
 
 
 def _rounds(group: Sequence[Trace], candidate: Candidate, tokens: int) -> Iterator[RoundSeen]:

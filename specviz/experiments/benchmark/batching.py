@@ -11,11 +11,10 @@ from statistics import median
 from typing import Any
 
 from specviz.decoding.batch import BatchStep
-from specviz.decoding.race import Lane
 from specviz.experiments.run.batch_race import BatchRace, BatchRequest
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating
 from specviz.metrics import RoundTotals, summarise
-from specviz.records import BaselineStep, BatchRound, Prefill, Round, Trace
+from specviz.records import BASELINE, SPECULATIVE, BatchRound, Prefill, Round, TokenStep, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def _run(request: BatchRequest, repeat: int) -> tuple[BatchRace, BatchBlock]:
         totals = {lane: _totals(race.run_lane(lane)) for lane in alternating(repeat)}
     finally:
         race.close()
-    return race, BatchBlock(totals[Lane.BASELINE], totals[Lane.SPECULATIVE])
+    return race, BatchBlock(totals[BASELINE], totals[SPECULATIVE])
 
 
 def _totals(steps: Iterable[BatchStep]) -> LaneTotals:
@@ -137,7 +136,7 @@ def _emitted(step: BatchStep) -> int:
         match each.event:
             case Round():
                 count += len(each.event.emitted_ids)
-            case Prefill() | BaselineStep():
+            case Prefill() | TokenStep():
                 count += 1
     return count
 
@@ -169,7 +168,7 @@ def batch_report(request: BatchRequest, measured: BatchMeasurement) -> dict[str,
         "speculate_up_to": request.options.speculate_up_to,
         "speculation_limits": limits,
         "draft_budget": request.options.draft_budget,
-        "extra_bytes": first.drafter_bytes,
+        "extra_bytes": first.main.drafter_bytes,
         "rows": rows,
         "device": first.device,
         "dtype": first.dtype,

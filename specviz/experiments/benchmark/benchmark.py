@@ -15,16 +15,14 @@ from statistics import median
 from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.decoding.race import Lane
-from specviz.experiments.benchmark.peers import SPECULATIVE, Assisted, LibraryPeer
+from specviz.experiments.benchmark.peers import ASSISTED, Assisted, LibraryPeer
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompts
-from specviz.records import DecodingConfig, Round
+from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Round
 
-BASELINE = "baseline"
 Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tokens -> new ones
 
 
@@ -47,7 +45,7 @@ class Plan:
     device: str = "auto"
     dtype: str = "float32"
     texts: tuple[str, ...] = ()
-    peers: tuple[str, ...] = tuple(SPECULATIVE)
+    peers: tuple[str, ...] = tuple(ASSISTED)
 
     def texts_of(self, task: str | None) -> tuple[str, ...]:
         known = self.texts if task is None else held_out_prompts(task)
@@ -172,7 +170,7 @@ def _library_peer(plan: Plan) -> LibraryPeer:
 
 def _contenders(plan: Plan, task: str | None, peer: LibraryPeer | None) -> list[Contender]:
     baseline = Contender(BASELINE, None, lambda prompt: 0)
-    baseline.run = lambda prompt: _decode(_request(plan, task, prompt), Lane.BASELINE, baseline)
+    baseline.run = lambda prompt: _decode(_request(plan, task, prompt), BASELINE, baseline)
     listed = [baseline]
     for method in plan.methods:
         listed += [_method_contender(plan, task, method, k) for k in plan.draft_lengths]
@@ -185,7 +183,7 @@ def _method_contender(plan: Plan, task: str | None, method: str, draft_length: i
     def run(prompt: str) -> int:
         request = _request(plan, task, prompt)
         config = method_named(method).usual(draft_length, **request.config.beside_method)
-        return _decode(replace(request, config=config), Lane.SPECULATIVE, contender)
+        return _decode(replace(request, config=config), SPECULATIVE, contender)
 
     contender.run = run
     return contender
@@ -209,7 +207,7 @@ def _peer_contenders(plan: Plan, task: str | None, peer: LibraryPeer) -> list[Co
         contender("generate()", None, peer.generate),
         *(
             contender(name, k, _of_length(generate, peer, k))
-            for name, generate in SPECULATIVE.items()
+            for name, generate in ASSISTED.items()
             if name in plan.peers
             for k in plan.draft_lengths
         ),
@@ -225,10 +223,10 @@ def _request(plan: Plan, task: str | None, prompt: str) -> RaceRequest:
     return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
 
 
-def _decode(request: RaceRequest, lane: Lane, contender: Contender) -> int:
+def _decode(request: RaceRequest, lane: str, contender: Contender) -> int:
     race = start_race(request)
     contender.rounds += [each for each in race.run_lane(lane) if isinstance(each, Round)]
-    contender.extra_bytes = race.header.drafter_bytes if lane is Lane.SPECULATIVE else None
+    contender.extra_bytes = race.header.main.drafter_bytes if lane == SPECULATIVE else None
     return len(race.emitted_ids(lane))
 
 

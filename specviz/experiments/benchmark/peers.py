@@ -110,7 +110,7 @@ def _draft_always(assistant: Any, draft_length: int) -> None:
 Assisted = Callable[[LibraryPeer, Sequence[int], int, int], list[int]]
 
 # each way to speculate by the argument of `generate` that asks for it
-SPECULATIVE: dict[str, Assisted] = {
+ASSISTED: dict[str, Assisted] = {
     "generate(assistant_model)": LibraryPeer.assisted,
     "generate(prompt_lookup_num_tokens)": LibraryPeer.prompt_lookup,
     "generate(assistant_early_exit)": LibraryPeer.early_exit,

@@ -11,12 +11,11 @@ from specviz.decoding.batch_options import BatchOptions, row_seed
 from specviz.decoding.batch_target import batch_target
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_row_drafters, method_named
-from specviz.decoding.race import Lane
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating, run_lanes
 from specviz.experiments.run.racing import RaceRequest, load_request, trace_header
 from specviz.experiments.run.recorder import Recorder
-from specviz.records import Trace
+from specviz.records import BASELINE, SPECULATIVE, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,8 @@ class BatchRace:
         )
         ends = loaded.codec.eos_ids
         self._lanes = {
-            Lane.BASELINE: batch.decode_baseline(plain, prompts, configs, ends),
-            Lane.SPECULATIVE: batch.decode(
+            BASELINE: batch.decode_baseline(plain, prompts, configs, ends),
+            SPECULATIVE: batch.decode(
                 drafted, self._drafter, prompts, configs, ends, request.options
             ),
         }
@@ -78,7 +77,7 @@ class BatchRace:
             for row, ids in zip(rows, prompts, strict=True)
         ]
 
-    def run_lane(self, lane: Lane) -> Iterator[BatchStep]:
+    def run_lane(self, lane: str) -> Iterator[BatchStep]:
         """One lane alone, for measurements in blocks."""
         for step in self._lanes[lane]:
             for each in step.events:
@@ -106,7 +105,7 @@ class BatchRace:
         self._drafter.close()  # a lane that never started has not done it
 
 
-def run_rows(rows: Sequence[RaceRequest], lane: Lane) -> tuple[Trace, ...]:
+def run_rows(rows: Sequence[RaceRequest], lane: str) -> tuple[Trace, ...]:
     """One lane of requests that differ in their prompts only, together; a single one by itself."""
     if len(rows) == 1:
         return (run_lanes(rows[0], [lane]).trace(),)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from specviz.decoding.race import Lane
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.metrics import RunSummary, summarise
-from specviz.records import Trace
+from specviz.records import BASELINE, SPECULATIVE, Trace
 
 WARM_UP_TOKENS = 8
 
@@ -59,13 +58,13 @@ def measure(
         trace = race.trace()
         summaries.append(summarise(trace))
         progress(f"repeat {repeat + 1} of {repeats}: {summaries[-1].speedup:.2f}x")
-    texts = race.text(Lane.BASELINE), race.text(Lane.SPECULATIVE)
+    texts = race.text(BASELINE), race.text(SPECULATIVE)
     return Measurement(trace, *texts, tuple(summaries))
 
 
-def alternating(repeat: int) -> tuple[Lane, ...]:
+def alternating(repeat: int) -> tuple[str, ...]:
     """Baseline first, then speculative first, …"""
-    lanes = (Lane.BASELINE, Lane.SPECULATIVE)
+    lanes = (BASELINE, SPECULATIVE)
     return lanes if repeat % 2 == 0 else lanes[::-1]
 
 
@@ -76,7 +75,7 @@ def warm_up(request: RaceRequest) -> None:
     run_lanes(short, alternating(0))
 
 
-def run_lanes(request: RaceRequest, order: Sequence[Lane]) -> Race:
+def run_lanes(request: RaceRequest, order: Sequence[str]) -> Race:
     """One prompt in each lane of `order`, one after the other, to its end."""
     race = start_race(request)
     try:

@@ -1,7 +1,4 @@
-"""What a fork takes over from the trace that it leaves: pair, tokens, size of trees, baseline.
-
-Knows nothing of decoding.
-"""
+"""What a fork takes over from the trace that it leaves: pair, tokens, size of trees, baseline."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from specviz.decoding.drafters.tree_budget import NODES
 from specviz.errors import InputError
 from specviz.models.pair_catalog import BUNDLED, Pair, pairs
 from specviz.models.text.text_codec import TextCodec
-from specviz.records import DecodingConfig, FinishReason, Trace
+from specviz.records import DecodingConfig, FinishReason, Lane, Trace
 
 
 def catalog_pair_of(trace: Trace) -> Pair | None:
@@ -23,7 +20,7 @@ def catalog_pair_of(trace: Trace) -> Pair | None:
     alone: only pairs that the app offers anyway are looked through.
     """
     fitting = [pair for pair in pairs() if _shown(pair, "target") == trace.target.name]
-    draft = trace.draft.name if trace.draft else ""
+    draft = trace.main.draft.name if trace.main.draft else ""
     same = (pair for pair in fitting if _shown(pair, "draft") == draft)
     return next(same, next(iter(fitting), None))
 
@@ -71,30 +68,26 @@ def _shape(config: DecodingConfig) -> tuple[object, ...]:
     return *drafted, config.temperature, config.options
 
 
-def copied_baseline(parent: Trace, header: Trace) -> Trace:
-    """`header` with the parent's baseline, where it is the baseline of this setting too.
+def copied_baseline(parent: Trace, header: Trace) -> Lane | None:
+    """The parent's baseline, where it is the baseline of this setting too.
 
-    It is left out where another target, device or distribution of sampling would have written
-    another text or taken other times; it is cut to `max_new_tokens`, and counts as stopped where
-    it is shorter.
+    None where another target, device or distribution of sampling would have written another text
+    or taken other times. It is cut to `max_new_tokens`, and counts as stopped where it is shorter.
     """
-    if parent.baseline_prefill is None or _maker(parent) != _maker(header):
-        return header
-    steps = parent.baseline_steps[: header.config.max_new_tokens - 1]
-    return replace(
-        header,
-        baseline_prefill=parent.baseline_prefill,
-        baseline_steps=steps,
-        baseline_finish=_finish(parent, 1 + len(steps), header.config.max_new_tokens),
-    )
+    lane, limit = parent.baseline, header.config.max_new_tokens
+    if lane is None or lane.prefill is None or _maker(parent) != _maker(header):
+        return None
+    steps = lane.steps[: limit - 1]
+    finish = _finish(lane, 1 + len(steps), limit)
+    return replace(lane, config=header.config, steps=steps, finish=finish)
 
 
-def _finish(parent: Trace, kept: int, limit: int) -> FinishReason | None:
+def _finish(lane: Lane, kept: int, limit: int) -> FinishReason | None:
     """Why a baseline of which `kept` tokens were copied has ended there."""
-    if kept < len(parent.baseline_ids):
+    if kept < len(lane.emitted_ids):
         return FinishReason.LENGTH
-    is_short = parent.baseline_finish is FinishReason.LENGTH and kept < limit
-    return FinishReason.STOPPED if is_short else parent.baseline_finish
+    is_short = lane.finish is FinishReason.LENGTH and kept < limit
+    return FinishReason.STOPPED if is_short else lane.finish
 
 
 def _maker(trace: Trace) -> tuple[object, ...]:

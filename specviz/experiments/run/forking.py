@@ -1,6 +1,6 @@
 """A fork: the real decoder goes on from a round of a trace, with forced draws or another setting.
 
-Knows nothing of how results are shown. Every draw of the target's side is keyed by seed and text
+Every draw of the target's side is keyed by seed and text
 position, every draft draw by seed and round, so a fork with the trace's own setting and nothing
 forced writes the trace's own rounds again, but for the rounding of its probabilities: the text so
 far is run in one forward, not round by round. Three methods can be told from the original:
@@ -23,7 +23,7 @@ from specviz.decoding import speculative
 from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
-from specviz.decoding.race import Event, LaneEvent, race
+from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.fork_parent import check_texts, copied_baseline, with_measured_nodes
@@ -31,7 +31,7 @@ from specviz.experiments.run.racing import load_request, own_models, trace_heade
 from specviz.experiments.run.recorder import Recorder
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair
-from specviz.records import DecodingConfig, FinishReason, ForkPoint, Round, Trace
+from specviz.records import DecodingConfig, Event, ForkPoint, Round, Trace
 from specviz.what_if import check_draws
 
 
@@ -84,7 +84,7 @@ class ForkRequest:
     def forks(self) -> tuple[ForkPoint, ...]:
         """Those of the parent before this one, and this one."""
         parent, index = self.parent, self.round_index
-        before = (fork for fork in parent.forks if fork.round_index < index)
+        before = (fork for fork in parent.main.forks if fork.round_index < index)
         nodes = parent.rounds[index].tree.nodes if self.forced else ()
         forced = tuple((nodes[node].token_id, u) for node, u in self.forced)
         return *before, ForkPoint(index, parent.config_of(index - 1), forced)
@@ -118,23 +118,20 @@ class Fork:
         )
         self._recorder = Recorder()
         header = trace_header(request, loaded, prompt_ids, self._drafter.memory_bytes)
-        header = replace(header, total_variation=_bias(header, self._rounds, parent))
-        self._baseline = copied_baseline(parent, header)
-        self.header = replace(header, token_texts=parent.token_texts, forks=request.forks)
+        bias = _bias(header, self._rounds, parent)
+        lane = replace(header.main, total_variation=bias, forks=request.forks)
+        self._copied = copied_baseline(parent, header)
+        lanes = (self._copied.unstarted, lane) if self._copied else (lane,)
+        self.header = replace(header, token_texts=parent.token_texts, lanes=lanes)
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """Both lanes on fair clocks; the decoder begins when the parent's rounds are through."""
-        for event in race(self._baseline_events(), self._events()):
+        """The lanes on fair clocks; the decoder begins when the parent's rounds are through."""
+        lanes = {self.header.main.name: self._events()}
+        if self._copied is not None:
+            lanes = {self._copied.name: self._copied.events} | lanes
+        for event in race(lanes):
             self._recorder.add(event.lane, event.event)
             yield event
-
-    def _baseline_events(self) -> Iterator[Event]:
-        """A lane that was not copied says only that it is at its end."""
-        lane = self._baseline
-        if lane.baseline_prefill is not None:
-            yield lane.baseline_prefill
-        yield from lane.baseline_steps
-        yield lane.baseline_finish or FinishReason.STOPPED
 
     def _events(self) -> Iterator[Event]:
         assert self._parent.prefill is not None
@@ -149,13 +146,8 @@ class Fork:
         trace = self._recorder.fill(self.header)
         texts = dict(self.header.token_texts)
         texts |= {i: self.token_text(i) for i in self._recorder.token_ids}
-        return replace(
-            trace,
-            token_texts=tuple(sorted(texts.items())),
-            baseline_prefill=self._baseline.baseline_prefill,
-            baseline_steps=self._baseline.baseline_steps,
-            baseline_finish=self._baseline.baseline_finish,
-        )
+        lanes = (self._copied, trace.main) if self._copied else trace.lanes
+        return replace(trace, token_texts=tuple(sorted(texts.items())), lanes=lanes)
 
     def token_text(self, token_id: int) -> str:
         """One token's visible text."""
@@ -178,11 +170,8 @@ def start_fork(request: ForkRequest) -> Fork:
 def _bias(header: Trace, kept: Sequence[Round], parent: Trace) -> float | None:
     """Of the fork's own rule, or of the parent's where lossy rounds of it are kept."""
     is_lossy = any(not each.tree.kind.is_lossless for each in kept)
-    return (
-        parent.total_variation
-        if header.total_variation is None and is_lossy
-        else header.total_variation
-    )
+    own = header.main.total_variation
+    return parent.main.total_variation if own is None and is_lossy else own
 
 
 def _check_goes_on(request: ForkRequest, end_ids: Collection[int]) -> None:

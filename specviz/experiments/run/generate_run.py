@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 from transformers.generation import candidate_generator as library
 
-from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.run.generated_round import SeenVerification, Times
 from specviz.experiments.run.recorder import Recorder
 from specviz.records import MAX_DRAFT_LENGTH, FinishReason, ProposalKind, Trace
 
+LANE = "generate"
 _METHODS: dict[type, str] = {  # exact types: what is unknown here may hide a tree or another rule
     library.AssistedCandidateGenerator: "draft-model",
     library.AssistedCandidateGeneratorDifferentTokenizers: "cross-vocabulary",
@@ -84,7 +84,7 @@ class GenerateRun:
         """Stop watching."""
         self._hooks.close()
         self._end_round()
-        self._recorder.add(Lane.SPECULATIVE, reason)
+        self._recorder.add(LANE, reason)
 
     def fill(self, header: Trace) -> Trace:
         """`header` with all that was seen."""
@@ -175,11 +175,11 @@ class GenerateRun:
             return
         with self._clock:
             if self._rounds is None:
-                self._recorder.add(Lane.SPECULATIVE, seen.prefill(ended - self._began))
+                self._recorder.add(LANE, seen.prefill(ended - self._began))
                 self._rounds = 0
             else:
                 times = Times(self._began, self._drafted, self._judged, ended)
-                self._recorder.add(Lane.SPECULATIVE, seen.round(self._rounds, times))
+                self._recorder.add(LANE, seen.round(self._rounds, times))
                 self._rounds += 1
             self._seen = None
 

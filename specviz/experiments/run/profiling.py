@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from specviz.acceptance_profile import AcceptanceProfile, AcceptanceProfiler
-from specviz.decoding.race import Lane
 from specviz.decoding.target import check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.racing import Race, RaceRequest, load_request
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair
-from specviz.records import DecodingConfig, Round, Trace
+from specviz.records import SPECULATIVE, DecodingConfig, Round, Trace
 
 MAX_PROMPTS = 500
 WARM_UP_TOKENS = 8
@@ -80,7 +79,7 @@ class Profiling:
         for index, request in enumerate(self._requests):
             race = Race(request, self._loaded)
             try:
-                for event in race.run_lane(Lane.SPECULATIVE):
+                for event in race.run_lane(SPECULATIVE):
                     if isinstance(event, Round):
                         tokens += len(event.emitted_ids)
                         yield ProfileStep(index, index, count, tokens, None)
@@ -108,7 +107,7 @@ class Profiling:
         config = replace(first.config, max_new_tokens=tokens)
         race = Race(replace(first, config=config), self._loaded)
         try:
-            for _ in race.run_lane(Lane.SPECULATIVE):
+            for _ in race.run_lane(SPECULATIVE):
                 pass
         finally:
             race.close()

@@ -1,7 +1,6 @@
-"""A race of a named pair: loads it, encodes the prompt, runs both lanes, collects the trace.
+"""A race of a named pair: loads it, encodes the prompt, runs the lanes, collects the trace.
 
-The one door for the page, the command line and the experiments. Knows nothing of how results are
-shown.
+The page, the command line and the experiments all race through this module.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from specviz.bias import measured_bias
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, method_named
-from specviz.decoding.race import Event, Lane, LaneEvent, race
+from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
@@ -26,7 +25,15 @@ from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import check_task
-from specviz.records import DecodingConfig, Trace
+from specviz.records import (
+    BASELINE,
+    SPECULATIVE,
+    DecodingConfig,
+    Event,
+    Lane,
+    LaneKind,
+    Trace,
+)
 
 MAX_PROMPT_CHARACTERS = 100_000
 
@@ -67,21 +74,21 @@ class Race:
         self._drafter = drafter = make_drafter(setup)
         ends = loaded.codec.eos_ids
         self._codec = loaded.codec
-        self._lanes: dict[Lane, Iterator[Event]] = {
-            Lane.BASELINE: autoregressive.decode(target, prompt_ids, config, ends),
-            Lane.SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
+        self._lanes: dict[str, Iterator[Event]] = {
+            BASELINE: autoregressive.decode(target, prompt_ids, config, ends),
+            SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
         self.header = trace_header(request, loaded, prompt_ids, drafter.memory_bytes)
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """Both lanes on fair clocks, after a forward of each model that no clock counts."""
+        """All lanes on fair clocks, after a forward of each model that no clock counts."""
         warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
-        for event in race(self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]):
+        for event in race(self._lanes):
             self._recorder.add(event.lane, event.event)
             yield event
 
-    def run_lane(self, lane: Lane) -> Iterator[Event]:
+    def run_lane(self, lane: str) -> Iterator[Event]:
         """One lane alone, for measurements in blocks."""
         for event in self._lanes[lane]:
             self._recorder.add(lane, event)
@@ -97,23 +104,22 @@ class Race:
         """One token's visible text."""
         return self._codec.token_text(token_id)
 
-    def text(self, lane: Lane) -> str:
+    def text(self, lane: str) -> str:
         """What a lane has written so far."""
         return self._codec.decode(self.emitted_ids(lane))
 
-    def emitted_ids(self, lane: Lane) -> tuple[int, ...]:
+    def emitted_ids(self, lane: str) -> tuple[int, ...]:
         """The tokens that a lane has written so far."""
-        trace = self._recorder.fill(self.header)
-        return trace.baseline_ids if lane is Lane.BASELINE else trace.emitted_ids
+        return self._recorder.fill(self.header).lane(lane).emitted_ids
 
     def close(self) -> None:
-        """Free both runs; a lane that has not ended stays unfinished in the trace."""
+        """Free all lanes; a lane that has not ended stays unfinished in the trace."""
         for lane in self._lanes.values():
             lane.close()  # type: ignore[attr-defined]
         self._drafter.close()  # a lane that never started has not done it
 
 
-class Asked(Protocol):
+class DecodingRequest(Protocol):
     """What requests of any kind have in common."""
 
     @property
@@ -129,41 +135,43 @@ class Asked(Protocol):
 
 
 def trace_header(
-    request: Asked, loaded: LoadedPair, prompt_ids: Sequence[int], drafter_bytes: int
+    request: DecodingRequest, loaded: LoadedPair, prompt_ids: Sequence[int], drafter_bytes: int
 ) -> Trace:
-    """What a trace says before anything has run."""
+    """What the trace of a baseline and a speculative lane says before anything has run."""
     config, target, parts = request.config, loaded.target, loaded.parts
     draft = parts.draft or parts.foreign
     bias = measured_bias(config.method, config.tree_kind.value)
+    lanes = (
+        Lane(BASELINE, LaneKind.BASELINE, config),
+        Lane(
+            SPECULATIVE,
+            LaneKind.SPECULATIVE,
+            config,
+            draft=draft.info if draft else None,
+            drafter_bytes=drafter_bytes,
+            total_variation=bias.total_variation if bias else None,
+        ),
+    )
     return Trace(
-        config=config,
         target=target.info,
-        draft=draft.info if draft else None,
         device=device_name(target.device),
         dtype=str(target.dtype).removeprefix("torch."),
         prompt=request.prompt,
         prompt_ids=tuple(prompt_ids),
         token_texts=(),
-        prefill=None,
-        rounds=(),
-        finish=None,
-        baseline_prefill=None,
-        baseline_steps=(),
-        baseline_finish=None,
-        drafter_bytes=drafter_bytes,
-        total_variation=bias.total_variation if bias else None,
+        lanes=lanes,
     )
 
 
 def start_race(request: RaceRequest) -> Race:
-    """Load the pair (from memory where it is there) and set both lanes up.
+    """Load the pair (from memory where it is there) and set the lanes up.
 
     Raises InputError for anything that the user can mend.
     """
     return Race(request, load_request(request))
 
 
-def load_request(request: Asked) -> LoadedPair:
+def load_request(request: DecodingRequest) -> LoadedPair:
     """The pair with what the request's method needs of it."""
     needs = method_named(request.config.method).needs
     return load_pair(request.pair, request.device, request.dtype, needs)

@@ -1,15 +1,12 @@
-"""Collects the events of both lanes into a trace, and every token id that it mentions.
-
-Knows nothing of models or text.
-"""
+"""Collects the events of all lanes into a trace, and every token id that it mentions."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from specviz.decoding.race import Event, Lane
-from specviz.records import BaselineStep, FinishReason, Prefill, Round, Trace
+from specviz.records import Event, FinishReason, Lane, Prefill, Round, TokenStep, Trace
 
 
 class Recorder:
@@ -17,33 +14,24 @@ class Recorder:
 
     def __init__(self) -> None:
         self.token_ids: set[int] = set()
-        self._prefills: dict[Lane, Prefill] = {}
-        self._finishes: dict[Lane, FinishReason] = {}
-        self._rounds: list[Round] = []
-        self._steps: list[BaselineStep] = []
+        self._events: defaultdict[str, list[Event]] = defaultdict(list)
 
-    def add(self, lane: Lane, event: Event) -> None:
+    def add(self, lane: str, event: Event) -> None:
         self.token_ids.update(mentioned_ids(event))
-        match event:
-            case Prefill():
-                self._prefills[lane] = event
-            case Round():
-                self._rounds.append(event)
-            case BaselineStep():
-                self._steps.append(event)
-            case FinishReason():
-                self._finishes[lane] = event
+        self._events[lane].append(event)
 
     def fill(self, header: Trace) -> Trace:
         """`header` with all that was added."""
+        return replace(header, lanes=tuple(self._filled(lane) for lane in header.lanes))
+
+    def _filled(self, lane: Lane) -> Lane:
+        events = self._events[lane.name]
         return replace(
-            header,
-            prefill=self._prefills.get(Lane.SPECULATIVE),
-            rounds=tuple(self._rounds),
-            finish=self._finishes.get(Lane.SPECULATIVE),
-            baseline_prefill=self._prefills.get(Lane.BASELINE),
-            baseline_steps=tuple(self._steps),
-            baseline_finish=self._finishes.get(Lane.BASELINE),
+            lane,
+            prefill=next((each for each in events if isinstance(each, Prefill)), None),
+            rounds=tuple(each for each in events if isinstance(each, Round)),
+            steps=tuple(each for each in events if isinstance(each, TokenStep)),
+            finish=next((each for each in events if isinstance(each, FinishReason)), None),
         )
 
 
@@ -61,5 +49,5 @@ def mentioned_ids(event: Event) -> Iterator[int]:
                 yield from position.token_ids
             for note in event.notes:
                 yield from getattr(note, "token_ids", ())
-        case BaselineStep():
+        case TokenStep():
             yield event.token_id

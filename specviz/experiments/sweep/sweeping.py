@@ -14,7 +14,6 @@ from itertools import product
 from statistics import mean, median
 from typing import Any
 
-from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.run.batch_race import run_rows, warm_up_rows
 from specviz.experiments.run.blocks import alternating, run_lanes, warm_up
@@ -24,7 +23,7 @@ from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.metrics.measured_costs import Costs, measured_costs, theory_band
 from specviz.metrics.round_totals import RoundTotals
 from specviz.metrics.run_summary import TheoryBand
-from specviz.records import Trace
+from specviz.records import BASELINE, SPECULATIVE, Trace
 from specviz.theory import waiting
 
 MAX_POINTS = 512
@@ -129,10 +128,10 @@ def measure_noise(setting: SweepSetting, repeats: int) -> list[float]:
     warm_up(requests[0])
     rates = []
     for _ in range(2 * repeats):
-        races = [run_lanes(request, [Lane.BASELINE]) for request in requests]
+        races = [run_lanes(request, [BASELINE]) for request in requests]
         meter = PointMeter()
         for race in races:
-            meter.add(Lane.BASELINE, race)
+            meter.add(BASELINE, race)
         rates.append(meter.baseline_rate)
     return [second / first for first, second in zip(rates[::2], rates[1::2], strict=True)]
 
@@ -159,9 +158,9 @@ class PointMeter:
     """Add a block's races, both lanes in any order, then end the block; `result()` at the end."""
 
     def __init__(self) -> None:
-        self._block = {lane: _LaneSums() for lane in Lane}
+        self._block = {lane: _LaneSums() for lane in (BASELINE, SPECULATIVE)}
         self._rates: list[tuple[float, float]] = []
-        self._first_seconds: dict[Lane, list[float]] = {lane: [] for lane in Lane}
+        self._first_seconds: dict[str, list[float]] = {lane: [] for lane in (BASELINE, SPECULATIVE)}
         self._totals = RoundTotals()
         self._step_seconds = 0.0
         self._steps = 0
@@ -170,28 +169,29 @@ class PointMeter:
         self._rows = 1  # decoded together
         self._draft_seconds = self._verify_seconds = self._host_seconds = 0.0  # of whole batches
 
-    def add(self, lane: Lane, race: Race) -> None:
+    def add(self, lane: str, race: Race) -> None:
         """One prompt's run of one lane."""
         self.add_rows(lane, (race.trace(),))
 
-    def add_rows(self, lane: Lane, traces: Sequence[Trace]) -> None:
+    def add_rows(self, lane: str, traces: Sequence[Trace]) -> None:
         """One lane's run of prompts that were decoded together.
 
         A row's seconds are those of the whole batch: the batch's time is that of its longest row.
         """
-        if lane is Lane.BASELINE:
+        if lane == BASELINE:
             self._add_baseline(traces)
         else:
             self._add_speculative(traces)
 
     def _add_baseline(self, traces: Sequence[Trace]) -> None:
-        longest = max(traces, key=lambda trace: len(trace.baseline_steps))
-        assert longest.baseline_prefill is not None
-        seconds = sum(step.seconds for step in longest.baseline_steps)
+        lanes = [trace.lane(BASELINE) for trace in traces]
+        longest = max(lanes, key=lambda lane: len(lane.steps))
+        assert longest.prefill is not None
+        seconds = sum(step.seconds for step in longest.steps)
         self._step_seconds += seconds
-        self._steps += len(longest.baseline_steps)
-        tokens = sum(len(trace.baseline_ids) for trace in traces)
-        self._block[Lane.BASELINE].add(tokens, longest.baseline_prefill.seconds, seconds)
+        self._steps += len(longest.steps)
+        tokens = sum(len(lane.emitted_ids) for lane in lanes)
+        self._block[BASELINE].add(tokens, longest.prefill.seconds, seconds)
 
     def _add_speculative(self, traces: Sequence[Trace]) -> None:
         longest = max(traces, key=lambda trace: len(trace.rounds))
@@ -201,26 +201,26 @@ class PointMeter:
             for each in trace.rounds:
                 self._totals.add(each)
             self._prompt_tokens.append(len(trace.prompt_ids))
-            self._drafter_bytes = trace.drafter_bytes
+            self._drafter_bytes = trace.main.drafter_bytes
         for each in longest.rounds:
             self._draft_seconds += each.draft_seconds
             self._verify_seconds += each.verify_seconds
             self._host_seconds += each.host_seconds
         seconds = sum(each.seconds for each in longest.rounds)
         tokens = sum(len(trace.emitted_ids) for trace in traces)
-        self._block[Lane.SPECULATIVE].add(tokens, longest.prefill.seconds, seconds)
+        self._block[SPECULATIVE].add(tokens, longest.prefill.seconds, seconds)
 
     @property
     def baseline_rate(self) -> float:
         """Tokens per second of the block so far."""
-        return self._block[Lane.BASELINE].rate
+        return self._block[BASELINE].rate
 
     def end_block(self) -> None:
         """Both lanes have decoded every prompt once."""
-        self._rates.append((self._block[Lane.BASELINE].rate, self._block[Lane.SPECULATIVE].rate))
+        self._rates.append((self._block[BASELINE].rate, self._block[SPECULATIVE].rate))
         for lane, sums in self._block.items():
             self._first_seconds[lane] += sums.first_seconds
-        self._block = {lane: _LaneSums() for lane in Lane}
+        self._block = {lane: _LaneSums() for lane in (BASELINE, SPECULATIVE)}
 
     def result(self) -> dict[str, Any]:
         """JSON-able; speedups one per block, seconds and counts sums over all of them."""
@@ -234,8 +234,8 @@ class PointMeter:
             "speedups": speedups,
             "baseline_tokens_per_second": median(rate for rate, _ in self._rates),
             "tokens_per_second": median(rate for _, rate in self._rates),
-            "baseline_ttft_seconds": median(self._first_seconds[Lane.BASELINE]),
-            "ttft_seconds": median(self._first_seconds[Lane.SPECULATIVE]),
+            "baseline_ttft_seconds": median(self._first_seconds[BASELINE]),
+            "ttft_seconds": median(self._first_seconds[SPECULATIVE]),
             "prompt_tokens": mean(self._prompt_tokens),
             "rounds": totals.rounds,
             "acceptance_rate": totals.acceptance_rate,
@@ -246,7 +246,7 @@ class PointMeter:
             "verify_overhead": costs.v if costs else None,
             "theory_speedup": band.expected if band else None,
             "theory_band": [band.low, band.high] if band else None,
-            "prefill_seconds": sum(self._first_seconds[Lane.SPECULATIVE]),
+            "prefill_seconds": sum(self._first_seconds[SPECULATIVE]),
             "draft_seconds": self._draft_seconds,
             "verify_seconds": self._verify_seconds,
             "host_seconds": self._host_seconds,

@@ -16,7 +16,7 @@ from specviz.errors import InputError
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
-from specviz.ui.told_work import Tell, told
+from specviz.ui.lab.progress_lines import Tell, progress_lines
 
 if TYPE_CHECKING:
     from specviz.experiments.benchmark.claim_measuring import ClaimMeasuring
@@ -88,7 +88,7 @@ class ClaimOrder(LabOrder):
         return pair_named(BUNDLED)
 
     def messages(self, stop: threading.Event) -> Iterator[Message]:
-        for line in told(lambda tell: self._claims.measure(self._claim, tell), stop):
+        for line in progress_lines(lambda tell: self._claims.measure(self._claim, tell), stop):
             if line is not None:
                 yield {"kind": "line", "text": line}
         found = self._claims.report(self._claim)

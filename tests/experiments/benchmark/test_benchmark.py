@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from specviz.decoding.race import Lane
 from specviz.experiments.benchmark.benchmark import Benchmark, BenchmarkStep, Plan
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
 from specviz.models.pair_catalog import pair_named
 from specviz.prompts import held_out_prompts
-from specviz.records import DecodingConfig, Round
+from specviz.records import SPECULATIVE, DecodingConfig, Round
 
 PEER = "generate(assistant_model)"
 ORDER = ["baseline", "draft-model", "generate()", PEER]
@@ -64,4 +63,4 @@ def test_a_warm_up_does_not_count(measured: Measured) -> None:
 def rounds(text: str) -> list[Round]:
     config = DecodingConfig(draft_length=4, max_new_tokens=12)
     race = start_race(RaceRequest(PLAN.pair, text, config, "code", "cpu"))
-    return [each for each in race.run_lane(Lane.SPECULATIVE) if isinstance(each, Round)]
+    return [each for each in race.run_lane(SPECULATIVE) if isinstance(each, Round)]

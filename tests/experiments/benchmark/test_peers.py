@@ -6,13 +6,12 @@ from functools import cache
 
 import pytest
 
-from specviz.decoding.race import Lane
-from specviz.experiments.benchmark.peers import SPECULATIVE, LibraryPeer
+from specviz.experiments.benchmark.peers import ASSISTED, LibraryPeer
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt
-from specviz.records import DecodingConfig
+from specviz.records import SPECULATIVE, DecodingConfig
 
 LENGTH = 48
 PROMPT = held_out_prompt("code", 1)
@@ -42,13 +41,13 @@ def test_plain_decoding_takes_a_target_forward_per_token() -> None:
     assert peer().target_forwards == LENGTH
 
 
-@pytest.mark.parametrize("name", SPECULATIVE)
+@pytest.mark.parametrize("name", ASSISTED)
 @pytest.mark.parametrize("draft_length", [1, 4])
 def test_speculation_writes_the_same_text_in_fewer_target_forwards(
     name: str, draft_length: int
 ) -> None:
     expected = plain()
-    assert SPECULATIVE[name](peer(), prompt_ids(), LENGTH, draft_length) == expected
+    assert ASSISTED[name](peer(), prompt_ids(), LENGTH, draft_length) == expected
     assert LENGTH / (draft_length + 1) <= peer().target_forwards < LENGTH
 
 
@@ -67,7 +66,7 @@ def test_it_drafts_as_many_tokens_as_it_is_told(name: str, method: str, draft_le
     """With the same draft and the same K its target runs as often as ours, but for the ends."""
     config = DecodingConfig(method=method, draft_length=draft_length, max_new_tokens=LENGTH)
     race = start_race(RaceRequest(pair_named("bundled"), PROMPT, config, "code", "cpu"))
-    for _ in race.run_lane(Lane.SPECULATIVE):
+    for _ in race.run_lane(SPECULATIVE):
         pass
-    SPECULATIVE[name](peer(), prompt_ids(), LENGTH, draft_length)
+    ASSISTED[name](peer(), prompt_ids(), LENGTH, draft_length)
     assert peer().target_forwards == pytest.approx(len(race.trace().rounds) + 1, abs=1)

@@ -11,6 +11,7 @@ from specviz.decoding.drafters.tree_budget import NODES
 from specviz.experiments.run.fork_parent import with_measured_nodes
 from specviz.records import ForkPoint
 from tests.experiments.run.test_forking import decisions, forked, parent_of
+from tests.random_traces import changed
 
 MEASURED = [name for name, method in DRAFTERS.items() if NODES in method.options]
 SIZES = (3, 9)  # one of them at least is not what this machine would measure
@@ -20,7 +21,7 @@ SIZES = (3, 9)  # one of them at least is not what this machine would measure
 @pytest.mark.parametrize("nodes", SIZES)
 def test_an_unforced_fork_drafts_its_parents_trees_again(method, nodes):
     made = parent_of(method, options=((NODES.name, nodes),))
-    parent = replace(made, config=replace(made.config, options=()))  # as if it had been measured
+    parent = changed(made, config=replace(made.config, options=()))  # as if it had been measured
     trace, _ = forked(parent, 1)
     assert trace.config == parent.config
     assert decisions(trace.rounds) == decisions(made.rounds)
@@ -42,7 +43,7 @@ def test_a_method_that_measures_nothing_gets_no_option():
 def test_a_fork_of_a_fork_takes_the_size_of_the_rounds_of_its_own_setting():
     wide = parent_of("eagle", options=((NODES.name, 9),))
     small = replace(wide.config, options=(), temperature=0.4)
-    fork = replace(wide, config=small, forks=(ForkPoint(2, wide.config),))
+    fork = changed(wide, config=small, forks=(ForkPoint(2, wide.config),))
     rounds = [each for each in wide.rounds if each.index >= 2]
     nodes = max(len(each.tree.nodes) for each in rounds)
     assert dict(with_measured_nodes(fork, small).options)[NODES.name] == nodes

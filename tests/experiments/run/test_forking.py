@@ -7,15 +7,23 @@ import pytest
 
 from specviz import trace_file
 from specviz.decoding.drafters.registry import method_named
-from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.run.fork_parent import catalog_pair_of, copied_baseline
 from specviz.experiments.run.forking import ForkRequest, start_fork
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import custom_pair, pair_named
-from specviz.records import DecodingConfig, FinishReason, Outcome, Prefill, ProposalKind, Round
+from specviz.records import (
+    BASELINE,
+    SPECULATIVE,
+    DecodingConfig,
+    FinishReason,
+    Outcome,
+    Prefill,
+    ProposalKind,
+    Round,
+)
 from specviz.what_if import counterfactual
-from tests.random_traces import not_started, random_trace
+from tests.random_traces import changed, random_trace
 
 BUNDLED = pair_named("bundled")
 PROMPT, LENGTH = "def read_lines(path):\n", 20
@@ -100,7 +108,7 @@ def test_the_parents_rounds_stay_as_they_are_and_the_new_ones_follow_on_its_cloc
     before = parent.prefill.seconds + sum(each.seconds for each in parent.rounds[:3])
     assert trace.rounds[3].spans[0].start == pytest.approx(before)
     assert {len(each.tree.nodes) for each in trace.rounds[3:-3]} <= {7}
-    clocks = [event.clock for event in events if event.lane is Lane.SPECULATIVE]
+    clocks = [event.clock for event in events if event.lane == SPECULATIVE]
     assert clocks == sorted(clocks)
     assert clocks[-1] == pytest.approx(
         parent.prefill.seconds + sum(each.seconds for each in trace.rounds)
@@ -111,12 +119,12 @@ def test_the_parents_rounds_stay_as_they_are_and_the_new_ones_follow_on_its_cloc
 def test_events_are_those_of_a_race_of_the_whole_trace():
     parent = parent_of()
     trace, events = forked(parent, 2)
-    speculative = [event.event for event in events if event.lane is Lane.SPECULATIVE]
+    speculative = [event.event for event in events if event.lane == SPECULATIVE]
     assert isinstance(speculative[0], Prefill)
     assert tuple(each for each in speculative if isinstance(each, Round)) == trace.rounds
     assert speculative[-1] is trace.finish
-    baseline = [event.event for event in events if event.lane is Lane.BASELINE]
-    assert tuple(baseline[1:-1]) == parent.baseline_steps == trace.baseline_steps
+    baseline = [event.event for event in events if event.lane == BASELINE]
+    assert tuple(baseline[1:-1]) == parent.baseline.steps == trace.baseline.steps
 
 
 def test_a_fork_is_a_trace_file_like_any_other():
@@ -171,7 +179,7 @@ def test_other_methods_and_pairs_of_the_same_tokenizer_can_go_on():
     other = dataclasses.replace(BUNDLED, name="other", target=BUNDLED.draft)
     trace, _ = forked(parent, 2, pair=other)
     assert trace.target.layers == 2 and is_whole(trace)
-    assert trace.baseline_prefill is None
+    assert trace.baseline is None
 
 
 def test_a_pair_of_another_tokenizer_is_refused_in_one_sentence():
@@ -197,7 +205,7 @@ def test_the_limit_counts_the_whole_text_and_an_ended_one_can_be_made_longer():
     assert trace.emitted_ids[:LENGTH] == parent.emitted_ids
     assert len(trace.emitted_ids) == LENGTH + 6
     assert trace.rounds[: len(parent.rounds)] == parent.rounds
-    assert trace.baseline_finish is FinishReason.STOPPED
+    assert trace.baseline.finish is FinishReason.STOPPED
     with pytest.raises(InputError) as refused:
         request_of(parent, len(parent.rounds), max_new_tokens=LENGTH)
     assert str(refused.value) == (
@@ -224,14 +232,14 @@ def test_a_fork_from_where_nothing_is_is_refused(change, sentence):
 
 def test_a_trace_without_a_speculative_lane_has_no_round_to_fork_from():
     with pytest.raises(InputError, match="trace must have a speculative lane"):
-        request_of(not_started(random_trace(1)), 0)
+        request_of(random_trace(1).unstarted, 0)
 
 
 def test_a_text_that_has_ended_cannot_go_on():
     parent = parent_of()
     end = dataclasses.replace(parent.rounds[-1].extra, token_id=0)  # the pair's end token
     last = dataclasses.replace(parent.rounds[-1], extra=end)
-    ended = dataclasses.replace(parent, rounds=(*parent.rounds[:-1], last))
+    ended = changed(parent, rounds=(*parent.rounds[:-1], last))
     with pytest.raises(InputError, match="round must be before the end of the text, got"):
         start_fork(request_of(ended, len(ended.rounds), max_new_tokens=LENGTH + 9))
 
@@ -248,27 +256,27 @@ def test_a_stopped_fork_leaves_what_it_has_and_frees_its_decoder():
 
 
 def test_the_baseline_is_copied_only_where_it_is_the_baseline_of_this_setting():
-    parent = dataclasses.replace(random_trace(2, rounds=6), baseline_finish=FinishReason.LENGTH)
-    count = len(parent.baseline_ids)
+    parent = changed(random_trace(2, rounds=6), BASELINE, finish=FinishReason.LENGTH)
+    count = len(parent.baseline.emitted_ids)
 
     def copied(header=parent, **changes):
         config = dataclasses.replace(parent.config, **changes)
-        return copied_baseline(parent, dataclasses.replace(not_started(header), config=config))
+        return copied_baseline(parent, changed(header.unstarted, config=config))
 
     same = copied(seed=9, draft_length=2, max_new_tokens=count)
-    assert same.baseline_ids == parent.baseline_ids
-    assert same.baseline_finish is FinishReason.LENGTH
+    assert same.emitted_ids == parent.baseline.emitted_ids
+    assert same.finish is FinishReason.LENGTH
     cut = copied(max_new_tokens=5)
-    assert cut.baseline_ids == parent.baseline_ids[:5]
-    assert cut.baseline_finish is FinishReason.LENGTH
-    assert copied(max_new_tokens=count + 1).baseline_finish is FinishReason.STOPPED
+    assert cut.emitted_ids == parent.baseline.emitted_ids[:5]
+    assert cut.finish is FinishReason.LENGTH
+    assert copied(max_new_tokens=count + 1).finish is FinishReason.STOPPED
     for other in (
         copied(temperature=0.0),
         copied(top_k=3),
         copied(dataclasses.replace(parent, device="cuda")),
         copied(dataclasses.replace(parent, target=parent_of().target)),
     ):
-        assert other.baseline_prefill is None and other.baseline_steps == ()
+        assert other is None
 
 
 def test_a_trace_tells_its_pair_only_among_those_that_have_a_name():
@@ -277,14 +285,14 @@ def test_a_trace_tells_its_pair_only_among_those_that_have_a_name():
     assert catalog_pair_of(dataclasses.replace(parent_of(), target=named)) is None
     for pair in (pair_named("smollm2"), pair_named("smollm2-instruct")):
         target = dataclasses.replace(parent_of().target, name=pair.target)
-        draft = dataclasses.replace(parent_of().draft, name=pair.draft)
-        trace = dataclasses.replace(parent_of(), target=target, draft=draft)
+        draft = dataclasses.replace(parent_of().main.draft, name=pair.draft)
+        trace = dataclasses.replace(changed(parent_of(), draft=draft), target=target)
         assert catalog_pair_of(trace) == pair
 
 
 def test_a_forks_trace_says_where_it_left_its_parent():
     parent = parent_of()
     trace, _ = forked(parent, 2, draft_length=2)
-    assert [(each.round_index, each.config) for each in trace.forks] == [(2, parent.config)]
+    assert [(each.round_index, each.config) for each in trace.main.forks] == [(2, parent.config)]
     assert {len(each.tree.nodes) for each in trace.rounds[2:-1]} == {2}
     assert trace_file.loads(trace_file.dumps(trace)).config_of(1).draft_length == 4

@@ -22,7 +22,7 @@ def run(request: RaceRequest | ForkRequest) -> Trace:
 
 def test_a_lossless_fork_of_a_lossy_run_keeps_its_distance() -> None:
     parent = run(RaceRequest(PAIR, "def f(x):\n", TYPICAL, device="cpu"))
-    assert parent.total_variation
+    assert parent.main.total_variation
     late, early = (run(ForkRequest(parent, index, PAIR, EXACT, device="cpu")) for index in (2, 0))
-    assert late.total_variation == parent.total_variation
-    assert early.total_variation is None  # nothing of the parent's rounds is left
+    assert late.main.total_variation == parent.main.total_variation
+    assert early.main.total_variation is None  # nothing of the parent's rounds is left

@@ -6,14 +6,13 @@ import pytest
 
 from specviz.acceptance_profile import OPEN_PROMPTS, AcceptanceProfiler, acceptance_profile
 from specviz.acceptance_profile.round_costs import lost_share
-from specviz.decoding.race import Lane
 from specviz.errors import InputError
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.experiments.run.racing import start_race
 from specviz.metrics import block_efficiency, levels
 from specviz.models.pair_catalog import pair_named
 from specviz.prompts import held_out_prompts
-from specviz.records import DecodingConfig, Trace
+from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Trace
 from tests.random_traces import random_trace
 
 CONFIG = DecodingConfig(temperature=0.8, draft_length=4, max_new_tokens=16)
@@ -29,9 +28,9 @@ def test_every_prompt_is_the_run_that_race_makes_of_it_and_nothing_else_is_count
     traces = [step.trace for step in profiling if step.trace is not None]
     for prompt, trace in zip(asked.prompts, traces, strict=True):
         race = start_race(asked.race(prompt))
-        list(race.run_lane(Lane.SPECULATIVE))
+        list(race.run_lane(SPECULATIVE))
         assert race.trace().emitted_ids == trace.emitted_ids
-        assert trace.baseline_prefill is None and trace.prompt == prompt
+        assert trace.lane(BASELINE).prefill is None and trace.prompt == prompt
     rounds = [each for trace in traces for each in trace.rounds]
     assert profiling.profile().block_efficiency == block_efficiency(rounds)
     assert profiling.profile() == acceptance_profile(traces)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from specviz.decoding.race import Lane
 from specviz.experiments.run.recorded_race import Replay
 from specviz.experiments.run.recorder import Recorder
-from tests.random_traces import not_started, random_trace
+from specviz.records import BASELINE, SPECULATIVE
+from tests.random_traces import random_trace
 
 
 def test_following_a_replay_gives_the_trace_again() -> None:
@@ -18,16 +18,17 @@ def test_following_a_replay_gives_the_trace_again() -> None:
 
 def test_the_header_is_what_was_known_before_anything_had_run() -> None:
     trace = random_trace(4, rounds=2)
-    assert Replay(trace).header == replace(
-        not_started(trace), token_texts=trace.token_texts, prompt_ids=trace.prompt_ids
-    )
+    header = Replay(trace).header
+    assert (header.token_texts, header.prompt_ids) == (trace.token_texts, trace.prompt_ids)
+    assert header.config == trace.config and not any(lane.emitted_ids for lane in header.lanes)
 
 
 def test_the_lane_that_is_behind_on_its_own_clock_moves_next() -> None:
-    clocks = dict.fromkeys(Lane, 0.0)
+    names = BASELINE, SPECULATIVE
+    clocks = dict.fromkeys(names, 0.0)
     ended = set()
     for event in Replay(random_trace(7, rounds=5)):
-        other = next(lane for lane in Lane if lane is not event.lane)
+        other = next(lane for lane in names if lane != event.lane)
         assert other in ended or clocks[event.lane] <= clocks[other]
         if event.clock == clocks[event.lane]:
             ended.add(event.lane)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from specviz.decoding.race import Lane
 from specviz.experiments.sweep.sweeping import PointMeter
-from specviz.records import BaselineStep, Trace
+from specviz.records import BASELINE, SPECULATIVE, TokenStep, Trace
 from specviz.theory import waiting
+from tests.random_traces import changed
 from tests.tiny_trace import chain, tiny_trace
 
 
 def longer_row() -> Trace:
     """As tiny_trace, and then one step of 0.4 s and one round of 0.5 s, each a token more."""
     row = tiny_trace()
-    steps = (*row.baseline_steps, BaselineStep(6, 5, 0.5, 0.25, 0.4))
+    steps = (*row.lane(BASELINE).steps, TokenStep(6, 5, 0.5, 0.25, 0.4))
     rounds = (*row.rounds, chain(3, 0, 0.1, 0.3, 0.1))
-    return replace(row, baseline_steps=steps, rounds=rounds)
+    return changed(changed(row, BASELINE, steps=steps), rounds=rounds)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_the_row_that_runs_longest_tells_the_time_of_its_batch(is_first: bool) -> None:
     rows = [longer_row(), tiny_trace()]
     meter = PointMeter()
-    for lane in Lane:
+    for lane in (BASELINE, SPECULATIVE):
         meter.add_rows(lane, rows if is_first else rows[::-1])
     meter.end_block()
     point = meter.result()
@@ -40,7 +38,7 @@ def test_the_row_that_runs_longest_tells_the_time_of_its_batch(is_first: bool) -
 
 def test_theory_of_a_batch_waits_for_its_longest_row() -> None:
     alone, together = PointMeter(), PointMeter()
-    for lane in Lane:
+    for lane in (BASELINE, SPECULATIVE):
         alone.add_rows(lane, [longer_row()])
         together.add_rows(lane, [longer_row()] * 8)
     for meter in (alone, together):

@@ -1,7 +1,7 @@
-"""Work that tells its progress by calling back, as an iterator that yields what it tells.
+"""Work that tells its progress by calling back, as an iterator that yields each line.
 
 The work runs in a thread of its own while the iterator waits for it; whoever closes the iterator
-waits until the work has really ended, so that two never decode at once. Knows no experiment.
+waits until the work has really ended, so that two never decode at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Stopped(Exception):
     """Raised inside the work, at the next word that it tells."""
 
 
-def told(
+def progress_lines(
     work: Callable[[Tell], Result], stop: threading.Event
 ) -> Generator[str | None, None, Result | None]:
     """Yield each line that `work` tells, None while there is none; return its result.

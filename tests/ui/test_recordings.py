@@ -9,10 +9,10 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.golden import golden_names, golden_trace
-from specviz.trace_file import dumps, encode_round
-from specviz.ui import opening
+from specviz.trace_file import dumps, encode
+from specviz.ui import recordings
 from specviz.ui.handlers import MAX_OPENINGS, Handlers
-from specviz.ui.opening import asked_trace
+from specviz.ui.recordings import requested_trace
 from tests.random_traces import random_trace
 
 TICKET = "a-ticket-of-a-test"
@@ -39,15 +39,15 @@ def test_a_file_comes_back_round_by_round() -> None:
     messages = all_messages(handlers, TICKET)
     assert [messages[0]["kind"], messages[-1]["kind"]] == ["header", "end"]
     records = [each["record"] for each in messages if each.get("type") == "round"]
-    assert records == [encode_round(each) for each in trace.rounds]
+    assert records == [encode(each) for each in trace.rounds]
 
 
 @pytest.mark.parametrize("name", golden_names())
 def test_every_golden_recording_opens(name: str) -> None:
-    trace = asked_trace({"golden": name})
+    trace = requested_trace({"golden": name})
     assert trace == golden_trace(name)
     assert trace.config.method == name.partition(".")[0]
-    assert trace.rounds and trace.baseline_steps
+    assert trace.rounds and trace.lane("baseline").steps
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_what_is_no_recording_is_refused_in_one_sentence(
 
 
 def test_a_file_above_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "MAX_UPLOAD_BYTES", 1_000_000)
+    monkeypatch.setattr(recordings, "MAX_UPLOAD_BYTES", 1_000_000)
     with pytest.raises(InputError, match="at most 1 MB, got 3 MB"):
-        asked_trace({"data": "A" * 4_000_000})
+        requested_trace({"data": "A" * 4_000_000})
 
 
 def test_a_refused_recording_leaves_room_for_the_next() -> None:

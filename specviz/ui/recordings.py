@@ -1,15 +1,14 @@
-"""Which recorded run a page asks for: one that comes with the app, or a file of its own.
+"""The recorded run that a page asks for: one that comes with the app, or a file of its own.
 
-Trusts nothing: what is no trace is refused with one sentence. Knows nothing of Gradio.
+What is no trace is refused with one sentence.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.golden import golden_trace
 from specviz.records import Trace
 from specviz.trace_file import loads
@@ -17,8 +16,10 @@ from specviz.trace_file import loads
 MAX_UPLOAD_BYTES = 16_000_000  # of the file as sent, which is usually compressed
 
 
-def asked_trace(question: dict[str, Any]) -> Trace:
+def requested_trace(question: object) -> Trace:
     """`{"golden": name}` or `{"data": base64 of a trace file}`."""
+    if not isinstance(question, dict):
+        raise InputError(f"run must be an object, got {short(question)}")
     if "golden" in question:
         return golden_trace(str(question["golden"]))
     return loads(_bytes(question.get("data")))

@@ -1,0 +1,71 @@
+"""Traces of versions 1 to 3 as version 4 writes them.
+
+Those versions had two lanes in fields of their own. A round had kind and nodes of its tree beside
+the rest, its times and cache lengths as arrays, its outcomes as letters and its spans as triples;
+in version 1 it had no extra ids. What is broken stays broken, for the decoder to refuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specviz.records import BASELINE, SPECULATIVE, LaneKind
+
+_OUTCOMES = {"a": "accepted", "r": "rejected", "u": "unreached"}
+_OF_LANES = (
+    *("config", "draft", "drafter_bytes", "total_variation", "forks"),
+    *("prefill", "rounds", "finish", "baseline"),
+)
+
+
+def upgraded(trace: dict[str, Any]) -> dict[str, Any]:
+    """A trace of version 1, 2 or 3 in the form of version 4."""
+    shared = {key: value for key, value in trace.items() if key not in _OF_LANES}
+    tokens, config = shared.get("tokens"), trace.get("config")
+    if isinstance(tokens, dict):
+        shared["tokens"] = _transposed(tokens, ("id", "text"))
+    return shared | {"lanes": [_baseline(trace.get("baseline"), config), _speculative(trace)]}
+
+
+def _baseline(lane: Any, config: Any) -> Any:
+    name = {"name": BASELINE, "kind": LaneKind.BASELINE.value, "config": config}
+    return name | lane if isinstance(lane, dict) else lane
+
+
+def _speculative(trace: dict[str, Any]) -> dict[str, Any]:
+    lane = {key: trace[key] for key in _OF_LANES if key in trace and key != "baseline"}
+    if isinstance(lane.get("rounds"), list):
+        lane["rounds"] = [_round(each) for each in lane["rounds"]]
+    return lane | {"name": SPECULATIVE, "kind": LaneKind.SPECULATIVE.value}
+
+
+def _round(old: Any) -> Any:
+    if not isinstance(old, dict):
+        return old
+    new: dict[str, Any] = {"extras": []} | old
+    new["tree"] = {key: new.pop(key) for key in ("kind", "nodes") if key in new}
+    times = new.get("seconds")
+    if isinstance(times, list) and len(times) == 3:
+        del new["seconds"]
+        names = ("draft_seconds", "verify_seconds", "host_seconds")
+        new |= dict(zip(names, times, strict=True))
+    verdicts = new.get("verdicts")
+    if isinstance(verdicts, dict) and isinstance(verdicts.get("outcome"), str):
+        outcomes = [_OUTCOMES.get(letter, letter) for letter in verdicts["outcome"]]
+        new["verdicts"] = verdicts | {"outcome": outcomes}
+    spans, cache = new.get("spans"), new.get("cache")
+    if isinstance(spans, list) and all(isinstance(s, list) and len(s) == 3 for s in spans):
+        keys = ("who", "start", "end")
+        new["spans"] = {key: [span[at] for span in spans] for at, key in enumerate(keys)}
+    if isinstance(cache, list) and len(cache) == 3:
+        keys = ("committed", "speculative", "rolled_back")
+        new["cache"] = dict(zip(keys, cache, strict=True))
+    return new
+
+
+def _transposed(columns: dict[str, Any], keys: tuple[str, str]) -> Any:
+    """{"id": [1, 2], "text": ["a", "b"]} -> [[1, "a"], [2, "b"]]."""
+    ids, texts = (columns.get(key) for key in keys)
+    if not isinstance(ids, list) or not isinstance(texts, list) or len(ids) != len(texts):
+        return columns
+    return [list(pair) for pair in zip(ids, texts, strict=True)]

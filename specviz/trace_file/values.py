@@ -1,0 +1,88 @@
+"""Plain values of untrusted JSON, each checked by one rule; an error names path, rule and value."""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import Enum
+from typing import Any, TypeVar
+
+from specviz.errors import InputError, short
+from specviz.records.field_types import MAX_NUMBER
+
+E = TypeVar("E", bound=Enum)
+_PLAIN = re.compile(r"[\w .:+-]+")
+
+
+def object_of(
+    value: object, path: str, required: frozenset[str], known: frozenset[str]
+) -> dict[str, Any]:
+    """An object that has all `required` fields and none but the `known` ones."""
+    if not isinstance(value, dict):
+        raise InputError(f"{path} must be an object, got {short(value)}")
+    for missing in sorted(required - value.keys()):
+        raise InputError(f"{path}.{missing} is missing")
+    for unknown in sorted(value.keys() - known):
+        raise InputError(f"{path} has no field {short(unknown)}")
+    return value
+
+
+def integer(value: object, path: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InputError(f"{path} must be an integer from {low} to {high}, got {short(value)}")
+    return value
+
+
+def boolean(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{path} must be true or false, got {short(value)}")
+    return value
+
+
+def number(value: object, path: str, low: float, high: float) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= min(high, MAX_NUMBER):  # type: ignore[operator]
+        raise InputError(f"{path} must be a number {_span(low, high)}, got {short(value)}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _span(low: float, high: float) -> str:
+    return f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+
+
+def text(value: object, path: str, most: int) -> str:
+    if not isinstance(value, str) or len(value) > most or not _is_unicode(value):
+        rule = f"Unicode text of at most {most} characters"
+        raise InputError(f"{path} must be {rule}, got {short(value)}")
+    return value
+
+
+def _is_unicode(value: str) -> bool:
+    """JSON can spell half of a surrogate pair, which no page can show."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def plain_text(value: object, path: str, most: int) -> str:
+    """A name without any character of a markup language."""
+    if not isinstance(value, str) or len(value) > most or not _PLAIN.fullmatch(value):
+        rule = f"1 to {most} letters, digits, spaces or . : + - _"
+        raise InputError(f"{path} must be {rule}, got {short(value)}")
+    return value
+
+
+def choice(value: object, path: str, kind: type[E]) -> E:
+    for member in kind:
+        if member.value == value:
+            return member
+    options = ", ".join(str(member.value) for member in kind)
+    raise InputError(f"{path} must be one of {options}, got {short(value)}")
+
+
+def array(value: object, path: str, most: int, count: int | None = None) -> list[object]:
+    if not isinstance(value, list):
+        raise InputError(f"{path} must be an array, got {short(value)}")
+    if count is not None and len(value) != count:
+        raise InputError(f"{path} must have {count} items, got {len(value)}")
+    if len(value) > most:
+        raise InputError(f"{path} must have at most {most} items, got {len(value)}")
+    return value
