@@ -60,6 +60,7 @@ class CapturedModel(LlamaModel):
             )
         else:
             buffers.clear()
+        self._capture_expected(buffers)
         cache = GraphCache(self._info.layers, capacity, buffers, self._free)
         weakref.finalize(cache, self._free.give, buffers).atexit = False
         return cache
@@ -127,8 +128,29 @@ class CapturedModel(LlamaModel):
         shape = buffers.shape(layers, start, count, tree_mask)
         buffers.position_ids[:count].copy_(position_ids)
         buffers.write_step(shape, start, count, tree_mask)
+        if not buffers.has(shape):
+            self._free.expect(layers, count, shape.is_tree)
+            self._capture(buffers, shape)
+        return buffers.run(shape)
+
+    def expect(self, count: int) -> None:
+        """Graphs for steps of up to `count` tokens are captured when the next cache is made."""
+        for is_tree in (False, True):
+            self._free.expect(None, count, is_tree)
+
+    def _capture_expected(self, buffers: GraphBuffers) -> None:
+        """Capture now what the sequence may need, so that no step of it waits for a capture."""
+        missing = [each for each in self._free.expected(buffers.slots) if not buffers.has(each)]
+        for shape in missing:
+            causal = torch.ones(shape.count, shape.count, dtype=torch.bool, device=self.device)
+            buffers.write_step(shape, 0, shape.count, causal.tril() if shape.is_tree else None)
+            self._capture(buffers, shape)
+        if missing:
+            buffers.clear()
+
+    def _capture(self, buffers: GraphBuffers, shape: StepShape) -> None:
         table = self._rotary.reach(buffers.slots)
-        return buffers.run(shape, lambda: self._work(buffers, shape), table)
+        buffers.capture(shape, lambda: self._work(buffers, shape), table)
 
     def _work(self, buffers: GraphBuffers, shape: StepShape) -> tuple[Tensor, ...]:
         """What is captured: reads nothing but the buffers and the weights, waits for nothing."""

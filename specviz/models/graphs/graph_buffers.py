@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from specviz.models.cache import SlotCache
-from specviz.models.graphs.captured_work import CapturedWork, graph_pool
+from specviz.models.graphs.captured_work import CapturedWork, GraphSet
 
 MOST_TOKENS = 128  # of one step: the largest tree with its root, or a lookahead window
 LEAST_SLOTS = 1024  # the same for a warm-up and most runs, so that none captures while it is timed
@@ -56,7 +56,7 @@ class GraphBuffers:
         self.hidden = torch.zeros((MOST_TOKENS, width), dtype=dtype, device=device)
         self._masks: dict[tuple[int, int], Tensor] = {}  # [N, E] bool of trees
         self._graphs: dict[StepShape, CapturedWork] = {}
-        self._pool = graph_pool(device)
+        self._set = GraphSet(device)
         self._tables: list[Tensor] = []
 
     def shape(
@@ -88,17 +88,21 @@ class GraphBuffers:
             self._masks[key] = torch.zeros(key, dtype=torch.bool, device=self._device)
         return self._masks[key]
 
-    def run(
+    def capture(
         self, shape: StepShape, work: Callable[[], tuple[Tensor, ...]], table: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Replay the graph of that shape; `work` is captured when it is first asked for.
+    ) -> None:
+        """Capture `work` for that shape; `table` is the rotary table that it looks positions up in.
 
-        `table` is the rotary table that `work` looks positions up in. The results are overwritten
-        by the next step.
+        The inputs must make sense, for the work runs on them.
         """
-        if shape not in self._graphs:
-            self._tables.append(table)  # a graph knows its address only
-            self._graphs[shape] = CapturedWork(work, self._device, self._pool)
+        self._tables.append(table)  # a graph knows its address only
+        self._graphs[shape] = CapturedWork(work, self._set)
+
+    def has(self, shape: StepShape) -> bool:
+        return shape in self._graphs
+
+    def run(self, shape: StepShape) -> tuple[Tensor, ...]:
+        """Replay the graph of that shape. The results are overwritten by the next step."""
         return self._graphs[shape]()
 
     def clear(self) -> None:
@@ -109,10 +113,15 @@ class GraphBuffers:
 
 
 class FreeBuffers:
-    """Buffers that no sequence uses now, kept for the graphs that were captured on them."""
+    """Buffers that no sequence uses now, kept for the graphs that were captured on them.
+
+    Remembers what kinds of step the model has run, so that the graphs of the next sequence can be
+    captured before it begins.
+    """
 
     def __init__(self) -> None:
         self._free: list[GraphBuffers] = []
+        self._most: dict[tuple[range | None, bool], int] = {}  # N by layers and is_tree
         self._lock = threading.RLock()  # a cache may be collected while buffers are being taken
 
     def __reduce__(self) -> tuple[type[FreeBuffers], tuple[()]]:
@@ -126,6 +135,26 @@ class FreeBuffers:
             if found is not None:
                 self._free.remove(found)
         return found
+
+    def expect(self, layers: range | None, count: int, is_tree: bool) -> None:
+        """Steps of up to `count` tokens are to come."""
+        size = power_of_two(max(2, count))  # after a chain that passed, a draft runs two tokens
+        with self._lock:
+            self._most[layers, is_tree] = max(size, self._most.get((layers, is_tree), 0))
+
+    def expected(self, slots: int) -> list[StepShape]:
+        """The shapes of all steps that a sequence of so many slots may come to."""
+        with self._lock:
+            kinds = list(self._most.items())
+        powers = [1 << i for i in range(slots.bit_length())]
+        return [
+            StepShape(layers, count, end, is_tree)
+            for (layers, is_tree), most in kinds
+            for count in powers
+            if count <= most
+            for end in powers
+            if end >= LEAST_SLOTS
+        ]
 
     def give(self, buffers: GraphBuffers) -> None:
         """Keep these for the next sequence; beyond KEPT the oldest go."""

@@ -76,13 +76,15 @@ def _read(file: Path, layers: int) -> SelfDrafting:
 
 
 _quantised: WeakKeyDictionary[LlamaModel, LlamaModel] = WeakKeyDictionary()
+_skipping: WeakKeyDictionary[LlamaModel, dict[tuple[int, ...], LlamaModel]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def layer_skipping(model: LlamaModel, skipped: Sequence[int]) -> LlamaModel:
     """The model without the layers `skipped` (from 0); takes no memory but its caches.
 
-    Zhang et al., Draft & Verify (2309.08168). Raises InputError where `skipped` names a layer
+    It is made once for each model, so that CUDA graphs of its steps stay. Zhang et al., Draft &
+    Verify (2309.08168). Raises InputError where `skipped` names a layer
     twice, one that does not exist, or all.
     """
     info = model.info
@@ -92,6 +94,15 @@ def layer_skipping(model: LlamaModel, skipped: Sequence[int]) -> LlamaModel:
             f"skipped_layers must be some of 0 to {info.layers - 1}, each once, "
             f"got {list(skipped)!r}"
         )
+    with _lock:
+        made = _skipping.setdefault(model, {})
+        if tuple(skipped) not in made:
+            made[tuple(skipped)] = _without(model, kept)
+        return made[tuple(skipped)]
+
+
+def _without(model: LlamaModel, kept: Sequence[int]) -> LlamaModel:
+    info = model.info
     layers = [model.layers[i] for i in kept]
     left_out = sum(layer.parameters for i, layer in enumerate(model.layers) if i not in kept)
     smaller = replace(
