@@ -20,6 +20,7 @@ from specviz.experiments.run.recorded_race import Replay
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
+from specviz.models.threads import in_decoding_thread
 from specviz.pause import Gate
 from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_diff import difference, shared_texts
@@ -117,7 +118,8 @@ class Handlers:
         if run is None:
             return
         try:
-            with closing(race_messages(run, self._start)) as messages:
+            steps = in_decoding_thread(lambda: race_messages(run, self._start))
+            with closing(steps) as messages:
                 yield from batches(self._heard(run, messages), run.ticket, run.messages)
         finally:
             self._runs.leave(run)
