@@ -188,9 +188,11 @@ def _rehearse(request: RaceRequest, loaded: LoadedPair) -> None:
     that it knows are captured as soon as a cache is made, before a lane's clock starts.
     """
     config, target = request.config, loaded.target
-    likes = replace(config, seed=0, max_new_tokens=MAX_NEW_TOKENS)
+    if not isinstance(target, CapturedModel):
+        return
     done = _rehearsed.setdefault(target, set())
-    if not isinstance(target, CapturedModel) or likes in done:
+    likes = replace(config, seed=0, max_new_tokens=MAX_NEW_TOKENS)
+    if likes in done:
         return
     tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
     race = Race(replace(request, config=replace(config, max_new_tokens=tokens)), loaded)
@@ -201,10 +203,7 @@ def _rehearse(request: RaceRequest, loaded: LoadedPair) -> None:
         race.close()
     most = MOST_TOKENS if config.options else 1 + config.node_count  # options size trees
     foreign = [loaded.parts.foreign.model] if loaded.parts.foreign else []
-    for model in (
-        *own_models(loaded),
-        *foreign,
-    ):  # a foreign draft reads texts that grow and shrink
+    for model in (*own_models(loaded), *foreign):
         if isinstance(model, CapturedModel):
             # a foreign draft reads the text again where its own tokens end elsewhere
             model.expect(min(4 * most if model in foreign else most, MOST_TOKENS))

@@ -84,8 +84,8 @@ def layer_skipping(model: LlamaModel, skipped: Sequence[int]) -> LlamaModel:
     """The model without the layers `skipped` (from 0); takes no memory but its caches.
 
     It is made once for each model, so that CUDA graphs of its steps stay. Zhang et al., Draft &
-    Verify (2309.08168). Raises InputError where `skipped` names a layer
-    twice, one that does not exist, or all.
+    Verify (2309.08168). Raises InputError where `skipped` names a layer twice, one that does not
+    exist, or all.
     """
     info = model.info
     kept = [i for i in range(info.layers) if i not in set(skipped)]
