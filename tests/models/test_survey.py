@@ -208,3 +208,13 @@ def test_what_cannot_be_rolled_back_is_refused_before_weights_are_read(
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert reason in refusal(tmp_path)
+
+
+def test_weights_that_cannot_be_counted_take_what_their_files_take(
+    save_model: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_model("llama")
+    monkeypatch.setattr("specviz.models.files.survey._count_parameters", lambda config: None)
+    found = survey(folder)
+    assert found.parameters is None
+    assert found.weight_bytes(torch.bfloat16) == (folder / "model.safetensors").stat().st_size

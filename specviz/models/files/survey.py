@@ -43,8 +43,12 @@ class Survey:
     listing: Listing | None  # None: a folder, or a Hub that does not answer
 
     def weight_bytes(self, dtype: torch.dtype) -> int:
-        """What the weights take in memory."""
-        return (self.parameters or 0) * dtype.itemsize
+        """What the weights take in memory; where they cannot be counted, what their files take."""
+        if self.parameters is not None:
+            return self.parameters * dtype.itemsize
+        if self.listing is not None:
+            return self.listing.weight_bytes
+        return sum(file.stat().st_size for file in self.folder.glob("*.safetensors"))
 
     def cache_bytes(self, dtype: torch.dtype, tokens: int) -> int:
         """What the keys and values of so many tokens take, all layers together."""
