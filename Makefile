@@ -13,7 +13,13 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev browser run check test slow lint typecheck format models lossy traces picture
+.PHONY: setup setup-dev browser node-tests run check test slow lint typecheck format models lossy traces picture
+
+# Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
+NODE := $(shell command -v npm >/dev/null && echo yes)
+define no-node
+@echo "skipped, for there is no node here: $(1)"
+endef
 
 setup: .venv/run.stamp
 setup-dev: .venv/dev.stamp
@@ -30,6 +36,10 @@ setup-dev: .venv/dev.stamp
 	$(BIN)/pip install --quiet -r requirements-dev.txt -c constraints.txt
 	@touch $@
 
+node_modules/.stamp: package-lock.json
+	npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
 browser:
 	@command -v chromium >/dev/null || \
 		{ echo "installing chromium for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium; }
@@ -37,30 +47,47 @@ browser:
 run: setup
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
+node-tests:
+ifeq ($(NODE),yes)
+	node --test tests/player/
+else
+	$(call no-node,the tests of the browser's modules (tests/player))
+endif
+
 # what one runs after every change, in under a minute: the rules of the design, the pure parts,
 # verification on the smallest vocabularies, and one race from the command line
-check: setup-dev
+check: setup-dev node-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n 2 $(SHARE) $(CHECKED)
 
-test: setup-dev browser
+test: setup-dev browser node-tests
 	$(BIN)/python -m pytest -n 2 $(SHARE)
 
 # what takes long, or measures time and must be alone on the machine
 slow: setup-dev browser
 	$(BIN)/python -m pytest -m slow -s
 
-lint: setup-dev
+lint: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+ifeq ($(NODE),yes)
+	npx eslint .
+else
+	$(call no-node,eslint)
+endif
 
 format: setup-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-typecheck: setup-dev
+typecheck: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/mypy
+ifeq ($(NODE),yes)
+	npx tsc --project tsconfig.json
+else
+	$(call no-node,tsc)
+endif
 
 models: setup
 	$(BIN)/python -m specviz.training --corpus "$(CORPUS)" --output assets/models --minutes $(MINUTES)

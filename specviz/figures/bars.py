@@ -25,13 +25,11 @@ from specviz.figures.theme import (
     base_layout,
     hidden_axis,
     legend_above,
-    note,
     quiet_axis,
 )
 from specviz.records import Position, ProposalKind, Round
 
 ROW_PIXELS = 30
-HEADING_PIXELS = 18  # above the legend
 _RIGHT = 1.16  # room for the numbers behind the bars
 
 
@@ -48,8 +46,9 @@ def bars_figure(
     where the rule takes every guess as certain. Without a position (a prefix that was never
     examined) the bars show `child` and its siblings alone.
 
-    For the time before p is known, `meta.own` of the bars of q names those that the draft itself
-    brings, by falling q, and `meta.drafted` of the layout says what they are.
+    A chart cannot wrap text, so `meta` of the layout has the heading and the remark for the page to
+    show above and below it. For the time before p is known it has `own`, the tokens that the draft
+    itself brings, and `drafted`, which says what their q is.
     """
     rows = distribution_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
@@ -57,17 +56,27 @@ def bars_figure(
     coin = Coin.of(round_, child, y, is_drawn=temperature > 0)
     target = _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0)
     draft = _bars(rows, "draft", [row.draft for row in rows], 0.19)
-    draft["meta"]["own"] = _own(rows)
-    layout = _layout(rows, texts, coin, _title(round_, temperature, coin))
-    layout["meta"] = {"temperature": temperature, "drafted": _draft_words(round_, temperature)}
+    layout = _layout(rows, texts, coin)
+    layout["meta"] = {
+        "temperature": temperature,
+        "heading": _title(round_, temperature, coin),
+        "remark": coin.remark,
+        "drafted": _draft_words(round_, temperature),
+        "own": _own(rows, texts),
+    }
     return {"data": [target, draft, *coin.traces()], "layout": layout}
 
 
-def _own(rows: Sequence[DistributionRow]) -> list[int]:
-    """Which of the bars of q show before p is known, by falling q."""
-    drafted = [row for row in rows if row.draft is not None]
-    own = [(row.draft or 0.0, at) for at, row in enumerate(drafted) if row.is_own]
-    return [at for _, at in sorted(own, key=lambda pair: -pair[0])]
+def _own(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> dict[str, list[Any]]:
+    """The tokens whose q shows before p is known, by falling q, as columns."""
+    own = [(row.draft, row) for row in rows if row.is_own and row.draft is not None]
+    own.sort(key=lambda pair: -pair[0])
+    return {
+        "node": [row.node for _, row in own],
+        "q": [q for q, _ in own],
+        "text": [probability(q) for q, _ in own],
+        "name": [_tick(row, texts) for _, row in own],
+    }
 
 
 def _draft_words(round_: Round, temperature: float) -> str:
@@ -133,11 +142,11 @@ def _bars(
 
 
 def _layout(
-    rows: Sequence[DistributionRow], texts: Mapping[int, str], coin: Coin, title: str
+    rows: Sequence[DistributionRow], texts: Mapping[int, str], coin: Coin
 ) -> dict[str, Any]:
     bottom = coin.y + 1.0
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
-    layout["margin"] = {"l": 118, "r": 8, "t": HEADING_PIXELS + LEGEND_PIXELS, "b": 4}
+    layout["margin"] = {"l": 118, "r": 8, "t": LEGEND_PIXELS, "b": 4}
     layout["barmode"] = "overlay"
     layout["xaxis"] = hidden_axis(range=[0, _RIGHT])
     layout["yaxis"] = quiet_axis(
@@ -149,14 +158,7 @@ def _layout(
         tickfont={"family": MONOSPACE, "size": 12, "color": LIGHT["ink"]},
     )
     layout["showlegend"] = True
-    layout["legend"] = legend_above() | {"y": 1 - HEADING_PIXELS / layout["height"]}
-    above = {"xref": "paper", "x": 0, "xanchor": "left"}
-    heading = note(
-        title, **above, yref="paper", y=1, yanchor="bottom", yshift=LEGEND_PIXELS, xshift=-110
-    )
-    low = coin.y + 0.36
-    remark = note(coin.remark, **above, yref="y", y=low, yanchor="top", xshift=-110)
-    layout["annotations"] = [heading, remark]
+    layout["legend"] = legend_above()
     return layout
 
 

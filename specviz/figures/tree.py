@@ -36,7 +36,8 @@ def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = N
     """The tree of `round_`; `root_id` is the last committed token, if it is to have a label.
 
     `customdata` holds the node's index: -1 the root, -2 the extra token. The edges' `meta` names
-    the node that each leads to, the labels' the node that each belongs to.
+    the node that each leads to, the labels' the node that each belongs to, and that of the layout
+    where each node stands.
     """
     view = _TreeView(round_, texts, root_id)
     edges = [view.edges(role, width) for role in _DRAWN for width in EDGE_WIDTHS]
@@ -251,7 +252,10 @@ class _TreeView:
         layout = base_layout(height)
         layout["margin"] = {"l": 8, "r": 8, "t": 12, "b": 12}
         column = LONG_COLUMN_PIXELS if self.is_long else COLUMN_PIXELS
-        layout["meta"] = {"min_width": round((self.end + 0.5) * column) + 16}
+        layout["meta"] = {
+            "min_width": round((self.end + 0.5) * column) + 16,
+            "places": {str(index): list(place) for index, place in self.places.items()},
+        }
         layout["xaxis"] = hidden_axis(range=[-0.5, self.end])
         layout["yaxis"] = hidden_axis(range=[self.rows - 0.4 + above, -0.7 - above])
         return layout

@@ -23,7 +23,7 @@ CLASHES = """(() => {
 # The first round and node that were judged after a rejected sibling.
 SIBLING = """(() => {
     const { rounds } = specviz.step.view.trace;
-    const said = (round, node) => round.barsFigure(node)?.layout.annotations[1].text ?? "";
+    const said = (round, node) => round.barsFigure(node)?.layout.meta.remark ?? "";
     return rounds
         .flatMap((round, at) => round.outcomes.map((_, node) => ({ round, at, node })))
         .filter(({ round, node }) => said(round, node).startsWith("after"))

@@ -16,7 +16,6 @@ LOOKUP = next(method for method in DRAFTERS.values() if not method.needs)
 NARROW = {"width": 390, "height": 844}
 WIDE = {"width": 1440, "height": 1000}
 
-PAIR = "{ draft_parameters: 1.7e6 }"  # 16-bit numbers, for no precision is named
 
 # pairs of texts of a chart whose boxes overlap by more than a hair
 COLLISIONS = """(ref) => {
@@ -215,11 +214,3 @@ def test_the_memory_of_the_method_stands_beside_the_targets(
     tab = race(turn_page, random_url, "?tokens=6&seed=4", WIDE)
     assert "+4.0 MB" in tab.text("stats")
     assert "weights beside the target’s 68 MB" in tab.text("stats")
-    script = """async (bytes) => {
-      const { memory } = await import(new URL("specviz/player/race/result.js", document.baseURI));
-      return memory({ header: { target: { bytes: 45e6 } }, main: { drafter_bytes: bytes } });
-    }"""
-    own = tab.page.evaluate(script, 0)
-    assert (own["value"], own["label"]) == ("0 MB", "weights beside the target’s 45 MB")
-    own = tab.page.evaluate(script.replace("bytes } });", "bytes } }, " + PAIR + ");"), 0)
-    assert own["label"].endswith("45 MB; the draft model would take 3.4 MB")

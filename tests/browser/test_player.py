@@ -192,14 +192,6 @@ def test_an_ended_race_stands_on_the_round_that_tells_most(
     shown = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round]"
     assert tab.evaluate(f"{shown}.isWhole && {shown}.isMixed")
     assert tab.evaluate("specviz.race.view.moment") == float("inf")  # both texts show in full
-    rule = (
-        "(rounds) => Object.getOwnPropertyDescriptor(specviz.race.view.trace.constructor.prototype,"
-        " 'tellingRound').get.call({ rounds: [...rounds].map((letter) => ({"
-        " isWhole: letter !== 'c', isMixed: 'cm'.includes(letter),"
-        " outcomes: letter === 'e' ? [] : [1] })) })"
-    )
-    for rounds, expected in [("mamac", 2), ("aaac", 2), ("aee", 0), ("ee", 1), ("c", 0), ("", -1)]:
-        assert tab.page.evaluate(rule, rounds) == expected, rounds
 
 
 def test_a_replay_can_be_followed(random_url: str, turn_page: Open) -> None:

@@ -105,29 +105,3 @@ def test_first_rejected_token_its_probability_and_its_replacement_can_be_read(
     extra = step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
     assert first.extra is not None
     assert texts[first.extra.token_id].strip() in extra and "recovered" in extra
-
-
-HOLDS = """
-async ([name, at, value]) => {
-  const address = document.querySelector('link[href$="/step/stop_rules.js"]').href;
-  const { RULES } = await import(address);
-  return RULES.find((rule) => rule.name === name).holds(at, value);
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "value", "holds"),
-    [
-        ("tie", {"isNode": True, "u": 0.79, "p": 0.4, "q": 0.5}, 0.05, True),
-        ("tie", {"isNode": True, "u": 0.7, "p": 0.4, "q": 0.5}, 0.05, False),
-        ("tie", {"isNode": True, "u": 0.99, "p": 0.9, "q": 0.88}, 0.05, False),  # sure to pass
-        ("tie", {"isNode": True, "u": None, "p": 0.4, "q": 0.5}, 0.05, False),
-        ("entropy", {"isNode": False, "entropy": 2.5}, 2, True),
-        ("entropy", {"isNode": True, "entropy": 2}, 2, False),
-    ],
-)
-def test_a_rule_holds_of_what_its_words_say(
-    opened: StepDriver, name: str, at: dict[str, object], value: float, holds: bool
-) -> None:
-    assert opened.page.evaluate(HOLDS, [name, at, value]) is holds

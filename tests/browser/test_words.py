@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,37 +11,9 @@ from tests.browser.race_driver import RaceDriver
 Open = Callable[..., RaceDriver]
 
 
-def verdict(tab: RaceDriver, temperature: float, ending: str | None, **summary: Any) -> Any:
-    lane = {"tokens": 40}
-    known = {"baseline": lane, "speculative": lane, "first_divergence": None, "compared": 40}
-    script = """async ([summary, header, ending]) => {
-      const { textVerdict } = await import(
-        new URL("specviz/player/race/result.js", document.baseURI));
-      return textVerdict(summary, header, ending);
-    }"""
-    return tab.page.evaluate(
-        script, [known | summary, {"config": {"temperature": temperature}}, ending]
-    )
-
-
 @pytest.fixture
 def tab(random_url: str, turn_page: Open) -> RaceDriver:
     return turn_page(random_url)
-
-
-def test_the_verdict_on_the_text_is_honest(tab: RaceDriver) -> None:
-    same = verdict(tab, 0, "length", identical=True)
-    assert (same["value"], same["label"]) == ("identical", "40 of 40 tokens")
-    early = verdict(tab, 0, "stopped", identical=True, compared=12)
-    assert (early["value"], early["label"]) == ("identical", "the first 12 tokens compared")
-    gap = {"index": 6, "margin": 0.25}
-    other = verdict(tab, 0, "length", identical=False, first_divergence=gap)
-    assert other["value"] == "differs"
-    assert other["label"] == "first difference at token 7, margin 0.25"
-    tie = verdict(tab, 0, None, identical=False, first_divergence={"index": 6, "margin": 1e-5})
-    assert tie["label"].endswith("margin 0.000010, a numerical tie")
-    chance = verdict(tab, 0.7, "length", identical=None)
-    assert chance["value"] == "same distribution" and chance["link"] == "#why-exact"
 
 
 @pytest.mark.parametrize(
@@ -61,16 +32,6 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     assert tab.text("speedupWord").startswith(word)
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")
     assert tab.ref("speedupSpread").is_visible() == (speedup is not None)  # one run has no spread
-
-
-def test_small_probabilities_keep_their_digits(tab: RaceDriver) -> None:
-    script = """async (values) => {
-      const { probability } = await import(
-        new URL("specviz/player/shared/probability.js", document.baseURI));
-      return values.map(probability);
-    }"""
-    shown = tab.page.evaluate(script, [0, 1, 0.6014, 0.01, 0.00312, 0.00031])
-    assert shown == ["0", "1.000", "0.601", "0.010", "0.0031", "3.1e-4"]
 
 
 def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:

@@ -72,7 +72,7 @@ def test_a_node_that_was_never_examined_has_no_pin() -> None:
     each, child = find(Outcome.UNREACHED)
     figure = figure_of(each, child)
     assert figure["data"][PIN]["x"] == []
-    assert "never examined" in figure["layout"]["annotations"][1]["text"]
+    assert "never examined" in figure["layout"]["meta"]["remark"]
 
 
 def test_without_a_position_the_siblings_stand_alone() -> None:
@@ -92,8 +92,8 @@ def test_a_drafter_without_a_distribution_has_no_q_bars() -> None:
     figure = figure_of(each, 0)
     assert figure["data"][DRAFT]["x"] == []
     assert "min(1, p/1)" in figure["layout"]["yaxis"]["ticktext"]
-    assert "no probabilities" in figure["layout"]["annotations"][0]["text"]
-    assert figure["data"][DRAFT]["meta"]["own"] == []
+    assert "no probabilities" in figure["layout"]["meta"]["heading"]
+    assert figure["layout"]["meta"]["own"]["q"] == []
 
 
 def processed_to_one_hot(verdict: Verdict) -> Verdict:
@@ -106,13 +106,13 @@ def test_at_temperature_zero_the_raw_distributions_are_shown_and_the_title_says_
     figure = figure_of(greedy, 0, temperature=0)
     raw = greedy.verdicts[0].raw_target_prob
     assert any(value == pytest.approx(raw) for value in figure["data"][TARGET]["x"])
-    assert figure["layout"]["annotations"][0]["text"].startswith("Raw p and q, at T = 1")
+    assert figure["layout"]["meta"]["heading"].startswith("Raw p and q, at T = 1")
 
 
 def test_a_later_sibling_says_how_p_has_changed() -> None:
     rounds = (random_round(seed, (3,)) for seed in range(200))
     each = next(r for r in rounds if r.accepted and r.accepted[0] > 0)
-    remark = figure_of(each, each.accepted[0])["layout"]["annotations"][1]["text"]
+    remark = figure_of(each, each.accepted[0])["layout"]["meta"]["remark"]
     assert remark.startswith("after the rejected sibling the rule compared p ")
 
 
@@ -144,9 +144,9 @@ def test_a_lossy_rule_shows_neither_a_draw_nor_a_ratio_nor_a_residual() -> None:
     assert figure["data"][PIN]["x"] == []
     assert figure["data"][TRACK]["text"] == ["no"]
     assert figure["layout"]["yaxis"]["ticktext"][-1] == "p enough?"
-    heading, remark = (note["text"] for note in figure["layout"]["annotations"])
+    heading, remark = (figure["layout"]["meta"][name] for name in ("heading", "remark"))
     assert heading.startswith("A lossy rule") and "below the threshold" in remark
-    assert "drawn from p " in figure_of(each, None)["layout"]["annotations"][1]["text"]
+    assert "drawn from p " in figure_of(each, None)["layout"]["meta"]["remark"]
 
 
 def test_at_temperature_0_no_draw_is_shown() -> None:
@@ -164,7 +164,7 @@ def test_the_extra_token_says_how_likely_it_was() -> None:
     each = next(r for r in (random_round(seed, (1,)) for seed in range(50)) if r.extra)
     assert each.extra is not None
     figure = bars_figure(each.positions[-1], each, {}, 0.7, None)
-    remark = figure["layout"]["annotations"][1]["text"]
+    remark = figure["layout"]["meta"]["remark"]
     assert remark.startswith("drawn from ") and "with probability" in remark
 
 
@@ -194,9 +194,9 @@ def test_the_draft_s_favourites_and_its_guesses_are_its_own_rows_by_falling_q(se
     named = {token for _, token in favourites[:OWN_TOKENS]}
     drafted = {node.token_id for node in each.tree.nodes}
     assert {token for token, _ in own_tokens(each, 0)} == named | drafted
-    bars = figure_of(each, 0)["data"][DRAFT]
-    values = [bars["x"][at] for at in bars["meta"]["own"]]
-    assert values == [q for _, q in own_tokens(each, 0)]
+    own = figure_of(each, 0)["layout"]["meta"]["own"]
+    assert own["q"] == [q for _, q in own_tokens(each, 0)]
+    assert len({len(column) for column in own.values()}) == 1
 
 
 def test_a_point_mass_shows_the_draft_s_own_confidence_examined_or_not() -> None:
@@ -207,13 +207,13 @@ def test_a_point_mass_shows_the_draft_s_own_confidence_examined_or_not() -> None
         bars = figure_of(each, child)["data"][DRAFT]
         scores = {each.tree.nodes[child].draft_score, each.tree.nodes[child + 1].draft_score}
         assert scores <= set(bars["x"]), child
-    heading = figure_of(each, 0)["layout"]["annotations"][0]["text"]
+    heading = figure_of(each, 0)["layout"]["meta"]["heading"]
     assert "own confidence, at T = 1" in heading
 
 
 def test_the_heading_names_the_temperature_of_the_distributions() -> None:
     each = random_round(0)
-    assert "at T = 0.7" in figure_of(each, 0)["layout"]["annotations"][0]["text"]
+    assert "at T = 0.7" in figure_of(each, 0)["layout"]["meta"]["heading"]
     assert figure_of(each, 0)["layout"]["meta"]["temperature"] == 0.7
 
 

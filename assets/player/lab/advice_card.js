@@ -1,8 +1,7 @@
 // "Should I speculate?": one button, one sentence, the reasons.
-// Knows the server's messages of advice (specviz/ui/lab_advice.py).
 
 import { element, setText } from "../shared/dom.js";
-import { Refusal } from "../step/refusal.js";
+import { Refusal } from "../shared/refusal.js";
 import { body, bodyRow, headRow } from "./cells.js";
 import { keep, recall } from "./kept.js";
 import { LabRun } from "./lab_run.js";

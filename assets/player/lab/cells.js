@@ -1,5 +1,4 @@
 // Rows of a table out of texts: headings, and cells that may hold numbers.
-// Knows no table.
 
 import { element } from "../shared/dom.js";
 

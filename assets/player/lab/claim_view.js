@@ -1,5 +1,4 @@
 // One claim: its sentence, its verdict as a word with a shape, theory, what was measured, a button.
-// Knows a report as the server writes it (specviz/claims/claim.py).
 
 import { element } from "../shared/dom.js";
 import { body, bodyRow, DASH, headRow } from "./cells.js";

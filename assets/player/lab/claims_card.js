@@ -1,5 +1,4 @@
 // All claims, one below the other: filtered by verdict, opened one by one, measured at a press.
-// Knows the server's reports of claims; how one looks, claim_view.js.
 
 import { element, setText } from "../shared/dom.js";
 import { claimView, VERDICTS } from "./claim_view.js";

@@ -1,5 +1,4 @@
 // What a load costs a day, plain and speculative, from the rates of the chosen point or typed ones.
-// Knows the fields; the arithmetic is the server's.
 
 import { setText } from "../shared/dom.js";
 import { body, bodyRow, DASH, headRow, megabytes, milliseconds } from "./cells.js";

@@ -1,4 +1,4 @@
-// What a tab remembers over a reload, by name. Knows nothing of what it is.
+// What a tab remembers over a reload, by name.
 
 const PREFIX = "specviz-";
 

@@ -1,5 +1,5 @@
 // The sweep at hand, as the lines of its file, and the noise beside them; kept in this tab, so that a
-// reload loses nothing that was measured. Knows the file's form; draws nothing.
+// reload loses nothing that was measured.
 
 import { keep, recall } from "./kept.js";
 

@@ -99,7 +99,7 @@ function labAddress(refs, setting) {
     repeats: refs.labRepeats,
   };
   const others = { batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength, load, peak, price };
-  const bounds = Object.fromEntries(addressSettings().map(({ key, bounds }) => [key, bounds]));
+  const bounds = Object.fromEntries(addressSettings().map(({ key, bounds: own }) => [key, own]));
   const fields = { ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others };
   return new LabAddress(fields, { ...bounds, "peers-k": bounds.k }, setting.own);
 }

@@ -1,8 +1,7 @@
 // A measurement of one card: its button, its stop, its place in the queue, its messages.
-// Knows the transport and two buttons; what is measured, the card knows.
 
 import { setText } from "../shared/dom.js";
-import { waitingWords } from "../race/race_words.js";
+import { waitingWords } from "../shared/time_words.js";
 import { Transport } from "../shared/transport.js";
 
 export class LabRun {

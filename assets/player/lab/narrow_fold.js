@@ -13,7 +13,7 @@ export class NarrowFold {
   // Not under the hands of whoever edits it.
   close() {
     const { activeElement } = document;
-    const isEdited = this.form.contains(activeElement) && activeElement.matches("input, textarea, select");
+    const isEdited = this.form.contains(activeElement) && activeElement?.matches("input, textarea, select");
     if (!isEdited) this.form.classList.add("is-folded");
   }
 

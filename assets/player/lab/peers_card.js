@@ -1,8 +1,7 @@
 // The library's ways to decode beside ours, as pairs of bars that come as they are measured.
-// Knows the server's message of peers (specviz/ui/lab_peers.py).
 
 import { element, setText } from "../shared/dom.js";
-import { Refusal } from "../step/refusal.js";
+import { Refusal } from "../shared/refusal.js";
 import { LabRun } from "./lab_run.js";
 import { leftWords } from "../shared/time_words.js";
 

@@ -1,5 +1,4 @@
 // A sweep from its order to its charts: runs it, keeps it, shows it, opens and saves it.
-// Knows the server's messages of a sweep (specviz/ui/lab_sweeps.py); the form and the views are parts.
 
 import { setText } from "../shared/dom.js";
 import { download } from "../step/trace_file.js";

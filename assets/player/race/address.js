@@ -18,6 +18,7 @@ export class Address {
   read(search = window.location.search) {
     const given = new URLSearchParams(search);
     const problems = [];
+    /** @type {Record<string, any>} */
     const values = {};
     for (const setting of addressSettings()) {
       const { key, name } = setting;
@@ -33,7 +34,9 @@ export class Address {
   }
 
   // Which rules there are depends on the method.
-  ruled({ tree_kind: rule, ...values }, problems) {
+  /** @param {Record<string, any>} given */
+  ruled(given, problems) {
+    const { tree_kind: rule, ...values } = given;
     if (rule === undefined) return values;
     const name = values.method ?? settingOf("method").default;
     const { kinds } = this.setup.methods.find((each) => each.name === name);

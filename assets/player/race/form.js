@@ -3,7 +3,6 @@
 // else is wrong the server names.
 
 import { FieldChecks } from "./field_checks.js";
-import { setText } from "../shared/dom.js";
 import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
@@ -93,7 +92,7 @@ export class Form {
 
   // What is sent: settings that do not apply are left out.
   get order() {
-    const { target, draft, branching, tree_kind, ...order } = this.fields;
+    const { target, draft, branching: _branching, tree_kind: _kind, ...order } = this.fields;
     if (this.pairPart.isCustom) Object.assign(order, { target, draft });
     Object.assign(order, this.methodPart.order);
     return { ...order, prompt: this.picker.text, task: this.picker.task || null };

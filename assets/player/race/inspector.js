@@ -1,7 +1,5 @@
 // One round: its draft tree, what the drafter did, p against q at the selected token, its timeline.
-// Knows a round and a node; draws each chart only when what it shows has changed.
 
-import { barsAlone, heading, remark } from "../shared/bars_heading.js";
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
@@ -9,8 +7,7 @@ import { probability } from "../shared/probability.js";
 import { Remarks } from "../shared/remarks.js";
 import { ringAround } from "../shared/ring.js";
 import { tokenLabel } from "../shared/tooltip.js";
-import { GREEDY_NOTE, pointMassNote } from "../shared/verdict_row.js";
-import { VerdictTable } from "./verdict_table.js";
+import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
 
 export class Inspector {
   constructor(refs, theme, { glossary, onSelect }) {
@@ -22,6 +19,8 @@ export class Inspector {
     this.timeline = new Chart(refs.timelineChart, theme);
     this.table = new VerdictTable(refs.verdicts, { onSelect });
     this.remarks = new Remarks(refs.remarks, glossary);
+    /** @type {any} the timeline that is drawn, and in which look */
+    this.timed = null;
     this.clear();
   }
 
@@ -77,7 +76,8 @@ export class Inspector {
   }
 
   // On a small screen the tree scrolls: to where the selected node is.
-  reveal([ring]) {
+  reveal(rings) {
+    const ring = rings.at(0);
     if (ring && this.tree.isScrolling) this.tree.box.parentElement.scrollLeft = this.tree.pixelAt(ring.xanchor) - this.tree.width * 0.6;
   }
 
@@ -92,10 +92,10 @@ export class Inspector {
 
   drawBars(trace, round, node, isLazy = false) {
     const figure = round.barsFigure(node);
-    if (figure) this.bars.draw(barsAlone(figure), isLazy);
+    if (figure) this.bars.draw(figure, isLazy);
     else this.bars.clear();
-    setText(this.refs.barsNote, heading(figure));
-    setText(this.refs.barsRemark, remark(figure));
+    setText(this.refs.barsNote, figure?.layout.meta.heading ?? "");
+    setText(this.refs.barsRemark, figure?.layout.meta.remark ?? "");
     const title = this.refs.barsTitle;
     title.replaceChildren(
       element("b", "", tokenLabel(trace.text(round.tokenId(node)))),
@@ -136,4 +136,57 @@ function apart(a, b) {
 function recovery(round) {
   if (round.isTypical) return "recovered: drawn from p itself, as if nothing had failed";
   return round.isPointMass ? "recovered: drawn from p without the rejected guesses" : "recovered: drawn from what p has beyond q";
+}
+
+// The walk of one round as a table: what was examined, in order, and what decided it.
+class VerdictTable {
+  constructor(table, { onSelect }) {
+    this.table = table;
+    this.rows = new Map();
+    table.addEventListener("click", (event) => {
+      const chosen = event.target.closest("tr[data-node]");
+      if (chosen) onSelect(Number(chosen.dataset.node));
+    });
+  }
+
+  clear() {
+    this.table.replaceChildren();
+    this.rows.clear();
+  }
+
+  // Whether a row compared a residual, which the star explains.
+  get hasResidual() {
+    return [...this.table.querySelectorAll(".number")].some((cell) => cell.textContent.endsWith("*"));
+  }
+
+  draw(trace, round, node) {
+    this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
+    this.rows.get(node)?.classList.add("is-selected");
+    const [top, body] = [element("thead"), element("tbody")];
+    top.append(verdictHead(round.isGreedy, ruleOf(round)));
+    body.append(...this.rows.values());
+    this.table.replaceChildren(top, body);
+  }
+}
+
+function ruleOf(round) {
+  if (round.isTypical) return "p enough?";
+  return round.isGreedy ? GREEDY_RULE : "accept if u <";
+}
+
+function row(trace, round, stop) {
+  const values = stop === EXTRA ? extraNumbers(round) : numbers(round, stop);
+  return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop));
+}
+
+function numbers(round, stop) {
+  const verdict = round.verdict(stop);
+  const { p, accept, u } = verdict;
+  const residual = verdict.residual ?? p; // null where whoever recorded the run could not see it
+  const compared = round.isGreedy ? verdict.raw_p : residual;
+  const drafted = probability(round.shownQ(stop));
+  const passes = accept > 0 ? "yes" : "no";
+  if (round.isTypical || round.isGreedy) return [probability(compared), drafted, passes, "–"];
+  const star = round.followsRejection(stop) ? "*" : "";
+  return [`${probability(compared)}${star}`, drafted, probability(accept), probability(u)];
 }

@@ -1,16 +1,15 @@
 // Says wherever a result is claimed that its rule was lossy: colour, shape and words.
-// Knows the kinds that the server describes; judges no result.
 
 import { setText } from "../shared/dom.js";
 
-// What to say of a rule, "" for a lossless one. At temperature 0 the target's law is one token, and
+// What to say of a rule, "" for a lossless one. At temperature 0 the target's distribution is one token, and
 // a rule that accepts by a threshold on it keeps just that token.
 export function lossOf(kind, isGreedy) {
   if (!kind || kind.lossless) return "";
   return isGreedy ? "lossy rule, without effect at temperature 0" : "lossy: not the target’s distribution";
 }
 
-// How far the rule was found from the target's law, in words; `bias` may be missing.
+// How far the rule was found from the target's distribution, in words; `bias` may be missing.
 export function biasWords(bias) {
   if (!bias) return "";
   const { total_variation: distance, noise_floor: noise, temperature } = bias;

@@ -1,8 +1,9 @@
-// Why drafting changes nothing about the law of the text: the proof behind "same distribution".
+// Why drafting changes nothing about the distribution of the text: the proof behind "same distribution".
 // Static words; knows nothing of the race.
 
 import { element } from "../shared/dom.js";
 
+/** @type {[string, string][]} */
 const PARTS = [
   [
     "p",

@@ -3,13 +3,13 @@
 
 import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
+import { waitingWords } from "../shared/time_words.js";
 import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
-import { Fold } from "./fold.js";
 import { Form } from "./form.js";
 import { writeProof } from "./proof.js";
-import { deviceWords, ENDINGS, HELD, modelWords, RACING, waitingWords } from "./race_words.js";
 import { RaceView } from "./race_view.js";
+import { deviceWords, ENDINGS, HELD, modelWords, RACING } from "./race_words.js";
 import { RacedSetting } from "./raced_setting.js";
 
 export class RacePage extends Page {
@@ -201,5 +201,18 @@ export class RacePage extends Page {
     linkNotice.hidden = problems.length === 0;
     const rest = "The defaults stand in for it.";
     setText(linkNotice, problems.length ? `The link could not be read in full: ${problems.join("; ")}. ${rest}` : "");
+  }
+}
+
+// Says that a scrolling box goes on below what is in sight, and scrolls on at a press.
+class Fold {
+  constructor(box, { end, cover, button }) {
+    /** @param {IntersectionObserverEntry[]} entries */
+    const ended = ([{ isIntersecting, boundingClientRect, rootBounds }]) => {
+      button.hidden = isIntersecting || boundingClientRect.top < (rootBounds?.top ?? 0);
+    };
+    const below = Math.round(cover.getBoundingClientRect().height);
+    new IntersectionObserver(ended, { root: box, rootMargin: `0px 0px -${below}px 0px` }).observe(end);
+    button.addEventListener("click", () => box.scrollBy({ top: box.clientHeight * 0.6 }));
   }
 }

@@ -36,6 +36,7 @@ export class RaceView {
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
     refs.legend.append(...legendRows());
+    this.lastCharts = 0;
     this.wireTransport();
     this.clear();
   }
@@ -107,6 +108,7 @@ export class RaceView {
     this.frame.ask();
   }
 
+  /** @param {number | null} [node] */
   select(round, node = null) {
     this.playback.pause();
     this.cursor.select(round, node);

@@ -1,7 +1,4 @@
 // What the race page says about how a race stands: waiting, going on, held, over; and of its models.
-// Knows words only.
-
-import { leftWords } from "../shared/time_words.js";
 
 export const RACING = "racing …";
 export const HELD = "held: nothing is decoded until it goes on";
@@ -11,14 +8,6 @@ export const ENDINGS = {
   "end-of-sequence": "finished: the text came to its end",
   stopped: "stopped",
 };
-
-// `running`: {title, seconds_left} of what runs now, null where nothing is known of it.
-export function waitingWords(ahead, running) {
-  if (!ahead) return "starting …";
-  const runs = ahead === 1 ? "1 run is ahead of yours" : `${ahead} runs are ahead of yours`;
-  const now = running ? `${ahead === 1 ? ":" : "; now"} ${running.title}${leftWords(running.seconds_left)}` : "";
-  return `waiting: ${runs}${now}`;
-}
 
 export function modelWords(target, draft) {
   const sizes = [`target ${millions(target.parameters)}`];

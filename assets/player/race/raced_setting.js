@@ -1,5 +1,4 @@
 // The setting that the results on screen belong to, and a quiet line where the form has left it.
-// Knows an order as the form gives it; judges nothing.
 
 import { setText } from "../shared/dom.js";
 

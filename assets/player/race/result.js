@@ -1,5 +1,4 @@
 // The numbers of a race in words: speedup, statistics, the verdict on the text.
-// Knows the server's summary (specviz/metrics/run_summary.py); computes nothing but formats.
 
 import { element, setText } from "../shared/dom.js";
 
@@ -29,9 +28,10 @@ export class Result {
     this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.pair).map((each) => this.row(each)));
   }
 
+  /** @param {{ label: string, value: string, term?: string, tone?: string, wide?: boolean, link?: string | null }} given */
   row({ label, term, value, tone = "", wide = false, link = null }) {
     const row = element("div", wide ? "wide" : "");
-    const meaning = this.glossary[term];
+    const meaning = this.glossary[term ?? ""];
     if (meaning) row.title = [meaning.definition, meaning.formula].filter(Boolean).join("\n");
     const shown = element("dd", tone, link ? "" : value);
     if (link) {
@@ -74,7 +74,7 @@ function firstTokenLabel(baseline, speculative) {
   return `first token (${more < 0 ? "−" : "+"}${Math.abs(more).toFixed(1)} ms)`;
 }
 
-// Above temperature 0 the texts differ by chance: never "identical". A lossy rule keeps no law.
+// Above temperature 0 the texts differ by chance: never "identical". A lossy rule does not keep the distribution.
 export function textVerdict(summary, lane, ending, loss = "") {
   if (!summary || !lane) return { label: "same text?", value: NOTHING };
   if (lane.config.temperature > 0 && loss) {
@@ -113,6 +113,7 @@ export function milliseconds(seconds) {
 
 // What the method holds beside the target, which both lanes need; without a draft model also what
 // the pair's would take.
+/** @param {{ draft_parameters: number | null } | null} pair */
 export function memory(trace, pair = null) {
   const term = "drafter_memory";
   if (!trace) return { label: "weights beside the target", term, value: NOTHING };

@@ -1,10 +1,8 @@
-// Plotly charts: drawn from plain dicts, at most one react each per frame, recoloured by theme,
-// their labels cut to the room they have.
-// Knows nothing of what a chart shows. Keeps its own reference to Plotly: another copy may later
-// take the global name.
+// Plotly charts: drawn from plain dicts, at most one react each per frame, recoloured by theme, their
+// labels cut to the room they have. Keeps its own reference to Plotly: another copy may later take the
+// global name.
 
-import { ChartSave } from "./chart_save.js";
-import { fitLabels } from "./label_fit.js";
+import { element } from "./dom.js";
 
 let plotly = null;
 
@@ -27,10 +25,12 @@ const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, s
 
 export class Chart {
   // `box` needs a height of its own while it is empty, or it could never come into sight.
+  /** @param {((of: any) => void) | null} [onClick] hears of the customdata of what is clicked */
   constructor(box, theme, onClick = null) {
     this.box = box;
     this.theme = theme;
     this.onClick = onClick;
+    /** @type {Figure | null} */
     this.figure = null;
     this.width = 0;
     this.isSeen = false;
@@ -38,8 +38,7 @@ export class Chart {
     // The width is kept, for asking the browser for it in mid-drawing costs a layout of the page.
     new ResizeObserver(() => this.resized()).observe(box);
     // A lazy drawing waits until it is in sight: a live race needs the processor more.
-    const seen = ([{ isIntersecting }]) => this.seen(isIntersecting);
-    new IntersectionObserver(seen, { rootMargin: "150px" }).observe(box);
+    new IntersectionObserver(([entry]) => this.seen(entry.isIntersecting), { rootMargin: "150px" }).observe(box);
   }
 
   // `figure` in light colours.
@@ -106,8 +105,9 @@ export class Chart {
   }
 
   // From the chart's left edge to `x` of its axis.
+  // Of a place on the x-axis, in what is drawn.
   pixelAt(x) {
-    const { margin, xaxis } = this.figure.layout;
+    const { margin, xaxis } = /** @type {Figure} */ (this.figure).layout;
     const [from, to] = xaxis.range;
     return margin.l + ((x - from) / (to - from)) * (this.drawnWidth - margin.l - margin.r);
   }
@@ -115,7 +115,7 @@ export class Chart {
   bind() {
     if (this.isBound || !this.onClick) return;
     this.isBound = true;
-    this.box.on("plotly_click", (event) => this.onClick(event.points[0].customdata));
+    this.box.on("plotly_click", (event) => this.onClick?.(event.points[0].customdata));
   }
 
   seen(isSeen) {
@@ -153,4 +153,61 @@ function enlarge(layout, data) {
   for (const each of layout.annotations ?? []) fonts.push(each.font);
   for (const trace of data) fonts.push(trace.textfont);
   for (const font of fonts) if (font?.size) font.size *= ENLARGEMENT;
+}
+
+// Labels of a chart cut to the room that they have at its present width.
+const CHARACTER = 0.62; // of the font size, in the chart's monospace
+
+export function fitLabels(trace, { width, margin, xaxis }) {
+  const [from, to] = xaxis.range;
+  const unit = (width - margin.l - margin.r) / (to - from);
+  const size = trace.textfont.size * CHARACTER;
+  trace.text = trace.text.map((text, index) => cut(text, Math.floor((trace.meta.room[index] * unit) / size)));
+}
+
+// At least one character and the mark that there is more.
+export function cut(text, most) {
+  const characters = text.match(/&(?:amp|lt|gt);|[^]/gu) ?? [];
+  if (characters.length <= Math.max(2, most)) return text;
+  return `${characters.slice(0, Math.max(1, most - 1)).join("")}…`;
+}
+
+// "PNG" and "SVG" beside a chart's title, faint until the pointer or the focus comes near. Their room is
+// always kept, so they cover nothing.
+const FORMATS = ["png", "svg"];
+
+class ChartSave {
+  // `save(format, name)` makes the picture.
+  constructor(box, save) {
+    this.box = box;
+    this.bar = element("div", "chart-save");
+    this.bar.hidden = true;
+    for (const format of FORMATS) this.bar.append(this.button(format, save));
+    this.join(titleOf(box.closest(".scroller") ?? box));
+  }
+
+  join(title) {
+    const row = element("div", "chart-head");
+    title.before(row);
+    row.append(title, this.bar);
+  }
+
+  button(format, save) {
+    const made = element("button", "", format.toUpperCase());
+    made.type = "button";
+    const title = this.box.getAttribute("aria-label");
+    made.setAttribute("aria-label", `${made.textContent} of this chart: ${title}`);
+    made.title = `Save this chart as ${made.textContent}`;
+    made.addEventListener("click", () => save(format, `specviz-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`));
+    return made;
+  }
+
+  show(isThere) {
+    this.bar.hidden = !isThere;
+  }
+}
+
+// The nearest heading before an element.
+function titleOf({ previousElementSibling: before }) {
+  return before.matches("h3") ? before : titleOf(before);
 }

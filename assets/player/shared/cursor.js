@@ -38,6 +38,7 @@ export class Cursor {
     this.onChange();
   }
 
+  /** @param {number | null} [node] */
   select(round, node = null) {
     if (!this.trace.rounds.length) return;
     this.isFollowing = false;

@@ -1,5 +1,5 @@
-// Elements: made with textContent only, found by their data-ref.
-// Knows nothing of the page. No text of a model or a person is ever read as markup.
+// Elements: made with textContent only, found by their data-ref. No text of a model or a person is ever
+// read as markup.
 
 export function element(tag, className = "", text = "") {
   const made = document.createElement(tag);

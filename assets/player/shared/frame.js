@@ -12,7 +12,7 @@ export class Frame {
   }
 
   ask() {
-    clearTimeout(this.rest);
+    clearTimeout(this.rest ?? undefined);
     this.rest = null;
     if (this.isAsked) return;
     this.isAsked = true;

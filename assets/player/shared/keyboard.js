@@ -1,9 +1,9 @@
-// Keys and what they do; also the list behind "?".
-// Knows actions by name only. Keys that a focused control needs itself are left to it.
+// Keys and what they do; also the list behind "?". Keys that a focused control needs itself are left to
+// it.
 
 import { element } from "./dom.js";
 
-const RACE_ONLY = true;
+const RACE_ONLY = "race";
 
 export const KEYS = [
   ["← →", "previous, next position in the round; in Step through, moment"],

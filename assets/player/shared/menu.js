@@ -1,6 +1,6 @@
-// A select whose choices may have a second line, stand in groups, or be out of reach.
-// Knows nothing of what is chosen. Where the browser lets a page style its list, each choice shows
-// its second line; elsewhere the list has titles, and the reason behind those out of reach.
+// A select whose choices may have a second line, stand in groups, or be out of reach. Where the browser
+// lets a page style its list, each choice shows its second line; elsewhere the list has titles, and the
+// reason behind those out of reach.
 
 import { element } from "./dom.js";
 

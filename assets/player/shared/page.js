@@ -11,11 +11,12 @@ export class Page {
   // ids (those before this one in the list), and show(id).
   constructor(shell) {
     this.shell = shell;
-    this.section = shell.root.querySelector(`#${this.constructor.id}`); // it shows and goes with the page
+    const { id } = /** @type {typeof Page} */ (this.constructor);
+    this.section = shell.root.querySelector(`#${id}`); // it shows and goes with the page
   }
 
   // It is shown now, or it went.
-  setShown(isShown) {}
+  setShown(_isShown) {}
 
   // Back or Forward led to an entry of the history that is of this page.
   returned() {}
@@ -31,7 +32,7 @@ export class Page {
   }
 
   // Whether a parameter of the address is of this page alone: it goes where another page is entered.
-  owns(parameter) {
+  owns(_parameter) {
     return false;
   }
 

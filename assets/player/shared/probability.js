@@ -1,5 +1,5 @@
-// A probability in words short enough for a table: three decimals, or two significant digits where
-// three decimals would say nothing, and nothing but 1 reads as 1; null is a probability that nobody knows. Knows numbers only.
+// A probability in words short enough for a table: three decimals, or two significant digits where three
+// decimals would say nothing, and nothing but 1 reads as 1; null is a probability that nobody knows.
 
 export function probability(value) {
   if (value === null) return "—";

@@ -1,6 +1,5 @@
-// What the drafter did in a round, one line per remark: text, and tokens as small chips.
-// Knows parts: a text, a word {text, term} whose term the glossary explains, or a list of token ids.
-// The words come from the server, whatever the drafter.
+// What the drafter did in a round, one line per remark: text, and tokens as small chips. The words come
+// from the server, whatever the drafter.
 
 import { element } from "./dom.js";
 import { tokenLabel } from "./tooltip.js";

@@ -1,7 +1,6 @@
-// One lane's text as a row of tokens; each carries where it came from as colour and line.
-// Knows tokens {text, origin, round, node, clock}, nothing of rounds. Only grows while a race runs.
-// The text stands in blocks, parted where a line ends anyway: the browser lays out a growing text's
-// last block alone.
+// One lane's text as a row of tokens; each carries where it came from as colour and line. Only grows while
+// a race runs. The text stands in blocks, parted where a line ends anyway: the browser lays out a growing
+// text's last block alone.
 
 import { element } from "./dom.js";
 

@@ -2,13 +2,10 @@
 
 const RADIUS = 9; // pixels; the labels of a node keep clear of it
 
-// In a list of its own: empty where the tree has no such node. Found by the customdata of its marker.
-export function ringAround({ data }, node, color) {
-  for (const { customdata, x, y, mode } of data) {
-    const at = mode === "markers" ? (customdata ?? []).indexOf(node) : -1;
-    if (at >= 0) return [ring(x[at], y[at], color)];
-  }
-  return [];
+// In a list of its own: empty where the tree has no such node. The server sends the nodes' places.
+export function ringAround({ layout }, node, color) {
+  const place = layout.meta.places[node];
+  return place ? [ring(place[0], place[1], color)] : [];
 }
 
 function ring(xanchor, yanchor, color) {

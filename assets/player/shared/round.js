@@ -8,6 +8,7 @@ export class Round {
   // `figures` are differences from `templates`: the tree, its mask, the bars per node and extra token,
   // the residual per examined prefix, and the timeline. `remarks` are what the drafter said, each in parts: text, or a list of token ids.
   constructor(record, clock, figures, templates) {
+    /** @type {RoundRecord} */
     this.record = record;
     this.clock = clock; // own seconds of the lane after this round
     this.figures = figures;
@@ -17,6 +18,7 @@ export class Round {
     this.outcomes = record.verdicts.outcome;
     this.indices = this.outcomes.map((_, index) => index);
     this.accepted = this.indices.filter((index) => this.outcomes[index] === "accepted");
+    this.firstToken = this.endToken = 0; // of the text: from the round's first token to behind its last one
     this.stops = this.walk();
     this.levels = this.judgedLevels();
   }
@@ -55,6 +57,7 @@ export class Round {
   // From depth 1 down: what became of each level.
   judgedLevels() {
     const { depth } = this.record.tree.nodes;
+    /** @type {string[]} */
     const levels = [];
     const weight = { accepted: 2, rejected: 1, unreached: 0 };
     this.outcomes.forEach((outcome, index) => {
@@ -96,9 +99,9 @@ export class Round {
     return this.indices.some((each) => each < node && parent[each] === parent[node] && this.outcomes[each] === "rejected");
   }
 
-  // The node that a stop's laws stand behind: -1 the root.
+  // The node behind which a stop's distributions stand: -1 the root.
   parentOf(node) {
-    return node === EXTRA ? this.extra.parent : this.record.tree.nodes.parent[node];
+    return node === EXTRA ? this.extra?.parent : this.record.tree.nodes.parent[node];
   }
 
   tokenId(node) {
@@ -156,6 +159,6 @@ export class Round {
     const { verdicts } = this.record;
     const names = ["p", "residual", "q", "accept", "u", "raw_p", "raw_q"];
     const values = Object.fromEntries(names.map((name) => [name, verdicts[name][node]]));
-    return { ...values, outcome: this.outcomes[node] };
+    return /** @type {Verdict} */ ({ ...values, outcome: this.outcomes[node] });
   }
 }

@@ -1,6 +1,5 @@
-// The timeline: one column per round, one cell per drafted level, coloured by its verdict.
-// Knows rounds {levels, extraKind}; it is also the scrubber. Drawn on a canvas: a thousand rounds
-// are a thousand columns and no elements.
+// The timeline: one column per round, one cell per drafted level, coloured by its verdict. Drawn on a
+// canvas: a thousand rounds are a thousand columns and no elements.
 
 import { lookOf } from "./outcomes.js";
 
@@ -71,7 +70,7 @@ export class Strip {
   drawColumns(rounds, axis, scale, forks) {
     this.layOut(axis);
     this.colours = this.theme.palette;
-    const pen = this.picture.getContext("2d");
+    const pen = /** @type {CanvasRenderingContext2D} */ (this.picture.getContext("2d"));
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
     const deepest = Math.max(1, ...rounds.map((round) => round.levels.length));

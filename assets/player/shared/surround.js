@@ -1,8 +1,8 @@
 // What surrounds the pages, in the app as in a report: theme, size of type, the list of keys, words that
 // explain themselves, the button that copies a link.
 
+import { setText } from "./dom.js";
 import { Keyboard, keyRows } from "./keyboard.js";
-import { LinkButton } from "./link_button.js";
 import { Terms } from "./terms.js";
 import { Theme } from "./theme.js";
 
@@ -28,5 +28,43 @@ export class Surround {
 
   tellSize() {
     this.refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
+  }
+}
+
+// The button that copies a link to what is shown, and says what came of it.
+const BACK_MILLISECONDS = 3500;
+
+class LinkButton {
+  // `address()`: that of the page which is shown.
+  constructor(button, word, address) {
+    this.button = button;
+    this.word = word;
+    this.ask = address;
+    button.addEventListener("click", () => this.copy());
+  }
+
+  async copy() {
+    const address = this.ask();
+    address.write();
+    const isCopied = await copied(address.link);
+    const { linkLimit } = address;
+    const said = isCopied ? "Copied" : "Copy the address bar";
+    this.tell(linkLimit ? `${said}, ${linkLimit}` : said, true);
+    window.setTimeout(() => this.tell("Copy link", false), BACK_MILLISECONDS);
+  }
+
+  // `isAnswer`: what came of it is read on a narrow screen too, which has room for the icon alone.
+  tell(text, isAnswer) {
+    setText(this.word, text);
+    this.button.classList.toggle("is-telling", isAnswer);
+  }
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // pages without https may not write to the clipboard
   }
 }

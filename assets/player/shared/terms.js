@@ -1,6 +1,5 @@
-// A word and its definition: a card that opens where a word is pointed at, focused or touched, and
-// goes with Escape. Knows the glossary's terms by key; which words there are, the page says: an
-// element with data-term.
+// A word and its definition: a card that opens where a word is pointed at, focused or touched, and goes
+// with Escape.
 
 import { element } from "./dom.js";
 

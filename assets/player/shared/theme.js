@@ -1,5 +1,4 @@
 // Light or dark, normal or large type: follows the system until a person chooses, then remembers.
-// Knows colours by role only; the values come from the server (specviz/figures/theme.py).
 
 const KEYS = { theme: "specviz-theme", large: "specviz-large" };
 
@@ -9,7 +8,7 @@ export class Theme {
     this.palettes = palettes;
     this.onChange = onChange;
     this.system = window.matchMedia("(prefers-color-scheme: dark)");
-    this.chosen = remembered(KEYS.theme);
+    this.chosen = remembered(KEYS.theme) ?? "";
     this.isLarge = remembered(KEYS.large) === "yes";
     this.system.addEventListener("change", () => this.apply());
     this.apply();

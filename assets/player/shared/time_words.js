@@ -1,4 +1,4 @@
-// Seconds in words, as exact as a guess deserves. Knows nothing of what takes them.
+// Seconds and waiting in words, as exact as a guess deserves.
 
 export function timeWords(seconds) {
   if (seconds < 1) return "less than a second";
@@ -8,4 +8,12 @@ export function timeWords(seconds) {
 // Behind what goes on; "" where nothing is known.
 export function leftWords(seconds) {
   return seconds === null || seconds === undefined ? "" : ` · ${timeWords(seconds)} left`;
+}
+
+// `running`: {title, seconds_left} of what runs now, null where nothing is known of it.
+export function waitingWords(ahead, running) {
+  if (!ahead) return "starting …";
+  const runs = ahead === 1 ? "1 run is ahead of yours" : `${ahead} runs are ahead of yours`;
+  const now = running ? `${ahead === 1 ? ":" : "; now"} ${running.title}${leftWords(running.seconds_left)}` : "";
+  return `waiting: ${runs}${now}`;
 }

@@ -1,5 +1,4 @@
 // What the pointer rests on, in a small card: text, origin, p, q, u, round.
-// Knows tokens and their rounds; text goes in as text only.
 
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";

@@ -6,11 +6,18 @@ import { Round } from "./round.js";
 // One lane of a run: what the header says of it (specviz/records/trace.py), and what has happened in it.
 class Lane {
   constructor(header) {
-    Object.assign(this, header); // name, kind, config, draft, forks, …
+    this.name = header.name;
+    this.kind = header.kind;
+    this.config = header.config;
+    this.draft = header.draft;
+    this.forks = header.forks;
+    Object.assign(this, header); // and what else the header says of it
     this.header = header;
+    /** @type {Token[]} */
     this.tokens = [];
     this.clock = 0;
     this.forwards = 0;
+    /** @type {any} */
     this.records = { prefill: null, rounds: [], steps: [], finish: null };
   }
 
@@ -35,6 +42,16 @@ const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isW
 
 export class Trace {
   constructor() {
+    /** @type {any} null before the run began */
+    this.header = null;
+    /** @type {Map<number, string>} */
+    this.texts = new Map();
+    /** @type {Record<string, Figure>} */
+    this.templates = {};
+    /** @type {Round[]} */
+    this.rounds = [];
+    /** @type {Lane[]} */
+    this.lanes = [];
     this.clear();
   }
 
@@ -86,7 +103,7 @@ export class Trace {
   event(message) {
     for (const [id, text] of Object.entries(message.texts)) this.texts.set(Number(id), text);
     Object.assign(this.templates, message.templates);
-    const lane = this.lanes.find(({ name }) => name === message.lane);
+    const lane = /** @type {Lane} */ (this.lanes.find(({ name }) => name === message.lane));
     lane.keep(message);
     if (message.type === "round" && lane === this.main) this.addRound(message);
     else if (message.type === "round") this.addTokens(lane, new Round(message.record, message.clock, {}, {}));

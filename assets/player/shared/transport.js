@@ -14,6 +14,9 @@ export class Transport {
     this.gradio = gradio;
     this.on = on; // { accepted(), message(message), queued(ahead, running), failed(text) }
     this.ticket = null;
+    this.next = this.misses = this.lastHeard = 0;
+    this.isLooking = false;
+    this.timer = 0;
     gradio.onBatch((batch) => this.take(batch));
   }
 

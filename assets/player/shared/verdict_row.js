@@ -37,8 +37,8 @@ export function outcomeOf(round, stop) {
 export function extraNumbers(round) {
   if (round.isGreedy) return [favouriteProbability(round), "", "yes", ""];
   const { kind, prob } = round.extra;
-  const law = kind === "recovered" && !round.isTypical ? "r" : "p";
-  return [`${law} ${prob === null ? "?" : probability(prob)}`, "", "", ""];
+  const name = kind === "recovered" && !round.isTypical ? "r" : "p";
+  return [`${name} ${prob === null ? "?" : probability(prob)}`, "", "", ""];
 }
 
 // Its raw p, where the record has it.

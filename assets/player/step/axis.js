@@ -1,6 +1,5 @@
-// What the timeline counts: rounds, emitted tokens, target forwards, or milliseconds of the lane's
-// own clock. Gives each round its place, and finds the round at a place.
-// Knows a run's rounds; draws nothing.
+// What the timeline counts: rounds, emitted tokens, target forwards, or milliseconds of the lane's own
+// clock. Gives each round its place, and finds the round at a place.
 
 export const AXES = [
   { name: "round", title: "round", end: (round, index) => index + 1, unit: "" },

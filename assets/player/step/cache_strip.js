@@ -1,5 +1,4 @@
 // The target's key-value cache around one round: committed slots, then the root's and the tree's.
-// Knows a round and a moment; draws plain elements.
 
 import { element, setText } from "../shared/dom.js";
 import { tokenLabel } from "../shared/tooltip.js";
@@ -11,8 +10,8 @@ export class CacheStrip {
     this.box = box;
     this.words = words;
     box.addEventListener("click", (event) => {
-      const slot = event.target.closest("[data-node]");
-      if (slot) onSelect(Number(slot.dataset.node));
+      const chosen = event.target.closest("[data-node]");
+      if (chosen) onSelect(Number(chosen.dataset.node));
     });
   }
 

@@ -1,5 +1,5 @@
-// "Compare with": another recorded run, or the race of this page, beside the run that is shown.
-// Opens it, and asks the server what differs first and why. Knows the comparison's view.
+// "Compare with": another recorded run, or the race of this page, beside the run that is shown. Opens it,
+// and asks the server what differs first and why.
 
 import { option } from "../shared/dom.js";
 import { Trace } from "../shared/trace.js";
@@ -19,6 +19,7 @@ export class CompareMenu {
     this.page = page;
     this.race = race;
     this.fail = fail;
+    this.other = new Trace();
     menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), recordedGroup(recorded));
     this.ofFork = option(PARENT, "The run it was forked from");
     menu.addEventListener("change", () => this.choose(menu.value));

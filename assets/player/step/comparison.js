@@ -1,5 +1,4 @@
 // Another run beside the one that is shown: both texts, and the first token in which they differ.
-// Knows two runs; decides nothing but where they part.
 
 import { setParts, setText } from "../shared/dom.js";
 import { Ribbon } from "../shared/ribbon.js";

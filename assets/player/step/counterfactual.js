@@ -1,6 +1,5 @@
-// A round as it would have been with another draw: the same judged tree, the draw that is thought of,
-// and where that changes the walk the server's walk over it.
-// Knows a round and the server's reply; everything else is the round's own.
+// A round as it would have been with another draw: the same judged tree, the draw that is thought of, and
+// where that changes the walk the server's walk over it.
 
 import { EXTRA } from "../shared/cursor.js";
 

@@ -5,7 +5,7 @@ import { option, setText } from "../shared/dom.js";
 import { probability } from "../shared/probability.js";
 import { controlsOf } from "../shared/setting_fields.js";
 import { tokenLabel } from "../shared/tooltip.js";
-import { Refusal } from "./refusal.js";
+import { Refusal } from "../shared/refusal.js";
 
 const SAME = ""; // of the menu: the method of the run
 

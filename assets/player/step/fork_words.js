@@ -1,4 +1,4 @@
-// What a run's forks changed, one clause for each. Draws nothing.
+// What a run's forks changed, one clause for each.
 
 import { probability } from "../shared/probability.js";
 import { allSettings } from "../shared/settings.js";

@@ -1,5 +1,4 @@
 // The last runs of this browser, kept in it so that an address survives a reload.
-// Knows files as blobs; where the browser keeps nothing (private windows), nothing is kept.
 
 import { traceBlob } from "./trace_file.js";
 

@@ -1,6 +1,6 @@
-// A run that goes on: follow it, hold it, let it through by one round. While it is held the decoder
-// really waits. Knows the buttons and asks the server. A race and a fork may both be under way: it
-// remembers of each whether it is held, and tells whoever listens to "held" of the race.
+// A run that goes on: follow it, hold it, let it through by one round. While it is held the decoder really
+// waits. A race and a fork may both be under way: it remembers of each whether it is held, and tells
+// whoever listens to "held" of the race.
 
 import { setText } from "../shared/dom.js";
 

@@ -1,7 +1,6 @@
-// The views of one moment: tree, walk, laws, residual, mask, cache. Draws each chart only when what
-// it shows has changed. Knows the step cursor's round and moment; decides nothing.
+// The views of one moment: tree, walk, distributions, residual, mask, cache. Draws each chart only when
+// what it shows has changed.
 
-import { barsAlone, heading, remark } from "../shared/bars_heading.js";
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
@@ -10,8 +9,8 @@ import { ringAround } from "../shared/ring.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { CacheStrip } from "./cache_strip.js";
 import { thoughtMoments } from "./counterfactual.js";
-import { barsAt, withDraw } from "./law_moment.js";
-import { lawNumbers, ruleLaw } from "./law_numbers.js";
+import { barsAt, withDraw } from "./distribution_moment.js";
+import { distributionNumbers, ruleDistribution } from "./distribution_numbers.js";
 import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords } from "./moment_words.js";
 import { stageOf, standing } from "./moments.js";
 import { StepTable } from "./step_table.js";
@@ -30,6 +29,8 @@ export class MomentView {
     this.table = new StepTable(refs.stepTable, { onSelect });
     this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
     this.remarks = new Remarks(refs.stepRemarks, glossary);
+    /** @type {Record<string, any>} */
+    this.drawn = {}; // part -> what its picture shows
     this.noMask = element("p", "lesson", NO_MASK_YET);
     refs.stepMask.before(this.noMask);
     refs.stepResidual.before(refs.stepNoResidual);
@@ -82,7 +83,8 @@ export class MomentView {
     const roles = round.hasOtherWalk ? draw(round) : [...round.indices, EXTRA].map(stage).join();
     if (!this.isNew("tree", `${cursor.round} ${roles} ${node}`)) return;
     const whole = round.hasOtherWalk ? round.tree : treeAt(round.treeFigure, role, (each, lines) => knownLines(lines, stage(each)));
-    this.tree.draw({ ...whole, layout: { ...whole.layout, shapes: ringAround(whole, node, this.theme.selectColour) } });
+    const isThere = round.hasOtherWalk || (node !== null && role(node) !== "absent");
+    this.tree.draw({ ...whole, layout: { ...whole.layout, shapes: ringAround(whole, isThere ? node : null, this.theme.selectColour) } });
   }
 
   drawNotes(round, seen, node, { phase }) {
@@ -103,7 +105,7 @@ export class MomentView {
     this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named() : ["Target p against draft q"]));
   }
 
-  // `known`: the node whose laws show, its stage, the moment's phase, and what is judged by then.
+  // `known`: the node whose distributions show, its stage, the moment's phase, and what is judged by then.
   drawCharts(trace, round, known) {
     const { node, stage, phase } = known;
     const index = round.record.i;
@@ -115,8 +117,8 @@ export class MomentView {
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
     this.drawResidual(round, parent, known);
     const position = stage === "drafted" ? null : round.record.positions.find((each) => each.parent === parent);
-    const law = figure ? ruleLaw(figure.layout.meta.temperature, trace.configOf(index)) : null;
-    this.refs.stepNumbers.replaceChildren(...lawNumbers(position, law));
+    const rule = figure ? ruleDistribution(figure.layout.meta.temperature, trace.configOf(index)) : null;
+    this.refs.stepNumbers.replaceChildren(...distributionNumbers(position, rule));
   }
 
   // What is not known yet keeps its room, so that nothing jumps when it comes.
@@ -130,9 +132,9 @@ export class MomentView {
     const { refs } = this;
     const shown = figure && barsAt(round.forced ? withDraw(figure, round.forced.u) : figure, stage);
     veil(refs.stepBars, !shown && (round.templates.bars ?? {}));
-    if (shown) this.bars.draw(barsAlone(shown));
-    setText(refs.stepBarsNote, stage === "drafted" ? draftedWords(figure) : heading(figure));
-    setText(refs.stepBarsRemark, stage === "judged" ? remark(figure) : "");
+    if (shown) this.bars.draw(shown);
+    setText(refs.stepBarsNote, stage === "drafted" ? draftedWords(figure) : (figure?.layout.meta.heading ?? ""));
+    setText(refs.stepBarsRemark, stage === "judged" ? (figure?.layout.meta.remark ?? "") : "");
   }
 
   drawResidual(round, parent, { stage, judged }) {

@@ -1,5 +1,4 @@
-// What the headings and hints of a moment say: of the tree, of the laws, of the residual.
-// Knows a round and a moment; no element.
+// What the headings and hints of a moment say: of the tree, of the distributions, of the residual.
 
 import { EXTRA } from "../shared/cursor.js";
 import { verdictSentence } from "../race/inspector.js";

@@ -44,7 +44,7 @@ export function stageOf(round, moments, at, node) {
   return phase === "resample" || phase === "commit" ? "judged" : "verified"; // never examined
 }
 
-// The node whose laws are shown: that of the moment, else the one that was judged last, else the first.
+// The node whose distributions are shown: that of the moment, else the one that was judged last, else the first.
 export function standing(moments, at) {
   const isOf = ({ phase }) => phase === "judge" || phase === "resample";
   if (isOf(moments[at])) return moments[at].node;

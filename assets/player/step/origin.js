@@ -1,4 +1,4 @@
-// Where a token of the text came from, in one sentence. Knows the run's records; draws nothing.
+// Where a token of the text came from, in one sentence.
 
 import { verdictSentence } from "../race/inspector.js";
 import { tokenLabel } from "../shared/tooltip.js";

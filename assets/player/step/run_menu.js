@@ -1,5 +1,4 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
-// Knows names and files; opens nothing itself.
 
 import { element, option, setText } from "../shared/dom.js";
 import { forkWords } from "./fork_words.js";

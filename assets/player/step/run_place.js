@@ -1,5 +1,5 @@
-// Where the debugger stands, as the browser's address and history tell it: an entry for each run that
-// was opened, in which every move replaces the one before. Knows the page; runs only by name.
+// Where the debugger stands, as the browser's address and history tell it: an entry for each run that was
+// opened, in which every move replaces the one before.
 
 import { KEPT, LIVE } from "./kept_runs.js";
 import { RACE } from "./run_menu.js";

@@ -1,6 +1,5 @@
-// A moment's address: ?view=step&trace=…&round=12&pos=3&axis=token. Rounds and moments count from 1.
-// Knows the parameters' names; what a trace is called is the menu's affair. A report, which holds one
-// run and no other page, has the same after the #.
+// A moment's address: ?view=step&trace=…&round=12&pos=3&axis=token. Rounds and moments count from 1. A
+// report, which holds one run and no other page, has the same after the #.
 
 const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
 export const OF_A_MOMENT = ["trace", "round", "pos", "axis"]; // parameters
@@ -22,6 +21,7 @@ export class StepAddress {
   }
 
   // `moment`: { trace, round, at, axis }, from 0.
+  /** @param {{ trace?: string | null, round: number, at: number, axis: string }} moment */
   link({ trace, round, at, axis }) {
     const url = new URL(window.location.href);
     const given = this.given(url);

@@ -1,5 +1,4 @@
 // Where the debugger stands: a round, and a moment in it. Moves by moment, phase, round, token, time.
-// Knows the order of moments; knows no view.
 
 import { EXTRA } from "../shared/cursor.js";
 import { momentsOf } from "./moments.js";
@@ -8,6 +7,8 @@ export class StepCursor {
   constructor(onChange) {
     this.onChange = onChange;
     this.trace = null;
+    this.round = this.at = 0;
+    this.known = new WeakMap(); // a round -> its moments
     this.reset();
   }
 

@@ -1,4 +1,4 @@
-// Plays a run moment by moment at a chosen pace. Knows the step cursor only.
+// Plays a run moment by moment at a chosen pace.
 
 import { option } from "../shared/dom.js";
 
@@ -36,7 +36,7 @@ export class StepPlayback {
   }
 
   pause() {
-    window.clearInterval(this.timer);
+    window.clearInterval(this.timer ?? undefined);
     this.timer = null;
     this.show();
   }

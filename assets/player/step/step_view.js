@@ -4,8 +4,8 @@ import { option, setParts, setText } from "../shared/dom.js";
 import { Frame } from "../shared/frame.js";
 import { Ribbon } from "../shared/ribbon.js";
 import { Strip } from "../shared/strip.js";
+import { termButton } from "../shared/terms.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
-import { CardOrder } from "./card_order.js";
 import { Comparison } from "./comparison.js";
 import { ForkForm } from "./fork_form.js";
 import { LiveRun } from "./live_run.js";
@@ -16,11 +16,15 @@ import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
 import { StopList } from "./stop_list.js";
 import { WhatIf } from "./what_if.js";
-import { explainNumbers, explainWalk } from "./words.js";
 
 export class StepView {
   // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
   // `onFork` of an order to fork, `onHold` of one to hold the run.
+  /**
+   * @param {any} refs
+   * @param {any} theme
+   * @param {{ ask?: ((name: string, question: object) => Promise<any>) | null, onMove: () => void, onFork?: any, onHold?: any, setup: any }} on
+   */
   constructor(refs, theme, { ask = null, onMove, onFork, onHold, setup }) {
     this.refs = refs;
     this.theme = theme;
@@ -37,6 +41,8 @@ export class StepView {
     const toNode = (node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
     this.views = new MomentView(refs, theme, { onSelect: toNode, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
+    /** @type {any} what only a server can do */
+    this.whatIf = this.fork = this.live = null;
     if (ask) {
       this.whatIf = new WhatIf(refs, ask, () => this.frame.ask());
       this.fork = new ForkForm(refs, methods, this.whatIf, onFork);
@@ -264,4 +270,56 @@ function emptyWords(trace, isHeld) {
   if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one, then waits again.";
   if (trace?.header) return "This run has no rounds yet.";
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
+}
+
+// Where the cards for stops and forks stand: beside the moments, or on a narrow screen below the text,
+// before the profiler. They move in the document itself, so that keys and screen readers meet the cards in
+// the order in which they are seen.
+const NARROW = "(max-width: 900px)"; // as in step.css
+
+class CardOrder {
+  constructor({ side, stopsCard, fork, textCard }) {
+    this.side = side;
+    this.textCard = textCard;
+    this.cards = [stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
+    const narrow = window.matchMedia(NARROW);
+    narrow.addEventListener("change", () => this.place(narrow.matches));
+    this.place(narrow.matches);
+  }
+
+  place(isNarrow) {
+    const focused = document.activeElement;
+    if (isNarrow) this.textCard.after(...this.cards);
+    else this.side.append(...this.cards);
+    if (focused instanceof HTMLElement && this.cards.some((card) => card.contains(focused))) focused.focus({ preventScroll: true });
+  }
+}
+
+// Which words of the debugger explain themselves: the heads of the walk's table, the letter of a drawn
+// token's probability, the names of the numbers. The views write them; here they become terms.
+// Knows labels and keys of the glossary; no view.
+// the beginning of a label -> its term
+const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", "p/q": "acceptance_prob", "p/1": "point_mass", u: "uniform_draw" };
+const NUMBERS = { entropy: "entropy", overlap: "overlap", "top-2": "margin", KL: "kl_divergence" };
+const RESIDUAL = /^r (?=[\d?])/;
+
+function explainWalk(table, { isPointMass }) {
+  const keyOf = (text) => (isPointMass && text.endsWith("q") ? "point_mass" : HEADS[text]);
+  for (const head of table.querySelectorAll("th:not(:has(.term))")) mark(head, head.textContent, keyOf(head.textContent));
+  for (const cell of table.querySelectorAll("td.number:not(:has(.term))")) {
+    if (RESIDUAL.test(cell.textContent)) mark(cell, "r", "residual_prob");
+  }
+}
+
+function explainNumbers(list) {
+  for (const name of list.querySelectorAll("dt:not(:has(.term))")) {
+    const start = Object.keys(NUMBERS).find((each) => name.textContent.startsWith(each));
+    if (start) mark(name, name.textContent, NUMBERS[start]);
+  }
+}
+
+// The first letters of `place`, which are `text`, become the term.
+function mark(place, text, key) {
+  if (!key) return;
+  place.replaceChildren(termButton(text, key), place.textContent.slice(text.length));
 }

@@ -1,5 +1,4 @@
 // "Stop at": which rules are on, how often each matches, and the way to the next match.
-// Knows rules and the run's rounds; the step cursor does the moving.
 
 import { element, setText } from "../shared/dom.js";
 import { tokenLabel } from "../shared/tooltip.js";

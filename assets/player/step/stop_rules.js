@@ -1,5 +1,5 @@
-// What a debugger may stop at: each rule says of one stop of a round whether it matches.
-// A stop is an examined node or the extra token. Knows records only; nothing of the page.
+// What a debugger may stop at: each rule says of one stop of a round whether it matches. A stop is an
+// examined node or the extra token.
 
 import { EXTRA } from "../shared/cursor.js";
 

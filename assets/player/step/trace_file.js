@@ -38,10 +38,14 @@ export function blobOfBase64(text) {
 }
 
 // The bytes of a file in base64, as JSON can carry them.
+/** @returns {Promise<string>} */
 export function base64(blob) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onload = () => {
+      const address = String(reader.result);
+      resolve(address.slice(address.indexOf(",") + 1));
+    };
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(blob);
   });

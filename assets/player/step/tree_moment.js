@@ -1,7 +1,6 @@
 // A round's tree as it stood at one moment, or as it would have stood: each node in the role that it has
-// then. Works on the finished figure (specviz/figures/tree.py),
-// whose traces say by `meta` and `customdata` which node each edge, marker and label is of.
-// Knows figures as plain dicts; knows no chart.
+// then. Works on the finished figure (specviz/figures/tree.py), whose traces say by `meta` and
+// `customdata` which node each edge, marker and label is of.
 
 const ROOT = -1;
 

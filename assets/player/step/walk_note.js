@@ -1,5 +1,4 @@
 // What the signs in the table of a walk mean, as far as the table shows them.
-// Knows a round, the stops that are judged by now and the one under the cursor.
 
 import { EXTRA } from "../shared/cursor.js";
 import { probability } from "../shared/probability.js";

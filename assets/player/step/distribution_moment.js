@@ -1,5 +1,6 @@
-// The laws at a stop as far as a moment knows them: q when it is drafted, p when the target has seen
-// it, the draw when it is judged. Works on the finished figure (specviz/figures/bars.py).
+// The distributions at a stop as far as a moment knows them: q when it is drafted, p when the target has
+// seen it, the draw when it is judged. What q was before p was known stands in the figure's layout.meta
+// (specviz/figures/bars.py).
 
 import { probability } from "../shared/probability.js";
 
@@ -8,7 +9,7 @@ const PIN_FLIPS = 0.8; // from there on the pin's label stands on its left, as i
 // The figure at this stage; null where nothing of it is known yet.
 export function barsAt(figure, stage) {
   if (stage === "judged") return figure;
-  return stage === "drafted" ? draftAlone(figure) : lawsAlone(figure);
+  return stage === "drafted" ? draftAlone(figure) : distributionsAlone(figure);
 }
 
 // With another draw than the recorded one.
@@ -22,35 +23,33 @@ export function withDraw({ data, layout }, u) {
   return { data: data.map((trace) => (trace.meta.role === "ink" ? moved(trace) : trace)), layout };
 }
 
-function lawsAlone({ data, layout }) {
+function distributionsAlone({ data, layout }) {
   const { yaxis } = layout;
   const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row is the draw's
-  const laws = data.filter(({ meta }) => meta.role === "target" || meta.role === "draft");
-  return { data: laws, layout: { ...layout, yaxis: { ...yaxis, ticktext } } };
+  const both = data.filter(({ meta }) => meta.role === "target" || meta.role === "draft");
+  return { data: both, layout: { ...layout, yaxis: { ...yaxis, ticktext } } };
 }
 
 // Only what the draft itself names, by falling q: no row may tell where p will be large.
 function draftAlone({ data, layout }) {
   const draft = data.find(({ meta }) => meta.role === "draft");
-  const { own } = draft.meta;
-  if (!own.length) return null;
-  const q = own.map((at) => draft.x[at]);
-  const rest = Math.max(0, 1 - q.reduce((sum, each) => sum + each, 0));
-  const rows = [...own.keys(), own.length];
+  const { own } = layout.meta;
+  if (!own.q.length) return null;
+  const rest = Math.max(0, 1 - own.q.reduce((sum, each) => sum + each, 0));
+  const rows = [...own.q.keys(), own.q.length];
   const bars = {
     ...draft,
-    x: [...q, rest],
+    x: [...own.q, rest],
     y: rows,
     width: rows.map(() => draft.width[0]),
-    text: [...own.map((at) => draft.text[at]), restWords(rest)],
-    customdata: [...own.map((at) => draft.customdata[at]), null],
+    text: [...own.text, restWords(rest)],
+    customdata: [...own.node, null],
   };
-  const names = own.map((at) => layout.yaxis.ticktext[Math.floor(draft.y[at])]);
-  const yaxis = { ...layout.yaxis, tickvals: rows, ticktext: [...names, "other"] };
+  const yaxis = { ...layout.yaxis, tickvals: rows, ticktext: [...own.name, "other"] };
   return { data: [bars], layout: { ...layout, yaxis } };
 }
 
-const LEAST_SUM = 1e-5; // what the six digits of a recorded law can lose
+const LEAST_SUM = 1e-5; // what the six digits of a recorded distribution can lose
 
 function restWords(rest) {
   if (rest < LEAST_SUM) return "0";

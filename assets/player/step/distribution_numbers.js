@@ -1,40 +1,40 @@
-// Entropy, overlap, divergence and margin of one examined position, as terms and values. Each names
-// the law that it is of: that of the rule where the record keeps it, else the raw one, at T = 1.
-// Knows a position's record; the divergence is a lower bound, made of the tokens that it kept.
+// Entropy, overlap, divergence and margin of one examined position, as terms and values. Each names the
+// distribution that it is of: that of the rule where the record keeps it, else the raw one, at T = 1.
 
 import { element } from "../shared/dom.js";
 import { probability } from "../shared/probability.js";
 import { cutWords } from "../shared/settings.js";
 
-// `rule` names the rule's law, such as "T = 0.7".
-export function lawNumbers(position, rule) {
+// `rule` names the rule's distribution, such as "T = 0.7".
+export function distributionNumbers(position, rule) {
   if (!position) return [];
+  /** @type {[string, string, string][]} */
   const pairs = [
     ["entropy of p at T = 1", `${decimals(position.entropy, 2)} nats`, "How undecided the target is. Of the raw law, at temperature 1: the record keeps no other entropy"],
     ["top-2 logit margin", decimals(position.margin, 2), "Gap between the two best logits of the target, before any temperature"],
   ];
-  const known = comparedLaws(position, rule);
+  const known = comparedDistributions(position, rule);
   if (!known) return pairs.map(pair);
-  const { p, q, overlap, law } = known;
-  pairs.splice(1, 0, [`overlap with q at ${law}`, share(overlap), `Sum of min(p, q) at ${law}: how often a token sampled from q would pass`]);
-  pairs.push([`KL(p ‖ q) at ${law}`, `≥ ${decimals(floored(divergence(p, q)), 3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
+  const { p, q, overlap, name } = known;
+  pairs.splice(1, 0, [`overlap with q at ${name}`, share(overlap), `Sum of min(p, q) at ${name}: how often a token sampled from q would pass`]);
+  pairs.push([`KL(p ‖ q) at ${name}`, `≥ ${decimals(floored(divergence(p, q)), 3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
   return pairs.map(pair);
 }
 
-function comparedLaws({ p, q, raw_p, raw_q, overlap, raw_overlap }, rule) {
-  if (q.length && rule) return { p, q, overlap, law: rule };
-  return raw_q.length ? { p: raw_p, q: raw_q, overlap: raw_overlap, law: "T = 1" } : null;
+function comparedDistributions({ p, q, raw_p, raw_q, overlap, raw_overlap }, rule) {
+  if (q.length && rule) return { p, q, overlap, name: rule };
+  return raw_q.length ? { p: raw_p, q: raw_q, overlap: raw_overlap, name: "T = 1" } : null;
 }
 
-// The rule's law in words, null at temperature 0, where it is 0 or 1.
-export function ruleLaw(temperature, config) {
+// The rule's distribution in words, null at temperature 0, where it is 0 or 1.
+export function ruleDistribution(temperature, config) {
   if (temperature === 0) return null;
   return [`T = ${temperature}`, ...cutWords(config)].join(", ");
 }
 
 // Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below.
 export function divergence(kept_p, kept_q) {
-  const rest = (law) => Math.max(0, 1 - law.reduce((sum, each) => sum + each, 0));
+  const rest = (kept) => Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
   const [p, q] = [[...kept_p, rest(kept_p)], [...kept_q, rest(kept_q)]];
   const terms = p.map((each, at) => (each > 0 && q[at] > 0 ? each * Math.log(each / q[at]) : 0));
   return Math.max(0, terms.reduce((sum, each) => sum + each, 0));

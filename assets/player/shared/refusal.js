@@ -1,8 +1,8 @@
-// The sentence of a refused order: the field that it names is marked and holds the focus until
-// something is edited. Knows fields under the server's names; no rule.
+// The sentence of a refused order: the field that it names is marked and holds the focus until something
+// is edited.
 
-import { setText } from "../shared/dom.js";
-import { labelled, settingNamed } from "../shared/settings.js";
+import { setText } from "./dom.js";
+import { labelled, settingNamed } from "./settings.js";
 
 export class Refusal {
   // `slot` has an id; `fields`: the server's name of a setting -> its control.

@@ -1,0 +1,66 @@
+// Two distributions at a place: their numbers, and what of them shows at a moment.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ringAround } from "../../assets/player/shared/ring.js";
+import { takeSettings } from "../../assets/player/shared/settings.js";
+import { barsAt, withDraw } from "../../assets/player/step/distribution_moment.js";
+import { divergence, ruleDistribution } from "../../assets/player/step/distribution_numbers.js";
+
+test("a divergence from the tokens kept is a lower bound of that over all tokens", () => {
+  const [p, q] = [[0.5, 0.3, 0.15, 0.05], [0.25, 0.25, 0.25, 0.25]];
+  const whole = divergence(p, q);
+  const exact = p.reduce((sum, each, at) => sum + each * Math.log(each / q[at]), 0);
+  assert.ok(Math.abs(whole - exact) < 1e-12);
+  for (const kept of [1, 2, 3]) assert.ok(divergence(p.slice(0, kept), q.slice(0, kept)) <= whole + 1e-12);
+  assert.equal(divergence(p, p), 0);
+});
+
+const SAMPLING = [
+  { name: "top_k", part: "sampling", off: 0, word: "top-k" },
+  { name: "top_p", part: "sampling", off: 1, word: "top-p" },
+];
+
+test("the rule's distribution is named by what it was made with", () => {
+  takeSettings(SAMPLING);
+  assert.equal(ruleDistribution(0, { top_k: 0, top_p: 1 }), null);
+  assert.equal(ruleDistribution(0.7, { top_k: 40, top_p: 0.9 }), "T = 0.7, top-k 40, top-p 0.9");
+});
+
+// ---- what of them shows at a moment
+
+const bar = (role, x) => ({ meta: { role }, x, y: [0, 1], width: [0.3, 0.3], text: ["", ""], customdata: [0, null] });
+const figure = {
+  data: [bar("target", [0.7, 0.2]), bar("draft", [0.1, 0.6]), { meta: { role: "ink" }, x: [0.3, 0.3], text: ["", " u = 0.30 "], textposition: "middle right" }],
+  layout: {
+    yaxis: { tickvals: [0, 1, 2], ticktext: ["a", "b", "min(1, p/q)"] },
+    meta: { own: { node: [3], q: [0.6], text: ["0.60"], name: ["b"] } },
+  },
+};
+
+test("before the target has run, only the draft's own tokens show, and no p", () => {
+  const { data, layout } = barsAt(figure, "drafted");
+  assert.deepEqual(data.map(({ meta }) => meta.role), ["draft"]);
+  assert.deepEqual([data[0].x, data[0].text, data[0].customdata], [[0.6, 0.4], ["0.60", "0.40"], [3, null]]);
+  assert.deepEqual(layout.yaxis.ticktext, ["b", "other"]);
+});
+
+test("before the verdict no draw shows, nor what it is compared with", () => {
+  const { data, layout } = barsAt(figure, "verified");
+  assert.deepEqual(data.map(({ meta }) => meta.role), ["target", "draft"]);
+  assert.deepEqual(layout.yaxis.ticktext, ["a", "b", ""]);
+});
+
+test("another draw moves the pin alone", () => {
+  const { data } = withDraw(figure, 0.9);
+  assert.deepEqual([data[2].x, data[2].text, data[2].textposition], [[0.9, 0.9], ["", " u = 0.900 "], "middle left"]);
+  assert.deepEqual(data.slice(0, 2), figure.data.slice(0, 2));
+});
+
+test("the ring stands where the server says that the node is", () => {
+  const tree = { data: [], layout: { meta: { places: { "-1": [0, 0], 2: [3, 1.5] } } } };
+  assert.deepEqual(ringAround(tree, 2, "#fff").map(({ xanchor, yanchor }) => [xanchor, yanchor]), [[3, 1.5]]);
+  assert.deepEqual(ringAround(tree, 7, "#fff"), []);
+  assert.deepEqual(ringAround(tree, null, "#fff"), []);
+});

@@ -1,0 +1,122 @@
+// A round, its moments, and the run that it is of.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { EXTRA } from "../../assets/player/shared/cursor.js";
+import { compose } from "../../assets/player/shared/figure_delta.js";
+import { Round } from "../../assets/player/shared/round.js";
+import { Trace } from "../../assets/player/shared/trace.js";
+import { AXES, originOf, roundAtPlace } from "../../assets/player/step/axis.js";
+import { momentsOf, stageOf, standing } from "../../assets/player/step/moments.js";
+
+// Two guesses at the first place, of which the second was accepted, and a child of it that was rejected.
+function record(changes = {}) {
+  const none = [null, null, null, null];
+  return {
+    i: 0,
+    context: 5,
+    tree: { kind: "iid", nodes: { id: [10, 11, 12, 13], parent: [-1, -1, 1, 0], depth: [1, 1, 2, 2], q: [0.5, 0.3, 0.9, 0.2], score: none } },
+    verdicts: {
+      p: [0.1, 0.6, 0.2, 0.4], residual: none, q: [0.5, 0.3, 0.9, 0.2], accept: [0.2, 1, 0.22, 1], u: [0.5, 0.4, 0.7, null],
+      raw_p: none, raw_q: none, outcome: ["rejected", "accepted", "rejected", "unreached"],
+    },
+    positions: [],
+    extra: { id: 20, kind: "recovered", parent: 1, prob: 0.3 },
+    extras: [],
+    draft_seconds: 0.1,
+    verify_seconds: 0.2,
+    host_seconds: 0.05,
+    spans: [],
+    notes: [],
+    cache: [5, 5, 3],
+    ...changes,
+  };
+}
+
+const round = () => new Round(record(), 1.5, {}, {});
+
+test("the walk goes level by level over what was examined, then to the extra token", () => {
+  assert.deepEqual(round().stops, [0, 1, 2, EXTRA]);
+  assert.deepEqual(round().levels, ["accepted", "rejected"]);
+  assert.deepEqual(round().emitted.map(({ id, origin }) => [id, origin]), [[11, "accepted"], [20, "recovered"]]);
+});
+
+test("a sibling after a rejected one is judged against the residual", () => {
+  assert.deepEqual([0, 1, 2, 3].map((node) => round().followsRejection(node)), [false, true, false, false]);
+});
+
+test("a tree says that one path was accepted, a chain how many of the drafted", () => {
+  assert.equal(round().counts, "a path of 1 accepted, 4 nodes drafted");
+  const chain = record({ tree: { kind: "iid", nodes: { id: [1], parent: [-1], depth: [1], q: [1], score: [1] } }, verdicts: { ...record().verdicts, outcome: ["accepted"] } });
+  assert.equal(new Round(chain, 1, {}, {}).counts, "1 of 1 drafted token accepted");
+});
+
+test("the telling stop is the last rejection", () => {
+  assert.equal(round().tellingStop, 2);
+});
+
+test("a round's moments are its levels, the forward, each verdict, the extra token, the commit", () => {
+  const phases = momentsOf(round()).map(({ phase }) => phase);
+  assert.deepEqual(phases, ["draft", "draft", "verify", "judge", "judge", "judge", "resample", "commit"]);
+  const empty = new Round(record({ tree: { kind: "iid", nodes: { id: [], parent: [], depth: [], q: [], score: [] } }, verdicts: { ...record().verdicts, outcome: [] } }), 1, {}, {});
+  assert.deepEqual(momentsOf(empty).map(({ phase }) => phase), ["draft", "verify", "resample", "commit"]);
+});
+
+test("no node shows a verdict before its moment", () => {
+  const made = round();
+  const moments = momentsOf(made);
+  const stages = (at) => [0, 1, 2, 3, EXTRA].map((node) => stageOf(made, moments, at, node));
+  assert.deepEqual(stages(0), ["drafted", "drafted", "absent", "absent", "absent"]);
+  assert.deepEqual(stages(2), ["verified", "verified", "verified", "verified", "absent"]);
+  assert.deepEqual(stages(4), ["judged", "judged", "verified", "verified", "absent"]);
+  assert.deepEqual(stages(7), ["judged", "judged", "judged", "judged", "judged"]);
+  assert.deepEqual(moments.map((_, at) => standing(moments, at)), [0, 0, 0, 0, 1, 2, EXTRA, EXTRA]);
+});
+
+test("a figure is its template with what differs", () => {
+  const made = compose({ data: [{ x: [1], name: "p" }], layout: { height: 3, width: 4 } }, { data: [{ x: [2] }], layout: { width: 5 } });
+  assert.deepEqual(made, { data: [{ x: [2], name: "p" }], layout: { height: 3, width: 5 } });
+});
+
+// ---- the run
+
+function run() {
+  const trace = new Trace();
+  trace.take({ kind: "header", trace: { prompt: "", lanes: [{ name: "speculative", kind: "speculative", config: { temperature: 0.7 }, draft: null, forks: [] }] } });
+  const event = { kind: "event", lane: "speculative", texts: { 11: "b" } };
+  trace.take({ ...event, type: "prefill", clock: 0.5, record: { extra: { id: 9, kind: "first" } } });
+  for (const [i, clock] of [[0, 1.5], [1, 2.5]]) trace.take({ ...event, type: "round", clock, record: record({ i }), timelines: {} });
+  return trace;
+}
+
+test("a run's text is what its rounds emitted", () => {
+  const { main, rounds } = run();
+  assert.deepEqual(main.tokens.map(({ id, text }) => [id, text]), [[9, "#9"], [11, "b"], [20, "#20"], [11, "b"], [20, "#20"]]);
+  assert.deepEqual(rounds.map(({ firstToken, endToken }) => [firstToken, endToken]), [[1, 3], [3, 5]]);
+  assert.equal(run().tokenOf(1, EXTRA), 4);
+  assert.equal(run().tokenOf(1, 0), -1);
+});
+
+test("at a moment of a lane's own time it has the tokens that had come by then", () => {
+  assert.deepEqual([0, 0.5, 1.4, 1.5, 9].map((moment) => run().countAt(run().main, moment)), [0, 1, 1, 3, 5]);
+  assert.deepEqual([0, 1.5, 1.6, 9].map((moment) => run().roundAt(moment)), [0, 0, 1, 1]);
+});
+
+test("every place on an axis is of one round", () => {
+  const trace = run();
+  for (const axis of AXES) {
+    trace.rounds.forEach((each, index) => assert.equal(roundAtPlace(axis, trace, axis.end(each, index)), index, axis.name));
+    assert.ok(originOf(axis, trace) < axis.end(trace.rounds[0], 0), axis.name);
+    assert.equal(roundAtPlace(axis, trace, 1e9), 1);
+  }
+});
+
+// c: cut short; m: accepted and rejected; a: accepted; e: nothing drafted
+test("an ended race stands on its last whole round that tells most", () => {
+  const { get } = Object.getOwnPropertyDescriptor(Trace.prototype, "tellingRound") ?? {};
+  const kind = (letter) => ({ isWhole: letter !== "c", isMixed: "cm".includes(letter), outcomes: letter === "e" ? [] : [1] });
+  const telling = (letters) => get?.call({ rounds: [...letters].map(kind) });
+  const expected = { mamac: 2, aaac: 2, aee: 0, ee: 1, c: 0, "": -1 };
+  for (const [letters, at] of Object.entries(expected)) assert.equal(telling(letters), at, letters);
+});
