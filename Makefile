@@ -1,4 +1,5 @@
-# make run | check | test | slow | lint | typecheck | picture | models CORPUS=DIR
+# make run | check | test | slow | lint | typecheck | format | picture | traces | lossy |
+#      models CORPUS=DIR
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
 HOST ?= 127.0.0.1

@@ -38,7 +38,7 @@ from specviz.decoding.drafters.base import (
 from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.forest import Forest
 from specviz.decoding.forward_times import forward_curve, rows_time
-from specviz.decoding.row import RoundTimes, Row, Verified, record_round, record_tree
+from specviz.decoding.row import Decision, RoundTimes, Row, record_round, record_tree
 from specviz.decoding.sampling import draw, uniforms_on
 from specviz.decoding.topology import device_topology
 from specviz.models.language_model import ForwardOutput
@@ -198,9 +198,9 @@ class BatchRun:
         stopwatch.verified()
         judgements = forest.unpack(self.target.to_host(packed))
         decided = zip(self.rows, proposals, judgements, strict=True)
-        verified = [row.decide(proposal, judgement) for row, proposal, judgement in decided]
-        overlapped = self._commit(verified, outputs)
-        rounds = self._record(verified, stopwatch, overlapped)
+        decisions = [row.decide(proposal, judgement) for row, proposal, judgement in decided]
+        overlapped = self._commit(decisions, outputs)
+        rounds = self._record(decisions, stopwatch, overlapped)
         self._limit.add(rounds)
         noted = [self._noted(row, each, limit) for row, each in zip(self.rows, rounds, strict=True)]
         return _step(self.rows, noted, self.target)
@@ -246,25 +246,25 @@ class BatchRun:
         return forest.judge(logits, self.target.sampler, draws)
 
     def _commit(
-        self, verified: Sequence[Verified], outputs: Sequence[ForwardOutput]
+        self, decisions: Sequence[Decision], outputs: Sequence[ForwardOutput]
     ) -> list[OverlappedWork]:
         """Append the new tokens, keep the cache slots of roots and paths, tell the drafter."""
         ends = [row.end for row in self.rows]
-        self.target.keep(ends, [each.walk.path for each in verified])
-        for row, each in zip(self.rows, verified, strict=True):
+        self.target.keep(ends, [each.walk.path for each in decisions])
+        for row, each in zip(self.rows, decisions, strict=True):
             row.append(each.emitted_ids)
-        pairs = zip(verified, outputs, strict=True)
+        pairs = zip(decisions, outputs, strict=True)
         return self._drafter.observe([each.observation(output) for each, output in pairs])
 
     def _record(
         self,
-        verified: Sequence[Verified],
+        decisions: Sequence[Decision],
         stopwatch: Stopwatch,
         overlapped: Sequence[OverlappedWork],
     ) -> list[Round]:
-        trees = [record_tree(each) for each in verified]
+        trees = [record_tree(each) for each in decisions]
         times = RoundTimes.of(stopwatch, self._seconds)
-        parts = zip(verified, trees, overlapped, strict=True)
+        parts = zip(decisions, trees, overlapped, strict=True)
         rounds = [record_round(self._index, each, tree, times, ran) for each, tree, ran in parts]
         self._index += 1
         self._seconds += rounds[0].seconds

@@ -52,8 +52,8 @@ class Row:
         self.finish: FinishReason | None = None
         self._end_ids = frozenset(end_ids)
         self._limit = len(prompt_ids) + config.max_new_tokens
-        self._extra_draws = RandomStream(config.seed, Purpose.EXTRA)
-        self._verify_draws = RandomStream(config.seed, Purpose.VERIFY)
+        self._extra_stream = RandomStream(config.seed, Purpose.EXTRA)
+        self._verify_stream = RandomStream(config.seed, Purpose.VERIFY)
         self._forced = departure.forced if departure else None  # for the first round only
 
     @property
@@ -76,7 +76,7 @@ class Row:
 
         It depends on the text position at which the token would stand.
         """
-        return [self._extra_draws.uniform(self.end + depth) for depth in range(height + 1)]
+        return [self._extra_stream.uniform(self.end + depth) for depth in range(height + 1)]
 
     def begin(self, judgement: TreeJudgement, seconds: float) -> Prefill:
         """Commit the token after the prompt, which the target drew in `seconds`."""
@@ -86,7 +86,7 @@ class Row:
         self.append([extra.token_id])
         return prefill
 
-    def decide(self, proposal: Proposal, judgement: TreeJudgement) -> Verified:
+    def decide(self, proposal: Proposal, judgement: TreeJudgement) -> Decision:
         """Walk the tree. The extra token follows, unless the path has an end-of-sequence token."""
         shape = judgement.shape
         uniforms = self._uniforms(judgement)
@@ -94,16 +94,16 @@ class Row:
         walked = walk(shape.groups, acceptance_probs, uniforms)
         endings = [node for node in walked.path if judgement.nodes[node].token_id in self._end_ids]
         if cut := walked.cut(endings, shape.depths):
-            return Verified(proposal, judgement, uniforms, cut, None, self.end)
+            return Decision(proposal, judgement, uniforms, cut, None, self.end)
         judged, kind = judgement.row(walked.end), walked.extra_kind(shape.groups)
         extra = ExtraToken(judged.extra_id, kind, walked.end, judged.extra_prob)
-        return Verified(proposal, judgement, uniforms, walked, extra, self.end)
+        return Decision(proposal, judgement, uniforms, walked, extra, self.end)
 
     def _uniforms(self, judgement: TreeJudgement) -> tuple[float, ...]:
         """The uniform draw of every node: its own, or the one forced on it."""
         shape = judgement.shape
         own = tuple(
-            self._verify_draws.uniform(self.end + depth - 1, rank)
+            self._verify_stream.uniform(self.end + depth - 1, rank)
             for depth, rank in zip(shape.depths, shape.ranks, strict=True)
         )
         forced, self._forced = self._forced, None
@@ -121,7 +121,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Verified:
+class Decision:
     """A proposal and all that was decided about it.
 
     `context_length` is the number of tokens committed before.
@@ -176,31 +176,31 @@ class TreeRecord:
     positions: tuple[Position, ...]
 
 
-def record_tree(verified: Verified) -> TreeRecord:
+def record_tree(decision: Decision) -> TreeRecord:
     """Build the tree's record; its time counts towards the round."""
-    return TreeRecord(_tree(verified), _verdicts(verified), _positions(verified))
+    return TreeRecord(_tree(decision), _verdicts(decision), _positions(decision))
 
 
 def record_round(
     index: int,
-    verified: Verified,
+    decision: Decision,
     record: TreeRecord,
     times: RoundTimes,
     overlapped: OverlappedWork,
 ) -> Round:
     """Build the record of a round; waiting for overlapped work counts as drafting."""
-    added = 1 + verified.proposal.topology.size + verified.proposal.query_count
+    added = 1 + decision.proposal.topology.size + decision.proposal.query_count
     waited = min(times.host, overlapped.waited_seconds)
     drafted = times.started + times.draft
     judged = drafted + times.verify
     return Round(
         index=index,
-        context_length=verified.context_length,
+        context_length=decision.context_length,
         tree=record.tree,
         verdicts=record.verdicts,
         positions=record.positions,
-        extra=verified.extra,
-        extra_ids=verified.judgement.extra_ids,
+        extra=decision.extra,
+        extra_ids=decision.judgement.extra_ids,
         draft_seconds=times.draft + waited,
         verify_seconds=times.verify,
         host_seconds=times.host - waited,
@@ -211,8 +211,8 @@ def record_round(
             Span("host", judged + waited, judged + times.host),
             *(_shifted(span, times.shift) for span in overlapped.spans),
         ),
-        notes=verified.proposal.notes + overlapped.notes,
-        cache=CacheLengths(verified.context_length - 1, added, added - 1 - len(verified.walk.path)),
+        notes=decision.proposal.notes + overlapped.notes,
+        cache=CacheLengths(decision.context_length - 1, added, added - 1 - len(decision.walk.path)),
     )
 
 
@@ -220,11 +220,11 @@ def _shifted(span: Span, seconds: float) -> Span:
     return Span(span.who, max(0.0, span.start + seconds), max(0.0, span.end + seconds))
 
 
-def _tree(verified: Verified) -> DraftTree:
-    shape = verified.judgement.shape
-    nodes = zip(verified.judgement.nodes, shape.parents, shape.depths, strict=True)
+def _tree(decision: Decision) -> DraftTree:
+    shape = decision.judgement.shape
+    nodes = zip(decision.judgement.nodes, shape.parents, shape.depths, strict=True)
     return DraftTree(
-        verified.proposal.kind,
+        decision.proposal.kind,
         tuple(
             DraftNode(node.token_id, parent, depth, node.draft_prob, node.raw_draft_prob)
             for node, parent, depth in nodes
@@ -232,9 +232,9 @@ def _tree(verified: Verified) -> DraftTree:
     )
 
 
-def _verdicts(verified: Verified) -> tuple[Verdict, ...]:
-    outcomes = dict.fromkeys(verified.walk.rejected, Outcome.REJECTED)
-    outcomes.update(dict.fromkeys(verified.walk.path, Outcome.ACCEPTED))
+def _verdicts(decision: Decision) -> tuple[Verdict, ...]:
+    outcomes = dict.fromkeys(decision.walk.rejected, Outcome.REJECTED)
+    outcomes.update(dict.fromkeys(decision.walk.path, Outcome.ACCEPTED))
     return tuple(
         Verdict(
             target_prob=node.target_prob,
@@ -247,13 +247,13 @@ def _verdicts(verified: Verified) -> tuple[Verdict, ...]:
             raw_draft_prob=node.raw_draft_prob,
         )
         for index, (node, uniform) in enumerate(
-            zip(verified.judgement.nodes, verified.uniforms, strict=True)
+            zip(decision.judgement.nodes, decision.uniforms, strict=True)
         )
     )
 
 
-def _positions(verified: Verified) -> tuple[Position, ...]:
+def _positions(decision: Decision) -> tuple[Position, ...]:
     """The rows that were examined: the root and every accepted node whose children were reached."""
-    path = verified.walk.path
-    examined = (-1, *path) if verified.extra is not None else (-1, *path[:-1])
-    return tuple(verified.judgement.row(node).position for node in examined)
+    path = decision.walk.path
+    examined = (-1, *path) if decision.extra is not None else (-1, *path[:-1])
+    return tuple(decision.judgement.row(node).position for node in examined)

@@ -3,7 +3,7 @@
 `decode` is a generator of rounds; this stream is the only instrumentation there is. A round reads
 on in four files: `drafters.base` (what a drafter proposes), `target` (the forward), `verification`
 (acceptance, walk) and `row` (committed tokens, decisions, records). The host waits for the device
-once a round.
+once a round; a method that must see its own draft on the host says so by `Method.host_copies`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specviz.decoding.autoregressive import first_token
 from specviz.decoding.clock import Stopwatch, mark
 from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Drafter, OverlappedWork, PrefilledPrompt, Proposal
-from specviz.decoding.row import RoundTimes, Row, Verified, record_round, record_tree
+from specviz.decoding.row import Decision, RoundTimes, Row, record_round, record_tree
 from specviz.decoding.sampling import uniforms_on
 from specviz.decoding.target import Target
 from specviz.decoding.verification import judge, unpack
@@ -109,9 +109,9 @@ class SpeculativeRun:
         packed = self._judge(proposal, output)
         stopwatch.verified()
         judgement = unpack(proposal, self.target.to_host(packed))  # the one wait for the device
-        verified = self._row.decide(proposal, judgement)
-        overlapped = self._commit(verified, output)
-        return self._record(verified, stopwatch, overlapped)
+        decision = self._row.decide(proposal, judgement)
+        overlapped = self._commit(decision, output)
+        return self._record(decision, stopwatch, overlapped)
 
     def _draft(self) -> Proposal:
         if self._prompt is not None:
@@ -122,22 +122,23 @@ class SpeculativeRun:
     def _judge(self, proposal: Proposal, output: ForwardOutput) -> torch.Tensor:
         """Acceptance of every node, and a candidate for the extra token after every row."""
         tree, logits = proposal.topology, output.logits[0]  # [R + Q, V]
+        # the draw of a row's extra token is that of its text position, which its depth gives
         by_depth = uniforms_on(logits.device, self._row.extra_draws(tree.height))
         return judge(proposal, logits, self.target.sampler, by_depth[tree.offsets])
 
-    def _commit(self, verified: Verified, output: ForwardOutput) -> OverlappedWork:
+    def _commit(self, decision: Decision, output: ForwardOutput) -> OverlappedWork:
         """Append the new tokens, keep the cache slots of root and path, tell the drafter."""
         end = self._row.end  # the root is in slot end - 1, node i in slot end + i
-        self.target.cache.keep(end, [end + node for node in verified.walk.path])
-        self._row.append(verified.emitted_ids)
-        return self._drafter.observe(verified.observation(output))
+        self.target.cache.keep(end, [end + node for node in decision.walk.path])
+        self._row.append(decision.emitted_ids)
+        return self._drafter.observe(decision.observation(output))
 
     def _record(
-        self, verified: Verified, stopwatch: Stopwatch, overlapped: OverlappedWork
+        self, decision: Decision, stopwatch: Stopwatch, overlapped: OverlappedWork
     ) -> Round:
-        tree = record_tree(verified)
+        tree = record_tree(decision)
         times = RoundTimes.of(stopwatch, self._seconds)
-        record = record_round(self._index, verified, tree, times, overlapped)
+        record = record_round(self._index, decision, tree, times, overlapped)
         self._index += 1
         self._seconds += record.seconds
         return record

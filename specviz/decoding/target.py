@@ -1,7 +1,7 @@
 """The target of one sequence: its cache, the forward of a root and its draft tree, its sampler.
 
-Both lanes use it; the baseline's tree is empty. Letters: N tokens of the root, the nodes and the
-extra queries.
+Both lanes use it; the baseline's tree is empty. Letters: S tokens of one forward: the root, the
+nodes and the extra queries.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ class Target:
 class TreeInputs:
     """The tokens of one verification. `offsets` are text positions relative to the root's."""
 
-    token_ids: Tensor  # [N] int64
-    offsets: Tensor  # [N] int64
-    mask: Tensor | None  # [N, N] bool, who sees whom; None for a chain
+    token_ids: Tensor  # [S] int64
+    offsets: Tensor  # [S] int64
+    mask: Tensor | None  # [S, S] bool, who sees whom; None for a chain
 
 
 def tree_inputs(root: Tensor, proposal: Proposal) -> TreeInputs:

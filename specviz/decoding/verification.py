@@ -18,8 +18,8 @@ One rule is not lossless: TYPICAL (Medusa 2401.10774) accepts x whenever p(x) is
 the entropy of p, and draws the extra token from p itself.
 
 The enumeration tests drive exactly these functions. Letters: N nodes, R = N + 1 rows (the root,
-then the nodes), E leading rows up to the last one that has children, M rows that have a child of
-some rank, Q extra queries, V vocabulary, T top tokens.
+then the nodes), E leading rows up to the last one that may have children, M rows that have a child
+of some rank, Q extra queries, V vocabulary, T top tokens.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _ROW_FIELDS = 6
 class Acceptance:
     """Per node, given that its parent was accepted and its earlier siblings failed."""
 
-    acceptance_probs: Tensor  # [N] min(1, residual_probs / draft_probs)
+    acceptance_probs: Tensor  # [N] min(1, residual_probs / draft_probs); 0 or 1 for TYPICAL
     target_probs: Tensor  # [N] p(x) before any sibling
     residual_probs: Tensor  # [N] the p(x) that the rule compares: after earlier siblings failed
     draft_probs: Tensor  # [N] the q(x) that the rule compares
-    last_residuals: Tensor  # [N + 1, V] distribution of the extra token below each row
+    extra_distributions: Tensor  # [N + 1, V] of the extra token below each row
 
 
 def acceptance(
@@ -65,22 +65,22 @@ def acceptance(
         return _typical(topology, token_ids, p)
     if q is None:
         return _of_point_masses(topology, token_ids, p)
-    size, x_ids, left, distribution = topology.size, token_ids, p, q
+    size, x_ids, p_left, q_left = topology.size, token_ids, p, q
     if topology.is_padded:  # room for the row and the node that do not exist
-        x_ids, left, distribution = _padded(token_ids), _padded(p), _padded(q)
-    whole = left
-    found = p.new_zeros(4, len(x_ids))
+        x_ids, p_left, q_left = _padded(token_ids), _padded(p), _padded(q)
+    p_whole = p_left
+    columns = p.new_zeros(4, len(x_ids))
     for rows, nodes in topology.siblings:
         x = x_ids[nodes][:, None]  # [M, 1]
-        before, compared = left[rows], distribution[rows]  # [M, V]
-        p_x, q_x = before.gather(1, x), compared.gather(1, x)
+        p_here, q_here = p_left[rows], q_left[rows]  # [M, V]
+        p_x, q_x = p_here.gather(1, x), q_here.gather(1, x)
         ratio = torch.where(q_x > 0, p_x / q_x, 0.0).clamp(max=1.0)
-        found[:, nodes] = torch.cat([ratio, whole[rows].gather(1, x), p_x, q_x], 1).T
-        left = left.index_copy(0, rows, residual(before, compared))
+        columns[:, nodes] = torch.cat([ratio, p_whole[rows].gather(1, x), p_x, q_x], 1).T
+        p_left = p_left.index_copy(0, rows, residual(p_here, q_here))
         if kind is ProposalKind.WITHOUT_REPLACEMENT:
-            distribution = distribution.index_copy(0, rows, normalize(compared.scatter(1, x, 0.0)))
-    accept, target, residuals, draft = found[:, :size].unbind(0)
-    return Acceptance(accept, target, residuals, draft, left[: size + 1])
+            q_left = q_left.index_copy(0, rows, normalize(q_here.scatter(1, x, 0.0)))
+    accept, target, residuals, draft = columns[:, :size].unbind(0)
+    return Acceptance(accept, target, residuals, draft, p_left[: size + 1])
 
 
 def _of_point_masses(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
@@ -316,7 +316,7 @@ def _row_fields(
     extra_uniforms: Tensor,
 ) -> Tensor:
     """The extra token, its probability, then what is shown. -> [R, 6 + 6 T]"""
-    residuals = judged.last_residuals
+    residuals = judged.extra_distributions
     extra_ids = draw(residuals, extra_uniforms)[:, None]  # [R, 1]
     shown = _shown(proposal, residuals, logits.float(), p, raw_p)
     return torch.cat([extra_ids.float(), residuals.gather(1, extra_ids), shown], 1)

@@ -1,8 +1,9 @@
 """What happens in a lane: the prefill, draft-verify rounds, plain steps, and why it ended.
 
 Letters: p is the target's distribution of the next token, q the drafter's. *Processed*
-distributions are what the run draws from (temperature, top-k, top-p applied); *raw* distributions
-are the plain softmax, kept as well because at temperature 0 every processed probability is 0 or 1.
+distributions are what the run draws from (temperature and the other sampling settings applied);
+*raw* distributions are the plain softmax, kept as well because at temperature 0 every processed
+probability is 0 or 1.
 """
 
 from __future__ import annotations

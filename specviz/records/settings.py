@@ -2,7 +2,8 @@
 
 Whatever has to know a setting follows from its entry here: the checks of `DecodingConfig`, the
 flags of the command line, the page's fields with their errors, its address, trace files, the axes
-of a sweep. To add a setting, add an entry to SETTINGS and a field to `DecodingConfig`.
+of a sweep. To add a setting, add an entry to the table and a field to `DecodingConfig`; one of
+`Part.SAMPLING` also needs a field in `decoding.sampling.Sampler`. `is_newer` keeps old files open.
 """
 
 from __future__ import annotations
@@ -304,7 +305,7 @@ _TABLE = (
         word="K",
         key="k",
         flag="--draft-length",
-        flag_help="K",
+        flag_help="tokens drafted a round, K",
         slider=Slider(1, 12),
         axis=SweepAxis("draft-length", "Draft length K", "1-16"),
         in_fork=True,

@@ -1,6 +1,7 @@
-"""What the server does when the page asks: take a place, look, stop, race.
+"""What the server does when the page asks: races, forks and profiles in a queue, recordings, pairs.
 
-Errors meant for people go out as one sentence; anything else is logged and answered with one line.
+The lab's own questions are answered in `ui.lab`. Errors meant for people go out as one sentence;
+anything else is logged and answered with one line.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Handlers:
         if run is None:
             return
         try:
-            steps = in_decoding_thread(lambda: race_messages(run, self._start))
+            steps = in_decoding_thread(lambda: run_messages(run, self._start))
             with closing(steps) as messages:
                 yield from batches(self._heard(run, messages), run.ticket, run.messages)
         finally:
@@ -198,8 +199,8 @@ GATE_MOVES: dict[str, Callable[[Gate], None]] = {
 }
 
 
-def race_messages(run: Run, start: StartRun) -> Generator[Message]:
-    """All messages of one run, errors included."""
+def run_messages(run: Run, start: StartRun) -> Generator[Message]:
+    """All messages of an order (race, fork, profile or lab), errors included."""
     try:
         assert run.request is not None, "a recording is not raced"
         yield {"kind": "loading", "pair": run.request.pair.title}

@@ -1,6 +1,7 @@
 """A race as messages for the page: each event once, with the figures that belong to it.
 
-Kinds of message: `header`, `event`, `summary`, `end`; an event names its lane.
+Kinds of message: `header`, `event` (which names its lane), `summary`, `end`;
+`handlers.run_messages` adds `loading` and `error`.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def emitted_distribution(tree, kind, world, tokens, output):
         ]
         end = walk(groups, probs, uniforms).end
         prefix = prefix_of(tree, tokens, end + 1)
-        for extra, mass in enumerate(result.last_residuals[end + 1].tolist()):
+        for extra, mass in enumerate(result.extra_distributions[end + 1].tolist()):
             output[(*prefix, extra)] = output.get((*prefix, extra), 0.0) + weight * mass
 
 
@@ -196,7 +196,7 @@ def test_typical_acceptance_of_a_certain_target_takes_its_token_and_no_other():
     p = torch.tensor([[0.0, 1.0, 0.0]] * 3)
     result = acceptance(tree, torch.tensor([2, 1]), ProposalKind.TYPICAL, p, None)
     assert result.acceptance_probs.tolist() == [0, 1]
-    assert torch.equal(result.last_residuals, p)
+    assert torch.equal(result.extra_distributions, p)
 
 
 def test_enumeration_notices_a_biased_rule(monkeypatch):
@@ -238,7 +238,7 @@ def test_a_repeated_sibling_is_surely_rejected_and_still_updates_the_residual():
     result = acceptance(tree, torch.tensor([0, 0]), ProposalKind.IID, p, q)
     # after the first failure p is (0, .2, .2)/.4 = (0, .5, .5); after the second (0, .2, .4)/.6
     assert result.acceptance_probs.tolist() == pytest.approx([1 / 3, 0])
-    assert result.last_residuals[0].tolist() == pytest.approx([0, 1 / 3, 2 / 3])
+    assert result.extra_distributions[0].tolist() == pytest.approx([0, 1 / 3, 2 / 3])
 
 
 def test_point_masses_take_the_rejected_token_out_of_the_target():
@@ -246,7 +246,7 @@ def test_point_masses_take_the_rejected_token_out_of_the_target():
     p = torch.tensor([[0.2, 0.5, 0.3]] * 3, dtype=torch.float64)
     result = acceptance(tree, torch.tensor([1, 0]), ProposalKind.DETERMINISTIC, p, None)
     assert result.acceptance_probs.tolist() == pytest.approx([0.5, 0.4])
-    assert result.last_residuals[0].tolist() == pytest.approx([0, 0, 1])
+    assert result.extra_distributions[0].tolist() == pytest.approx([0, 0, 1])
 
 
 def test_an_empty_tree_leaves_the_target_distribution_untouched():
@@ -254,7 +254,7 @@ def test_an_empty_tree_leaves_the_target_distribution_untouched():
     result = acceptance(
         topology((), CPU), torch.tensor([], dtype=torch.long), ProposalKind.IID, p, None
     )
-    assert result.last_residuals.tolist() == p.tolist()
+    assert result.extra_distributions.tolist() == p.tolist()
     assert walk([[]], [], []).end == -1
 
 

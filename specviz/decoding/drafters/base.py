@@ -49,7 +49,7 @@ class Proposal:
 
     `distributions` are the q of the verification rule: exactly the distributions from which the
     tokens were drawn, or None if nothing was drawn (each token is then a point mass).
-    `raw_distributions` are the drafter's distributions before temperature, top-k and top-p, for
+    `raw_distributions` are the drafter's distributions before the sampling settings, for
     display only, or None if it has none. The distribution of a row without children is never read.
     """
 

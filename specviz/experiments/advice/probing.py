@@ -42,7 +42,7 @@ BATCH_COUNTS = (1, 2, 4, 8)  # tokens of each row
 class AdviceRequest:
     """What to advise on: a pair, texts like the user's own, and how they are to be decoded.
 
-    `config` gives temperature, top-k, top-p, seed and output length; its method does not count.
+    `config` gives the sampling settings, seed and output length; its method does not count.
     With a batch size of B, prompts are taken B at a time, the first ones again behind the last.
     """
 
