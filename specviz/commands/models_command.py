@@ -13,6 +13,7 @@ from specviz.commands.console import facts, table
 from specviz.commands.flags import add_machine_flags, named_integers
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
+from specviz.experiments.run.racing import demand_of
 from specviz.inflation.inflate import inflate, read_shape
 from specviz.inflation.larger_shape import SIZES
 from specviz.models.files.hub import local_folder
@@ -21,6 +22,7 @@ from specviz.models.pair_check import check_pair_sources, needs_missing
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.models.text.vocabulary import Relation
+from specviz.records import DecodingConfig
 
 _MODELS = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE, Need.FOREIGN_DRAFT})
 
@@ -106,7 +108,8 @@ def _add_sizes(described: dict[str, Any], pair: Pair) -> None:
 
 def _pair_report(pair: Pair, device: str, dtype: str) -> dict[str, Any]:
     """What is known of a pair before any weights; `relation` is that of the two vocabularies."""
-    report = check_pair_sources(pair, device, dtype)
+    demand = demand_of(DecodingConfig())
+    report = check_pair_sources(pair, device, dtype, demand=demand)
     described = asdict(report)
     unfit = {Need.DRAFT} if report.vocabulary is Relation.DIFFERENT else set()
     relation = described.pop("vocabulary")

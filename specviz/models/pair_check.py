@@ -5,18 +5,23 @@ Raises for what cannot even be looked at; all else stands in the report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 
 from specviz.environment import Environment
-from specviz.models.files.hub import download_problems
+from specviz.models.files.hub import download_problems, local_folder
 from specviz.models.files.loading import resolve_device, resolve_dtype
 from specviz.models.files.survey import Survey, known_to_run_by_layers, survey_model
-from specviz.models.memory import dtype_warnings, room_bytes, shortage
+from specviz.models.memory import dtype_warnings, gigabytes, room_bytes, shortage
+from specviz.models.memory_estimate import NO_REQUEST, Demand, MemoryEstimate, estimate
 from specviz.models.pair_catalog import Pair, pairs
 from specviz.models.parts import Need
+from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import (
     Relation,
     difference,
@@ -24,8 +29,6 @@ from specviz.models.text.vocabulary import (
     refusal,
     relation,
 )
-
-CACHE_TOKENS = 2048  # of each model, as memory is estimated here
 
 
 def needed_models(pair: Pair, needs: frozenset[Need]) -> tuple[str, ...]:
@@ -70,8 +73,8 @@ class PairReport:
 
     `problems` keep it from running, `warnings` do not. `shared_tokens` is the part of the target's
     tokens that the draft has too. Where no draft is needed, it and `vocabulary` are None.
-    `bytes_needed` counts the weights and caches of 2,048 tokens; `download_bytes` what the Hub
-    holds of the weights; `bytes_free` is None where the machine does not say.
+    `bytes_needed` is the sum of `memory`, the estimate for the request; `download_bytes` is what
+    the Hub holds of the weights; `bytes_free` is None where the machine does not say.
     """
 
     device: str
@@ -79,6 +82,7 @@ class PairReport:
     vocabulary: Relation | None
     shared_tokens: float | None
     bytes_needed: int
+    memory: MemoryEstimate
     bytes_free: int | None
     download_bytes: int
     gated: bool
@@ -107,13 +111,14 @@ def check_pair_sources(
     device: str = "auto",
     dtype: str = "float32",
     needs: frozenset[Need] = frozenset({Need.DRAFT}),
+    demand: Demand = NO_REQUEST,
 ) -> PairReport:
     """Fetch the small files of the models that a run needs, and judge them.
 
     Raises InputError for a source that is not there, is gated, or holds no model that can run.
     """
     where, number = resolve_device(device), resolve_dtype(dtype)
-    return judge_pair(pair, survey_pair(pair, needs), where, number, needs)
+    return judge_pair(pair, survey_pair(pair, needs), where, number, needs, demand)
 
 
 def survey_pair(pair: Pair, needs: frozenset[Need]) -> PairSurvey:
@@ -133,8 +138,12 @@ def judge_pair(
     device: torch.device,
     dtype: torch.dtype,
     needs: frozenset[Need],
+    demand: Demand,
 ) -> PairReport:
-    """What the surveys say of running the pair there."""
+    """What the surveys say of running the request on the pair there."""
+    memory = surveyed_estimate(pair, survey, device, dtype, needs, demand)
+    least = surveyed_estimate(pair, survey, device, dtype, needs, demand, least=True)
+    room = room_bytes(device)
     target, draft = survey.target, survey.draft or survey.foreign
     listings = [each.listing for each in survey.models if each.listing]
     return PairReport(
@@ -142,19 +151,69 @@ def judge_pair(
         dtype=str(dtype).removeprefix("torch."),
         vocabulary=_relation(target, draft) if draft else None,
         shared_tokens=_shared_tokens(target, draft) if draft else None,
-        bytes_needed=needed_bytes(survey.models, dtype),
-        bytes_free=room_bytes(device),
+        bytes_needed=memory.total,
+        memory=memory,
+        bytes_free=room,
         download_bytes=sum(listing.weight_bytes for listing in listings),
         gated=any(listing.is_gated for listing in listings),
         instruct=target.codec.is_instruct,
-        problems=tuple(_problems(pair, survey, device, dtype, needs)),
-        warnings=tuple(_warnings(survey, device, dtype)),
+        problems=tuple(_problems(pair, survey, device, dtype, needs, least, room)),
+        warnings=(*_warnings(survey, device, dtype), *_long_prompt(memory, least, room)),
     )
 
 
-def needed_bytes(models: Iterable[Survey], dtype: torch.dtype) -> int:
-    """Weights and caches of these models."""
-    return sum(each.weight_bytes(dtype) + each.cache_bytes(dtype, CACHE_TOKENS) for each in models)
+def surveyed_estimate(
+    pair: Pair,
+    survey: PairSurvey,
+    device: torch.device,
+    dtype: torch.dtype,
+    needs: frozenset[Need],
+    demand: Demand,
+    *,
+    least: bool = False,
+) -> MemoryEstimate:
+    """What the request takes; with `least`, a prompt that is not known counts as one token."""
+    target = survey.target
+    tokens = prompt_tokens(target.codec, demand, least=least)
+    drafts = [each.size(dtype) for each in survey.models if each is not target]
+    on_cpu = device.type == "cpu"
+    heads = head_bytes(pair, needs, dtype)
+    return estimate(target.size(dtype), drafts, demand, tokens, heads, on_cpu)
+
+
+def prompt_tokens(codec: TextCodec, demand: Demand, *, least: bool = False) -> int | None:
+    """Tokens of the request's prompt; None where it is not known, or 1 with `least`."""
+    if demand.prompt is None:
+        return 1 if least else None
+    return len(codec.encode(demand.prompt, demand.task))
+
+
+def head_bytes(pair: Pair, needs: frozenset[Need], dtype: torch.dtype) -> int | None:
+    """Weights of the heads that are needed; None where their files are not here or broken."""
+    named = ((Need.MEDUSA, pair.medusa), (Need.EAGLE, pair.eagle))
+    folders = [local_folder(source) for need, source in named if need in needs and source]
+    if None in folders:
+        return None
+    files = (file for folder in folders if folder for file in folder.glob("*.safetensors"))
+    try:
+        return sum(map(_numbers, files)) * dtype.itemsize
+    except (OSError, SafetensorError):
+        return None
+
+
+def _numbers(file: Path) -> int:
+    """How many there are in all tensors of a file, told by its header."""
+    with safe_open(file, "pt") as weights:
+        return sum(prod(weights.get_slice(name).get_shape()) for name in weights.keys())
+
+
+def _long_prompt(memory: MemoryEstimate, least: MemoryEstimate, room: int | None) -> Iterator[str]:
+    """Where some prompts fit and the longest does not."""
+    if room is not None and least.total <= room < memory.total:
+        yield (
+            f"a prompt that fills the context does not fit: with it {gigabytes(memory.total)} are "
+            f"needed, {gigabytes(room)} are free"
+        )
 
 
 def source_problems(survey: PairSurvey) -> Iterator[str]:
@@ -185,12 +244,13 @@ def _problems(
     device: torch.device,
     dtype: torch.dtype,
     needs: frozenset[Need],
+    least: MemoryEstimate,
+    room: int | None,
 ) -> Iterator[str]:
     for need in needs_missing(pair, needs):
         yield need_refusal(pair, need)
-    size, room = needed_bytes(survey.models, dtype), room_bytes(device)
-    if room is not None and size > room:
-        yield f"pair {pair.name!r} {shortage(size, device, dtype)}"
+    if room is not None and least.total > room:
+        yield f"pair {pair.name!r} {shortage(least.total, device, dtype)}"
     yield from source_problems(survey)
 
 

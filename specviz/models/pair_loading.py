@@ -24,11 +24,13 @@ from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.self_model import SelfDrafting, self_drafting
 from specviz.models.memory import room_bytes, shortage
+from specviz.models.memory_estimate import NO_REQUEST, Demand, ModelSize, estimate, without_weights
 from specviz.models.pair_catalog import BUNDLED, Pair
 from specviz.models.pair_check import (
+    head_bytes,
     need_refusal,
-    needed_bytes,
     needed_models,
+    prompt_tokens,
     source_problems,
     survey_pair,
 )
@@ -72,6 +74,12 @@ class Store:
     def __contains__(self, key: Key) -> bool:
         """Whether it is here or on its way."""
         return key in self._loads
+
+    def held(self, key: Key) -> Any | None:
+        """The thing of that key if it is here and loaded."""
+        future = self._loads.get(key)
+        is_here = future is not None and future.done() and future.exception() is None
+        return future.result() if future is not None and is_here else None
 
     def idle(self, kept: Collection[Key]) -> list[tuple[Key, Any]]:
         """What is loaded but for `kept`, the one unused for longest first."""
@@ -118,16 +126,18 @@ def load_pair(
     device: str = "auto",
     dtype: str = "float32",
     needs: frozenset[Need] = frozenset({Need.DRAFT}),
+    demand: Demand = NO_REQUEST,
 ) -> LoadedPair:
     """The pair's target and what is needed of its parts, from memory where it is there.
 
-    Raises InputError where the pair lacks one of `needs`, or where something cannot be loaded; no
-    weights are fetched before everything that can be told without them is known to fit.
+    Raises InputError where the pair lacks one of `needs`, where something cannot be loaded, or
+    where the run of `demand` does not fit; no weights are fetched before everything that can be
+    told without them is known to fit.
     """
     loader = _Loader(pair, resolve_device(device), resolve_dtype(dtype))
     for need in needs_missing(pair, needs):
         raise InputError(need_refusal(pair, need))
-    loaded = loader.load(needs)
+    loaded = loader.load(needs, demand)
     use_threads(loaded.target.info, Environment.read())
     return loaded
 
@@ -140,8 +150,8 @@ class _Loader:
     device: torch.device
     dtype: torch.dtype
 
-    def load(self, needs: frozenset[Need]) -> LoadedPair:
-        surveys = self._look(needs)
+    def load(self, needs: frozenset[Need], demand: Demand) -> LoadedPair:
+        surveys = self._look(needs, demand)
         target = self._model(self.pair.target, "target", surveys)
         parts = Parts(
             draft=self._draft(target, surveys) if Need.DRAFT in needs else None,
@@ -156,21 +166,36 @@ class _Loader:
         self._model(self.pair.target, "target", surveys)  # the last to go, heads belong to it
         return LoadedPair(self.pair, target.model, parts, target.codec)
 
-    def _look(self, needs: frozenset[Need]) -> dict[str, Survey]:
-        """Survey the pair and make room for it, unless all its models are in memory."""
-        keys = {self._key("model", source) for source in needed_models(self.pair, needs)}
-        if all(key in _store for key in keys):
-            return {}
-        survey = survey_pair(self.pair, needs)
-        for problem in source_problems(survey):
-            raise InputError(problem)
-        missing = [each for each in survey.models if self._key("model", each.source) not in _store]
-        self._make_room(missing, keys)
-        return {each.source: each for each in survey.models}
+    def _look(self, needs: frozenset[Need], demand: Demand) -> dict[str, Survey]:
+        """Make room for the run, and survey the pair unless all its models are in memory."""
+        sources = needed_models(self.pair, needs)
+        loaded = {each: _store.held(self._key("model", each)) for each in sources}
+        surveys: dict[str, Survey] = {}
+        if not all(self._key("model", each) in _store for each in sources):
+            survey = survey_pair(self.pair, needs)
+            for problem in source_problems(survey):
+                raise InputError(problem)
+            surveys = {each.source: each for each in survey.models}
+        sizes: list[ModelSize] = []
+        for source in sources:
+            known, survey_of = loaded[source], surveys.get(source)
+            size = survey_of.size(self.dtype) if survey_of else known.size if known else None
+            if size is None:  # on its way, for a run that has made room for it
+                return surveys
+            sizes.append(size)
+        first = loaded[sources[0]] or surveys[sources[0]]
+        tokens = prompt_tokens(first.codec, demand, least=True)
+        heads = head_bytes(self.pair, needs, self.dtype)
+        on_cpu = self.device.type == "cpu"
+        found = estimate(sizes[0], sizes[1:], demand, tokens, heads, on_cpu)
+        held = [size.weights for size in sizes if self._key("model", size.source) in _store]
+        kept = {self._key("model", source) for source in sources}
+        self._make_room(without_weights(found, sum(held)), kept)
+        return surveys
 
-    def _make_room(self, missing: list[Survey], kept: set[Key]) -> None:
-        """Raise InputError unless these models fit, perhaps in the place of others."""
-        size, free = needed_bytes(missing, self.dtype), room_bytes(self.device)
+    def _make_room(self, size: int, kept: set[Key]) -> None:
+        """Raise InputError unless so many bytes are free, perhaps in the place of other models."""
+        free = room_bytes(self.device)
         idle = [(key, thing) for key, thing in _store.idle(kept) if key[-2] == self.device.type]
         held = sum(thing.info.bytes for key, thing in idle if key[0] == "model")
         while free is not None and free < size <= free + held and idle:

@@ -18,6 +18,7 @@ from specviz.experiments.run.forking import Fork, ForkRequest, start_fork
 from specviz.experiments.run.profiling import ProfileRequest
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.experiments.run.recorded_race import Replay
+from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
@@ -38,11 +39,11 @@ from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.recordings import requested_trace
 from specviz.ui.runs import Run, Runs
-from specviz.ui.settings_form import form_method, form_pair, race_request, refusals
+from specviz.ui.settings_form import form_demand, form_method, form_pair, race_request, refusals
 
 log = logging.getLogger("specviz")
 StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
-CheckPair = Callable[[Pair, str, str, frozenset[Need]], PairReport]
+CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
 MAX_CHECKS = 4  # at once: each may wait for the Hub
 MAX_OPENINGS = 3  # recordings whose figures are made at once
 
@@ -188,7 +189,8 @@ class Handlers:
 
     def _report(self, form: Question) -> Question:
         pair, needs = form_pair(form), form_method(form).needs
-        report = self._check(pair, str(form["device"]), str(form["dtype"]), needs)
+        device, dtype = str(form["device"]), str(form["dtype"])
+        report = self._check(pair, device, dtype, needs, form_demand(form))
         return {"lines": report_lines(report), "refusals": refusals(pair)}
 
 

@@ -20,6 +20,7 @@ def report_lines(report: PairReport) -> list[Line]:
     return [
         *_vocabulary(report),
         _memory(report),
+        *(_line("plain", f"not known: {text}") for text in report.memory.unknown),
         *_download(report),
         *(_line("warning", text) for text in report.warnings),
         *(_line("problem", text) for text in report.problems),

@@ -11,7 +11,8 @@ from typing import Any
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError, short
-from specviz.experiments.run.racing import RaceRequest
+from specviz.experiments.run.racing import RaceRequest, demand_of
+from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.models.pair_check import needs_missing
 from specviz.models.parts import Need
@@ -53,6 +54,18 @@ def form_pair(form: Mapping[str, Any]) -> Pair:
 
 def form_method(form: Mapping[str, Any]) -> Method:
     return method_named(_read(form, "method"))
+
+
+def form_demand(form: Mapping[str, Any]) -> Demand:
+    """What decides the memory of the form's race; a setting that breaks a rule does not count."""
+    method = form_method(form)
+    try:
+        config = _config(form, method)
+    except InputError:
+        config = method.usual(SETTINGS["draft_length"].default)
+    prompt = form.get("prompt")
+    known = isinstance(prompt, str) and prompt.strip()
+    return demand_of(config, _prompt(prompt) if known else None, form.get("task") or None)
 
 
 def _read(form: Mapping[str, Any], name: str) -> Any:

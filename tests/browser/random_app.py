@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from specviz.decoding.race import LaneEvent
 from specviz.environment import Environment
 from specviz.experiments.run.racing import RaceRequest
+from specviz.models.memory_estimate import MemoryEstimate
 from specviz.models.pair_check import PairReport
 from specviz.models.text.vocabulary import Relation
 from specviz.ui.handlers import Handlers
@@ -47,6 +48,7 @@ def known_pair(*_: object) -> PairReport:
         vocabulary=Relation.DIFFERENT,
         shared_tokens=0.5,
         bytes_needed=10**9,
+        memory=MemoryEstimate(10**9, 0, 0, 0),
         bytes_free=2 * 10**9,
         download_bytes=10**9,
         gated=True,

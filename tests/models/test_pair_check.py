@@ -12,8 +12,9 @@ from transformers import AutoTokenizer
 
 from specviz.errors import InputError
 from specviz.models import memory, pair_check
+from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import custom_pair
-from specviz.models.pair_check import CACHE_TOKENS, PairReport, check_pair_sources
+from specviz.models.pair_check import PairReport, check_pair_sources
 from specviz.models.parts import Need
 from specviz.models.text.vocabulary import Relation
 from tests.models.hub_stub import HubStub, answer
@@ -56,13 +57,47 @@ def test_a_plain_pair_has_no_problem(folders: tuple[Path, Path]) -> None:
 
 
 def test_weights_and_caches_of_what_is_needed_are_counted(folders: tuple[Path, Path]) -> None:
-    target = report(folders, Need.LAYERS)
-    both = report(folders)
+    target, both = report(folders, Need.LAYERS), report(folders)
     assert target.vocabulary is None
     assert target.shared_tokens is None
-    draft_cache = 2 * 1 * 32 * CACHE_TOKENS * 4  # keys and values, one layer, width, float32
-    assert both.bytes_needed - target.bytes_needed > draft_cache
-    assert report(folders, dtype="bfloat16").bytes_needed * 2 == both.bytes_needed
+    assert both.memory.weights > target.memory.weights
+    assert both.memory.caches > target.memory.caches
+    half = report(folders, dtype="bfloat16").memory
+    assert (2 * half.weights, 2 * half.caches) == (both.memory.weights, both.memory.caches)
+
+
+def test_the_prompt_the_output_and_the_tree_are_counted(folders: tuple[Path, Path]) -> None:
+    """Also on the page: the request is the same one that is refused before it is loaded."""
+
+    def needed(**changes: Any) -> PairReport:
+        demand = Demand(**({"prompt": "ab", "max_new_tokens": 20} | changes))
+        return check_pair_sources(custom_pair(*map(str, folders)), "cpu", demand=demand)
+
+    short = needed()
+    longer, wider = needed(prompt="ab" * 40), needed(rows=65, max_new_tokens=20)
+    per_token = 4 * (2 * (2 * 3 * 32) + 2 * 1 * 32)  # two lanes of the target, the draft
+    assert longer.memory.caches - short.memory.caches == 78 * per_token
+    assert needed(max_new_tokens=30).memory.caches - short.memory.caches == 10 * per_token
+    assert wider.memory.work > short.memory.work
+    assert wider.bytes_needed - short.bytes_needed == wider.memory.work - short.memory.work
+    assert short.memory.unknown == ()
+
+
+def test_a_prompt_that_is_not_known_counts_as_all_that_the_context_leaves(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def checked() -> PairReport:
+        demand = Demand(max_new_tokens=5)
+        return check_pair_sources(custom_pair(*map(str, folders)), "cpu", demand=demand)
+
+    found = checked()
+    (unknown,) = found.memory.unknown
+    assert unknown.startswith("the prompt's length (counted:")
+    monkeypatch.setattr(memory, "free_bytes", lambda device: found.bytes_needed - 1)
+    tight = checked()  # a shorter prompt fits, so nothing is refused
+    assert tight.problems == ()
+    assert tight.warnings[0].startswith("a prompt that fills the context does not fit")
 
 
 def test_padding_is_told_from_equal_tokens(save_model: Save) -> None:

@@ -16,6 +16,7 @@ from specviz.models.files.survey import Survey
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.llama.self_model import SelfDrafting
+from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.models.pair_check import check_pair_sources
 from specviz.models.pair_loading import check_pair, load_pair
@@ -196,12 +197,28 @@ def test_models_that_are_not_used_make_room(
 ) -> None:
     load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
     other = str(save_model("llama", "other"))
-    needed = check_pair_sources(custom_pair(other, other), "cpu").bytes_needed
-    held = sum(thing.info.bytes for _, thing in pair_loading._store.idle(()))
-    monkeypatch.setattr(memory, "free_bytes", Room(held + needed - 1).free_bytes)
-    load_pair(custom_pair(saved_pair.target, other), "cpu", needs=need(Need.DRAFT))
+    pair, demand = custom_pair(saved_pair.target, other), Demand("a", max_new_tokens=5)
+    loaded = {Path(key[1]).name: thing.info.bytes for key, thing in pair_loading._store.idle(())}
+    report = check_pair_sources(pair, "cpu", demand=demand)
+    needed = report.bytes_needed - loaded["target"]
+    room = Room(sum(loaded.values()) + needed - 1)
+    monkeypatch.setattr(memory, "free_bytes", room.free_bytes)
+    load_pair(pair, "cpu", needs=need(Need.DRAFT), demand=demand)
     kept = {Path(key[1]).name for key, _ in pair_loading._store.idle(())}
     assert kept == {"target", "other"}
+
+
+def test_a_run_that_does_not_fit_is_refused_though_its_models_are_in_memory(
+    saved_pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is its caches and the logits of its tree that do not fit."""
+    load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
+    held = sum(thing.info.bytes for _, thing in pair_loading._store.idle(()))
+    monkeypatch.setattr(memory, "free_bytes", Room(held + 800_000).free_bytes)
+    small, wide = Demand("a", max_new_tokens=5, rows=1), Demand("a", max_new_tokens=5, rows=65)
+    load_pair(saved_pair, "cpu", needs=need(Need.DRAFT), demand=small)
+    with pytest.raises(InputError, match="needs about"):
+        load_pair(saved_pair, "cpu", needs=need(Need.DRAFT), demand=wide)
 
 
 def test_where_room_cannot_be_made_nothing_is_dropped(

@@ -49,7 +49,7 @@ def test_the_cache_is_reckoned_from_the_configuration(
 ) -> None:
     """Two tensors of 3 layers, each as wide as the key-value heads together."""
     found = survey(save_model(family))
-    assert found.cache_bytes(torch.float32, 100) == 2 * 3 * width * 100 * 4
+    assert found.size(torch.float32).cache_per_token == 2 * 3 * width * 4
 
 
 def test_a_folder_has_no_listing_and_a_repository_has_one(save_model: Save, hub: HubStub) -> None:

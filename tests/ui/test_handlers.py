@@ -20,7 +20,7 @@ from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.page import ASKED, LAB_ASKED
 from specviz.ui.pair_words import report_lines
-from specviz.ui.settings_form import form_method, refusals
+from specviz.ui.settings_form import form_demand, form_method, refusals
 from tests.ui.random_race import RandomRace
 from tests.ui.test_pair_words import FINE
 
@@ -183,7 +183,8 @@ def test_a_check_tells_what_is_known_and_what_the_pair_cannot_do() -> None:
     assert reply["error"] is None
     assert reply["lines"] == report_lines(FINE)
     assert reply["refusals"] == refusals(pair_named(BUNDLED))
-    assert asked == [(pair_named(BUNDLED), "auto", "float32", form_method({}).needs)]
+    needs, demand = form_method({}).needs, form_demand(QUESTION["form"])
+    assert asked == [(pair_named(BUNDLED), "auto", "float32", needs, demand)]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specviz.models.memory_estimate import MemoryEstimate
 from specviz.models.pair_check import PairReport
 from specviz.models.text.vocabulary import Relation
 from specviz.ui.pair_words import report_lines
@@ -14,6 +15,7 @@ FINE = PairReport(
     vocabulary=Relation.EQUAL,
     shared_tokens=1.0,
     bytes_needed=2_000_000_000,
+    memory=MemoryEstimate(1_600_000_000, 0, 300_000_000, 100_000_000),
     bytes_free=20_000_000_000,
     download_bytes=0,
     gated=False,
@@ -51,6 +53,13 @@ def test_too_little_memory_warns_and_unknown_memory_is_plain() -> None:
     assert lines(replace(FINE, bytes_free=1_000_000_000))[1][0] == "warning"
     tone, text = lines(replace(FINE, bytes_free=None))[1]
     assert tone == "plain" and text.endswith("what is free is not known")
+
+
+def test_what_is_not_known_of_the_memory_is_said() -> None:
+    memory = replace(FINE.memory, unknown=("the cache of x (not counted)",))
+    assert ("plain", "not known: the cache of x (not counted)") in lines(
+        replace(FINE, memory=memory)
+    )
 
 
 def test_download_gate_and_chat_template_are_told() -> None:

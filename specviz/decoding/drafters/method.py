@@ -14,8 +14,9 @@ from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.sampling import Sampler
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
+from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need, Parts
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.records import MAX_TREE_NODES, DecodingConfig, ProposalKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Method:
     most blocking copies of a round: one, more only for a method that must see its own draft.
     A method that `shares_cache` drafts in the target's own, so the rows of a batch have one each.
     `depth_cap` says what else keeps a path short, where the draft length is not all that does.
+    `extra_memory` is what it holds beside models and their caches.
     `make_rows` drafts for all rows of a batch in one forward, or is None where that cannot be.
     """
 
@@ -77,6 +79,7 @@ class Method:
     depth_cap: str = ""
     host_copies: int = 1
     shares_cache: bool = False
+    extra_memory: ExtraMemory = ExtraMemory.NOTHING
     make_rows: Callable[[Sequence[Setup]], BatchDrafter | None] | None = None
 
     @property
@@ -107,6 +110,13 @@ class Method:
     def usual_branching(self, draft_length: int) -> tuple[int, ...]:
         """That of `usual`, also where so deep a tree would have too many nodes."""
         return self.default_branching[: max(0, draft_length)]
+
+    def most_rows(self, config: DecodingConfig) -> int:
+        """Rows of logits in one verification at the most: the root and the nodes of its tree."""
+        if not any(option.name in ("nodes", "guesses") for option in self.options):
+            return 1 + config.node_count
+        chosen = dict(config.options).get("nodes") or MAX_TREE_NODES
+        return 1 + max(config.node_count, chosen)
 
     def completed(self, config: DecodingConfig) -> dict[str, int]:
         """Every option of the method with its value; InputError for one that it does not take."""

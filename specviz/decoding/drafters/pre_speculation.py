@@ -26,6 +26,7 @@ from specviz.decoding.drafters.base import (
 )
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.topology import topology
+from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need
 from specviz.records import ProposalKind, Span
 from specviz.records.notes import Prepared
@@ -146,4 +147,5 @@ METHOD = Method(
     _make,
     frozenset({Need.DRAFT}),
     options=(FAN_OUT,),
+    extra_memory=ExtraMemory.DRAFT_PROCESS,
 )

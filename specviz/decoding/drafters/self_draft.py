@@ -16,6 +16,7 @@ from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.self_model import layer_skipping, quantised
+from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need
 from specviz.records import ProposalKind
 
@@ -53,6 +54,7 @@ QUANTISED = Method(
     lambda setup: _drafter(setup, _quantised(setup)),
     frozenset({Need.LAYERS}),
     takes_branching=True,
+    extra_memory=ExtraMemory.INT8_TARGET,
 )
 SKIPPING = Method(
     "layer-skip",
@@ -62,5 +64,6 @@ SKIPPING = Method(
     lambda setup: _drafter(setup, _skipping(setup)),
     frozenset({Need.LAYERS}),
     takes_branching=True,
+    extra_memory=ExtraMemory.TARGET_CACHE,
     make_rows=lambda setups: static_rows(setups, _skipping(setups[0])),
 )

@@ -45,7 +45,8 @@ class BatchRace:
 
     def __init__(self, request: BatchRequest) -> None:
         """Loads the pair (from memory where it is there); InputError for what a user can mend."""
-        loaded = load_request(request.first)
+        longest = max(request.prompts, key=len)
+        loaded = load_request(replace(request.first, prompt=longest), len(request.prompts))
         target, rows = loaded.target, request.rows
         configs = [row.config for row in rows]
         prompts = [tuple(loaded.codec.encode(row.prompt, row.task)) for row in rows]

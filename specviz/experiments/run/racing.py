@@ -25,6 +25,7 @@ from specviz.experiments.run.recorder import Recorder
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.graphs.graph_buffers import MOST_TOKENS
 from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import check_task
@@ -210,10 +211,24 @@ def _rehearse(request: RaceRequest, loaded: LoadedPair) -> None:
     done.add(likes)
 
 
-def load_request(request: DecodingRequest) -> LoadedPair:
-    """The pair with what the request's method needs of it."""
+def load_request(request: DecodingRequest, sequences: int = 1) -> LoadedPair:
+    """The pair with what the request's method needs of it.
+
+    `sequences`: how many prompts, none longer than the request's, each lane decodes at once.
+    """
     needs = method_named(request.config.method).needs
-    return load_pair(request.pair, request.device, request.dtype, needs)
+    demand = replace(
+        demand_of(request.config, request.prompt, getattr(request, "task", None)),
+        sequences=sequences,
+    )
+    return load_pair(request.pair, request.device, request.dtype, needs, demand)
+
+
+def demand_of(config: DecodingConfig, prompt: str | None = None, task: str | None = None) -> Demand:
+    """What decides how much memory a race of this setting takes; no prompt: not known yet."""
+    method = method_named(config.method)
+    rows, extra = method.most_rows(config), method.extra_memory
+    return Demand(prompt, task, config.max_new_tokens, rows, extra=extra)
 
 
 def own_models(loaded: LoadedPair) -> list[LanguageModel]:

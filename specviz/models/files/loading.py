@@ -16,13 +16,20 @@ from transformers import AutoModelForCausalLM
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.files.hub import find_model_folder
-from specviz.models.files.survey import Survey, check_weights, first_line, survey_model
+from specviz.models.files.survey import (
+    DEFAULT_CONTEXT,
+    Survey,
+    check_weights,
+    first_line,
+    survey_model,
+)
 from specviz.models.files.tree_check import checked_model
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel, SpreadModel
 from specviz.models.llama.llama_model import LlamaModel, is_supported
 from specviz.models.memory import Placement, place
+from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec
 from specviz.records import ModelInfo
 
@@ -32,16 +39,16 @@ DTYPES = {
     "float16": torch.float16,
 }
 DEVICES = ("auto", "cpu", "cuda")
-DEFAULT_CONTEXT = 2048  # where the configuration names none
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model, the tokenizer that came with it, and the folder that both are from."""
+    """A model, the tokenizer that came with it, the folder that both are from, and its size."""
 
     model: LanguageModel
     codec: TextCodec
     folder: Path | None = None
+    size: ModelSize | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -69,7 +76,8 @@ def load_surveyed(
     check_weights(survey.source, folder)
     module = _read_weights(survey, folder, dtype, placement)
     info = _describe(name or survey.source, module, survey.codec)
-    return LoadedModel(_ready(survey.source, module, info, placement), survey.codec, folder)
+    model = _ready(survey.source, module, info, placement)
+    return LoadedModel(model, survey.codec, folder, survey.size(dtype))
 
 
 def resolve_device(device: str) -> torch.device:

@@ -28,7 +28,10 @@ from specviz.models.files.hub import (
 )
 from specviz.models.files.tree_check import check_config
 from specviz.models.llama.llama_model import FAMILY, is_supported
+from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec
+
+DEFAULT_CONTEXT = 2048  # where the configuration names none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,12 +53,31 @@ class Survey:
             return self.listing.weight_bytes
         return sum(file.stat().st_size for file in self.folder.glob("*.safetensors"))
 
-    def cache_bytes(self, dtype: torch.dtype, tokens: int) -> int:
-        """What the keys and values of so many tokens take, all layers together."""
-        config = self.config
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return 2 * int(config.num_hidden_layers * heads * size) * tokens * dtype.itemsize
+    def size(self, dtype: torch.dtype) -> ModelSize:
+        """What decides how much memory the model takes."""
+        layers, width, heads = map(
+            self._number, ("num_hidden_layers", "hidden_size", "num_attention_heads")
+        )
+        groups = self._number("num_key_value_heads") or heads
+        head = self._number("head_dim") or (width and heads and width // heads)
+        inner = self._number("intermediate_size") or (width and 4 * width)
+        cached = 2 * layers * groups * head if layers and groups and head else None
+        active = 6 * width + 3 * inner if width and inner else None
+        return ModelSize(
+            source=self.source,
+            weights=self.weight_bytes(dtype),
+            is_counted=self.parameters is not None,
+            parameters=self.parameters,
+            cache_per_token=None if cached is None else cached * dtype.itemsize,
+            activations_per_token=None if active is None else active * dtype.itemsize,
+            vocab_size=self.codec.vocab_size,
+            context_length=self._number("max_position_embeddings") or DEFAULT_CONTEXT,
+        )
+
+    def _number(self, name: str) -> int | None:
+        """A number of the configuration; None where it has none of that name."""
+        value = getattr(self.config, name, None)
+        return value if isinstance(value, int) else None
 
 
 def survey_model(source: str, environment: Environment) -> Survey:

@@ -1,0 +1,86 @@
+"""The estimate of a run's memory counts everything that a run holds, and says what it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.experiments.run.racing import demand_of
+from specviz.models.memory_estimate import (
+    DRAFT_PROCESS_BYTES,
+    TREE_SLOTS,
+    Demand,
+    ExtraMemory,
+    MemoryEstimate,
+    ModelSize,
+    estimate,
+)
+from specviz.records import MAX_TREE_NODES, DecodingConfig
+
+TARGET = ModelSize("t", 4_000_000, True, 1_000_000, 1000, 500, 50_000, 1024)
+DRAFT = ModelSize("d", 400_000, True, 100_000, 100, 50, 50_000, 1024)
+DEMAND = Demand(max_new_tokens=100)
+
+
+def found(**changes: object) -> MemoryEstimate:
+    return estimate(TARGET, [DRAFT], replace(DEMAND, **changes), 200)  # type: ignore[arg-type]
+
+
+def test_each_lane_has_a_cache_of_the_target_and_the_draft_one_of_its_own() -> None:
+    slots = 200 + 100 + TREE_SLOTS
+    assert found().caches == (2 * 1000 + 100) * slots
+    assert found(lanes=3).caches - found().caches == 1000 * slots
+    assert found(sequences=4).caches == 4 * found().caches
+
+
+def test_a_long_prompt_takes_more_than_a_short_one() -> None:
+    short, long = (estimate(TARGET, [DRAFT], DEMAND, tokens) for tokens in (10, 900))
+    assert long.caches - short.caches == 890 * 2100
+    whole = estimate(TARGET, [DRAFT], DEMAND, None)
+    assert whole.caches == estimate(TARGET, [DRAFT], DEMAND, 1024 - 100).caches
+    assert "prompt's length" in whole.unknown[0]
+
+
+def test_a_wide_tree_takes_several_copies_of_nodes_by_vocabulary() -> None:
+    assert found(rows=65).work >= 8 * 65 * 50_000 * 4
+
+
+def test_drafting_ahead_holds_the_draft_twice_and_a_process_on_a_cpu_only() -> None:
+    ahead = replace(DEMAND, extra=ExtraMemory.DRAFT_PROCESS)
+    on_cpu = estimate(TARGET, [DRAFT], ahead, 200).copies
+    assert on_cpu == DRAFT_PROCESS_BYTES + DRAFT.weights
+    assert estimate(TARGET, [DRAFT], ahead, 200, is_on_cpu=False).copies == 0
+
+
+def test_a_self_made_draft_has_a_cache_and_in_int8_weights_too() -> None:
+    skipping = found(extra=ExtraMemory.TARGET_CACHE)
+    assert skipping.copies == 0 and skipping.caches > found().caches
+    assert found(extra=ExtraMemory.INT8_TARGET).copies == TARGET.parameters
+
+
+def test_what_is_not_known_is_named() -> None:
+    odd = replace(DRAFT, is_counted=False, cache_per_token=None, activations_per_token=None)
+    unknown = estimate(TARGET, [odd], DEMAND, 200, head_bytes=None).unknown
+    assert [text.split(" (")[0] for text in unknown] == [
+        "the weights of d",
+        "the cache of d",
+        "what a forward of d holds",
+        "the weights of the heads",
+    ]
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_every_method_says_what_its_run_demands(name: str) -> None:
+    config = DRAFTERS[name].usual(4, max_new_tokens=50)
+    demand = demand_of(config, "a prompt")
+    assert demand.max_new_tokens == 50
+    assert 1 + config.node_count <= demand.rows <= 1 + MAX_TREE_NODES
+    holds_more = {"pre-speculation", "quantised-self", "layer-skip"}
+    assert (demand.extra is not ExtraMemory.NOTHING) == (name in holds_more)
+
+
+def test_a_budget_of_nodes_bounds_the_tree() -> None:
+    wide = DecodingConfig("medusa", tree_kind=DRAFTERS["medusa"].kinds[0], options=(("nodes", 9),))
+    assert demand_of(wide).rows == 10
