@@ -2,9 +2,8 @@
 
 import { PAGES } from "./pages.js";
 import { element, references, setText } from "./shared/dom.js";
+import { pageIn, pageLink, setPage } from "./shared/page_parameter.js";
 import { Surround } from "./shared/surround.js";
-
-const PARAMETER = "view"; // Gradio keeps "page" for itself
 
 export class App {
   constructor(root, setup, prompts, gradio) {
@@ -39,7 +38,7 @@ export class App {
 
   // The page that the address names.
   get asked() {
-    const name = new URLSearchParams(window.location.search).get(PARAMETER);
+    const name = pageIn(new URLSearchParams(window.location.search));
     return PAGES.find(({ id }) => id === name)?.id ?? PAGES[0].id;
   }
 
@@ -74,7 +73,7 @@ export class App {
     for (const name of [...url.searchParams.keys()]) {
       if (this.all.some((page) => page.owns(name))) url.searchParams.delete(name);
     }
-    url.searchParams.set(PARAMETER, id);
+    setPage(url.searchParams, id);
     return url.href;
   }
 
@@ -92,7 +91,7 @@ export class App {
 
 function tab({ id, title }) {
   const link = element("a", "", title);
-  link.href = `?${PARAMETER}=${id}`;
+  link.href = pageLink(id);
   link.dataset.page = id;
   return link;
 }

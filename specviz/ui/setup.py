@@ -118,6 +118,7 @@ def _bounds(setting: RunSetting) -> dict[str, Any] | None:
         "is_whole": setting.type is ValueType.INTEGER,
         "excludes_low": setting.excludes_low,
         "excludes_high": setting.excludes_high,
+        "least": setting.least,
     }
 
 

@@ -1,11 +1,10 @@
-// Numbers as the page says them: probabilities, seconds, what a field may hold.
+// Numbers as the page says them: probabilities, seconds, who waits.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { cut } from "../../assets/player/shared/charts.js";
 import { probability } from "../../assets/player/shared/probability.js";
-import { breachOf, numberBreach } from "../../assets/player/shared/settings.js";
 import { leftWords, timeWords, waitingWords } from "../../assets/player/shared/time_words.js";
 
 test("small probabilities keep their digits, and nothing but 1 reads as 1", () => {
@@ -17,20 +16,6 @@ test("a guess of seconds is told no more exactly than it deserves", () => {
   assert.deepEqual([0.4, 12.3, 89, 100].map(timeWords), ["less than a second", "about 12 s", "about 89 s", "about 2 min"]);
   assert.equal(leftWords(undefined), "");
   assert.equal(leftWords(30), " · about 30 s left");
-});
-
-test("a number out of its bounds is told which ones it has", () => {
-  assert.equal(numberBreach({ low: 1, high: 32, is_whole: true }, "32"), "");
-  assert.equal(numberBreach({ low: 1, high: 32, is_whole: true }, "33"), "must be a whole number from 1 to 32");
-  assert.equal(numberBreach({ low: 1, high: 32, is_whole: true }, "1.5"), "must be a whole number from 1 to 32");
-  assert.equal(numberBreach({ low: 0, high: 1, is_whole: false, excludes_low: true }, "0"), "must be a number above 0 and at most 1");
-  assert.equal(numberBreach({ low: 0, high: null, is_whole: true }, "-1"), "must be a whole number of at least 0");
-  for (const text of ["", " ", "x", "1e400", "NaN"]) assert.notEqual(numberBreach({ low: 0, high: 2, is_whole: false }, text), "", text);
-});
-
-test("branching is whole numbers with commas, or nothing", () => {
-  for (const text of ["", "3,2", " 3 , 2 ", "01"]) assert.equal(breachOf({ name: "branching" }, text), "", text);
-  for (const text of ["0", "3,", "a", "3;2", "-1"]) assert.notEqual(breachOf({ name: "branching" }, text), "", text);
 });
 
 test("a label that is cut keeps its entities whole", () => {

@@ -2,8 +2,8 @@
 
 import { element, setText } from "../shared/dom.js";
 import { Refusal } from "../shared/refusal.js";
+import { tab } from "../shared/kept.js";
 import { body, bodyRow, headRow } from "./cells.js";
-import { keep, recall } from "./kept.js";
 import { LabRun } from "./lab_run.js";
 
 const NAME = "advice"; // under which a tab remembers it
@@ -31,7 +31,7 @@ export class AdviceCard {
 
   // What this tab had before a reload.
   recall() {
-    const advice = recall(NAME);
+    const advice = tab.recall(NAME, isAdvice);
     if (!advice) return;
     this.begun();
     this.show(advice);
@@ -52,7 +52,7 @@ export class AdviceCard {
 
   take(message) {
     if (message.kind === "progress") this.tellProgress(message);
-    if (message.kind === "advice") this.show(message), keep(NAME, message);
+    if (message.kind === "advice") this.show(message), tab.keep(NAME, message);
     if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
   }
 
@@ -95,4 +95,8 @@ function bestOfEach(ranking) {
 function rankedRow({ title, speedup, low, high, races, acceptance_rate: rate, tokens_per_round: tokens }) {
   const source = races ? `${races} ${races === 1 ? "pass" : "passes"}` : "theory";
   return bodyRow([title, `${speedup.toFixed(2)}×`, `${low.toFixed(2)}–${high.toFixed(2)}`, rate.toFixed(2), tokens.toFixed(2), source]);
+}
+
+function isAdvice({ reasons, ranking, refusals }) {
+  return [reasons, ranking, refusals].every(Array.isArray);
 }

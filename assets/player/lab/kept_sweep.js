@@ -1,7 +1,7 @@
 // The sweep at hand, as the lines of its file, and the noise beside them; kept in this tab, so that a
 // reload loses nothing that was measured.
 
-import { keep, recall } from "./kept.js";
+import { tab } from "../shared/kept.js";
 
 const NAME = "sweep";
 
@@ -64,14 +64,19 @@ export class KeptSweep {
   }
 
   keep() {
-    keep(NAME, { lines: this.lines, noise: this.noise });
+    tab.keep(NAME, { lines: this.lines, noise: this.noise });
   }
 
   // Whether this tab had one.
   recall() {
-    const { lines = [], noise = [] } = recall(NAME) ?? {};
+    const { lines = [], noise = [] } = tab.recall(NAME, isSweep) ?? {};
     this.lines = lines;
     this.noise = noise;
     return !this.isEmpty;
   }
+}
+
+function isSweep(value) {
+  const { lines, noise } = value;
+  return Array.isArray(lines) && lines.every((line) => typeof JSON.parse(line) === "object") && Array.isArray(noise);
 }

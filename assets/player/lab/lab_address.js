@@ -1,10 +1,12 @@
 // The lab's forms in the address, so that a link and a reload bring them back.
 // Knows the names of the parameters; what a field may hold the server says when it is measured.
 
+import { tab } from "../shared/kept.js";
+import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { numberBreach } from "../shared/settings.js";
-import { keep, recall } from "./kept.js";
-import { OWN } from "./setting_form.js";
+import { OWN } from "./own_prompts.js";
 
+const PAGE = "lab";
 export const PREFIX = "lab-"; // the race's setting has the plain names
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
@@ -26,12 +28,12 @@ export class LabAddress {
   read() {
     const asked = new URLSearchParams(window.location.search);
     const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
-    const given = isAsked ? asked : new URLSearchParams(recall(FORM) ?? "");
+    const given = isAsked ? asked : new URLSearchParams(tab.recall(FORM, isText) ?? "");
     const names = Object.keys(this.fields).filter((name) => given.has(PREFIX + name));
     const problems = names.map((name) => this.take(name, given.get(PREFIX + name))).filter(Boolean);
     if (this.isOwn && !given.has(PREFIX + ALL)) this.fields[ALL].value = "";
     const text = given.get(`${PREFIX}text`);
-    const own = text === null ? recall(TEXT) : { text, name: given.get(`${PREFIX}file`) ?? "" };
+    const own = text === null ? tab.recall(TEXT, isPrompts) : { text, name: given.get(`${PREFIX}file`) ?? "" };
     if (own) this.own.take(own);
     return problems;
   }
@@ -55,7 +57,7 @@ export class LabAddress {
 
   // For others: of this page alone.
   get link() {
-    return this.filled(new URL("?view=lab", window.location.href));
+    return this.filled(new URL(pageLink(PAGE), window.location.href));
   }
 
   // What the link leaves out.
@@ -91,9 +93,17 @@ export class LabAddress {
   write() {
     window.clearTimeout(this.timer);
     const url = new URL(window.location.href);
-    const isShown = url.searchParams.get("view") === "lab"; // the other pages have addresses of their own
+    const isShown = pageIn(url.searchParams) === PAGE; // the other pages have addresses of their own
     if (isShown) window.history.replaceState(window.history.state, "", this.filled(url));
-    keep(FORM, new URL(this.link).search);
-    keep(TEXT, this.own.order);
+    tab.keep(FORM, new URL(this.link).search);
+    tab.keep(TEXT, this.own.order);
   }
+}
+
+function isText(value) {
+  return typeof value === "string";
+}
+
+function isPrompts(value) {
+  return isText(value.text) && isText(value.name);
 }

@@ -60,10 +60,10 @@ export class LabPage extends Page {
   get actions() {
     const { views } = this.sweep;
     return {
-      stop: (by) => views.step(by),
+      position: (by) => views.step(by),
       first: () => views.step(-Infinity),
       last: () => views.step(Infinity),
-      race: () => this.sweep.start(),
+      start: () => this.sweep.start(),
     };
   }
 

@@ -7,9 +7,7 @@ import { breachOf, defaults, labelled, settingNamed, settingOf } from "../shared
 import { Menu } from "../shared/menu.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { NarrowFold } from "./narrow_fold.js";
-import { OwnPrompts } from "./own_prompts.js";
-
-export const OWN = "own"; // in the place of a task: prompts of one's own
+import { OWN, OwnPrompts } from "./own_prompts.js";
 
 export class SettingForm {
   // `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.

@@ -58,7 +58,7 @@ export class RacePage extends Page {
   }
 
   get actions() {
-    return { ...this.view.actions, race: () => this.race() };
+    return { ...this.view.actions, start: () => this.race() };
   }
 
   setShown() {

@@ -60,7 +60,7 @@ export class RaceView {
     const { cursor, playback } = this;
     const still = (action) => (...given) => (playback.pause(), action(...given));
     return {
-      stop: still((step) => cursor.stepStop(step)),
+      position: still((step) => cursor.stepStop(step)),
       round: still((step) => cursor.stepRound(step)),
       first: still(() => cursor.toFirst()),
       last: still(() => cursor.toLast()),

@@ -3,7 +3,7 @@
 
 import { element } from "./dom.js";
 
-const RACE_ONLY = "race";
+const NEEDS_SERVER = "needs a server"; // so a report has no such key
 
 export const KEYS = [
   ["← →", "previous, next position in the round; in Step through, moment"],
@@ -14,16 +14,16 @@ export const KEYS = [
   ["Home End", "first, last round"],
   ["Space", "play, pause"],
   ["F", "follow the newest round"],
-  ["← →", "previous, next point of the sweep (Lab)", RACE_ONLY],
-  ["Enter", "race, or in the Lab sweep (Ctrl Enter inside the prompt)", RACE_ONLY],
-  ["Esc", "stop the race, or what the Lab measures", RACE_ONLY],
+  ["← →", "previous, next point of the sweep (Lab)", NEEDS_SERVER],
+  ["Enter", "race, or in the Lab sweep (Ctrl Enter inside the prompt)", NEEDS_SERVER],
+  ["Esc", "stop the race, or what the Lab measures", NEEDS_SERVER],
   ["?", "this list"],
 ];
 
 // key -> name of the action, and its argument
 const ACTIONS = {
-  ArrowLeft: (event) => [event.shiftKey ? "round" : "stop", -1],
-  ArrowRight: (event) => [event.shiftKey ? "round" : "stop", 1],
+  ArrowLeft: (event) => [event.shiftKey ? "round" : "position", -1],
+  ArrowRight: (event) => [event.shiftKey ? "round" : "position", 1],
   ArrowUp: () => ["phase", -1],
   ArrowDown: () => ["phase", 1],
   n: () => ["match", 1],
@@ -33,7 +33,7 @@ const ACTIONS = {
   End: () => ["last"],
   " ": () => ["play"],
   f: () => ["follow"],
-  Enter: () => ["race"],
+  Enter: () => ["start"],
   "?": () => ["list"],
 };
 
@@ -53,7 +53,7 @@ export class Keyboard {
   press(event) {
     if (!this.isAlive()) return document.removeEventListener("keydown", this.listener);
     if (event.defaultPrevented || event.altKey) return;
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return this.run(event, "race");
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return this.run(event, "start");
     if (event.ctrlKey || event.metaKey) return;
     if (event.key === "Escape") return void (isClosing(event) || this.actions.halt?.());
     if (isTyping(event) || isPressing(event)) return;
@@ -83,8 +83,8 @@ function isPressing({ target, key }) {
   return (key === " " || key === "Enter") && target.closest?.("button, a, summary, input") !== null;
 }
 
-// `isAlone`: the debugger stands alone, with nothing to race.
+// `isAlone`: the debugger of a report, without a server.
 export function keyRows({ isAlone = false } = {}) {
-  const rows = KEYS.filter(([, , ofRace]) => !(isAlone && ofRace));
+  const rows = KEYS.filter(([, , needsServer = false]) => !(isAlone && needsServer));
   return rows.flatMap(([key, meaning]) => [element("dt", "", key), element("dd", "", meaning)]);
 }

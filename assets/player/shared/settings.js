@@ -53,11 +53,13 @@ export function breachOf({ name, bounds }, text) {
   return bounds ? numberBreach(bounds, text) : "";
 }
 
-export function numberBreach({ low, high, is_whole, excludes_low = false, excludes_high = false }, text) {
+// A number above 0 is at least `least`.
+export function numberBreach({ low, high, is_whole, excludes_low = false, excludes_high = false, least = 0 }, text) {
   const number = Number(text);
   const isNumber = is_whole ? WHOLE.test(text) : text.trim() !== "" && Number.isFinite(number);
   const isAbove = excludes_low ? number > low : number >= low;
   const isBelow = high === null || (excludes_high ? number < high : number <= high);
+  if (isNumber && isAbove && number > 0 && number < least) return `must be 0 or from ${least} to ${high}`;
   if (isNumber && isAbove && isBelow) return "";
   return `must be a ${is_whole ? "whole " : ""}number ${range(low, high, excludes_low, excludes_high)}`;
 }

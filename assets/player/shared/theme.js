@@ -1,6 +1,8 @@
 // Light or dark, normal or large type: follows the system until a person chooses, then remembers.
 
-const KEYS = { theme: "specviz-theme", large: "specviz-large" };
+import { browser } from "./kept.js";
+
+const [THEME, LARGE] = ["theme", "large"]; // what the browser remembers
 
 export class Theme {
   constructor(root, palettes, onChange) {
@@ -8,8 +10,8 @@ export class Theme {
     this.palettes = palettes;
     this.onChange = onChange;
     this.system = window.matchMedia("(prefers-color-scheme: dark)");
-    this.chosen = remembered(KEYS.theme) ?? "";
-    this.isLarge = remembered(KEYS.large) === "yes";
+    this.chosen = browser.recall(THEME) ?? "";
+    this.isLarge = browser.recall(LARGE) === true;
     this.system.addEventListener("change", () => this.apply());
     this.apply();
   }
@@ -34,13 +36,13 @@ export class Theme {
 
   toggle() {
     this.chosen = this.name === "dark" ? "light" : "dark";
-    remember(KEYS.theme, this.chosen);
+    browser.keep(THEME, this.chosen);
     this.apply();
   }
 
   toggleLarge() {
     this.isLarge = !this.isLarge;
-    remember(KEYS.large, this.isLarge ? "yes" : "no");
+    browser.keep(LARGE, this.isLarge);
     this.apply();
   }
 
@@ -53,21 +55,5 @@ export class Theme {
       page.style.setProperty(`--${role.replaceAll("_", "-")}`, colour);
     }
     this.onChange();
-  }
-}
-
-function remembered(key) {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null; // private windows may refuse storage
-  }
-}
-
-function remember(key, value) {
-  try {
-    localStorage.setItem(key, value);
-  } catch {
-    // The choice then lasts until the page closes.
   }
 }

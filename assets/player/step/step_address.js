@@ -1,6 +1,8 @@
 // A moment's address: ?view=step&trace=…&round=12&pos=3&axis=token. Rounds and moments count from 1. A
 // report, which holds one run and no other page, has the same after the #.
 
+import { setPage } from "../shared/page_parameter.js";
+
 const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
 export const OF_A_MOMENT = ["trace", "round", "pos", "axis"]; // parameters
 
@@ -26,7 +28,7 @@ export class StepAddress {
     const url = new URL(window.location.href);
     const given = this.given(url);
     for (const name of OF_A_MOMENT) given.delete(name);
-    if (this.part === "search") given.set("view", "step");
+    if (this.part === "search") setPage(given, "step");
     if (trace) given.set("trace", trace);
     given.set("round", String(round + 1));
     given.set("pos", String(at + 1));

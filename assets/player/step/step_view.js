@@ -83,7 +83,7 @@ export class StepView {
     const { cursor, playback, stops, refs } = this;
     const still = (action) => (...given) => this.still(() => action(...given));
     return {
-      stop: still((by) => cursor.step(by)),
+      position: still((by) => cursor.step(by)),
       round: still((by) => cursor.stepRound(by)),
       first: still(() => cursor.toFirst()),
       last: still(() => cursor.toLast()),

@@ -1,0 +1,17 @@
+// The parameter of the address that names the page which is shown.
+
+const PARAMETER = "view"; // Gradio keeps "page" for itself
+
+// The name of the page, null where the address names none.
+export function pageIn(parameters) {
+  return parameters.get(PARAMETER);
+}
+
+export function setPage(parameters, name) {
+  parameters.set(PARAMETER, name);
+}
+
+// A link to a page, without anything else.
+export function pageLink(name) {
+  return `?${PARAMETER}=${name}`;
+}

@@ -1,0 +1,191 @@
+// The three addresses: what a page writes into its link it reads again, and what makes no sense is named.
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { LabAddress } from "../../assets/player/lab/lab_address.js";
+import { Address } from "../../assets/player/race/address.js";
+import { StepAddress } from "../../assets/player/step/step_address.js";
+import { takeExampleSettings } from "./example_settings.js";
+
+takeExampleSettings();
+
+const PAGE = "http://localhost/app";
+
+function visit(address) {
+  Object.assign(globalThis, { window: { location: new URL(address, PAGE) } });
+}
+
+beforeEach(() => visit(PAGE));
+
+// ---- the race's
+
+const METHODS = [
+  { name: "draft-model", kinds: ["best"], options: [] },
+  { name: "draft-tree", kinds: ["best", "drawn"], options: [] },
+  { name: "lookup", kinds: ["best"], options: [{ name: "ngram", low: 1, high: 8 }] },
+];
+const SETUP = {
+  pairs: [{ name: "bundled" }, { name: "custom" }],
+  methods: METHODS,
+  kinds: [{ name: "best" }, { name: "drawn" }],
+  tasks: [{ name: "code" }, { name: "chat" }],
+};
+const PROMPTS = { code: ["a", "b", "c"], chat: ["d"] };
+
+// What the address fills: fields, the method's options, and the prompt that was picked.
+function raceForm() {
+  const picker = { task: "code", place: 0, text: "a", isHeldOut: true, show: null, showText: null };
+  picker.show = (task, place) => Object.assign(picker, { task, place, text: PROMPTS[task][place], isHeldOut: true });
+  picker.showText = (task, text) => Object.assign(picker, { task, text, isHeldOut: false });
+  const form = { fields: {}, methodPart: { options: {} }, picker };
+  Object.defineProperty(form, "method", { get: () => METHODS.find(({ name }) => name === (form.fields.method ?? "draft-model")) });
+  Object.defineProperty(form, "order", { get: () => ({ ...form.fields, options: form.methodPart.options }) });
+  return form;
+}
+
+function read(search) {
+  const form = raceForm();
+  const problems = new Address(form, SETUP, PROMPTS).read(search);
+  return { form, problems };
+}
+
+test("a race's link is read back as it was written", () => {
+  const { form, problems } = read("?method=lookup&k=7&temperature=0.5&top-k=40&task=code&prompt=3&option-ngram=2");
+  assert.deepEqual(problems, []);
+  assert.deepEqual(form.fields, { method: "lookup", draft_length: "7", temperature: "0.5", top_k: "40" });
+  assert.deepEqual(form.methodPart.options, { ngram: "2" });
+  assert.deepEqual([form.picker.task, form.picker.place], ["code", 2]);
+  const { link } = new Address(form, SETUP, PROMPTS);
+  const again = read(new URL(link).search);
+  assert.deepEqual(again.problems, []);
+  assert.deepEqual([again.form.fields, again.form.methodPart.options], [form.fields, form.methodPart.options]);
+});
+
+test("a race's link keeps the parameters of others and drops its own old ones", () => {
+  visit("?view=race&round=3&k=9&option-old=1");
+  const form = raceForm();
+  form.fields = { draft_length: "5" };
+  const given = new URL(new Address(form, SETUP, PROMPTS).link).searchParams;
+  assert.deepEqual(Object.fromEntries(given), { view: "race", round: "3", task: "code", prompt: "1", k: "5" });
+});
+
+test("a text of one's own travels in the link unless it is long", () => {
+  const { form } = read("?task=chat&text=h%C3%A9+%26%3D");
+  assert.deepEqual([form.picker.task, form.picker.text], ["chat", "hé &="]);
+  const address = new Address(form, SETUP, PROMPTS);
+  assert.equal(new URL(address.link).searchParams.get("text"), "hé &=");
+  assert.equal(address.linkLimit, "");
+  form.picker.text = "x".repeat(4001);
+  assert.equal(new URL(address.link).searchParams.has("text"), false);
+  assert.equal(address.linkLimit, "without the long prompt");
+});
+
+const WRONG = [
+  ["?k=0", "k must be a whole number from 1 to 32, got “0”"],
+  ["?temperature=0.0001", "temperature must be 0 or from 0.001 to 2, got “0.0001”"],
+  ["?method=magic", "method must be one of draft-model, draft-tree, lookup, got “magic”"],
+  ["?siblings=drawn", "siblings must be one of best for this method, got “drawn”"],
+  ["?option-ngram=2", "option-ngram is no option of this method"],
+  ["?method=lookup&option-ngram=9", "option-ngram must be a whole number from 1 to 8, got “9”"],
+  ["?task=poem", "task must be one of code, chat, got “poem”"],
+  ["?prompt=4", "prompt must be from 1 to 3, got “4”"],
+  ["?k=" + "9".repeat(60), `k must be a whole number from 1 to 32, got “${"9".repeat(39)}…”`],
+];
+
+for (const [search, sentence] of WRONG) {
+  test(`a race's address ${search.slice(0, 40)} gives one sentence and leaves the default`, () => {
+    const { form, problems } = read(search);
+    assert.deepEqual(problems, [sentence]);
+    assert.deepEqual(Object.keys(form.fields).filter((name) => name !== "method"), []);
+  });
+}
+
+test("siblings are read where the method has them", () => {
+  assert.equal(read("?method=draft-tree&siblings=drawn").form.fields.tree_kind, "drawn");
+});
+
+// ---- the debugger's
+
+test("a moment is written from 1 and read from 0", () => {
+  visit("?k=4&view=race&axis=token");
+  const moment = { trace: "code", round: 11, at: 2, axis: "token" };
+  const link = new StepAddress().link(moment);
+  assert.deepEqual(Object.fromEntries(new URL(link).searchParams), { k: "4", view: "step", trace: "code", round: "12", pos: "3", axis: "token" });
+  visit(link);
+  assert.deepEqual(new StepAddress().read(), moment);
+});
+
+test("the usual axis is left out of a moment's address", () => {
+  visit("?axis=token");
+  assert.equal(new URL(new StepAddress().link({ round: 0, at: 0, axis: "round" })).searchParams.has("axis"), false);
+});
+
+test("a report's moments stand after the #, without a page", () => {
+  const link = new StepAddress("hash").link({ round: 0, at: 4, axis: "token" });
+  assert.equal(new URL(link).hash, "#round=1&pos=5&axis=token");
+  visit(link);
+  assert.deepEqual(new StepAddress("hash").read(), { trace: null, round: 0, at: 4, axis: "token" });
+});
+
+test("a round that is no whole number from 1 is none", () => {
+  for (const text of ["0", "-1", "1.5", "x", "", "NaN", "1e99x"]) {
+    visit(`?round=${encodeURIComponent(text)}`);
+    assert.equal(new StepAddress().read().round, null, text);
+  }
+});
+
+// ---- the lab's
+
+function lab() {
+  const fields = {
+    task: { value: "code", options: [{ value: "code" }, { value: "own" }] },
+    prompts: { value: "4" },
+    k: { value: "4" },
+    values: { value: "1-4" },
+  };
+  const own = { text: "", name: "", take: null };
+  own.take = (given) => Object.assign(own, given);
+  return { fields, own, address: new LabAddress(fields, { k: { low: 1, high: 32, is_whole: true } }, own) };
+}
+
+test("the lab's link is read back as it was written", () => {
+  const first = lab();
+  Object.assign(first.fields.k, { value: "7" });
+  Object.assign(first.fields.values, { value: "1,3" });
+  visit(first.address.link);
+  const second = lab();
+  assert.deepEqual(second.address.read(), []);
+  assert.deepEqual(second.fields, first.fields);
+});
+
+test("the lab's link is of the lab alone", () => {
+  visit("?view=race&k=9&lab-k=3");
+  const given = Object.fromEntries(new URL(lab().address.link).searchParams);
+  assert.deepEqual(given, { view: "lab", "lab-task": "code", "lab-prompts": "4", "lab-k": "4", "lab-values": "1-4" });
+});
+
+test("prompts of one's own travel with their file's name, and long ones do not", () => {
+  const first = lab();
+  first.fields.task.value = "own";
+  first.fields.prompts.value = "";
+  Object.assign(first.own, { text: "one\ntwo", name: "mine.txt" });
+  visit(first.address.link);
+  const second = lab();
+  assert.deepEqual(second.address.read(), []);
+  assert.deepEqual([second.own.text, second.own.name, second.fields.prompts.value], ["one\ntwo", "mine.txt", ""]);
+  first.own.text = "x".repeat(4001);
+  assert.equal(new URL(first.address.link).searchParams.has("lab-text"), false);
+  assert.equal(first.address.linkLimit, "without the long prompts");
+});
+
+test("the lab's address names each parameter that makes no sense, and leaves its field", () => {
+  visit(`?lab-task=poem&lab-k=99&lab-values=${"1,".repeat(300)}`);
+  const { address, fields } = lab();
+  assert.deepEqual(address.read(), [
+    "lab-task must be one of code, own, got “poem”",
+    "lab-k must be a whole number from 1 to 32, got “99”",
+    `lab-values must have at most 500 characters, got “${"1,".repeat(20)}”`,
+  ]);
+  assert.deepEqual([fields.task.value, fields.k.value, fields.values.value], ["code", "4", "1-4"]);
+});

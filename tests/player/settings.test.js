@@ -1,0 +1,55 @@
+// The settings' table in the browser: what a text may be, and the words around a setting.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { breachOf, cutWords, defaults, labelled, numberBreach, settingNamed } from "../../assets/player/shared/settings.js";
+import { takeExampleSettings } from "./example_settings.js";
+
+takeExampleSettings();
+
+const TEMPERATURE = { low: 0, high: 2, is_whole: false, least: 0.001 };
+
+test("a number between 0 and the least that is not 0 is refused in the words of the server's table", () => {
+  for (const text of ["0", "0.0", "0.001", "1e-3", "2"]) assert.equal(numberBreach(TEMPERATURE, text), "", text);
+  for (const text of ["0.0001", "1e-9", "0.0009"]) assert.equal(numberBreach(TEMPERATURE, text), "must be 0 or from 0.001 to 2", text);
+  for (const text of ["-0.1", "2.1", "x"]) assert.equal(numberBreach(TEMPERATURE, text), "must be a number from 0 to 2", text);
+});
+
+test("a number out of its bounds is told which ones it has", () => {
+  const [whole, number] = [true, false].map((is_whole) => ({ low: 1, high: 32, is_whole }));
+  assert.equal(numberBreach(whole, "32"), "");
+  for (const text of ["33", "0", "1.5", "many", "", "1000000"]) assert.equal(numberBreach(whole, text), "must be a whole number from 1 to 32", text);
+  assert.equal(numberBreach(number, "1.5"), "");
+  assert.equal(numberBreach({ low: 0, high: 1, is_whole: false, excludes_low: true }, "0"), "must be a number above 0 and at most 1");
+  assert.equal(numberBreach({ low: 0, high: 1, is_whole: false, excludes_high: true }, "1"), "must be a number of at least 0 and below 1");
+  assert.equal(numberBreach({ low: 0, high: null, is_whole: true }, "-1"), "must be a whole number of at least 0");
+  for (const text of ["", " ", "x", "1e400", "NaN"]) assert.notEqual(numberBreach({ low: 0, high: 2, is_whole: false }, text), "", text);
+});
+
+test("branching is whole numbers with commas, or nothing", () => {
+  for (const text of ["", "3,2", " 3 , 2 ", "01"]) assert.equal(breachOf({ name: "branching" }, text), "", text);
+  for (const text of ["0", "3,", "a", "3;2", "-1"]) assert.notEqual(breachOf({ name: "branching" }, text), "", text);
+});
+
+test("a setting without bounds may be any text", () => {
+  assert.equal(breachOf({ name: "method", bounds: null }, "anything"), "");
+});
+
+test("a sentence of the server is put in the titles of the form, but for what a person typed", () => {
+  const sentence = "draft_length must be at most top_k, got 'draft_length'";
+  assert.equal(settingNamed(sentence), "draft_length");
+  assert.equal(labelled(sentence), "Draft length must be at most Top-k, got 'draft_length'");
+  assert.equal(labelled("temperature must be above the seed"), "Temperature must be above the seed");
+  assert.equal(labelled("ngram must be 1", [{ name: "ngram", title: "Longest n-gram" }]), "Longest n-gram must be 1");
+  assert.equal(labelled("The server cannot be reached."), "The server cannot be reached.");
+});
+
+test("what is off is left out of the words for how tokens are drawn", () => {
+  assert.deepEqual(cutWords({ top_k: 40, top_p: 1 }), ["top-k 40"]);
+  assert.deepEqual(cutWords({}), []);
+});
+
+test("every setting has its default as a field holds it", () => {
+  assert.equal(defaults().temperature, "0.8");
+});
