@@ -10,7 +10,7 @@ from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, NAME, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
-STILL_MILLISECONDS = 500
+STILL_MILLISECONDS = 1200  # twice the time after which a page asks for what it missed, and some
 IDS = "main.tokens.map((token) => token.id)"
 
 

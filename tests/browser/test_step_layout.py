@@ -92,7 +92,7 @@ def test_a_narrow_page_goes_from_the_run_to_its_moments_and_ends_with_the_profil
         .map((each) => each.dataset.ref)"""
     assert step.driver.evaluate(order) == ["stepText", "nextMatch"]  # for keys and readers too
     step.page.set_viewport_size({"width": 1280, "height": 900})
-    assert step.driver.evaluate(order) == ["nextMatch", "stepText"]
+    step.driver.until(f"{order}.join() === 'nextMatch,stepText'")
 
 
 def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(
