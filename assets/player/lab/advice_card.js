@@ -1,7 +1,7 @@
 // "Should I speculate?": one button, one sentence, the reasons.
 
 import { element, setText } from "../shared/dom.js";
-import { Refusal } from "../shared/refusal.js";
+import { FieldErrors } from "../shared/field_errors.js";
 import { tab } from "../shared/kept.js";
 import { body, bodyRow, headRow } from "./cells.js";
 import { LabRun } from "./lab_run.js";
@@ -18,11 +18,11 @@ export class AdviceCard {
     this.onResult = onResult;
     this.advice = null;
     refs.adviceSeconds.value = String(lab.advice.seconds);
-    this.refusal = new Refusal(refs.adviceError, { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
+    this.errors = new FieldErrors(refs.adviceError.closest("section"), { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
-      failed: (text) => this.setting().show(text) || this.refusal.show(text),
+      failed: (text) => this.setting().show(text) || this.errors.tell(text),
     });
     refs.adviceGo.addEventListener("click", () => this.start());
     refs.adviceSweep.addEventListener("click", () => onSweep(this.advice.best.candidate.method));
@@ -39,7 +39,7 @@ export class AdviceCard {
 
   start() {
     const { adviceBatch, adviceSeconds } = this.refs;
-    this.refusal.clear();
+    this.errors.clear();
     this.setting().clearErrors();
     if (this.setting().refuses()) return;
     this.run.start("advice", { ...this.setting().order, batch_size: adviceBatch.value, seconds: adviceSeconds.value });

@@ -1,6 +1,7 @@
 // What a load costs a day, plain and speculative, from the rates of the chosen point or typed ones.
 
 import { setText } from "../shared/dom.js";
+import { FieldErrors } from "../shared/field_errors.js";
 import { body, bodyRow, DASH, headRow, megabytes, milliseconds } from "./cells.js";
 
 const REST_MILLISECONDS = 150; // after the last key
@@ -22,6 +23,7 @@ export class CostCard {
     this.point = null;
     this.costs = null;
     this.fields = Object.fromEntries([...refs.costsForm.querySelectorAll("[data-cost]")].map((each) => [each.dataset.cost, each]));
+    this.errors = new FieldErrors(refs.costsError.closest("section"));
     for (const field of Object.values(this.fields)) field.setAttribute("aria-describedby", "sv-costs-error");
     refs.costsForm.addEventListener("input", (event) => {
       if (event.target.dataset.cost.endsWith("_rate")) this.typed();
@@ -56,14 +58,10 @@ export class CostCard {
   }
 
   tellError(text) {
-    const { costsError } = this.refs;
-    const [name] = (text ?? "").split(" ", 1);
-    setText(costsError, (text ?? "").replace(name, LABELS[name] ?? name));
-    costsError.hidden = !text;
-    for (const [each, field] of Object.entries(this.fields)) {
-      if (each === name) field.setAttribute("aria-invalid", "true");
-      else field.removeAttribute("aria-invalid");
-    }
+    this.errors.clear();
+    if (!text) return;
+    const [name] = text.split(" ", 1);
+    this.errors.show(this.refs.costsError, text.replace(name, LABELS[name] ?? name), this.fields[name]);
   }
 
   draw() {

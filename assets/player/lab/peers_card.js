@@ -1,7 +1,7 @@
 // The library's ways to decode beside ours, as pairs of bars that come as they are measured.
 
 import { element, setText } from "../shared/dom.js";
-import { Refusal } from "../shared/refusal.js";
+import { FieldErrors } from "../shared/field_errors.js";
 import { LabRun } from "./lab_run.js";
 import { leftWords } from "../shared/time_words.js";
 
@@ -11,18 +11,18 @@ export class PeersCard {
     this.refs = refs;
     this.setting = setting;
     this.onResult = onResult;
-    this.refusal = new Refusal(refs.peersError, { draft_length: refs.peersLength });
+    this.errors = new FieldErrors(refs.peersError.closest("section"), { draft_length: refs.peersLength });
     this.run = new LabRun({ go: refs.peersGo, stop: refs.peersStop, state: refs.peersState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
-      failed: (text) => this.setting().show(text) || this.refusal.show(text),
+      failed: (text) => this.setting().show(text) || this.errors.tell(text),
     });
     refs.peersGo.addEventListener("click", () => this.start());
     refs.peersLength.addEventListener("keydown", (event) => event.key === "Enter" && this.start());
   }
 
   start() {
-    this.refusal.clear();
+    this.errors.clear();
     this.setting().clearErrors();
     if (this.setting().refuses()) return;
     this.run.start("peers", { ...this.setting().order, draft_length: this.refs.peersLength.value });

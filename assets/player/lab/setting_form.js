@@ -2,6 +2,7 @@
 // Knows the fields; the server's own checks decide, but for numbers that are plainly out of bounds.
 
 import { setText } from "../shared/dom.js";
+import { FieldErrors } from "../shared/field_errors.js";
 import { controlsOf } from "../shared/setting_fields.js";
 import { breachOf, defaults, labelled, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
@@ -16,6 +17,7 @@ export class SettingForm {
     this.on = on;
     this.tasks = setup.tasks;
     this.controls = controlsOf(refs.settingForm);
+    this.errors = new FieldErrors(refs.settingForm);
     this.own = new OwnPrompts(refs, ask, () => this.changed());
     this.fill(setup);
     this.pairs = new PairFields(pairRefs(refs), setup, {
@@ -114,26 +116,17 @@ export class SettingForm {
 
   // Whether a sentence of the server is about a field of this form; then it stands there.
   show(text) {
-    const slots = [...this.refs.settingForm.querySelectorAll("[data-slot]")];
-    const slot = slots.find(({ dataset }) => dataset.slot.split(" ").includes(settingNamed(text)));
-    if (!slot) return false;
+    const line = this.errors.lineOf(settingNamed(text));
+    if (!line) return false;
     this.fold.open();
-    setText(slot, labelled(text));
-    slot.hidden = false;
-    const field = slot.closest("[data-field]");
-    field.classList.add("is-wrong");
-    const control = controlOf(field, text);
-    control?.setAttribute("aria-invalid", "true");
-    control?.focus({ preventScroll: true });
-    slot.scrollIntoView({ block: "nearest" });
+    const control = controlOf(line.closest(".field"), text);
+    this.errors.show(line, labelled(text), control);
+    this.errors.lead(line, control);
     return true;
   }
 
   clearErrors() {
-    const { settingForm } = this.refs;
-    for (const each of settingForm.querySelectorAll("[data-slot]")) each.hidden = true;
-    for (const each of settingForm.querySelectorAll(".is-wrong")) each.classList.remove("is-wrong");
-    for (const each of settingForm.querySelectorAll("[aria-invalid]")) each.removeAttribute("aria-invalid");
+    this.errors.clear();
   }
 }
 

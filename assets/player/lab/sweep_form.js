@@ -2,6 +2,7 @@
 // Knows its own fields; what is measured, the lab's setting says. The server's own checks decide.
 
 import { setText } from "../shared/dom.js";
+import { FieldErrors } from "../shared/field_errors.js";
 import { breachOf, labelled, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { AxisField } from "./axis_field.js";
@@ -20,6 +21,7 @@ export class SweepForm {
     this.usual = lab.sweep.defaults;
     this.axes = lab.sweep.axes;
     this.menu = new Menu(refs.labMethod);
+    this.errors = new FieldErrors(refs.sweepForm);
     this.offer({});
     const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: tasks, method: methods };
     const onChange = () => this.changed();
@@ -120,35 +122,20 @@ export class SweepForm {
     const name = OTHER_NAMES[said] ?? said;
     const at = this.fields.findIndex(({ axis }) => axis?.settings.includes(name));
     if (at >= 0) return this.show(`axis${at + 1}`, text.replace(said, this.fields[at].axis.title));
-    if (this.slotOf(settingNamed(name)) || !this.setting().show(text)) this.show(settingNamed(name), labelled(text.replace(said, name)));
-  }
-
-  get slots() {
-    return [...this.refs.sweepForm.querySelectorAll("[data-slot]")];
-  }
-
-  slotOf(name) {
-    return this.slots.find(({ dataset }) => dataset.slot === name && name !== "");
+    if (this.errors.lineOf(settingNamed(name)) || !this.setting().show(text)) this.show(settingNamed(name), labelled(text.replace(said, name)));
   }
 
   show(name, text) {
-    const named = this.slotOf(name);
-    const slot = named && !named.closest("[data-field][hidden]") ? named : this.slots.at(-1);
+    const own = this.errors.lineOf(name);
+    const line = own && !own.closest(".field[hidden]") ? own : this.errors.lastLine;
     this.fold.open();
-    setText(slot, text);
-    slot.hidden = false;
-    const field = slot.closest("[data-field]");
-    field?.classList.add("is-wrong");
+    const field = line.closest(".field");
     const control = field?.querySelector("input:not([hidden])") ?? field?.querySelector("select");
-    control?.setAttribute("aria-invalid", "true");
-    control?.focus({ preventScroll: true });
-    slot.scrollIntoView({ block: "nearest" });
+    this.errors.show(line, text, control);
+    this.errors.lead(line, control);
   }
 
   clearErrors() {
-    const { sweepForm } = this.refs;
-    for (const each of sweepForm.querySelectorAll(".error")) each.hidden = true;
-    for (const each of sweepForm.querySelectorAll(".is-wrong")) each.classList.remove("is-wrong");
-    for (const each of sweepForm.querySelectorAll("[aria-invalid]")) each.removeAttribute("aria-invalid");
+    this.errors.clear();
   }
 }

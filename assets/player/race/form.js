@@ -2,7 +2,7 @@
 // Knows the fields and what the server offers. Numbers out of their bounds are told at once; whatever
 // else is wrong the server names.
 
-import { FieldChecks } from "./field_checks.js";
+import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
@@ -24,7 +24,7 @@ export class Form {
       onOffer: (refusals) => this.methodPart.offer(refusals),
       onReport: () => this.onChange(),
     });
-    this.checks = new FieldChecks(refs.form, () => this.checked);
+    this.errors = new FieldErrors(refs.form);
     this.fillMenus();
     const dragged = allSettings().filter(({ slider }) => slider);
     this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], slider));
@@ -55,12 +55,14 @@ export class Form {
     return this.pairPart.pair;
   }
 
-  // The fields with a rule: name, control, and what is wrong with a text, "" for nothing.
-  get checked() {
+  // The fields whose texts break a rule: {name, control, sentence}.
+  get wrong() {
     const bounded = allSettings()
       .filter(({ bounds }) => bounds)
       .map((setting) => ({ name: setting.name, control: this.controls[setting.name], breach: (text) => breachOf(setting, text) }));
-    return [...bounded, ...this.methodPart.checked];
+    return [...bounded, ...this.methodPart.checked]
+      .map(({ name, control, breach }) => ({ name, control, sentence: breach(control.value) }))
+      .filter(({ sentence }) => sentence);
   }
 
   // Why the chosen method cannot run on the chosen models, "" where it can.
@@ -71,7 +73,10 @@ export class Form {
   // Whether it is plain that the server would say no; then the first such field has the focus.
   refuses() {
     if (this.refusal) return this.refs.method.focus(), true;
-    return this.checks.focusFirst();
+    const [first] = this.wrong;
+    first?.control.focus();
+    first?.control.closest(".field")?.scrollIntoView({ block: "nearest" });
+    return Boolean(first);
   }
 
   // All settings as text, under the server's names (prompt, task and the method's options apart).
@@ -116,15 +121,18 @@ export class Form {
   // Each message goes beside the control it names first, or above the button.
   showError(text) {
     this.clearErrors();
-    const slot = this.checks.slotOf(settingNamed(text));
-    const shown = slot && !slot.closest("[hidden]:not(.error)") ? slot : this.refs.runError;
-    this.checks.show(shown, labelled(text, this.method?.options));
-    shown.scrollIntoView({ block: "nearest" });
+    const own = this.errors.lineOf(settingNamed(text));
+    const line = own && !own.closest("[hidden]:not(.error)") ? own : this.refs.runError;
+    const control = line.closest(".field")?.querySelector("textarea, select, input[type=text]");
+    this.errors.show(line, labelled(text, this.method?.options), control);
+    line.scrollIntoView({ block: "nearest" });
   }
 
   // Those that the fields themselves know of stay.
   clearErrors() {
-    this.checks.clear([this.refs.methodRefusal]);
-    this.checks.showAll((sentence) => labelled(sentence, this.method?.options));
+    this.errors.clear([this.refs.methodRefusal]);
+    for (const { name, control, sentence } of this.wrong) {
+      this.errors.show(this.errors.lineOf(name), labelled(`${name} ${sentence}`, this.method?.options), control);
+    }
   }
 }

@@ -35,7 +35,7 @@ function field(setting, prefix, hasSlider) {
   input.setAttribute("aria-describedby", `${id}-error`);
   const error = element("p", "error");
   Object.assign(error, { id: `${id}-error`, hidden: true, role: "alert" });
-  error.dataset.error = error.dataset.slot = name;
+  error.dataset.error = name;
   made.append(label, input, error);
   return made;
 }

@@ -5,7 +5,7 @@ import { option, setText } from "../shared/dom.js";
 import { probability } from "../shared/probability.js";
 import { controlsOf } from "../shared/setting_fields.js";
 import { tokenLabel } from "../shared/tooltip.js";
-import { Refusal } from "../shared/refusal.js";
+import { FieldErrors } from "../shared/field_errors.js";
 
 const SAME = ""; // of the menu: the method of the run
 
@@ -14,7 +14,7 @@ export class ForkForm {
     this.refs = refs;
     this.whatIf = whatIf;
     this.controls = controlsOf(refs.fork);
-    this.refusal = new Refusal(refs.forkError, this.controls);
+    this.errors = new FieldErrors(refs.fork, this.controls);
     refs.forkMethod.append(option(SAME, "as in this run"), ...methods.map(({ name, title }) => option(name, title)));
     refs.forkGo.addEventListener("click", () => onFork(this.order));
     for (const field of Object.values(this.controls)) {

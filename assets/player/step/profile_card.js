@@ -5,7 +5,7 @@ import { waitingWords } from "../shared/time_words.js";
 import { element, option, setText } from "../shared/dom.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { Transport } from "../shared/transport.js";
-import { Refusal } from "../shared/refusal.js";
+import { FieldErrors } from "../shared/field_errors.js";
 
 const OWN_FILE = "file"; // the menu's value for prompts of one's own
 
@@ -20,7 +20,7 @@ export class ProfileCard {
     this.examples = new Map(); // number of a prompt -> its run
     /** @type {any} what the server measured */
     this.profile = null;
-    this.refusal = new Refusal(refs.profileError, { count: refs.profileCount });
+    this.errors = new FieldErrors(refs.profile, { count: refs.profileCount });
     const held = tasks.map(({ name, title }) => option(name, `${title}: held-out prompts`));
     refs.profileTask.append(...held, option(OWN_FILE, "a file of your own …"));
     this.transport = new Transport(gradio, {
@@ -64,7 +64,7 @@ export class ProfileCard {
 
   async ask(prompts) {
     if (this.transport.isBusy) return;
-    this.refusal.clear();
+    this.errors.clear();
     await this.transport.start("profile", { form: this.form(), ...prompts });
   }
 
@@ -137,7 +137,7 @@ export class ProfileCard {
   failed(text) {
     this.setBusy(this.transport.isBusy);
     this.tell("");
-    this.refusal.show(text);
+    this.errors.tell(text);
   }
 }
 

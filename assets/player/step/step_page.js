@@ -180,7 +180,7 @@ export class StepPage extends Page {
     this.menu.forgive();
     this.transport.leave();
     this.view.expect(coming);
-    this.view.fork.refusal.clear();
+    this.view.fork.errors.clear();
     this.before = { source: this.source, isOurs: this.view.isOurs, trace: this.view.trace };
     this.compare.clear();
     this.source = name;
@@ -255,7 +255,7 @@ export class StepPage extends Page {
   }
 
   failed(text) {
-    if (this.view.isForking) this.menu.tellAgain(), this.view.fork.refusal.show(text);
+    if (this.view.isForking) this.menu.tellAgain(), this.view.fork.errors.tell(text);
     else this.menu.fail(text);
     if (this.before) this.goBack(this.before);
     this.view.expect(null);

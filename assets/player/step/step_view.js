@@ -1,6 +1,7 @@
 // One run, one moment of it, every view of that moment; in a report too, where no server is.
 
 import { option, setParts, setText } from "../shared/dom.js";
+import { markWrong } from "../shared/field_errors.js";
 import { Frame } from "../shared/frame.js";
 import { Ribbon } from "../shared/ribbon.js";
 import { Strip } from "../shared/strip.js";
@@ -121,7 +122,7 @@ export class StepView {
   goTo(field) {
     const place = Number(field.value);
     const holds = field.value.trim() !== "" && Number.isFinite(place) && this.trace?.rounds.length > 0;
-    field.setAttribute("aria-invalid", String(!holds));
+    markWrong(field, !holds);
     field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
     if (!holds) return field.reportValidity();
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));

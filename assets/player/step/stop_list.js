@@ -1,6 +1,7 @@
 // "Stop at": which rules are on, how often each matches, and the way to the next match.
 
 import { element, setText } from "../shared/dom.js";
+import { markWrong } from "../shared/field_errors.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { Matches, RULES } from "./stop_rules.js";
 
@@ -66,7 +67,7 @@ export class StopList {
     if (rule.isText) return input.value;
     const number = Number(input.value);
     const holds = input.value.trim() !== "" && number >= rule.low && number <= rule.high;
-    input.setAttribute("aria-invalid", String(!holds));
+    markWrong(input, !holds);
     input.title = holds ? "" : `from ${rule.low} to ${rule.high}`;
     return holds ? number : null;
   }

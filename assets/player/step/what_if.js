@@ -3,6 +3,7 @@
 
 import { EXTRA } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
+import { markWrong } from "../shared/field_errors.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { counterfactual, drawnAnew } from "./counterfactual.js";
 
@@ -182,7 +183,7 @@ class DrawField {
     this.u = u;
     refs.whatIfDraw.value = text;
     if (field.value !== text && Number(field.value || NaN) !== u) field.value = text;
-    field.setAttribute("aria-invalid", "false");
+    markWrong(field, false);
     setText(refs.whatIfValue, rounded(u));
     setText(beyond, u < this.threshold ? "Just past the threshold" : "Just below the threshold");
   }
@@ -200,7 +201,7 @@ class DrawField {
     const text = this.field.value.trim();
     const u = Number(text);
     const holds = text !== "" && u >= 0 && u < 1;
-    this.field.setAttribute("aria-invalid", String(!holds));
+    markWrong(this.field, !holds);
     if (holds) this.take(u);
     else this.onRefusal(`u must be from 0 to below 1, got “${text.slice(0, 20)}”`);
   }
