@@ -94,6 +94,14 @@ def random_trace(
     )
 
 
+def three_lanes(temperature: float = 0.7) -> Trace:
+    """A race of both lanes, and a run of the library with rounds of its own."""
+    ours = random_trace(3, rounds=6, temperature=temperature)
+    theirs = random_trace(4, rounds=9, temperature=temperature)
+    lane = replace(theirs.main, name="generate", kind=LaneKind.LIBRARY)
+    return replace(ours, lanes=(*ours.lanes, lane))
+
+
 def changed(trace: Trace, lane: str = SPECULATIVE, **changes: Any) -> Trace:
     """The trace with other values of some fields of one lane."""
     lanes = (replace(each, **changes) if each.name == lane else each for each in trace.lanes)

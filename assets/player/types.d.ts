@@ -61,9 +61,9 @@ interface RoundRecord {
   draft_seconds: number;
   verify_seconds: number;
   host_seconds: number;
-  spans: [string, number, number][];
+  spans: { who: string[]; start: number[]; end: number[] };
   notes: object[];
-  cache: [number, number, number];
+  cache: { committed: number; speculative: number; rolled_back: number };
 }
 
 // A token of a lane's text; round and node are -1 where none brought it.
@@ -85,7 +85,11 @@ interface Figure {
 
 interface Look {
   name: string;
+  light: string;
+  dark: string;
   mark: string;
+  symbol: string;
+  size: number;
   word: string;
   title: string;
   origin: string;

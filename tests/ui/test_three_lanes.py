@@ -13,20 +13,12 @@ from specviz.decoding.race import race
 from specviz.experiments.run.recorded_race import Replay
 from specviz.experiments.run.recorder import Recorder
 from specviz.metrics import RunMeter, summarise
-from specviz.records import BASELINE, SPECULATIVE, LaneKind, Trace
+from specviz.records import BASELINE, SPECULATIVE, Trace
 from specviz.trace_file import encode, load, save
 from specviz.ui.race_messages import RaceMessages
-from tests.random_traces import random_trace
+from tests.random_traces import three_lanes
 
-LIBRARY = "generate"
-NAMES = [BASELINE, SPECULATIVE, LIBRARY]
-
-
-def three_lanes() -> Trace:
-    """Our two lanes, and a run of the library with rounds of its own."""
-    ours, theirs = random_trace(3, rounds=6), random_trace(4, rounds=9)
-    lane = replace(theirs.main, name=LIBRARY, kind=LaneKind.LIBRARY)
-    return replace(ours, lanes=(*ours.lanes, lane))
+NAMES = [BASELINE, SPECULATIVE, "generate"]
 
 
 def recorded(trace: Trace) -> Trace:

@@ -1,82 +1,145 @@
-// The baseline and the main lane side by side: their texts, tokens per second, target forwards.
-// Knows the trace and the moment shown.
+// The lanes of a race beside each other, in the header's order: their texts, tokens per second, target
+// forwards.
 
 import { setText } from "../shared/dom.js";
 import { Ribbon } from "../shared/ribbon.js";
 
-// The places that the page has for lanes, and the lane that each shows.
-const PLACES = { baseline: (trace) => trace.baseline, speculative: (trace) => trace.main };
+const COUNTS = { 2: "two", 3: "three", 4: "four" };
 
-export class Lanes {
-  constructor(refs, trace, { onToken, tooltip }) {
-    this.refs = refs;
-    this.trace = trace;
-    this.ribbons = {};
-    for (const place of Object.keys(PLACES)) {
-      this.ribbons[place] = new Ribbon(refs[`${place}Ribbon`], {
-        onSelect: (at) => onToken(place, at),
-        onHover: (at, span) => this.hover(place, at, span, tooltip),
-      });
-    }
-  }
-
-  hover(place, at, span, tooltip) {
-    const token = PLACES[place](this.trace).tokens[at];
-    if (token) tooltip.show(this.trace, token, span);
-    else tooltip.hide();
+// One lane's card, a copy of the page's template.
+class Card {
+  // `words`: the template of its kind, with a lesson for the time before the first race; may be missing.
+  constructor(template, { name, kind }, words, { onSelect, onHover }) {
+    this.name = name;
+    this.kind = kind;
+    this.differing = -1;
+    this.article = template.content.firstElementChild.cloneNode(true);
+    this.article.dataset.lane = name;
+    const part = (selector) => this.article.querySelector(selector);
+    this.meta = part(".meta");
+    this.rate = part(".rate b");
+    this.loss = part(".loss");
+    const box = part(".ribbon");
+    this.meta.dataset.ref = `${name}Meta`;
+    this.rate.dataset.ref = `${name}Rate`;
+    box.dataset.ref = `${name}Ribbon`;
+    const isNamed = name !== kind; // else the kind is name enough
+    setText(part("h2"), `${kind[0].toUpperCase()}${kind.slice(1)}${isNamed ? ` · ${name}` : ""}`);
+    const label = words?.getAttribute("aria-label") ?? `Text of the ${kind}’s run`;
+    box.setAttribute("aria-label", isNamed ? `${label} (${name})` : label);
+    if (words) box.append(words.content.cloneNode(true));
+    if (kind !== "speculative") this.loss.remove(); // only our own decoder has lossy rules
+    this.ribbon = new Ribbon(box, { onSelect, onHover });
   }
 
   clear() {
-    for (const place of Object.keys(PLACES)) {
-      this.ribbons[place].clear();
-      setText(this.refs[`${place}Meta`], "");
-      setText(this.refs[`${place}Rate`], "–");
-    }
+    this.ribbon.clear();
+    this.numbers(0, "", 0);
+    this.tellLoss("");
     this.differing = -1;
   }
 
+  tellLoss(text) {
+    setText(this.loss, text);
+    this.loss.hidden = !text;
+  }
+
+  // What `lane` had at this moment of its own time; Infinity: all of it.
+  draw(lane, moment) {
+    const count = lane.tokensAt(moment);
+    const seconds = Math.min(moment, lane.clock);
+    const words = [`${count} tokens`, `${lane.forwardsAt(moment)} target forwards`, `${seconds.toFixed(2)} s`];
+    this.numbers(count, words.join(" · "), seconds);
+  }
+
+  numbers(count, words, seconds) {
+    setText(this.meta, words);
+    const rate = seconds > 0 ? count / seconds : 0;
+    setText(this.rate, rate ? rate.toFixed(rate < 100 ? 1 : 0) : "–");
+  }
+}
+
+export class Lanes {
+  // `lossOf`: what to say of a lane's setting if its rule is lossy, else "".
+  constructor(refs, trace, { onToken, tooltip, lossOf }) {
+    this.box = refs.lanes;
+    this.template = refs.laneCard;
+    this.trace = trace;
+    this.onToken = onToken;
+    this.tooltip = tooltip;
+    this.lossOf = lossOf;
+    const kinds = [...this.box.querySelectorAll("template[data-kind]")];
+    this.words = Object.fromEntries(kinds.map((each) => [each.dataset.kind, each]));
+    /** @type {Card[]} */
+    this.cards = [];
+    this.lay(Object.keys(this.words).map((kind) => ({ name: kind, kind }))); // until a race says its own
+  }
+
+  // A card for each lane; those that are there already stay.
+  lay(lanes) {
+    const { cards } = this;
+    const isSame = (lane, at) => lane.name === cards[at]?.name && lane.kind === cards[at].kind;
+    if (lanes.length === cards.length && lanes.every(isSame)) return;
+    for (const { article } of cards) article.remove();
+    this.cards = lanes.map((lane, at) => {
+      const onHover = (token, span) => this.hover(at, token, span);
+      return new Card(this.template, lane, this.words[lane.kind], { onSelect: this.onToken, onHover });
+    });
+    this.box.append(...this.cards.map(({ article }) => article));
+    const count = lanes.length;
+    this.box.setAttribute("aria-label", count === 1 ? "The text" : `The ${COUNTS[count] ?? count} texts`);
+  }
+
+  // By the lanes' names.
+  get ribbons() {
+    return Object.fromEntries(this.cards.map(({ name, ribbon }) => [name, ribbon]));
+  }
+
+  hover(at, index, span) {
+    const token = this.trace.lanes[at]?.tokens[index];
+    if (token) this.tooltip.show(this.trace, token, span);
+    else this.tooltip.hide();
+  }
+
+  clear() {
+    for (const card of this.cards) card.clear();
+  }
+
   start() {
+    const { header, lanes } = this.trace;
+    this.lay(lanes);
     this.clear();
-    for (const place of Object.keys(PLACES)) this.ribbons[place].start(this.trace.header.prompt);
+    for (const [at, card] of this.cards.entries()) {
+      card.ribbon.start(header.prompt);
+      card.tellLoss(this.lossOf(lanes[at].config));
+    }
   }
 
   // `moment`: own time up to which tokens show in full; Infinity shows all.
   draw(selected, from, to, moment, isFollowing) {
-    for (const place of Object.keys(PLACES)) {
-      const ribbon = this.ribbons[place];
-      const lane = PLACES[place](this.trace);
+    for (const [at, card] of this.cards.entries()) {
+      const { ribbon } = card;
+      const lane = this.trace.lanes[at];
       ribbon.grow(lane.tokens);
-      const shown = moment === Infinity ? Infinity : this.trace.countAt(lane, moment);
       const isOwn = lane === this.trace.main;
       // Above temperature 0 the texts differ by chance: the same place is not the same token.
       const marked = isOwn || this.trace.isGreedy ? selected : -1;
-      ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, shown);
+      ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, lane.tokensAt(moment));
       if (!isFollowing) ribbon.reveal();
-      this.numbers(place, lane, moment);
+      card.draw(lane, moment);
     }
-    this.markDifference();
+    if (this.trace.isGreedy) this.markDifferences();
   }
 
-  numbers(place, lane, moment) {
-    const { tokens, clock, forwards } = lane;
-    const isAll = moment === Infinity;
-    const count = isAll ? tokens.length : this.trace.countAt(lane, moment);
-    const seconds = isAll ? clock : Math.min(moment, clock);
-    const passes = isAll ? forwards : this.forwardsAt(lane, count, moment);
-    const words = [`${count} tokens`, `${passes} target forwards`, `${seconds.toFixed(2)} s`];
-    setText(this.refs[`${place}Meta`], words.join(" · "));
-    const rate = seconds > 0 ? count / seconds : 0;
-    setText(this.refs[`${place}Rate`], rate ? rate.toFixed(rate < 100 ? 1 : 0) : "–");
-  }
-
-  forwardsAt(lane, count, moment) {
-    if (lane !== this.trace.main) return count;
-    return this.trace.rounds.filter((round) => round.clock <= moment + 1e-9).length + (count > 0);
-  }
-
-  markDifference() {
-    if (this.differing >= 0 || !this.trace.isGreedy) return;
-    this.differing = this.trace.difference;
-    if (this.differing >= 0) for (const place of Object.keys(PLACES)) this.ribbons[place].differ(this.differing);
+  // Where a text first differs from the baseline's, in both.
+  markDifferences() {
+    const { baseline, lanes } = this.trace;
+    for (const [at, card] of this.cards.entries()) {
+      if (card.differing >= 0 || lanes[at] === baseline) continue;
+      card.differing = this.trace.differenceOf(lanes[at]);
+      if (card.differing < 0) continue;
+      card.ribbon.differ(card.differing);
+      this.cards[lanes.indexOf(baseline)].ribbon.differ(card.differing);
+    }
   }
 }

@@ -25,11 +25,15 @@ export class LossBadges {
 
   // The setting of the race on screen, null for none.
   show(config) {
-    const kind = config && this.kinds.find((each) => each.name === config.tree_kind);
-    this.text = kind ? lossOf(kind, config.temperature === 0) : "";
+    this.text = this.textOf(config);
     for (const place of this.places) {
       setText(place, this.text);
       place.hidden = !this.text;
     }
+  }
+
+  textOf(config) {
+    const kind = config && this.kinds.find((each) => each.name === config.tree_kind);
+    return kind ? lossOf(kind, config.temperature === 0) : "";
   }
 }

@@ -1,5 +1,5 @@
 // Replays a recorded race on its own clock: the moment moves, the cursor follows it. One factor slows the
-// whole race down, so both lanes keep their own time; it is chosen so that on average so many rounds pass
+// whole race down, so every lane keeps its own time; it is chosen so that on average so many rounds pass
 // in a second.
 
 export const PACES = [0.5, 1, 2, 5];

@@ -27,12 +27,14 @@ export class RaceView {
     this.cursor = new Cursor(this.trace, ask);
     this.playback = new Playback(this.trace, this.cursor, ask);
     this.tooltip = new Tooltip(refs.tooltip);
-    this.lanes = new Lanes(refs, this.trace, { onToken: (lane, at) => this.selectToken(at), tooltip: this.tooltip });
+    this.loss = new LossBadges([refs.resultLoss, refs.proofLoss], setup.kinds);
+    this.lanes = new Lanes(refs, this.trace, {
+      onToken: (at) => this.selectToken(at), tooltip: this.tooltip, lossOf: (config) => this.loss.textOf(config),
+    });
     this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
     const onSelect = (node) => this.select(this.cursor.round, node);
     this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect });
     this.result = new Result(refs, setup.glossary);
-    this.loss = new LossBadges([refs.laneLoss, refs.resultLoss, refs.proofLoss], setup.kinds);
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
     refs.legend.append(...legendRows());

@@ -16,7 +16,8 @@ class Lane {
     /** @type {Token[]} */
     this.tokens = [];
     this.clock = 0;
-    this.forwards = 0;
+    /** @type {{ clock: number }[]} */
+    this.forwards = []; // of the target: the prefill, each round, each plain step
     /** @type {any} */
     this.records = { prefill: null, rounds: [], steps: [], finish: null };
   }
@@ -28,12 +29,33 @@ class Lane {
   // A lane that was stopped has no finish.
   keep({ type, record, clock }) {
     this.clock = clock;
-    if (type !== "finish") this.forwards += 1;
+    if (type !== "finish") this.forwards.push({ clock });
     if (type === "step") this.records.steps.push(record);
     else if (type === "round") this.records.rounds.push(record);
     else if (type === "prefill") this.records.prefill = record;
     else if (type === "finish") this.records.finish = record === "stopped" ? null : record;
   }
+
+  // How many tokens it had at this moment of its own time.
+  tokensAt(moment) {
+    return countAt(this.tokens, moment);
+  }
+
+  // How many forwards of the target it had taken by then.
+  forwardsAt(moment) {
+    return countAt(this.forwards, moment);
+  }
+}
+
+// How many of `items`, in the order of their clocks, had happened at a moment.
+function countAt(items, moment) {
+  let [low, high] = [0, items.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (items[middle].clock <= moment + 1e-9) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 const NO_LANE = new Lane({ name: "", kind: "", config: null, draft: null, forks: [] });
@@ -178,18 +200,6 @@ export class Trace {
     return at < 0 ? this.rounds.length - 1 : at;
   }
 
-  // How many tokens a lane had at this moment of its own time.
-  countAt(lane, moment) {
-    const { tokens } = lane;
-    let [low, high] = [0, tokens.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (tokens[middle].clock <= moment + 1e-9) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-
   // The main lane's token that a stop became, or -1.
   tokenOf(round, node) {
     const { firstToken, endToken } = this.rounds[round] ?? { firstToken: 0, endToken: 0 };
@@ -199,11 +209,11 @@ export class Trace {
     return -1;
   }
 
-  // Where both texts first differ, or -1.
-  get difference() {
-    const [plain, drafted] = [this.baseline.tokens, this.main.tokens];
-    const length = Math.min(plain.length, drafted.length);
-    for (let at = 0; at < length; at += 1) if (plain[at].id !== drafted[at].id) return at;
+  // Where a lane's text first differs from the baseline's, or -1.
+  differenceOf(lane) {
+    const [plain, other] = [this.baseline.tokens, lane.tokens];
+    const length = Math.min(plain.length, other.length);
+    for (let at = 0; at < length; at += 1) if (plain[at].id !== other[at].id) return at;
     return -1;
   }
 }
