@@ -177,7 +177,7 @@ _GENERAL_TERMS = (
     Term(
         "drafter_memory",
         "memory of the method",
-        "Weights that the method holds beside the target's own; caches are not counted.",
+        "Weights, and caches of keys and values, that the method holds beside the target's own.",
     ),
     Term(
         "cost_ratio",

@@ -106,6 +106,8 @@ def _result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
     return {
         "baseline": {**numbers["baseline"], "text": measured.baseline_text},
         "speculative": {**numbers["speculative"], "text": measured.text},
+        "drafter_bytes": trace.main.drafter_bytes,
+        "drafter_cache_bytes": trace.main.drafter_cache_bytes,
         "speedup": measured.speedup,
         "speedup_spread": [low, high],
         "theory_speedup": numbers["theory_speedup"],
@@ -144,7 +146,19 @@ def race_text(result: dict[str, Any]) -> str:
     }
     head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
     text = result["speculative"]["text"].strip("\n")
-    return "\n\n".join([head, text, table(lanes), table([facts]), _verdict(result)])
+    parts = [head, text, table(lanes), table([facts]), _memory(result), _verdict(result)]
+    return "\n\n".join(parts)
+
+
+def _memory(result: dict[str, Any]) -> str:
+    """What the method holds beside the target.
+
+    >>> _memory({"drafter_bytes": 6_700_000, "drafter_cache_bytes": 1_200_000})
+    'beside the target: 6.7 MB of weights, 1.2 MB of cache'
+    """
+    weights, cache = result["drafter_bytes"], result["drafter_cache_bytes"]
+    more = "cache not seen (another process)" if cache is None else f"{cache / 1e6:.1f} MB of cache"
+    return f"beside the target: {weights / 1e6:.1f} MB of weights, {more}"
 
 
 def _batch_text(result: dict[str, Any]) -> str:

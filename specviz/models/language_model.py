@@ -29,6 +29,11 @@ class KeyValueCache(Protocol):
     @property
     def capacity(self) -> int: ...
 
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes now."""
+        ...
+
     def keep(self, start: int, slots: Sequence[int]) -> None:
         """Move `slots` (ascending, each >= `start`) to start, start + 1, …; drop all behind them.
 

@@ -68,7 +68,7 @@ class Lane:
     A lane that has not begun has no prefill; it has rounds or plain steps, by its kind. `config` is
     the setting of the rounds behind the last of the `forks`, which stand in the order of their
     rounds. `total_variation` is how far a lossy rule was found from the target's distribution when
-    it was measured, None for a lossless one.
+    it was measured, None for a lossless one. `drafter_cache_bytes` is None where it was not seen.
     """
 
     name: Name
@@ -76,6 +76,7 @@ class Lane:
     config: DecodingConfig
     draft: ModelInfo | None = None
     drafter_bytes: int = 0
+    drafter_cache_bytes: int | None = None
     total_variation: Annotated[float, FloatRange(0, 1)] | None = None
     forks: Annotated[tuple[ForkPoint, ...], Most(256)] = ()
     prefill: Prefill | None = None

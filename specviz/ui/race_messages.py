@@ -159,6 +159,7 @@ class RaceMessages:
         return {
             "kind": kind,
             "summary": asdict(meter.summary()),
+            "drafter_cache_bytes": self._race.header.main.drafter_cache_bytes,
             "figures": {
                 "speedup": speedup_figure(meter.points, meter.theory_band),
                 "times": time_split_figure(totals),

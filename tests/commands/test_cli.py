@@ -78,6 +78,8 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     low, high = result["speedup_spread"]
     assert low <= result["speedup"] <= high
     trace = load(file)
+    assert result["drafter_bytes"] > 1_000_000
+    assert result["drafter_cache_bytes"] == trace.main.drafter_cache_bytes > 100_000
     assert len(trace.emitted_ids) == 12 and trace.emitted_ids == trace.lane(BASELINE).emitted_ids
 
 

@@ -34,6 +34,7 @@ class RandomRace:
         self.texts = dict(self.trace_played.token_texts)
         bias = None if config.tree_kind.is_lossless else 0.25
         played = changed(self.trace_played.unstarted, config=config, total_variation=bias)
+        played = changed(played, drafter_cache_bytes=1_200_000)
         self.header = replace(played, prompt=request.prompt)
         self.is_closed = False
 

@@ -117,10 +117,13 @@ export function milliseconds(seconds) {
 export function memory(trace, pair = null) {
   const term = "drafter_memory";
   if (!trace) return { label: "weights beside the target", term, value: NOTHING };
-  const { header: { target, dtype }, main: { drafter_bytes: count, draft } } = trace;
+  const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
   const spared = draft ? 0 : (pair?.draft_parameters ?? 0) * (dtype === "float32" ? 4 : 2);
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
-  return { label: `weights beside the target’s ${bytes(target.bytes)}${other}`, term, value: count ? `+${bytes(count)}` : "0 MB" };
+  const weights = count ? `+${bytes(count)}` : "0 MB";
+  if (cache == null) return { label: `weights beside the target’s ${bytes(target.bytes)}${other}`, term, value: weights };
+  const held = cache ? `+${bytes(cache)} cache` : "no cache";
+  return { label: `beside the target’s ${bytes(target.bytes)}${other}`, term, value: `${weights} weights, ${held}` };
 }
 
 export function bytes(count) {

@@ -111,7 +111,11 @@ export class Trace {
     return this.lanes.find((lane) => lane.isBaseline) ?? NO_LANE;
   }
 
-  numbers({ kind, summary, figures, reason }) {
+  numbers({ kind, summary, figures, reason, drafter_cache_bytes: cache }) {
+    if (cache != null) {
+      this.main.drafter_cache_bytes = cache;
+      this.main.header.drafter_cache_bytes = cache;
+    }
     this.summary = summary ?? this.summary;
     this.figures = figures ?? this.figures;
     if (kind === "end") this.end(reason);

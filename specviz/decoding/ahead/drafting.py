@@ -40,6 +40,10 @@ class AheadDrafting:
         self._levels = 0  # first slot after the chain, where the last order's outcomes begin
         self._width = 0  # how many there are
 
+    @property
+    def cache_bytes(self) -> int:
+        return self._cache.bytes
+
     def warm_up(self) -> None:
         """Run one round after a single token and forget it: no clock then counts a cold start."""
         order = Order(0, 1, self._setting.draft_length + 2, 0, self._board.fresh_row)

@@ -38,6 +38,11 @@ class DraftExecutor(Protocol):
     board: Board
     memory_bytes: int  # weights
 
+    @property
+    def cache_bytes(self) -> int | None:
+        """Keys and values; None where another process has them."""
+        ...
+
     def begin(self, order: Order) -> None:
         """Returns once the order's chain is on the board; drafting ahead then goes on.
 
@@ -54,6 +59,8 @@ class DraftExecutor(Protocol):
 
 class OwnProcess:
     """The model's worker process, on a core of its own, with a copy of the weights."""
+
+    cache_bytes = None
 
     def __init__(self, model: LanguageModel, setting: Setting) -> None:
         self.memory_bytes = 2 * model.info.bytes
@@ -90,6 +97,10 @@ class InLine:
         self._drafting = AheadDrafting(model, setting, self.board)
         self._order: Order | None = None
 
+    @property
+    def cache_bytes(self) -> int:
+        return self._drafting.cache_bytes
+
     def begin(self, order: Order) -> None:
         self._drafting.chain(order)
         self._order = order
@@ -114,6 +125,10 @@ class SecondStream:
         self._stream = torch.cuda.Stream(model.device)  # type: ignore[no-untyped-call]
         self._began = 0.0
         self._marks = _marks()
+
+    @property
+    def cache_bytes(self) -> int:
+        return self._drafting.cache_bytes
 
     def begin(self, order: Order) -> None:
         target_stream = torch.cuda.current_stream(self._stream.device)

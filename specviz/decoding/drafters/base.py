@@ -179,6 +179,11 @@ class Drafter(Protocol):
         """Bytes of weights besides the target's; caches are not counted."""
         ...
 
+    @property
+    def cache_bytes(self) -> int | None:
+        """Bytes of its caches as they are now; None where they are in another process."""
+        ...
+
     def start(self, prompt: PrefilledPrompt) -> None:
         """Called once, before the first `propose`; its time counts as drafting."""
         ...
@@ -205,6 +210,10 @@ class QuietDrafter:
 
     needs_features = False
     memory_bytes = 0
+
+    @property
+    def cache_bytes(self) -> int | None:
+        return 0
 
     def start(self, prompt: PrefilledPrompt) -> None:
         """The prompt is not needed."""

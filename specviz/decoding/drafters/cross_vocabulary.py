@@ -201,6 +201,10 @@ class ReencodedChain(QuietDrafter):
         self._written: list[int] = []
         self.memory_bytes = source.memory_bytes
 
+    @property
+    def cache_bytes(self) -> int:
+        return self._source.cache_bytes
+
     def start(self, prompt: PrefilledPrompt) -> None:
         self._transfer = prompt.transfer
 
@@ -279,6 +283,10 @@ class IntersectionSource:
     def memory_bytes(self) -> int:
         return self._draft.memory_bytes
 
+    @property
+    def cache_bytes(self) -> int:
+        return self._draft.cache_bytes
+
     def start(self, prompt: PrefilledPrompt) -> None:
         self._draft.start(prompt)
 
@@ -322,6 +330,10 @@ class IntersectionDrafter:
         self._mass = LateTransfer(source.device)
         self._written = 0  # tokens of the present chain
         self.memory_bytes = source.memory_bytes
+
+    @property
+    def cache_bytes(self) -> int:
+        return self._source.cache_bytes
 
     def start(self, prompt: PrefilledPrompt) -> None:
         self._source.start(prompt)

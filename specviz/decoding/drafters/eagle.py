@@ -46,6 +46,10 @@ class EagleSource:
         self.memory_bytes = head.bytes
 
     @property
+    def cache_bytes(self) -> int:
+        return self._cache.bytes
+
+    @property
     def device(self) -> torch.device:
         return self._device
 

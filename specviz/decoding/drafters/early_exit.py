@@ -30,7 +30,7 @@ class EarlyExitSource:
     """Logits after the first `layers` layers; root and nodes use the slots after `cache.length`."""
 
     needs_features = False
-    memory_bytes = 0  # it has no weights of its own
+    memory_bytes = cache_bytes = 0  # it has no weights of its own, and drafts in the target's cache
 
     def __init__(self, model: LayeredModel, layers: int) -> None:
         self._model = model

@@ -62,6 +62,10 @@ class PreSpeculation:
     def memory_bytes(self) -> int:
         return self._executor.memory_bytes
 
+    @property
+    def cache_bytes(self) -> int | None:
+        return self._executor.cache_bytes
+
     def start(self, prompt: PrefilledPrompt) -> None:
         """The prompt runs together with the first root."""
 

@@ -50,6 +50,11 @@ class DraftSource(Protocol):
         """Bytes of weights besides the target's."""
         ...
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of its own caches as they are now."""
+        ...
+
     def start(self, prompt: PrefilledPrompt) -> None: ...
 
     def begin(self, committed: Sequence[int]) -> Tensor:
@@ -94,6 +99,10 @@ class SourceDrafter:
     def memory_bytes(self) -> int:
         return self._source.memory_bytes
 
+    @property
+    def cache_bytes(self) -> int:
+        return self._source.cache_bytes
+
     def start(self, prompt: PrefilledPrompt) -> None:
         self._source.start(prompt)
 
@@ -120,6 +129,10 @@ class ModelSource:
         self._root_end = 0  # slots that hold committed tokens
         self._ran = 0  # nodes of the present tree that are in the cache
         self.memory_bytes = model.info.bytes
+
+    @property
+    def cache_bytes(self) -> int:
+        return self._cache.bytes
 
     @property
     def device(self) -> torch.device:

@@ -27,7 +27,13 @@ from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.fork_parent import check_texts, copied_baseline, with_measured_nodes
-from specviz.experiments.run.racing import load_request, own_models, trace_header, warm_up_pair
+from specviz.experiments.run.racing import (
+    load_request,
+    own_models,
+    trace_header,
+    warm_up_pair,
+    with_cache_bytes,
+)
 from specviz.experiments.run.recorder import Recorder
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair
@@ -131,6 +137,7 @@ class Fork:
             lanes = {self._copied.name: self._copied.events} | lanes
         for event in race(lanes):
             self._recorder.add(event.lane, event.event)
+            self.header = with_cache_bytes(self.header, self._drafter)
             yield event
 
     def _events(self) -> Iterator[Event]:

@@ -16,6 +16,7 @@ import torch
 
 from specviz.bias import measured_bias
 from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, method_named
 from specviz.decoding.race import LaneEvent, race
@@ -92,12 +93,14 @@ class Race:
         warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
         for event in race(self._lanes):
             self._recorder.add(event.lane, event.event)
+            self.header = with_cache_bytes(self.header, self._drafter)
             yield event
 
     def run_lane(self, lane: str) -> Iterator[Event]:
         """One lane alone, for measurements in blocks."""
         for event in self._lanes[lane]:
             self._recorder.add(lane, event)
+            self.header = with_cache_bytes(self.header, self._drafter)
             yield event
 
     def trace(self) -> Trace:
@@ -167,6 +170,16 @@ def trace_header(
         token_texts=(),
         lanes=lanes,
     )
+
+
+def with_cache_bytes(header: Trace, drafter: Drafter) -> Trace:
+    """The header with what the caches of the main lane's drafter have grown to."""
+    found = drafter.cache_bytes
+    if found == header.main.drafter_cache_bytes:
+        return header
+    main = header.main
+    lanes = (replace(x, drafter_cache_bytes=found) if x is main else x for x in header.lanes)
+    return replace(header, lanes=tuple(lanes))
 
 
 def start_race(request: RaceRequest) -> Race:
