@@ -11,6 +11,7 @@ class Lane {
     this.config = header.config;
     this.draft = header.draft;
     this.forks = header.forks;
+    this.drafter_cache_bytes = header.drafter_cache_bytes;
     Object.assign(this, header); // and what else the header says of it
     this.header = header;
     /** @type {Token[]} */
