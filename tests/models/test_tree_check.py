@@ -55,8 +55,12 @@ def info(held: Any) -> ModelInfo:
     )
 
 
+# the deepest models take most of the time and are in make slow
+DEPTHS = [2, 30, pytest.param(80, marks=pytest.mark.slow)]
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("layers", [2, 30, 80])
+@pytest.mark.parametrize("layers", DEPTHS)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
 @pytest.mark.parametrize("spread", [0.02, 0.1])
 def test_models_of_any_depth_and_dtype_that_follow_a_tree_pass(
@@ -164,7 +168,7 @@ DISOBEDIENT = (IgnoresMask, IgnoresPositions, LooksAhead, SeesItsNeighbour)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("layers", [2, 30, 80])
+@pytest.mark.parametrize("layers", DEPTHS)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
 @pytest.mark.parametrize("kind", DISOBEDIENT)
 def test_models_that_disobey_are_refused_at_every_dtype_and_depth(

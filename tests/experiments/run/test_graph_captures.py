@@ -28,7 +28,8 @@ def captured_pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     pair_loading._store.clear()
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+# a drawn tree and a greedy one feed the same shapes: the greedy repeats are in make slow
+@pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("name", [name for name in DRAFTERS if name != "pre-speculation"])
 def test_no_graph_is_captured_while_a_lane_runs(
     name: str, temperature: float, captured_pair: None, monkeypatch: pytest.MonkeyPatch
