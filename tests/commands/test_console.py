@@ -21,11 +21,18 @@ def result(**changes):
     common = {"method": "m", "pair": "p", "device": "cpu", "dtype": "float32"}
     speeds = {"speedup": 0.87, "speedup_spread": [0.8, 0.9], "theory_speedup": None}
     verdict = {"lossless": True, "identical": True, "first_divergence": None}
-    return {"baseline": lane(), "speculative": speculative} | common | speeds | verdict | changes
+    memory = {"drafter_bytes": 6_700_000, "drafter_cache_bytes": 1_200_000}
+    lanes = {"baseline": lane(), "speculative": speculative}
+    return lanes | common | speeds | memory | verdict | changes
 
 
 def test_a_loss_is_shown_as_it_is():
-    assert race_text(result()).splitlines()[-3].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
+    assert race_text(result()).splitlines()[-5].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
+
+
+def test_memory_beside_the_target_is_told_in_weights_and_caches():
+    told = "beside the target: 6.7 MB of weights, 1.2 MB of cache"
+    assert told in race_text(result()).splitlines()
 
 
 def test_a_lossy_rule_is_called_lossy_whatever_the_texts():
