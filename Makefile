@@ -73,7 +73,7 @@ lint: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 ifeq ($(NODE),yes)
-	npx eslint .
+	npx eslint assets/player tests/player
 else
 	$(call no-node,eslint)
 endif
