@@ -212,5 +212,6 @@ def test_the_memory_of_the_method_stands_beside_the_targets(
     random_url: str, turn_page: Open
 ) -> None:
     tab = race(turn_page, random_url, "?tokens=6&seed=4", WIDE)
-    assert "+4.0 MB weights, +1.2 MB cache" in tab.text("stats")
+    assert "+5.2 MB" in tab.text("stats")
+    assert "4.0 MB weights and 1.2 MB cache beside" in tab.text("stats")
     assert "beside the target’s 68 MB" in tab.text("stats")

@@ -120,10 +120,11 @@ export function memory(trace, pair = null) {
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
   const spared = draft ? 0 : (pair?.draft_parameters ?? 0) * (dtype === "float32" ? 4 : 2);
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
-  const weights = count ? `+${bytes(count)}` : "0 MB";
-  if (cache == null) return { label: `weights beside the target’s ${bytes(target.bytes)}${other}`, term, value: weights };
-  const held = cache ? `+${bytes(cache)} cache` : "no cache";
-  return { label: `beside the target’s ${bytes(target.bytes)}${other}`, term, value: `${weights} weights, ${held}` };
+  const value = (held) => (held ? `+${bytes(held)}` : "0 MB");
+  const beside = `beside the target’s ${bytes(target.bytes)}${other}`;
+  if (cache == null) return { label: `weights ${beside}`, term, value: value(count) };
+  const parts = `${count ? bytes(count) : "no"} weights and ${cache ? bytes(cache) : "no"} cache`;
+  return { label: `${parts} ${beside}`, term, value: value(count + cache) };
 }
 
 export function bytes(count) {
