@@ -6,6 +6,7 @@
 // nothing came for a while, the page looks for the rest itself.
 
 const LOOK_MILLISECONDS = 500;
+const NEXT_PART_MILLISECONDS = 40; // from one part of a recording to the next
 const LAST_KINDS = new Set(["end", "error"]);
 const PATIENCE = 12; // failed looks before the race is given up
 
@@ -16,6 +17,7 @@ export class Transport {
     this.ticket = null;
     this.next = this.misses = this.lastHeard = 0;
     this.isLooking = false;
+    this.isPushed = true;
     this.timer = 0;
     gradio.onBatch((batch) => this.take(batch));
   }
@@ -30,7 +32,7 @@ export class Transport {
     if (await this.begin(name, order)) this.gradio.race({ ticket: this.ticket });
   }
 
-  // A recording: its messages are made at once, and looked for.
+  // A recording: its messages are made at once, and looked for until the last is there.
   async open(recording) {
     await this.begin("open", recording);
   }
@@ -44,6 +46,7 @@ export class Transport {
     this.misses = 0;
     this.lastHeard = performance.now();
     this.isLooking = false;
+    this.isPushed = name !== "open";
     const reply = await this.ask(name, { ticket, ...question });
     if (this.ticket !== ticket) return false;
     if (!reply || reply.error) return this.fail(reply?.error ?? "The server cannot be reached.");
@@ -100,6 +103,7 @@ export class Transport {
     if (!this.isBusy) return;
     if (reply.state === "unknown") this.fail("The server no longer knows this run: it was restarted.");
     else if (reply.state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
+    else if (!this.isPushed) window.setTimeout(() => this.look(), NEXT_PART_MILLISECONDS);
   }
 
   missed() {
