@@ -29,6 +29,7 @@ ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "wh
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
+REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
 THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
@@ -58,6 +59,7 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
             api_visibility="private",
         )
     page.queue(max_size=MAX_QUEUE)
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page
 
 
