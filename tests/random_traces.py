@@ -117,6 +117,7 @@ def _random_rounds(
     is_ahead: bool,
 ) -> list[Round]:
     made: list[Round] = []
+    begin = 0.0
     kind = config.tree_kind if has_distributions else ProposalKind.DETERMINISTIC
     for index in range(count):
         found = has_distributions or rng.random() < 0.6
@@ -125,7 +126,8 @@ def _random_rounds(
         each = random_round(
             seed, widths if found else (), kind, has_distributions, index, context_length
         )
-        made.append(on_clock(each, sum(one.seconds for one in made), is_ahead))
+        made.append(on_clock(each, begin, is_ahead))
+        begin += made[-1].seconds
         context_length += len(each.emitted_ids)
     return made
 

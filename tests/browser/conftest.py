@@ -111,10 +111,16 @@ def turn_page(
 
 
 @pytest.fixture
-def opened(
+def debugger(
     turn_page: Callable[..., RaceDriver], kept_pages: dict[str, RaceDriver], random_url: str
 ) -> StepDriver:
-    """The recording step_driver.NAME at its first moment, as if just opened."""
+    """The debugger's page, whatever run it shows."""
     driver = kept_pages.get(random_url) or turn_page(random_url)
     driver.page.locator("[data-page=step]").click()
-    return StepDriver(driver).afresh(NAME)
+    return StepDriver(driver)
+
+
+@pytest.fixture
+def opened(debugger: StepDriver) -> StepDriver:
+    """The recording step_driver.NAME at its first moment, as if just opened."""
+    return debugger.afresh(NAME)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Response
 
 END_SECONDS = 90
+# Until nothing is left to draw: charts come frames after what they show, or once they are in sight.
+DRAW = """(async () => {
+    const { frame } = specviz.race.view;
+    const next = () => new Promise((done) => requestAnimationFrame(done));
+    const isDone = () => !frame.isAsked && frame.rest === null;
+    for (let n = 0; n < 600 && (n < 3 || !isDone()); n += 1) await next();
+})()"""
+IS_STEADY = """document.getAnimations()
+    .filter((each) => each.effect.getTiming().iterations < Infinity)
+    .every((each) => each.playState !== "running")"""
 HAS_BEGUN = "specviz.race.view.trace.header !== window.headerBefore"
 # Left in mid-sentence, Gradio complains of its own broken connection, sometimes a while later.
 FAREWELLS = ("AbortError", "Connection errored out")
@@ -91,7 +100,7 @@ class RaceDriver:
 
     def wait_for_end(self, seconds: float = END_SECONDS) -> None:
         self.page.wait_for_selector(".is-busy", state="detached", timeout=seconds * 1000)
-        self.page.wait_for_timeout(150)
+        self.settle()
 
     def wait_for_rounds(self, count: int = 1) -> None:
         """Of the race just begun: until it begins, the one before it stays."""
@@ -103,6 +112,15 @@ class RaceDriver:
     def rest(self) -> None:
         """Until the page has done what it puts off for a moment, such as writing its address."""
         self.until("hasNothingPutOff()", 10)
+
+    def settle(self) -> None:
+        """Until the race is drawn."""
+        self.evaluate(DRAW)
+
+    def until_steady(self) -> None:
+        """Until no colour or size changes by and by any more."""
+        self.settle()
+        self.until(IS_STEADY, 10)
 
     def fill(self, ref: str, text: str) -> None:
         self.ref(ref).fill(text)
@@ -147,6 +165,3 @@ class RaceDriver:
             f"[...specviz.race.view.lanes.ribbons.{lane}.spans].map((s) => s.textContent).join('')"
         )
         return str(self.evaluate(script))
-
-    def settle(self, seconds: float = 0.1) -> None:
-        time.sleep(seconds)

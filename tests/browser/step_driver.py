@@ -15,6 +15,40 @@ KEPT_RUN_SHOWN = (
     f"specviz.step.source.startsWith('kept-') && {CURSOR}.trace.ending"
     f" && {CURSOR}.trace === specviz.step.opened"
 )
+# What the server sends of a recording is the same each time: a page is sent it once, and then hears
+# it again as it came.
+OPEN_AFRESH = """(name) => {
+    const page = specviz.step, { view, transport } = page;
+    for (const row of view.stops.rows) {
+        row.box.checked = row.rule.name === "rejection";
+        if (row.input) row.input.value = String(row.rule.value);
+    }
+    for (const field of Object.values(view.fork.controls)) field.value = "";
+    view.chooseAxis("round");
+    window.recordings ??= {};
+    if (window.recordings[name]) {
+        page.begin(name, name);
+        view.isOurs = false;
+        for (const text of window.recordings[name]) page.take(JSON.parse(text));
+        return;
+    }
+    const take = transport.on.message, texts = [];
+    transport.on.message = (message) => {
+        texts.push(JSON.stringify(message));
+        if (message.kind === "end") {
+            window.recordings[name] = texts;
+            transport.on.message = take;
+        }
+        take(message);
+    };
+    page.choose(name);
+}"""
+DRAW = """(async () => {
+    const { frame } = specviz.step.view;
+    const next = () => new Promise((done) => requestAnimationFrame(done));
+    const isDone = () => !frame.isAsked && frame.rest === null;
+    for (let n = 0; n < 30 && (n < 2 || !isDone()); n += 1) await next();
+})()"""
 NAME = "draft-tree.story"
 TRACE = golden_trace(NAME)
 LAST = len(TRACE.rounds) - 1
@@ -37,15 +71,7 @@ class StepDriver:
 
     def afresh(self, name: str) -> StepDriver:
         """Open a recording as a fresh page would: rules, axis and place are the usual ones."""
-        self.driver.evaluate(
-            f"""(() => {{ const d = specviz.step;
-                for (const row of d.view.stops.rows) {{
-                    row.box.checked = row.rule.name === 'rejection';
-                    if (row.input) row.input.value = String(row.rule.value);
-                }}
-                d.view.chooseAxis('round');
-                d.choose({name!r}); }})()"""
-        )
+        self.page.evaluate(OPEN_AFRESH, name)
         whole = f"specviz.step.source === {name!r} && !specviz.step.transport.isBusy"
         self.driver.until(f"{whole} && {CURSOR}.trace.ending")
         self.driver.evaluate(f"{CURSOR}.go(0, 0)")
@@ -54,8 +80,7 @@ class StepDriver:
 
     def settle(self) -> None:
         """Until everything is drawn: the charts come a frame behind the tree."""
-        frame = "new Promise((done) => requestAnimationFrame(done))"
-        self.driver.evaluate(f"(async () => {{ for (let n = 0; n < 4; n += 1) await {frame}; }})()")
+        self.driver.evaluate(DRAW)
 
     def press(self, *keys: str) -> None:
         for key in keys:

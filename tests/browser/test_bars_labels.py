@@ -43,5 +43,5 @@ def test_no_label_of_the_bars_lies_on_another_or_outside_its_card(
     assert step.driver.text("stepBarsRemark").startswith("after the rejected sibling")
     assert step.driver.evaluate(CLASHES) == []
     step.page.set_viewport_size({"width": width - 70, "height": 900})
-    step.page.wait_for_timeout(400)
+    step.settle()
     assert step.driver.evaluate(CLASHES) == []

@@ -10,8 +10,14 @@ from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, NAME, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
-STILL_MILLISECONDS = 1200  # twice the time after which a page asks for what it missed, and some
+STILL_MILLISECONDS = 300
 IDS = "main.tokens.map((token) => token.id)"
+# The rounds that the server has made of the race of the page, whether they were sent or not.
+MADE = """(async () => {
+    const { transport } = specviz.race;
+    const { messages } = await transport.ask("look", { ticket: transport.ticket, after: 0 });
+    return messages.filter((text) => JSON.parse(text).type === "round").length;
+})()"""
 
 
 def started_held(driver: RaceDriver) -> None:
@@ -20,15 +26,23 @@ def started_held(driver: RaceDriver) -> None:
 
 
 def when_still(driver: RaceDriver) -> int:
-    """The rounds that there are once none has come for a while.
+    """The rounds that there are once the server makes none for a while, and all have arrived.
 
-    A race of random rounds that nobody holds brings a hundred in that time.
+    A race of random rounds that nobody holds makes twenty in that time.
     """
-    count = -1
-    while count != driver.rounds:
-        count = driver.rounds
+    before, made = -1, driver.evaluate(MADE)
+    while not before == made == driver.rounds:
         driver.page.wait_for_timeout(STILL_MILLISECONDS)
-    return count
+        before, made = made, driver.evaluate(MADE)
+    return int(made)
+
+
+@pytest.fixture
+def real(turn_page: OpenPage, app_url: str) -> StepDriver:
+    """The debugger of the app that decodes."""
+    driver = turn_page(app_url)
+    driver.page.locator("[data-page=step]").click()
+    return StepDriver(driver)
 
 
 def forked(step: StepDriver) -> None:
@@ -37,10 +51,8 @@ def forked(step: StepDriver) -> None:
     step.settle()
 
 
-def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
-    open_page: OpenPage, app_url: str
-) -> None:
-    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code"))
+def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(real: StepDriver) -> None:
+    step = real.afresh("draft-model.code")
     step.press("n")
     round_, rejected = step.place[0], step.stop["node"]
     step.driver.ref("whatIfDraw").fill("0")
@@ -60,8 +72,9 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
     assert step.driver.evaluate(f"{CURSOR}.token") == first
 
 
-def test_an_unforced_fork_writes_the_same_text(open_page: OpenPage, app_url: str) -> None:
-    step = StepDriver(open_page(app_url, "?view=step&trace=draft-tree.story&round=9&pos=1"))
+def test_an_unforced_fork_writes_the_same_text(real: StepDriver) -> None:
+    step = real.afresh("draft-tree.story")
+    step.driver.evaluate(f"{CURSOR}.go(8, 0)")
     parent = step.driver.evaluate(f"{CURSOR}.trace.{IDS}")
     forked(step)
     assert step.driver.evaluate(f"{CURSOR}.trace.{IDS}") == parent
@@ -69,10 +82,9 @@ def test_an_unforced_fork_writes_the_same_text(open_page: OpenPage, app_url: str
     assert "forked before round 9: the same setting" in step.driver.text("stepNote")
 
 
-def test_a_fork_says_what_it_changed_and_stands_beside_its_parent(
-    open_page: OpenPage, app_url: str
-) -> None:
-    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code&round=6&pos=1"))
+def test_a_fork_says_what_it_changed_and_stands_beside_its_parent(real: StepDriver) -> None:
+    step = real.afresh("draft-model.code")
+    step.driver.evaluate(f"{CURSOR}.go(5, 0)")
     menu, parent = step.driver.ref("compareWith"), "The run it was forked from"
     assert parent not in menu.inner_text()
     step.driver.ref("forkLength").fill("2")
@@ -89,10 +101,9 @@ def test_a_fork_says_what_it_changed_and_stands_beside_its_parent(
     assert parent not in menu.inner_text()
 
 
-def test_rounds_before_a_fork_are_told_at_their_own_temperature(
-    open_page: OpenPage, app_url: str
-) -> None:
-    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code&round=6&pos=1"))
+def test_rounds_before_a_fork_are_told_at_their_own_temperature(real: StepDriver) -> None:
+    step = real.afresh("draft-model.code")
+    step.driver.evaluate(f"{CURSOR}.go(5, 0)")
     step.driver.ref("forkTemperature").fill("0")
     forked(step)
     greedy = step.driver.evaluate(f"{CURSOR}.trace.rounds.map((each) => each.isGreedy)")
@@ -132,11 +143,9 @@ def test_a_refused_fork_marks_its_field_until_it_is_edited_and_the_run_stays(
     assert not driver.ref("forkError").is_visible()
 
 
-def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(
-    open_page: OpenPage, app_url: str
-) -> None:
+def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(real: StepDriver) -> None:
     """A forced draw of a token that another temperature does not draft."""
-    step = StepDriver(open_page(app_url, "?view=step&trace=draft-model.code"))
+    step = real.afresh("draft-model.code")
     step.press("n")
     place = step.place
     count = step.driver.ref("stepTrace").locator("option").count()
@@ -158,12 +167,12 @@ def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(
 def test_a_held_run_really_waits_and_goes_on_round_by_round(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=4000")  # long enough to be held
+    driver = open_page(random_url, "?tokens=1000")  # long enough to be held
     driver.press_race()
     driver.page.locator("[data-page=step]").click()
     driver.ref("hold").click()
     count = when_still(driver)
-    assert 0 < count < 4000
+    assert 0 < count < 1000
     for more in (1, 2, 3):
         driver.ref("advance").click()
         driver.until(f"specviz.race.view.trace.rounds.length === {count + more}")
@@ -173,13 +182,13 @@ def test_a_held_run_really_waits_and_goes_on_round_by_round(
     when_still(driver)
     driver.page.keyboard.press("Escape")
     driver.wait_for_end()
-    assert driver.rounds < 4000
+    assert driver.rounds < 1000
 
 
 def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_through(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=4000")
+    driver = open_page(random_url, "?tokens=400")
     started_held(driver)
     assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")
     assert driver.text("stepEmpty").startswith("The run is held before its first round")

@@ -47,7 +47,7 @@ def show(tab: RaceDriver, ref: str) -> None:
     """Bring a chart into sight and wait until it is drawn."""
     tab.ref(ref).scroll_into_view_if_needed()
     tab.page.locator(f"[data-ref={ref}] svg").first.wait_for()
-    tab.settle(0.3)
+    tab.settle()
 
 
 def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
@@ -113,7 +113,7 @@ def test_the_timeline_follows_the_selected_round_and_shows_its_neighbours(
     for chosen, neighbours in ((5, {4, 5, 6}), (0, {0, 1}), (11, {10, 11})):
         tab.evaluate(f"specviz.race.view.cursor.select({chosen})")
         tab.until(f"({rounds}).includes({chosen})", 5)
-        tab.settle(0.3)
+        tab.settle()
         assert set(tab.evaluate(rounds)) == neighbours
     shapes = "specviz.race.view.inspector.timeline.box.layout.shapes.length"
     assert tab.evaluate(shapes) == 0
@@ -140,7 +140,7 @@ def test_labels_of_the_timeline_do_not_collide(
     show(tab, "timelineChart")
     for chosen in range(9):
         tab.evaluate(f"specviz.race.view.cursor.select({chosen})")
-        tab.settle(0.2)
+        tab.settle()
         assert tab.page.evaluate(COLLISIONS, "timelineChart") == []
 
 
@@ -192,7 +192,7 @@ def test_labels_of_a_tree_do_not_collide(
     show(tab, "treeChart")
     for chosen in range(3):
         tab.evaluate(f"specviz.race.view.cursor.select({chosen})")
-        tab.settle(0.2)
+        tab.settle()
         assert tab.page.evaluate(COLLISIONS, "treeChart") == []
 
 

@@ -76,7 +76,7 @@ def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabD
     for width in (390, 1280):
         lab.page.set_viewport_size({"width": width, "height": 900})
         lab.driver.ref("theme").click()
-        lab.driver.settle(0.5)
+        lab.driver.until_steady()
         assert lab.driver.evaluate(OVERFLOW) <= 0
         assert findings(lab.page) == []
 

@@ -88,8 +88,8 @@ def test_keys_and_rows_walk_through_the_points_and_the_charts_follow(lab: LabDri
     lab.run(values="1-3")
     for key, value in (("Home", "1"), ("ArrowRight", "2"), ("End", "3"), ("ArrowLeft", "2")):
         lab.page.keyboard.press(key)
-        lab.driver.until(f"!{SWEEP}.isDrawing && document.querySelector('.is-selected')")
-        lab.driver.settle(0.2)
+        picked = "document.querySelector('.is-selected .pick')?.textContent"
+        lab.driver.until(f"!{SWEEP}.isDrawing && {picked} === '{value}'")
         assert lab.picked == value
         assert lab.driver.text("pickedWords") == f"at draft length K {value}"
         assert len(lab.chart("depth")[1]["x"]) <= int(value)
@@ -112,10 +112,12 @@ def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
         )  # behind a line, the result first
         for _ in range(2):
             driver.ref("large").click()
-            driver.settle(0.2)
+            driver.settle()
+            driver.until(f"!{SWEEP}.isDrawing")
             assert driver.evaluate(OVERFLOW) <= 0
     driver.ref("theme").click()
-    driver.settle(0.5)
+    driver.until_steady()
+    driver.until(f"!{SWEEP}.isDrawing")
     assert findings(lab.page) == []
     driver.ref("theme").click()
     lab.page.set_viewport_size({"width": 390, "height": 900})
@@ -154,7 +156,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used
     lab: LabDriver,
 ) -> None:
     driver = lab.driver
-    lab.start(values="1-3", tokens=250)  # long enough to be stopped on any machine
+    lab.start(values="1-3", tokens=100)  # long enough to be stopped on any machine
     driver.page.locator("[data-page=race]").click()
     driver.fill("prompt", "while it runs")
     assert driver.ref("prompt").input_value() == "while it runs"
@@ -204,13 +206,13 @@ def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
     open_page: OpenPage, random_url: str
 ) -> None:
     lab = LabDriver(open_page(random_url, "?view=lab"))
-    lab.start(values="1-3", tokens=60)
+    lab.start(values="1-3", tokens=24)
     lab.driver.reload()
     lab.wait_for_points(1)
     said = lab.driver.text("sweepState")
     assert said.startswith("Leaving the page ends a sweep:")
     assert lab.driver.ref("sweepRest").is_visible()
-    lab.start(values="1-3", tokens=60)
+    lab.start(values="1-3", tokens=24)
     lab.wait_for_end()
     values = lab.driver.evaluate(f"{SWEEP}.sweep.points.map((p) => p.setting['draft-length'])")
     assert values == sorted(set(values))

@@ -24,7 +24,7 @@ def test_nothing_overflows_sideways(random_url: str, turn_page: Open, width: int
     tab.race()
     assert tab.evaluate(OVERFLOW) <= 0
     tab.ref("large").click()
-    tab.settle(0.3)
+    tab.settle()
     overflow = tab.evaluate(OVERFLOW)
     tab.ref("large").click()
     assert overflow <= 0
@@ -41,7 +41,7 @@ def test_dark_follows_the_system_and_the_switch_is_remembered(
     colours = "JSON.stringify(specviz.race.view.inspector.tree.box.data)"
     assert tab.evaluate(ink) in tab.evaluate(colours)
     tab.ref("theme").click()
-    tab.settle(0.3)
+    tab.settle()
     assert tab.evaluate(theme) == "light"
     assert tab.evaluate(ink) in tab.evaluate(colours)
     tab.go()

@@ -59,7 +59,7 @@ def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> Non
     assert "p enough?" in tab.ref("verdicts").locator("thead").inner_text()
     for stop in tab.evaluate("specviz.race.view.trace.rounds[0].stops"):
         tab.evaluate(f"specviz.race.view.cursor.select(0, {stop})")
-        tab.settle(0.2)
+        tab.settle()
         if stop >= 0:
             assert "threshold of typical acceptance" in tab.text("barsTitle")
         assert "beyond q" not in tab.text("barsTitle")

@@ -92,7 +92,7 @@ def test_a_click_in_the_tree_or_the_bars_selects_that_token(
     tab = turn_page(random_url, "?tokens=8&seed=4&temperature=0.7&method=draft-tree&branching=3,2")
     tab.race()
     tab.evaluate("specviz.race.view.cursor.select(2)")
-    tab.settle(0.3)
+    tab.settle()
     tree = tab.ref("treeChart")
     tree.scroll_into_view_if_needed()
     for marker in tree.locator(".points path").all()[:6]:

@@ -41,13 +41,16 @@ def text_of(trace: Trace, lane: Lane) -> str:
 
 
 @pytest.fixture
-def tab(random_url: str, open_page: Open) -> RaceDriver:
-    return open_page(random_url)
+def tab(random_url: str, turn_page: Open) -> RaceDriver:
+    return turn_page(random_url)
+
+
+def test_before_any_race_there_are_two_cards(random_url: str, open_page: Open) -> None:
+    assert cards(open_page(random_url)) == TWO
 
 
 def test_three_lanes_have_a_card_with_text_and_numbers_each(tab: RaceDriver) -> None:
     trace = three_lanes()
-    assert cards(tab) == TWO
     show(tab, trace)
     assert cards(tab) == THREE
     assert tab.ref("lanes").get_attribute("aria-label") == "The three texts"
@@ -105,10 +108,9 @@ def test_a_race_of_two_lanes_after_it_has_two_cards_again(tab: RaceDriver) -> No
 
 @pytest.mark.parametrize(("width", "columns"), [(390, 1), (950, 2), (1440, 3)])
 def test_cards_stand_beside_each_other_where_there_is_room(
-    random_url: str, open_page: Open, width: int, columns: int
+    random_url: str, turn_page: Open, width: int, columns: int
 ) -> None:
-    tab = open_page(random_url)
-    tab.page.set_viewport_size(ViewportSize(width=width, height=900))
+    tab = turn_page(random_url, viewport=ViewportSize(width=width, height=900))
     show(tab, three_lanes())
     script = "(all) => all.map((card) => card.getBoundingClientRect().left)"
     assert len(set(tab.page.locator(".lanes > .lane").evaluate_all(script))) == columns

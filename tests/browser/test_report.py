@@ -15,7 +15,7 @@ from specviz.records import Trace
 from specviz.trace_file import encode, load
 from specviz.ui.report import report_html
 from tests.browser.axe_findings import findings
-from tests.browser.contexts import Contexts
+from tests.browser.contexts import SIZE, Contexts
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, StepDriver
 from tests.random_traces import changed
@@ -61,6 +61,25 @@ def disk_contexts(browser: Browser) -> Contexts:
     return Contexts(browser)
 
 
+@pytest.fixture(scope="module")
+def kept_report(
+    disk_contexts: Contexts, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReportDriver]:
+    path = tmp_path_factory.mktemp("kept") / "a report.html"
+    path.write_text(report_html(TRACE), encoding="utf-8")
+    report = ReportDriver(disk_contexts, path)
+    yield report
+    report.leave(disk_contexts)
+
+
+@pytest.fixture
+def report(kept_report: ReportDriver) -> ReportDriver:
+    """A report that is open already, at its first moment."""
+    kept_report.page.set_viewport_size(SIZE)
+    kept_report.press("Escape", "Home")
+    return kept_report
+
+
 @pytest.fixture
 def open_report(disk_contexts: Contexts, tmp_path: Path) -> Iterator[OpenReport]:
     opened: list[ReportDriver] = []
@@ -102,12 +121,11 @@ def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
     assert report.requests == [(tmp_path / "a report.html").as_uri()]
 
 
-def test_a_report_gives_axe_nothing_to_object_to(open_report: OpenReport) -> None:
-    assert findings(open_report(TRACE).page) == []
+def test_a_report_gives_axe_nothing_to_object_to(report: ReportDriver) -> None:
+    assert findings(report.page) == []
 
 
-def test_what_needs_a_server_is_absent_from_a_report(open_report: OpenReport) -> None:
-    report = open_report(TRACE)
+def test_what_needs_a_server_is_absent_from_a_report(report: ReportDriver) -> None:
     report.press("ArrowDown", "ArrowDown")
     for name in OF_A_SERVER:
         assert report.driver.ref(name).count() == 0
@@ -118,9 +136,8 @@ def test_what_needs_a_server_is_absent_from_a_report(open_report: OpenReport) ->
 
 @pytest.mark.parametrize("width", [390, 768])
 def test_a_report_fits_a_narrow_screen_in_both_sizes_of_type(
-    open_report: OpenReport, width: int
+    report: ReportDriver, width: int
 ) -> None:
-    report = open_report(TRACE)
     report.page.set_viewport_size({"width": width, "height": 844})
     report.press("n")
     for _ in range(2):
@@ -142,8 +159,7 @@ def test_a_report_writes_and_reads_addresses_of_moments(open_report: OpenReport)
     assert report.driver.evaluate(f"specviz.step.view.axis.name + {CURSOR}.at") == "token2"
 
 
-def test_a_run_saved_from_a_report_is_the_run(open_report: OpenReport, tmp_path: Path) -> None:
-    report = open_report(TRACE)
+def test_a_run_saved_from_a_report_is_the_run(report: ReportDriver, tmp_path: Path) -> None:
     with report.page.expect_download() as download:
         report.driver.ref("stepSave").click()
     path = tmp_path / download.value.suggested_filename

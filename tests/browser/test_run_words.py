@@ -24,7 +24,7 @@ def test_a_refused_file_leaves_the_words_of_the_run(opened: StepDriver, tmp_path
 def test_a_held_run_that_is_reloaded_is_said_to_be_gone(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=4000")
+    driver = open_page(random_url, "?tokens=40")
     driver.ref("raceHeld").click()
     driver.ref("advance").wait_for(state="visible")
     driver.page.wait_for_function("location.search.includes('trace=live')")
@@ -74,6 +74,7 @@ def test_a_link_to_no_recording_shows_the_first_one_and_says_so(
     driver = open_page(random_url, "?view=step&trace=nonsense")
     step = StepDriver(driver)
     driver.page.wait_for_selector("[data-ref=stepError]:visible")
+    assert driver.text("stepError").startswith("trace must be one of")
     assert "got “nonsense”. Here is the first one." in driver.text("stepError")
     assert driver.ref("stepTable").is_visible() and step.place == (0, 0)
 

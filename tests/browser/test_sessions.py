@@ -12,9 +12,9 @@ Open = Callable[..., RaceDriver]
 
 
 def test_the_second_tab_waits_sees_its_place_and_gets_its_own_run(
-    app_url: str, open_page: Open
+    app_url: str, open_page: Open, turn_page: Open
 ) -> None:
-    first = open_page(app_url, "?task=code&tokens=700")
+    first = turn_page(app_url, "?task=code&tokens=700")
     second = open_page(app_url, "?task=story&prompt=2&tokens=8")
     first.press_race()
     first.wait_for_rounds()
@@ -34,8 +34,10 @@ def test_the_second_tab_waits_sees_its_place_and_gets_its_own_run(
     )
 
 
-def test_stop_while_waiting_gives_the_place_up(app_url: str, open_page: Open) -> None:
-    first = open_page(app_url, "?task=code&tokens=700")
+def test_stop_while_waiting_gives_the_place_up(
+    app_url: str, open_page: Open, turn_page: Open
+) -> None:
+    first = turn_page(app_url, "?task=code&tokens=700")
     second = open_page(app_url, "?task=story&tokens=8")
     first.press_race()
     first.wait_for_rounds()
@@ -75,7 +77,7 @@ def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
 
 def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: Path) -> None:
     server = serve(["-m", "tests.browser.random_app"], tmp_path / "log.txt")
-    tab = open_page(next(server), "?tokens=2000&seed=1&temperature=0.7")
+    tab = open_page(next(server), "?tokens=500&seed=1&temperature=0.7")
     tab.may_complain = True
     tab.press_race()
     tab.wait_for_rounds(2)

@@ -135,8 +135,8 @@ def test_every_number_shows_when_it_is_known_and_no_earlier(opened: StepDriver) 
     assert charts[:2] == [["draft"], ["target", "draft"]] and "ink" in charts[2]
 
 
-def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(opened: StepDriver) -> None:
-    step = opened.afresh("draft-model.code")
+def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(debugger: StepDriver) -> None:
+    step = debugger.afresh("draft-model.code")
     step.press("n")
     step.driver.ref("whatIfDraw").fill("0")
     step.page.wait_for_selector("[data-ref=whatIfResult]:not(:empty)")
@@ -151,10 +151,10 @@ def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(opened: StepDriver
 
 @pytest.mark.parametrize("name", golden_names())
 def test_the_last_round_of_every_recording_shows_all_of_its_walk(
-    opened: StepDriver, name: str
+    debugger: StepDriver, name: str
 ) -> None:
     """A run that ends inside an accepted path has no extra token there."""
-    opened.afresh(name)
+    opened = debugger.afresh(name)
     opened.press("End")
     last = golden_trace(name).rounds[-1]
     examined = sum(verdict.outcome is not Outcome.UNREACHED for verdict in last.verdicts)

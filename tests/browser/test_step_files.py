@@ -30,8 +30,8 @@ def test_an_address_leads_back_to_its_moment(opened: StepDriver) -> None:
     assert again.place == here
 
 
-def test_a_saved_run_is_the_same_run_and_opens_again(opened: StepDriver, tmp_path: Path) -> None:
-    step = opened.afresh("dynamic-tree.maths")
+def test_a_saved_run_is_the_same_run_and_opens_again(debugger: StepDriver, tmp_path: Path) -> None:
+    step = debugger.afresh("dynamic-tree.maths")
     with step.page.expect_download() as download:
         step.driver.ref("stepSave").click()
     path = tmp_path / download.value.suggested_filename
@@ -80,12 +80,6 @@ def test_markup_in_a_token_stays_text(opened: StepDriver, tmp_path: Path) -> Non
     opened.press("n", "ArrowRight", "ArrowRight")
     assert opened.driver.evaluate("window.pwned ?? null") is None
     assert opened.page.locator("[data-specviz] img").count() == 0
-
-
-def test_an_unknown_recording_is_a_sentence(open_page: OpenPage, random_url: str) -> None:
-    driver = open_page(random_url, "?view=step&trace=nonsense")
-    driver.page.wait_for_selector("[data-ref=stepError]:visible")
-    assert driver.text("stepError").startswith("trace must be one of")
 
 
 def test_an_address_beyond_the_run_leads_to_its_end(open_page: OpenPage, random_url: str) -> None:

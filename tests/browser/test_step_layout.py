@@ -52,7 +52,6 @@ def sized(opened: StepDriver) -> Callable[[int, bool], StepDriver]:
         opened.page.set_viewport_size({"width": width, "height": 900})
         enlarge(opened, is_large)
         opened.press("n", "n")
-        opened.page.wait_for_timeout(300)
         return opened
 
     yield size

@@ -13,7 +13,7 @@ OpenPage = Callable[..., RaceDriver]
 def test_the_race_of_the_page_is_followed_live_and_stays(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=1500")  # long enough to be followed on any machine
+    driver = open_page(random_url, "?tokens=600")  # long enough to be followed on any machine
     driver.press_race()
     driver.page.locator("[data-page=step]").click()
     driver.until(f"{CURSOR}.trace === specviz.race.view.trace && {CURSOR}.trace.rounds.length > 2")
@@ -38,13 +38,13 @@ def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_u
 
 
 def test_a_race_stopped_before_it_began_leaves_no_complaint(
-    open_page: OpenPage, random_url: str
+    open_page: OpenPage, turn_page: OpenPage, random_url: str
 ) -> None:
-    first, second = (open_page(random_url, "?tokens=200") for _ in range(2))
+    first, second = turn_page(random_url, "?tokens=200"), open_page(random_url, "?tokens=200")
     first.press_race()
     first.wait_for_rounds()
     second.press_race()
-    second.page.wait_for_timeout(700)
+    second.until("document.querySelector('[data-ref=runState]').textContent.includes('ahead')")
     second.page.keyboard.press("Escape")
     second.wait_for_end()
     first.page.keyboard.press("Escape")

@@ -87,9 +87,9 @@ def test_before_the_walk_the_table_shows_what_was_drafted(opened: StepDriver) ->
 
 
 def test_during_the_walk_the_table_shows_whose_turn_may_come_not_how_it_ends(
-    opened: StepDriver,
+    debugger: StepDriver,
 ) -> None:
-    opened.afresh("eagle.code")
+    opened = debugger.afresh("eagle.code")
     for index, each in enumerate(golden_trace("eagle.code").rounds[:7]):
         if index < 5:
             continue  # two rounds with verdicts of every kind
@@ -119,9 +119,9 @@ def test_a_node_s_card_tells_only_what_is_known(opened: StepDriver) -> None:
 
 
 def test_where_nothing_was_drafted_no_token_is_named_before_the_target_draws_it(
-    opened: StepDriver,
+    debugger: StepDriver,
 ) -> None:
-    opened.afresh("prompt-lookup.story")
+    opened = debugger.afresh("prompt-lookup.story")
     assert opened.driver.text("stepBarsTitle") == "Target p against draft q"
     assert opened.driver.text("stepBarsNote").startswith("Nothing was drafted")
     assert opened.driver.evaluate(BARS) is None
@@ -134,9 +134,9 @@ def test_where_nothing_was_drafted_no_token_is_named_before_the_target_draws_it(
 
 @pytest.mark.parametrize("name", ["eagle.code", "medusa.summarise"])
 def test_a_draft_with_confidence_has_a_bar_for_every_node_it_drafts(
-    opened: StepDriver, name: str
+    debugger: StepDriver, name: str
 ) -> None:
-    opened.afresh(name)
+    opened = debugger.afresh(name)
     for index, each in enumerate(golden_trace(name).rounds[:3]):
         for level in range(max(node.depth for node in each.tree.nodes)):
             node = next(n for n in each.tree.nodes if n.depth == level + 1)
@@ -144,8 +144,8 @@ def test_a_draft_with_confidence_has_a_bar_for_every_node_it_drafts(
             assert any(abs(q - node.draft_score) < 1e-6 for q in bars["q"]), (index, level)
 
 
-def test_a_draft_without_probabilities_says_so_instead_of_bars(opened: StepDriver) -> None:
-    opened.afresh("prompt-lookup.story")
+def test_a_draft_without_probabilities_says_so_instead_of_bars(debugger: StepDriver) -> None:
+    opened = debugger.afresh("prompt-lookup.story")
     go(opened, 1, 0)
     assert opened.driver.evaluate(BARS) is None
     assert "no probabilities" in opened.driver.text("stepBarsNote")

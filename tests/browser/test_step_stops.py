@@ -87,11 +87,11 @@ def test_next_and_previous_match_lead_back(opened: StepDriver) -> None:
 
 
 def test_first_rejected_token_its_probability_and_its_replacement_can_be_read(
-    opened: StepDriver,
+    debugger: StepDriver,
 ) -> None:
     """What someone new wants to know, by the one path that the page suggests: next."""
     trace = golden_trace("draft-model.code")
-    step = opened.afresh("draft-model.code")
+    step = debugger.afresh("draft-model.code")
     step.click("nextMatch")
     first = next(r for r in trace.rounds if any(v.outcome is Outcome.REJECTED for v in r.verdicts))
     node, verdict = next(

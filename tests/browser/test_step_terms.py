@@ -42,8 +42,8 @@ def test_a_word_is_explained_where_it_stands(opened: StepDriver, place: str, key
     assert not card.is_visible()
 
 
-def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(opened: StepDriver) -> None:
-    step = opened.afresh("prompt-lookup.story")
+def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(debugger: StepDriver) -> None:
+    step = debugger.afresh("prompt-lookup.story")
     drafted = "specviz.step.view.trace.rounds.findIndex((r) => r.outcomes.length)"
     step.driver.evaluate(f"{CURSOR}.toNode({drafted}, 0)")
     step.settle()

@@ -30,8 +30,8 @@ def examined(outcome: Outcome, low: float = 0.05, high: float = 0.95) -> tuple[R
 
 
 @pytest.fixture
-def thinking(opened: StepDriver) -> StepDriver:
-    return opened.afresh(NAME)
+def thinking(debugger: StepDriver) -> StepDriver:
+    return debugger.afresh(NAME)
 
 
 def stand(step: StepDriver, each: Round, node: int) -> StepDriver:

@@ -41,7 +41,7 @@ def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:
     for kind, letter in (("recovered", "r"), ("bonus", "p")):
         find = f"specviz.race.view.trace.rounds.findIndex((round) => round.extraKind === '{kind}')"
         tab.evaluate(f"specviz.race.view.cursor.select({find})")
-        tab.settle(0.3)
+        tab.settle()
         assert extra.locator(".number").first.inner_text().startswith(f"{letter} ")
 
 

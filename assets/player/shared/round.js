@@ -108,8 +108,7 @@ export class Round {
     return node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node];
   }
 
-  // Of specviz/figures/tree.py; shared/tree_drawing.js makes the figure of it.
-  get treeDrawing() {
+  get treeFigure() {
     return compose(this.templates.tree, this.figures.tree);
   }
 
