@@ -30,7 +30,9 @@ from specviz.figures.theme import (
 from specviz.records import Position, ProposalKind, Round
 
 ROW_PIXELS = 30
+BAR_WIDTH = 0.34  # of a row
 _RIGHT = 1.16  # room for the numbers behind the bars
+_LEAST_SUM = 1e-5  # what the six digits of a recorded distribution can lose
 
 
 def bars_figure(
@@ -47,8 +49,8 @@ def bars_figure(
     examined) the bars show `child` and its siblings alone.
 
     A chart cannot wrap text, so `meta` of the layout has the heading and the remark for the page to
-    show above and below it. For the time before p is known it has `own`, the tokens that the draft
-    itself brings, and `drafted`, which says what their q is.
+    show above and below it. For the time before p is known it has `drafted`: the heading, and the
+    columns and the axis of the draft's bars alone.
     """
     rows = distribution_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
@@ -58,25 +60,36 @@ def bars_figure(
     draft = _bars(rows, "draft", [row.draft for row in rows], 0.19)
     layout = _layout(rows, texts, coin)
     layout["meta"] = {
-        "temperature": temperature,
         "heading": _title(round_, temperature, coin),
         "remark": coin.remark,
-        "drafted": _draft_words(round_, temperature),
-        "own": _own(rows, texts),
+        "drafted": {"heading": _draft_words(round_, temperature)} | _draft_alone(rows, texts),
     }
     return {"data": [target, draft, *coin.traces()], "layout": layout}
 
 
-def _own(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> dict[str, list[Any]]:
-    """The tokens whose q shows before p is known, by falling q, as columns."""
+def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> dict[str, Any]:
+    """Only what the draft itself names, by falling q: no row may tell where p will be large."""
     own = [(row.draft, row) for row in rows if row.is_own and row.draft is not None]
+    if not own:
+        return {"bars": None, "axis": None}
     own.sort(key=lambda pair: -pair[0])
-    return {
-        "node": [row.node for _, row in own],
-        "q": [q for q, _ in own],
-        "text": [probability(q) for q, _ in own],
-        "name": [_tick(row, texts) for _, row in own],
+    rest = max(0.0, 1 - sum(q for q, _ in own))
+    places = list(range(len(own) + 1))
+    bars = {
+        "x": [*(q for q, _ in own), rest],
+        "y": places,
+        "width": [BAR_WIDTH for _ in places],
+        "text": [*(probability(q) for q, _ in own), _rest_words(rest)],
+        "customdata": [*(row.node for _, row in own), None],
     }
+    names = [*(_tick(row, texts) for _, row in own), "other"]
+    return {"bars": bars, "axis": {"tickvals": places, "ticktext": names}}
+
+
+def _rest_words(rest: float) -> str:
+    if rest < _LEAST_SUM:
+        return "0"
+    return "<0.01" if rest < 0.005 else f"{rest:.2f}"
 
 
 def _draft_words(round_: Round, temperature: float) -> str:
@@ -126,7 +139,7 @@ def _bars(
         "name": {"target": "target p", "draft": "draft q"}[role],
         "x": [value for _, value in chosen],
         "y": [index + offset for index, _ in chosen],
-        "width": [0.34] * len(chosen),
+        "width": [BAR_WIDTH] * len(chosen),
         "text": [probability(value) for _, value in chosen],
         "textposition": "outside",
         "textangle": 0,

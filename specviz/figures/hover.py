@@ -1,6 +1,6 @@
-"""What a pointer on a node reads: the numbers of its verdict in words.
+"""What a pointer on a node reads: the numbers of its verdict in words, line by line.
 
-Knows no chart; lines are joined by Plotly's `<br>` and hold no model text.
+Knows no chart; the lines hold no model text.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def shown_draft_prob(node: DraftNode) -> float:
     return node.draft_prob if 0 < node.draft_prob < 1 else node.draft_score
 
 
-def verdict_lines(verdict: Verdict, kind: ProposalKind) -> str:
+def verdict_lines(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
     """p, q, acceptance and u of a drafted node; raw values too where the rule saw 0 or 1.
 
     >>> from specviz.records import Outcome, ProposalKind, Verdict
     >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
     >>> verdict_lines(greedy, ProposalKind.IID)
-    'p 1 (raw 0.62)<br>q 1 (raw 0.55)<br>acceptance 1<br>u 0.250: accepted'
+    ('p 1 (raw 0.62)', 'q 1 (raw 0.55)', 'acceptance 1', 'u 0.250: accepted')
     """
     p = _with_raw(verdict.target_prob, verdict.raw_target_prob)
     if abs(verdict.compared_prob - verdict.target_prob) > 1e-9:
@@ -34,7 +34,7 @@ def verdict_lines(verdict: Verdict, kind: ProposalKind) -> str:
     q = _with_raw(verdict.draft_prob, verdict.raw_draft_prob)
     if kind is ProposalKind.DETERMINISTIC:
         q += ", a point mass"
-    return "<br>".join((f"p {p}", f"q {q}", *_judged(verdict, kind)))
+    return f"p {p}", f"q {q}", *_judged(verdict, kind)
 
 
 def _judged(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
@@ -49,12 +49,12 @@ def _judged(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
 
 
 def _with_raw(processed: float, raw: float) -> str:
-    is_telling = processed in (0, 1) and raw != processed
-    return probability(processed) + (f" (raw {probability(raw)})" if is_telling else "")
+    says_more = processed in (0, 1) and raw != processed
+    return probability(processed) + (f" (raw {probability(raw)})" if says_more else "")
 
 
-def extra_lines(extra: ExtraToken, kind: ProposalKind) -> str:
+def extra_lines(extra: ExtraToken, kind: ProposalKind) -> tuple[str, str]:
     """Where the token came from, and its probability there; a lossy rule leaves no residual."""
     distribution = _DISTRIBUTIONS[extra.kind] if kind.is_lossless else "the target"
     source = f"{extra.kind.value}: drawn from {distribution}"
-    return f"{source}<br>probability {probability(extra.prob)}"
+    return source, f"probability {probability(extra.prob)}"

@@ -1,7 +1,10 @@
 """The draft tree of one round and how the target judged it, from left to right.
 
-Pure: records to a Plotly dict. Knows neither the run around the round nor the page. The number,
-order and roles of the traces never change from round to round; only their arrays do.
+Pure: records to a Plotly dict. Knows neither the run around the round nor the page. A drawing is a
+figure whose traces are styles without points, one for each role of each part of a node, and whose
+`layout.meta.nodes` says of every node what the figure draws of it. The page fills the styles
+itself, with the roles of the moment that it shows (`assets/player/shared/tree_drawing.js`);
+`tree_figure` fills them as the round has ended.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
 from specviz.records import ExtraKind, Round
 
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
+_MIDDLE_WIDTH = EDGE_WIDTHS[1]  # where no q is known
 LIFT, DROP = 10, 12  # pixels from a node to its labels: the ring of a selected one fits between
 AXIS_MARGIN = 0.3  # rows that the y-axis shows beyond those of the tree
 NO_BREAK = "\u00a0"  # Plotly trims plain spaces
@@ -35,20 +39,53 @@ _EXTRAS = ("recovered", "bonus")
 def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
     """The tree of `round_`; `root_id` is the last committed token, if it is to have a label.
 
-    `customdata` holds the node's index: -1 the root, -2 the extra token. The edges' `meta` names
-    the node that each leads to, the labels' the node that each belongs to, and that of the layout
-    where each node stands.
+    `customdata` of the markers holds the node's index: -1 the root, -2 the extra token.
     """
+    drawing = tree_drawing(round_, texts, root_id)
+    nodes = drawing["layout"]["meta"]["nodes"]
+    return {
+        "data": [style | _columns(style["meta"], nodes) for style in drawing["data"]],
+        "layout": drawing["layout"],
+    }
+
+
+def tree_drawing(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
+    """The styles of the tree, and in `layout.meta.nodes` what is drawn of each node."""
     view = _TreeView(round_, texts, root_id)
-    edges = [view.edges(role, width) for role in _DRAWN for width in EDGE_WIDTHS]
-    extra_edges = [view.extra_edge(role) for role in _EXTRAS]
-    markers = [view.markers(role) for role in (*_DRAWN, *_EXTRAS, "root")]
-    labels = [view.token_labels(), view.small_labels()]
+    edges = [_edge_style(role, width) for role in _DRAWN for width in EDGE_WIDTHS]
+    extra_edges = [_edge_style(role, _MIDDLE_WIDTH) for role in _EXTRAS]
+    markers = [view.marker_style(role) for role in (*_DRAWN, *_EXTRAS, "root")]
+    labels = [view.token_style(), view.small_style()]
     return {"data": [*edges, *extra_edges, *markers, *labels], "layout": view.layout()}
 
 
+def _columns(meta: dict[str, Any], nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """The points of a style: those of the nodes that are drawn in it."""
+    if meta["part"] == "marker":
+        own = [node for node in nodes if node["role"] == meta["role"]]
+        return {
+            "x": [node["x"] for node in own],
+            "y": [node["y"] for node in own],
+            "customdata": [node["node"] for node in own],
+            "hovertext": ["<br>".join(node["card"]) for node in own],
+        }
+    if meta["part"] == "edge":
+        edges = [node["edge"] for node in nodes if node["role"] == meta["role"] and node["edge"]]
+        edges = [edge for edge in edges if edge["width"] == meta["width"]]
+        return {key: [each for edge in edges for each in (*edge[key], None)] for key in "xy"}
+    labels = [node[meta["part"]] for node in nodes if node[meta["part"]]]
+    room = {"room": [label["room"] for label in labels]} if meta["part"] == "token" else {}
+    return {
+        "x": [label["x"] for label in labels],
+        "y": [label["y"] for label in labels],
+        "text": [label["text"] for label in labels],
+        "textposition": [label["side"] for label in labels],
+        "meta": meta | room,
+    }
+
+
 class _TreeView:
-    """One round with its places; each method makes one trace."""
+    """One round with its places: the styles of its nodes, and what is drawn of each."""
 
     def __init__(self, round_: Round, texts: Mapping[int, str], root_id: int | None) -> None:
         self.round, self.texts, self.root_id = round_, texts, root_id
@@ -88,6 +125,12 @@ class _TreeView:
             return ""
         return visible_text(self.texts.get(token_id, f"#{token_id}"), length)
 
+    def _parent(self, index: int) -> int:
+        if index != EXTRA:
+            return self.round.tree.nodes[index].parent
+        assert self.round.extra is not None
+        return self.round.extra.parent
+
     def _token_id(self, index: int) -> int | None:
         if index == ROOT:
             return self.root_id
@@ -104,55 +147,15 @@ class _TreeView:
         q = self.shown_q(index)
         return 1 if q is None else min(2, int(q * 3))
 
-    # ---- edges
+    # ---- styles
 
-    def edges(self, role: str, width: float) -> dict[str, Any]:
-        bucket = EDGE_WIDTHS.index(width)
-        chosen = [
-            (node.parent, index)
-            for index, node in enumerate(self.round.tree.nodes)
-            if self.role(index) == role and self._bucket(index) == bucket
-        ]
-        return self._edge_trace(role, width, chosen)
-
-    def extra_edge(self, role: str) -> dict[str, Any]:
-        extra = self.round.extra
-        exists = extra is not None and role == self._extra_role()
-        return self._edge_trace(role, EDGE_WIDTHS[1], [(extra.parent, EXTRA)] if exists else [])  # type: ignore[union-attr]
-
-    def _edge_trace(self, role: str, width: float, pairs: list[tuple[int, int]]) -> dict[str, Any]:
-        xs: list[float | None] = []
-        ys: list[float | None] = []
-        for parent, child in pairs:
-            x, y = curve(self.places[parent], self.places[child])
-            xs += [*x, None]
-            ys += [*y, None]
-        dash = "dot" if role == "unreached" else "solid"
-        return {
-            "type": "scatter",
-            "mode": "lines",
-            "x": xs,
-            "y": ys,
-            "line": {"color": LIGHT[role], "width": width, "dash": dash},
-            "opacity": 0.55 if role == "unreached" else 1,
-            "hoverinfo": "skip",
-            "meta": {"role": role, "nodes": [child for _, child in pairs]},
-        }
-
-    # ---- nodes
-
-    def markers(self, role: str) -> dict[str, Any]:
-        chosen = [index for index in self.places if self.role(index) == role]
+    def marker_style(self, role: str) -> dict[str, Any]:
         look = LOOKS.get(role)
         symbol, size = (look.symbol, look.size) if look else ("circle", _ROOT_SIZE)
         line = {"width": 1.6} if symbol.endswith("open") else {"width": 0}
         return {
             "type": "scatter",
             "mode": "markers",
-            "x": [self.places[index][0] for index in chosen],
-            "y": [self.places[index][1] for index in chosen],
-            "customdata": chosen,
-            "hovertext": [self.hover(index) for index in chosen],
             "hovertemplate": "%{hovertext}<extra></extra>",
             "marker": {
                 "color": LIGHT[role],
@@ -162,36 +165,65 @@ class _TreeView:
                 "opacity": 1,
             },
             "cliponaxis": False,
-            "meta": {"role": role},
+            "meta": {"part": "marker", "role": role},
         }
 
-    def hover(self, index: int) -> str:
+    def token_style(self) -> dict[str, Any]:
+        size = 10 if self.is_dense or self.is_long else 12
+        font = {"family": MONOSPACE, "size": size, "color": LIGHT["ink"]}
+        return _text_style("token", "ink", font)
+
+    def small_style(self) -> dict[str, Any]:
+        """q under each node and the kind of the extra token."""
+        return _text_style("small", "muted", {"size": 10, "color": LIGHT["muted"]})
+
+    # ---- nodes
+
+    def node(self, index: int) -> dict[str, Any]:
+        x, y = self.places[index]
+        return {
+            "node": index,
+            "role": self.role(index),
+            "x": x,
+            "y": y,
+            "edge": self.edge(index),
+            "card": self.card(index),
+            "token": self.token_label(index),
+            "small": self.small_label(index),
+        }
+
+    def edge(self, index: int) -> dict[str, Any] | None:
+        """How its parent leads to it; the width shows q."""
+        if index == ROOT:
+            return None
+        x, y = curve(self.places[self._parent(index)], self.places[index])
+        width = _MIDDLE_WIDTH if index == EXTRA else EDGE_WIDTHS[self._bucket(index)]
+        return {"x": x, "y": y, "width": width}
+
+    def card(self, index: int) -> list[str]:
+        """What a pointer on it reads, line by line."""
         text = f"<b>{self.text(index, 40)}</b>"
         if index == ROOT:
-            return f"{text}<br>root: the last committed token".removeprefix("<b></b><br>")
+            named = [] if self.root_id is None else [text]
+            return [*named, "root: the last committed token"]
         if index == EXTRA:
             assert self.round.extra is not None
-            return f"{text}<br>{extra_lines(self.round.extra, self.round.tree.kind)}"
-        verdict, kind = self.round.verdicts[index], self.round.tree.kind
-        return f"{text}<br>{verdict_lines(verdict, kind)}"
+            return [text, *extra_lines(self.round.extra, self.round.tree.kind)]
+        return [text, *verdict_lines(self.round.verdicts[index], self.round.tree.kind)]
 
     # ---- labels
 
-    def token_labels(self) -> dict[str, Any]:
-        nodes = list(self.places)
-        beside = [self.is_dense and self._is_leaf(index) for index in nodes]
+    def token_label(self, index: int) -> dict[str, Any]:
+        is_beside = self.is_dense and self._is_leaf(index)
         above = "top right" if self.is_crowded else "top center"
-        size = 10 if self.is_dense or self.is_long else 12
-        trace = _text_trace(
-            [self._label_point(*each) for each in zip(nodes, beside, strict=True)],
-            [self._label(*each) for each in zip(nodes, beside, strict=True)],
-            ["middle right" if is_beside else above for is_beside in beside],
-            {"family": MONOSPACE, "size": size, "color": LIGHT["ink"]},
-            "ink",
-        )
-        trace["meta"]["nodes"] = nodes
-        trace["meta"]["room"] = [self._room(*each) for each in zip(nodes, beside, strict=True)]
-        return trace
+        x, y = self._label_point(index, is_beside)
+        return {
+            "x": x,
+            "y": y,
+            "text": self._label(index, is_beside),
+            "side": "middle right" if is_beside else above,
+            "room": self._room(index, is_beside),
+        }
 
     def _room(self, index: int, is_beside: bool) -> float:
         """How far a label may reach, in columns; the page cuts it to that at its own width."""
@@ -218,16 +250,13 @@ class _TreeView:
             f" {self._extra_role()}" if index == EXTRA else ""
         )
 
-    def small_labels(self) -> dict[str, Any]:
-        """q under each node and the kind of the extra token; dense trees keep q for the hover."""
-        shown = [i for i in self.places if i != ROOT and not self.is_dense]
-        drop = DROP / self.unit
-        points = [(self.places[i][0], self.places[i][1] + drop) for i in shown]
-        font = {"size": 10, "color": LIGHT["muted"]}
-        texts = [self._small_text(i) for i in shown]
-        trace = _text_trace(points, texts, ["bottom center"] * len(shown), font, "muted")
-        trace["meta"]["nodes"] = shown
-        return trace
+    def small_label(self, index: int) -> dict[str, Any] | None:
+        """Dense trees keep q for the card."""
+        if index == ROOT or self.is_dense:
+            return None
+        x, y = self.places[index]
+        y += DROP / self.unit
+        return {"x": x, "y": y, "text": self._small_text(index), "side": "bottom center"}
 
     def _small_text(self, index: int) -> str:
         if index == EXTRA:
@@ -254,29 +283,31 @@ class _TreeView:
         column = LONG_COLUMN_PIXELS if self.is_long else COLUMN_PIXELS
         layout["meta"] = {
             "min_width": round((self.end + 0.5) * column) + 16,
-            "places": {str(index): list(place) for index, place in self.places.items()},
+            "nodes": [self.node(index) for index in self.places],
         }
         layout["xaxis"] = hidden_axis(range=[-0.5, self.end])
         layout["yaxis"] = hidden_axis(range=[self.rows - 0.4 + above, -0.7 - above])
         return layout
 
 
-def _text_trace(
-    points: list[tuple[float, float]],
-    texts: list[str],
-    positions: list[str],
-    font: dict[str, Any],
-    role: str,
-) -> dict[str, Any]:
+def _edge_style(role: str, width: float) -> dict[str, Any]:
+    dash = "dot" if role == "unreached" else "solid"
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"color": LIGHT[role], "width": width, "dash": dash},
+        "opacity": 0.55 if role == "unreached" else 1,
+        "hoverinfo": "skip",
+        "meta": {"part": "edge", "role": role, "width": width},
+    }
+
+
+def _text_style(part: str, role: str, font: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "text",
-        "x": [x for x, _ in points],
-        "y": [y for _, y in points],
-        "text": texts,
-        "textposition": positions,
         "textfont": font,
         "hoverinfo": "skip",
         "cliponaxis": False,
-        "meta": {"role": role},
+        "meta": {"part": part, "role": role},
     }

@@ -120,6 +120,11 @@ class LoadedPair:
     parts: Parts
     codec: TextCodec
 
+    @property
+    def prompt_models(self) -> tuple[LanguageModel, ...]:
+        """Those that run the prompt's own tokens: the target, and the draft if there is one."""
+        return (self.target, self.parts.draft) if self.parts.draft else (self.target,)
+
 
 def load_pair(
     pair: Pair,

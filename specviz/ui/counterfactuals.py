@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.errors import InputError
 from specviz.figures.theme import Figure
-from specviz.figures.tree import tree_figure
+from specviz.figures.tree import tree_drawing
 from specviz.figures.tree_layout import EXTRA
 from specviz.records import ExtraToken, Round
 from specviz.trace_file import decode
@@ -26,7 +26,7 @@ def counterfactual_answer(question: dict[str, Any]) -> dict[str, Any]:
     The question: {"record": of a round, "forced": {node: u}, "ends": ids, "texts": {id: its text},
     "root": the id of the last committed token or null}. The answer: {"emitted": ids, the last one
     null where the target's token is not recorded, "outcomes": …, "extra": {"kind", "parent", "prob"
-    or null} or null, "differs": whether anything fared otherwise, "tree": the figure, null where
+    or null} or null, "differs": whether anything fared otherwise, "tree": its drawing, null where
     nothing did}.
     """
     round_ = decode(Round, question.get("record"), "round")
@@ -70,19 +70,17 @@ def _tree(
     if found.extra_id is not None and found.extra_kind is not None:
         prob = found.extra_prob or 0.0
         extra = ExtraToken(found.extra_id, found.extra_kind, _end(found), prob)
-    figure = tree_figure(replace(round_, verdicts=verdicts, extra=extra), texts, root_id)
+    drawing = tree_drawing(replace(round_, verdicts=verdicts, extra=extra), texts, root_id)
     if found.extra_prob is None:
-        _say_unknown(figure)
-    return figure
+        _say_unknown(drawing)
+    return drawing
 
 
-def _say_unknown(figure: Figure) -> None:
+def _say_unknown(drawing: Figure) -> None:
     """The card of the extra token, where the record does not keep its probability."""
-    for trace in figure["data"]:
-        for at, node in enumerate(trace.get("customdata", ())):
-            if node == EXTRA:
-                kept = trace["hovertext"][at].rsplit("<br>", 1)[0]
-                trace["hovertext"][at] = f"{kept}<br>probability unknown: it is not in the record"
+    for node in drawing["layout"]["meta"]["nodes"]:
+        if node["node"] == EXTRA:
+            node["card"][-1] = "probability unknown: it is not in the record"
 
 
 def token_texts(value: object) -> dict[int, str]:

@@ -24,7 +24,7 @@ from specviz.figures.residual import residual_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
 from specviz.figures.timeline import timeline_figure
-from specviz.figures.tree import tree_figure
+from specviz.figures.tree import tree_drawing
 from specviz.metrics import RunMeter
 from specviz.pause import Gate, in_turns
 from specviz.records import Event, FinishReason, Prefill, Round, TokenStep
@@ -111,7 +111,7 @@ class RaceMessages:
 
         A timeline shows the next round too: that of the round before comes again, by its index.
         """
-        tree = tree_figure(round_, self._texts, self._last_id)
+        tree = tree_drawing(round_, self._texts, self._last_id)
         mask = mask_figure(round_, self._texts, self._last_id)
         nodes = [node.parent for node in round_.tree.nodes]
         bars = [self._bars(round_, parent, child) for child, parent in enumerate(nodes)]

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ringAround } from "../../assets/player/shared/ring.js";
 import { takeSettings } from "../../assets/player/shared/settings.js";
 import { barsAt, withDraw } from "../../assets/player/step/distribution_moment.js";
 import { divergence, ruleDistribution } from "../../assets/player/step/distribution_numbers.js";
@@ -24,8 +23,8 @@ const SAMPLING = [
 
 test("the rule's distribution is named by what it was made with", () => {
   takeSettings(SAMPLING);
-  assert.equal(ruleDistribution(0, { top_k: 0, top_p: 1 }), null);
-  assert.equal(ruleDistribution(0.7, { top_k: 40, top_p: 0.9 }), "T = 0.7, top-k 40, top-p 0.9");
+  assert.equal(ruleDistribution({ temperature: 0, top_k: 0, top_p: 1 }), null);
+  assert.equal(ruleDistribution({ temperature: 0.7, top_k: 40, top_p: 0.9 }), "T = 0.7, top-k 40, top-p 0.9");
 });
 
 // ---- what of them shows at a moment
@@ -35,7 +34,12 @@ const figure = {
   data: [bar("target", [0.7, 0.2]), bar("draft", [0.1, 0.6]), { meta: { role: "ink" }, x: [0.3, 0.3], text: ["", " u = 0.30 "], textposition: "middle right" }],
   layout: {
     yaxis: { tickvals: [0, 1, 2], ticktext: ["a", "b", "min(1, p/q)"] },
-    meta: { own: { node: [3], q: [0.6], text: ["0.60"], name: ["b"] } },
+    meta: {
+      drafted: {
+        bars: { x: [0.6, 0.4], y: [0, 1], width: [0.3, 0.3], text: ["0.60", "0.40"], customdata: [3, null] },
+        axis: { tickvals: [0, 1], ticktext: ["b", "other"] },
+      },
+    },
   },
 };
 
@@ -43,7 +47,7 @@ test("before the target has run, only the draft's own tokens show, and no p", ()
   const { data, layout } = barsAt(figure, "drafted");
   assert.deepEqual(data.map(({ meta }) => meta.role), ["draft"]);
   assert.deepEqual([data[0].x, data[0].text, data[0].customdata], [[0.6, 0.4], ["0.60", "0.40"], [3, null]]);
-  assert.deepEqual(layout.yaxis.ticktext, ["b", "other"]);
+  assert.deepEqual(layout.yaxis, { tickvals: [0, 1], ticktext: ["b", "other"] });
 });
 
 test("before the verdict no draw shows, nor what it is compared with", () => {
@@ -56,11 +60,4 @@ test("another draw moves the pin alone", () => {
   const { data } = withDraw(figure, 0.9);
   assert.deepEqual([data[2].x, data[2].text, data[2].textposition], [[0.9, 0.9], ["", " u = 0.900 "], "middle left"]);
   assert.deepEqual(data.slice(0, 2), figure.data.slice(0, 2));
-});
-
-test("the ring stands where the server says that the node is", () => {
-  const tree = { data: [], layout: { meta: { places: { "-1": [0, 0], 2: [3, 1.5] } } } };
-  assert.deepEqual(ringAround(tree, 2, "#fff").map(({ xanchor, yanchor }) => [xanchor, yanchor]), [[3, 1.5]]);
-  assert.deepEqual(ringAround(tree, 7, "#fff"), []);
-  assert.deepEqual(ringAround(tree, null, "#fff"), []);
 });

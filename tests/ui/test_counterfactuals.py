@@ -50,8 +50,8 @@ def test_the_record_s_own_draws_change_nothing() -> None:
 
 def marked(tree: dict[str, Any], role: str) -> dict[int, str]:
     """Which nodes have this mark, and what their card says."""
-    trace = next(t for t in tree["data"] if t["mode"] == "markers" and t["meta"]["role"] == role)
-    return dict(zip(trace["customdata"], trace["hovertext"], strict=True))
+    nodes = tree["layout"]["meta"]["nodes"]
+    return {node["node"]: "\n".join(node["card"]) for node in nodes if node["role"] == role}
 
 
 def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add() -> None:
@@ -59,8 +59,8 @@ def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add()
     assert NODE in marked(found["tree"], "accepted")
     card = marked(found["tree"], found["extra"]["kind"])[EXTRA]
     assert "probability unknown" in card and found["extra"]["prob"] is None
-    labels = next(t for t in found["tree"]["data"] if t["mode"] == "text")
-    assert visible_text(TEXTS[str(found["emitted"][-1])]) in labels["text"]
+    labels = [node["token"]["text"] for node in found["tree"]["layout"]["meta"]["nodes"]]
+    assert visible_text(TEXTS[str(found["emitted"][-1])]) in labels
 
 
 def test_a_token_that_the_record_knows_has_its_probability() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from specviz.figures.timeline import timeline_figure
-from specviz.figures.tree import tree_figure
+from specviz.figures.tree import tree_drawing
 from specviz.metrics import summarise
 from specviz.trace_file import encode
 from specviz.ui.note_words import remark
@@ -72,7 +72,7 @@ def test_a_figure_put_together_again_is_the_figure() -> None:
     rounds = [each for each in messages if each.get("type") == "round"]
     for message, round_ in zip(rounds, race.trace_played.rounds, strict=True):
         templates |= message.get("templates", {})
-        whole = tree_figure(round_, race.texts, root)
+        whole = tree_drawing(round_, race.texts, root)
         assert composed(templates["tree"], message["tree"]) == whole
         extra = round_.extra is not None
         assert len(message["bars"]) == len(round_.tree.nodes) + extra

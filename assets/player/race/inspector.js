@@ -5,8 +5,8 @@ import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
 import { probability } from "../shared/probability.js";
 import { Remarks } from "../shared/remarks.js";
-import { ringAround } from "../shared/ring.js";
 import { tokenLabel } from "../shared/tooltip.js";
+import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
 
 export class Inspector {
@@ -49,9 +49,9 @@ export class Inspector {
     this.shown = `${index} ${node} ${look}`;
     if (isNewRound) this.remarks.draw(trace, round.remarks);
     const isTreeDue = isNewRound || this.tree.isStale;
-    const figure = isTreeDue ? round.treeFigure : this.tree.figure;
-    const ring = ringAround(figure, node, this.theme.selectColour);
-    if (isTreeDue) this.drawTree(figure, `Round ${index + 1} · ${round.counts}`, ring, isRunning);
+    const drawing = round.treeDrawing;
+    const ring = ringAround(drawing, node, this.theme.selectColour);
+    if (isTreeDue) this.drawTree(treeFigure(drawing), `Round ${index + 1} · ${round.counts}`, ring, isRunning);
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
     if (isNewStop) this.drawTable(trace, round, node);

@@ -108,7 +108,8 @@ export class Round {
     return node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node];
   }
 
-  get treeFigure() {
+  // Of specviz/figures/tree.py; shared/tree_drawing.js makes the figure of it.
+  get treeDrawing() {
     return compose(this.templates.tree, this.figures.tree);
   }
 

@@ -21,7 +21,7 @@ export function counterfactual(round, { outcomes, extra, emitted, tree }, node, 
   made.record = { ...round.record, extra: extra && { ...extra, id: emitted.at(-1) } };
   made.stops = made.walk();
   made.verdict = (each) => ({ ...verdict(each), outcome: outcomes[each] });
-  made.tree = tree;
+  made.figures = { ...round.figures, tree };
   return made;
 }
 

@@ -27,9 +27,9 @@ function comparedDistributions({ p, q, raw_p, raw_q, overlap, raw_overlap }, rul
 }
 
 // The rule's distribution in words, null at temperature 0, where it is 0 or 1.
-export function ruleDistribution(temperature, config) {
-  if (temperature === 0) return null;
-  return [`T = ${temperature}`, ...cutWords(config)].join(", ");
+export function ruleDistribution(config) {
+  if (config.temperature === 0) return null;
+  return [`T = ${config.temperature}`, ...cutWords(config)].join(", ");
 }
 
 // Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below.

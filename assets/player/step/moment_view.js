@@ -5,8 +5,8 @@ import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
 import { Remarks } from "../shared/remarks.js";
-import { ringAround } from "../shared/ring.js";
 import { tokenLabel } from "../shared/tooltip.js";
+import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { CacheStrip } from "./cache_strip.js";
 import { thoughtMoments } from "./counterfactual.js";
 import { barsAt, withDraw } from "./distribution_moment.js";
@@ -14,7 +14,6 @@ import { distributionNumbers, ruleDistribution } from "./distribution_numbers.js
 import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords } from "./moment_words.js";
 import { stageOf, standing } from "./moments.js";
 import { StepTable } from "./step_table.js";
-import { treeAt } from "./tree_moment.js";
 import { walkNote } from "./walk_note.js";
 
 export class MomentView {
@@ -82,9 +81,12 @@ export class MomentView {
     setText(this.refs.stepTreeTitle, `Draft tree · ${words}`);
     const roles = round.hasOtherWalk ? draw(round) : [...round.indices, EXTRA].map(stage).join();
     if (!this.isNew("tree", `${cursor.round} ${roles} ${node}`)) return;
-    const whole = round.hasOtherWalk ? round.tree : treeAt(round.treeFigure, role, (each, lines) => knownLines(lines, stage(each)));
+    const drawing = round.treeDrawing;
+    const card = (each, lines) => knownLines(lines, stage(each));
+    const { data, layout } = round.hasOtherWalk ? treeFigure(drawing) : treeFigure(drawing, role, card);
     const isThere = round.hasOtherWalk || (node !== null && role(node) !== "absent");
-    this.tree.draw({ ...whole, layout: { ...whole.layout, shapes: ringAround(whole, isThere ? node : null, this.theme.selectColour) } });
+    const shapes = isThere ? ringAround(drawing, node, this.theme.selectColour) : [];
+    this.tree.draw({ data, layout: { ...layout, shapes } });
   }
 
   drawNotes(round, seen, node, { phase }) {
@@ -117,8 +119,7 @@ export class MomentView {
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
     this.drawResidual(round, parent, known);
     const position = stage === "drafted" ? null : round.record.positions.find((each) => each.parent === parent);
-    const rule = figure ? ruleDistribution(figure.layout.meta.temperature, trace.configOf(index)) : null;
-    this.refs.stepNumbers.replaceChildren(...distributionNumbers(position, rule));
+    this.refs.stepNumbers.replaceChildren(...distributionNumbers(position, ruleDistribution(trace.configOf(index))));
   }
 
   // What is not known yet keeps its room, so that nothing jumps when it comes.

@@ -30,7 +30,7 @@ export function stopWords(round, node, stage) {
 
 // What the bars of q are, while p is not known.
 export function draftedWords(figure) {
-  return `${figure?.layout.meta.drafted ?? "Nothing was drafted"}; p comes with the target’s forward`;
+  return `${figure?.layout.meta.drafted.heading ?? "Nothing was drafted"}; p comes with the target’s forward`;
 }
 
 // Why there is no residual to show.

@@ -15,6 +15,7 @@ from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating, run_lanes
 from specviz.experiments.run.racing import RaceRequest, load_request, trace_header
 from specviz.experiments.run.recorder import Recorder
+from specviz.experiments.run.warm_up import rehearse
 from specviz.records import BASELINE, SPECULATIVE, Trace
 
 
@@ -50,9 +51,10 @@ class BatchRace:
         target, rows = loaded.target, request.rows
         configs = [row.config for row in rows]
         prompts = [tuple(loaded.codec.encode(row.prompt, row.task)) for row in rows]
-        for model in (target, *([loaded.parts.draft] if loaded.parts.draft else [])):
+        for model in loaded.prompt_models:
             for ids, config in zip(prompts, configs, strict=True):
                 check_prompt(model, ids, config)
+        rehearse(loaded, max(prompts, key=len), configs[0])
         self._drafter = make_row_drafters(
             [
                 Setup(target, loaded.parts, config, cache_capacity(ids, config))

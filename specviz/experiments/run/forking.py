@@ -29,12 +29,11 @@ from specviz.errors import InputError
 from specviz.experiments.run.fork_parent import check_texts, copied_baseline, with_measured_nodes
 from specviz.experiments.run.racing import (
     load_request,
-    own_models,
     trace_header,
-    warm_up_pair,
     with_cache_bytes,
 )
 from specviz.experiments.run.recorder import Recorder
+from specviz.experiments.run.warm_up import rehearse, warm_up_pair
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair
 from specviz.records import DecodingConfig, Event, ForkPoint, Round, Trace
@@ -112,9 +111,10 @@ class Fork:
         config, target, prompt_ids = request.config, loaded.target, parent.prompt_ids
         check_texts(parent, loaded.codec, loaded.pair.name)
         _check_goes_on(request, loaded.codec.eos_ids)
-        for model in own_models(loaded):
+        for model in loaded.prompt_models:
             check_prompt(model, prompt_ids, config)
         drafting = with_measured_nodes(parent, config)
+        rehearse(loaded, prompt_ids, drafting)
         setup = Setup(target, loaded.parts, drafting, cache_capacity(prompt_ids, config))
         self._parent, self._rounds = parent, parent.rounds[: request.round_index]
         self._loaded, self._codec = loaded, loaded.codec

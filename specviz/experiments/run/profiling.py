@@ -125,8 +125,7 @@ def _check_length(loaded: LoadedPair, request: RaceRequest, number: int) -> None
     """InputError for a prompt that does not fit either model's context."""
     try:
         ids = loaded.codec.encode(request.prompt, request.task)
-        for model in (loaded.target, loaded.parts.draft):
-            if model is not None:
-                check_prompt(model, ids, request.config)
+        for model in loaded.prompt_models:
+            check_prompt(model, ids, request.config)
     except InputError as error:
         raise InputError(f"prompt {number}: {error}") from None

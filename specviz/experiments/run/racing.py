@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from operator import mul
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -23,16 +20,13 @@ from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
-from specviz.models.graphs.captured_model import CapturedModel
-from specviz.models.graphs.graph_buffers import MOST_TOKENS
-from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.experiments.run.warm_up import rehearse, warm_up_pair
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import check_task
 from specviz.records import (
     BASELINE,
-    MAX_NEW_TOKENS,
     SPECULATIVE,
     DecodingConfig,
     Event,
@@ -42,7 +36,6 @@ from specviz.records import (
 )
 
 MAX_PROMPT_CHARACTERS = 100_000
-REHEARSAL_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +67,10 @@ class Race:
     def __init__(self, request: RaceRequest, loaded: LoadedPair) -> None:
         config, target = request.config, loaded.target
         prompt_ids = loaded.codec.encode(request.prompt, request.task)
-        setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
-        for model in own_models(loaded):
+        for model in loaded.prompt_models:
             check_prompt(model, prompt_ids, config)
+        rehearse(loaded, prompt_ids, config)
+        setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
         self._loaded = loaded
         self._drafter = drafter = make_drafter(setup)
         ends = loaded.codec.eos_ids
@@ -187,41 +181,7 @@ def start_race(request: RaceRequest) -> Race:
 
     Raises InputError for anything that the user can mend.
     """
-    loaded = load_request(request)
-    _rehearse(request, loaded)
-    return Race(request, loaded)
-
-
-_rehearsed: WeakKeyDictionary[LanguageModel, set[DecodingConfig]] = WeakKeyDictionary()
-
-
-def _rehearse(request: RaceRequest, loaded: LoadedPair) -> None:
-    """Run a few rounds of both lanes once, so that no lane's clock counts the capture of a graph.
-
-    A model whose steps are CUDA graphs captures each kind of step when it first meets it. Those
-    that it knows are captured as soon as a cache is made, before a lane's clock starts.
-    """
-    config, target = request.config, loaded.target
-    if not isinstance(target, CapturedModel):
-        return
-    done = _rehearsed.setdefault(target, set())
-    likes = replace(config, seed=0, max_new_tokens=MAX_NEW_TOKENS)
-    if likes in done:
-        return
-    tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
-    race = Race(replace(request, config=replace(config, max_new_tokens=tokens)), loaded)
-    try:
-        for _ in race:
-            pass
-    finally:
-        race.close()
-    most = MOST_TOKENS if config.options else 1 + config.node_count  # options size trees
-    foreign = [loaded.parts.foreign.model] if loaded.parts.foreign else []
-    for model in (*own_models(loaded), *foreign):
-        if isinstance(model, CapturedModel):
-            # a foreign draft reads the text again where its own tokens end elsewhere
-            model.expect(min(4 * most if model in foreign else most, MOST_TOKENS))
-    done.add(likes)
+    return Race(request, load_request(request))
 
 
 def load_request(request: DecodingRequest, sequences: int = 1) -> LoadedPair:
@@ -242,44 +202,6 @@ def demand_of(config: DecodingConfig, prompt: str | None = None, task: str | Non
     method = method_named(config.method)
     rows, extra = method.most_rows(config), method.extra_memory
     return Demand(prompt, task, config.max_new_tokens, rows, extra=extra)
-
-
-def own_models(loaded: LoadedPair) -> list[LanguageModel]:
-    """The models that run the prompt's own tokens: the target, and the draft if there is one."""
-    return [loaded.target, *([loaded.parts.draft] if loaded.parts.draft else [])]
-
-
-def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """Forwards like those that a run begins with, so that no lane's clock counts a cold start.
-
-    The first forward of a size is slow. On the target: the prompt, one token, a whole tree; on the
-    draft: the prompt, one token, each level of a static tree. What a method runs beside these (the
-    windows of lookahead, trees that grow as they go) still pays for its first time.
-    """
-    levels = tuple(accumulate(config.widths, mul))[:-1]
-    drafting = [1, *(size for size in levels if 1 < size <= config.max_new_tokens)]
-    warm_up(loaded.target, prompt_ids, [1, min(1 + config.node_count, config.max_new_tokens)])
-    if loaded.parts.draft is not None:
-        warm_up(loaded.parts.draft, prompt_ids, drafting)
-    if loaded.parts.foreign is not None:
-        warm_up(loaded.parts.foreign.model, [0], drafting)  # the prompt's ids are not its own
-
-
-@torch.inference_mode()
-def warm_up(model: LanguageModel, prompt_ids: Sequence[int], sizes: Sequence[int]) -> None:
-    """The prompt once, then as many tokens behind it at once as each of `sizes` says."""
-    cache = model.new_cache(len(prompt_ids) + max(sizes))
-    _forward(model, cache, prompt_ids)
-    for size in sizes:
-        _forward(model, cache, list(prompt_ids[:1]) * size)
-        cache.keep(len(prompt_ids), [])
-
-
-def _forward(model: LanguageModel, cache: KeyValueCache, token_ids: Sequence[int]) -> None:
-    tokens = torch.tensor([token_ids], device=model.device)
-    first = cache.length
-    positions = torch.arange(first, first + len(token_ids), device=model.device)[None]
-    model.forward(tokens, positions, cache, last_only=True)
 
 
 def device_name(device: torch.device) -> str:

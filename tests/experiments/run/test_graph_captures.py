@@ -1,63 +1,151 @@
-"""Every graph that a race needs is captured before its lanes' clocks start."""
+"""Every graph that a run needs is captured before its lanes' clocks start.
+
+No GPU is needed: captured work is simply done again, and a double counts the captures.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from specviz.decoding import autoregressive, batch
+from specviz.decoding.ahead.executor import InLine
+from specviz.decoding.drafters import pre_speculation
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.decoding.speculative import SpeculativeRun
+from specviz.experiments.run import warm_up
+from specviz.experiments.run.batch_race import run_rows
+from specviz.experiments.run.forking import ForkRequest, start_fork
+from specviz.experiments.run.profiling import ProfileRequest, Profiling
 from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.experiments.sweep.sweep_setting import SweepSetting
+from specviz.experiments.sweep.sweeping import Sweep, SweepPlan
 from specviz.models import pair_loading
 from specviz.models.files import loading
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.graphs.graph_buffers import GraphBuffers, StepShape
 from specviz.models.pair_catalog import BUNDLED, pair_named
-from specviz.records import DecodingConfig, Prefill
+from specviz.records import BASELINE, SPECULATIVE, Round
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):\n"
+CLOCKED = (  # what a lane's clock counts
+    (SpeculativeRun, "prefill"),
+    (SpeculativeRun, "round"),
+    (autoregressive, "first_token"),
+    (autoregressive, "_step"),
+    (batch.BatchRun, "prefill"),
+    (batch.BatchRun, "round"),
+    (batch, "_first_tokens"),
+    (batch, "_baseline_steps"),
+)
+
+
+class Captures:
+    """The shapes that were captured: while a lane's clock ran, and otherwise.
+
+    Rehearsals are not on a clock, although they run rounds.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.timed: list[StepShape] = []
+        self.untimed: list[StepShape] = []
+        self._clocks = self._rehearsals = 0
+        self._monkeypatch = monkeypatch
+        for owner, name in CLOCKED:
+            self._wrap(owner, name, "_clocks")
+        self._wrap(warm_up, "_run_rounds", "_rehearsals")
+        capture = GraphBuffers.capture
+
+        def counted(buffers: GraphBuffers, shape: StepShape, *rest: Any) -> None:
+            is_timed = self._clocks and not self._rehearsals
+            (self.timed if is_timed else self.untimed).append(shape)
+            capture(buffers, shape, *rest)
+
+        monkeypatch.setattr(GraphBuffers, "capture", counted)
+
+    def _wrap(self, owner: Any, name: str, depth: str) -> None:
+        """Count how deep calls of this function are nested."""
+        function: Callable[..., Any] = getattr(owner, name)
+
+        def wrapped(*args: Any, **options: Any) -> Any:
+            setattr(self, depth, getattr(self, depth) + 1)
+            try:
+                return function(*args, **options)
+            finally:
+                setattr(self, depth, getattr(self, depth) - 1)
+
+        self._monkeypatch.setattr(owner, name, wrapped)
 
 
 @pytest.fixture
-def captured_pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The bundled models as on a GPU, except that captured work is simply done again."""
+def captures(monkeypatch: pytest.MonkeyPatch) -> Iterator[Captures]:
+    """Those of the bundled models as on a GPU, where drafting ahead stays in this process."""
     monkeypatch.setattr(loading, "_own_kind", lambda device: CapturedModel)
+    monkeypatch.setattr(pre_speculation, "executor_for", InLine)
     pair_loading._store.clear()
-    yield
+    yield Captures(monkeypatch)
     pair_loading._store.clear()
+
+
+def race_request(name: str, **changes: Any) -> RaceRequest:
+    usual = {"max_new_tokens": 40, "temperature": 1.0}
+    config = DRAFTERS[name].usual(4, **(usual | changes))
+    return RaceRequest(pair_named(BUNDLED), PROMPT, config, device="cpu")
 
 
 # a drawn tree and a greedy one feed the same shapes: the greedy repeats are in make slow
 @pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
-@pytest.mark.parametrize("name", [name for name in DRAFTERS if name != "pre-speculation"])
-def test_no_graph_is_captured_while_a_lane_runs(
-    name: str, temperature: float, captured_pair: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_no_graph_is_captured_while_a_lane_of_a_race_runs(
+    name: str, temperature: float, captures: Captures
 ) -> None:
-    captured: list[StepShape] = []
-    capture = GraphBuffers.capture
-
-    def counted(self: GraphBuffers, shape: StepShape, *rest: object) -> None:
-        captured.append(shape)
-        capture(self, shape, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(GraphBuffers, "capture", counted)
-    method = DRAFTERS[name]
-    config = DecodingConfig(
-        method=name,
-        branching=method.default_branching,
-        tree_kind=method.kinds[0],
-        temperature=temperature,
-        max_new_tokens=40,
-    )
-    request = RaceRequest(pair_named(BUNDLED), PROMPT, config, device="cpu")
     for seed in (0, 1):  # the first race of the process, and one that draws otherwise
-        race = start_race(replace(request, config=replace(config, seed=seed)))
-        started = 0
-        for event in race:
-            started += isinstance(event.event, Prefill)
-            if started < 2:
-                captured.clear()  # a lane's cache is made before its clock starts
+        race = start_race(race_request(name, temperature=temperature, seed=seed))
+        for _ in race:
+            pass
         race.close()
-        del race
-        assert captured == []
+    assert captures.timed == [] and captures.untimed
+
+
+@pytest.mark.parametrize("name", ["draft-model", "early-exit"])
+def test_no_graph_is_captured_while_the_prompts_of_a_profile_are_decoded(
+    name: str, captures: Captures
+) -> None:
+    config = race_request(name).config
+    for _ in Profiling(ProfileRequest(pair_named(BUNDLED), (PROMPT, 9 * PROMPT), config)):
+        pass
+    assert captures.timed == [] and captures.untimed
+
+
+@pytest.mark.parametrize("name", ["draft-tree", "pre-speculation"])
+def test_no_graph_is_captured_in_the_rounds_that_a_fork_adds(name: str, captures: Captures) -> None:
+    race = start_race(race_request("prompt-lookup"))
+    for _ in race:
+        pass
+    race.close()
+    captures.untimed.clear()
+    config = race_request(name).config
+    fork = start_fork(ForkRequest(race.trace(), 2, race_request(name).pair, config, device="cpu"))
+    rounds = [each for each in fork if isinstance(each.event, Round)]
+    fork.close()
+    assert len(rounds) > 2 and captures.timed == [] and captures.untimed
+
+
+def test_no_graph_is_captured_in_the_blocks_of_a_sweep(captures: Captures) -> None:
+    request = race_request("early-exit")
+    setting = SweepSetting(request.pair, request.config, prompts=1, texts=(PROMPT,), device="cpu")
+    for _ in Sweep(SweepPlan(setting, (("draft-length", (2, 5)),), repeats=1)):
+        pass
+    assert captures.timed == [] and captures.untimed
+
+
+def test_no_graph_is_captured_while_rows_of_a_batch_with_caches_of_their_own_run(
+    captures: Captures,
+) -> None:
+    rows = [replace(race_request("early-exit"), prompt=prompt) for prompt in (PROMPT, 9 * PROMPT)]
+    for lane in (BASELINE, SPECULATIVE):
+        run_rows(rows, lane)
+    assert captures.timed == [] and captures.untimed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from specviz.experiments.run.racing import warm_up_pair
+from specviz.experiments.run.warm_up import warm_up_pair
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.records import DecodingConfig

@@ -1,0 +1,103 @@
+"""What runs before a lane's clock starts, so that no clock counts a cold start.
+
+Every run of a loaded pair calls `rehearse` before it makes its drafter and its decoder: the CUDA
+graphs that the rehearsal needed are then captured as soon as the run's own caches are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from operator import mul
+from weakref import WeakKeyDictionary
+
+import torch
+
+from specviz.decoding import autoregressive, speculative
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import make_drafter
+from specviz.decoding.race import race
+from specviz.decoding.target import cache_capacity
+from specviz.models.graphs.captured_model import CapturedModel
+from specviz.models.graphs.graph_buffers import MOST_TOKENS
+from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.models.pair_loading import LoadedPair
+from specviz.records import BASELINE, MAX_NEW_TOKENS, SPECULATIVE, DecodingConfig
+
+REHEARSAL_ROUNDS = 3
+
+_rehearsed: WeakKeyDictionary[LanguageModel, set[DecodingConfig]] = WeakKeyDictionary()
+
+
+def rehearse(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
+    """Run a few rounds of both lanes once per setting, so that no clock counts a graph's capture.
+
+    A model whose steps are CUDA graphs captures each kind of step when it first meets it. Those
+    that it knows are captured as soon as a cache is made, before a lane's clock starts. Other
+    models need no rehearsal.
+    """
+    if not isinstance(loaded.target, CapturedModel):
+        return
+    done = _rehearsed.setdefault(loaded.target, set())
+    likes = replace(config, seed=0, max_new_tokens=MAX_NEW_TOKENS)
+    if likes in done:
+        return
+    _run_rounds(loaded, prompt_ids, config)
+    most = MOST_TOKENS if config.options else 1 + config.node_count  # options size trees
+    foreign = [loaded.parts.foreign.model] if loaded.parts.foreign else []
+    for model in (*loaded.prompt_models, *foreign):
+        if isinstance(model, CapturedModel):
+            # a foreign draft reads the text again where its own tokens end elsewhere
+            model.expect(min(4 * most if model in foreign else most, MOST_TOKENS))
+    done.add(likes)
+
+
+def _run_rounds(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
+    """Both lanes side by side, as their caches will be; no token ends them early."""
+    tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
+    short = replace(config, max_new_tokens=tokens)
+    target, capacity = loaded.target, cache_capacity(prompt_ids, short)
+    drafter = make_drafter(Setup(target, loaded.parts, short, capacity))
+    lanes = {
+        BASELINE: autoregressive.decode(target, prompt_ids, short),
+        SPECULATIVE: speculative.decode(target, drafter, prompt_ids, short),
+    }
+    try:
+        for _ in race(lanes):
+            pass
+    finally:
+        drafter.close()
+
+
+def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
+    """Forwards like those that a run begins with, so that no lane's clock counts a cold start.
+
+    The first forward of a size is slow. On the target: the prompt, one token, a whole tree; on the
+    draft: the prompt, one token, each level of a static tree. What a method runs beside these (the
+    windows of lookahead, trees that grow as they go) still pays for its first time.
+    """
+    levels = tuple(accumulate(config.widths, mul))[:-1]
+    drafting = [1, *(size for size in levels if 1 < size <= config.max_new_tokens)]
+    _warm_up(loaded.target, prompt_ids, [1, min(1 + config.node_count, config.max_new_tokens)])
+    if loaded.parts.draft is not None:
+        _warm_up(loaded.parts.draft, prompt_ids, drafting)
+    if loaded.parts.foreign is not None:
+        _warm_up(loaded.parts.foreign.model, [0], drafting)  # the prompt's ids are not its own
+
+
+@torch.inference_mode()
+def _warm_up(model: LanguageModel, prompt_ids: Sequence[int], sizes: Sequence[int]) -> None:
+    """The prompt once, then as many tokens behind it at once as each of `sizes` says."""
+    cache = model.new_cache(len(prompt_ids) + max(sizes))
+    _forward(model, cache, prompt_ids)
+    for size in sizes:
+        _forward(model, cache, list(prompt_ids[:1]) * size)
+        cache.keep(len(prompt_ids), [])
+
+
+def _forward(model: LanguageModel, cache: KeyValueCache, token_ids: Sequence[int]) -> None:
+    tokens = torch.tensor([token_ids], device=model.device)
+    first = cache.length
+    positions = torch.arange(first, first + len(token_ids), device=model.device)[None]
+    model.forward(tokens, positions, cache, last_only=True)
