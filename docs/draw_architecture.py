@@ -41,10 +41,12 @@ def rooms(root: Path = ROOT) -> nx.DiGraph:
 
 
 def imported(node: ast.AST) -> list[str]:
-    """The modules of specviz that a statement imports."""
+    """The modules of specviz that a statement imports, or names as text to import them later."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
     if isinstance(node, ast.ImportFrom) and node.module:
         names = [f"{node.module}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        names = [node.value]
     return [name for name in names if name.startswith("specviz.")]
 
 

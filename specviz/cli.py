@@ -11,27 +11,44 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
-from specviz.commands.advise_command import ADVISE
-from specviz.commands.bench_command import BENCH
-from specviz.commands.claims_command import CLAIMS_COMMAND
 from specviz.commands.command import Command
-from specviz.commands.diff_command import DIFF
-from specviz.commands.lossless_command import LOSSLESS
-from specviz.commands.methods_command import METHODS
-from specviz.commands.models_command import MODELS
-from specviz.commands.profile_command import PROFILE
-from specviz.commands.race_command import RACE
-from specviz.commands.steps_command import STEPS
-from specviz.commands.sweep_command import SWEEP
 from specviz.errors import InputError
-from specviz.ui.report_command import REPORT
 
-COMMANDS = (
-    *(RACE, METHODS, MODELS, LOSSLESS, DIFF, REPORT),
-    *(PROFILE, BENCH, STEPS, SWEEP, ADVISE, CLAIMS_COMMAND),
-)  # in the order of `--help`
+COMMANDS = {  # in the order of `--help`; a module is imported when its command is chosen
+    "race": ("specviz.commands.race_command", "Measure a method against its baseline."),
+    "methods": ("specviz.commands.methods_command", "List the drafting methods."),
+    "models": ("specviz.commands.models_command", "List the models and pairs."),
+    "lossless": (
+        "specviz.commands.lossless_command",
+        "Compare the output's law with the target's.",
+    ),
+    "diff": ("specviz.commands.diff_command", "Compare two traces."),
+    "report": ("specviz.ui.report_command", "A trace as one HTML file."),
+    "profile": (
+        "specviz.commands.profile_command",
+        "Rank where acceptance is lost, over many prompts.",
+    ),
+    "bench": (
+        "specviz.commands.bench_command",
+        "Methods x tasks, beside the library's own decoding.",
+    ),
+    "steps": (
+        "specviz.commands.steps_command",
+        "What one token costs, beside the library's forward and the memory's speed.",
+    ),
+    "sweep": ("specviz.commands.sweep_command", "Measure over a grid of settings."),
+    "advise": (
+        "specviz.commands.advise_command",
+        "Whether to speculate, with what, and what to expect: measured.",
+    ),
+    "claims": (
+        "specviz.commands.claims_command",
+        "Popular claims beside theory and measurement.",
+    ),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,6 +56,21 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message)
+
+
+class _CommandParser(_Parser):
+    """The parser of one command, which is imported as soon as there is something to parse.
+
+    The models' libraries take seconds to import: a list of the commands does without them.
+    """
+
+    module = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        command: Command = import_module(self.module).COMMAND
+        command.add_flags(self)
+        self.set_defaults(chosen=command)
+        return super().parse_known_args(args, namespace)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,12 +108,11 @@ def _progress(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m specviz", description="Speculative decoding, made visible.")
-    subparsers = parser.add_subparsers(required=True, parser_class=_Parser, metavar="COMMAND")
-    for command in COMMANDS:
-        added = subparsers.add_parser(
-            command.name, help=command.summary, description=command.summary
-        )
+    subparsers = parser.add_subparsers(
+        required=True, parser_class=_CommandParser, metavar="COMMAND"
+    )
+    for name, (module, summary) in COMMANDS.items():
+        added = subparsers.add_parser(name, help=summary, description=summary)
+        added.module = module
         added.add_argument("--json", action="store_true", help="one JSON object on stdout")
-        command.add_flags(added)
-        added.set_defaults(chosen=command)
     return parser

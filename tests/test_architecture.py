@@ -67,7 +67,10 @@ def part(path: Path) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """Every module that a file imports, wherever in the file; of `from a import b` a and a.b."""
+    """Every module that a file imports, wherever in the file; of `from a import b` a and a.b.
+
+    A text such as "specviz.ui.page" names a module that is imported later.
+    """
     names = set[str]()
     for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
@@ -75,6 +78,8 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"specviz(\.\w+)+", str(node.value)):
+            names.add(node.value)
     return names
 
 

@@ -133,9 +133,7 @@ def _check_text(check: dict[str, Any]) -> str:
     return f"{table(rows)}\n\n{summary}"
 
 
-ADVISE = Command(
-    "advise",
-    "Whether to speculate, with what, and what to expect: measured.",
+COMMAND = Command(
     advise,
     advise_text,
     _add_flags,

@@ -89,9 +89,7 @@ def bench_text(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-BENCH = Command(
-    "bench",
-    "Methods x tasks, beside the library's own decoding.",
+COMMAND = Command(
     bench,
     bench_text,
     _add_flags,

@@ -191,9 +191,7 @@ def _digits(value: float, unit: str = "") -> str:
     return text + unit if unit == "x" else f"{text} {unit}".rstrip()
 
 
-CLAIMS_COMMAND = Command(
-    "claims",
-    "Popular claims beside theory and measurement.",
+COMMAND = Command(
     claims,
     claims_text,
     _add_flags,

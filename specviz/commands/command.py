@@ -20,15 +20,13 @@ def _always_enough(result: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`python -m specviz NAME …`; a new one is a file with one of these and a line in `cli`.
+    """`python -m specviz NAME …`; a new one is a file with a `COMMAND` and an entry in `cli`.
 
     `run` returns what `--json` prints, and `text` makes of that what a person reads. Where the
     result does not pass a gate that the user has set, `shortfall` says why in one line, and the
     exit status is 1.
     """
 
-    name: str
-    summary: str
     run: Callable[[Namespace, Progress], Any]
     text: Callable[[Any], str]
     add_flags: Callable[[ArgumentParser], None] = _no_flags

@@ -85,4 +85,4 @@ def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: getattr(value, "value", value) for name, value in pairs}
 
 
-DIFF = Command("diff", "Compare two traces.", diff, diff_text, _add_flags)
+COMMAND = Command(diff, diff_text, _add_flags)

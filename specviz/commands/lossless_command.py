@@ -50,6 +50,4 @@ def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     }
 
 
-LOSSLESS = Command(
-    "lossless", "Compare the output's law with the target's.", lossless, facts, _add_flags
-)
+COMMAND = Command(lossless, facts, _add_flags)

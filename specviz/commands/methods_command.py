@@ -65,4 +65,4 @@ def methods_text(result: Sequence[dict[str, Any]]) -> str:
     return f"{table(rows)}\n\n{table(options)}"
 
 
-METHODS = Command("methods", "List the drafting methods.", methods, methods_text)
+COMMAND = Command(methods, methods_text)

@@ -144,4 +144,4 @@ def _millions(pair: dict[str, Any]) -> str:
     return " and ".join(f"{size / 1e6:.1f}" for size in sizes if size) or "-"
 
 
-MODELS = Command("models", "List the models and pairs.", models, models_text, _add_flags)
+COMMAND = Command(models, models_text, _add_flags)

@@ -171,9 +171,7 @@ def _quoted(text: str) -> str:
     return repr(text if len(text) <= _TEXT_LENGTH else text[: _TEXT_LENGTH - 1] + "…")
 
 
-PROFILE = Command(
-    "profile",
-    "Rank where acceptance is lost, over many prompts.",
+COMMAND = Command(
     profile,
     profile_text,
     _add_flags,

@@ -205,4 +205,4 @@ def _verdict(result: dict[str, Any]) -> str:
     )
 
 
-RACE = Command("race", "Measure a method against its baseline.", race, race_text, _add_flags)
+COMMAND = Command(race, race_text, _add_flags)

@@ -63,9 +63,7 @@ def _eager(cost: dict[str, Any]) -> dict[str, float]:
     return {} if seconds is None else {"kernel by kernel (ms)": 1000 * seconds}
 
 
-STEPS = Command(
-    "steps",
-    "What one token costs, beside the library's forward and the memory's speed.",
+COMMAND = Command(
     steps,
     steps_text,
     _add_flags,

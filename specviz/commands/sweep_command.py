@@ -157,4 +157,4 @@ def _row(result: dict[str, Any], down: str, value: Value, across: str) -> dict[s
     return {down: str(value), **speedups, "loses at": losing}
 
 
-SWEEP = Command("sweep", "Measure over a grid of settings.", sweep, sweep_text, _add_flags)
+COMMAND = Command(sweep, sweep_text, _add_flags)

@@ -35,4 +35,4 @@ def report_text(result: dict[str, Any]) -> str:
     return f"{result['file']}: {result['rounds']} rounds, {size}; any browser opens it, offline too"
 
 
-REPORT = Command("report", "A trace as one HTML file.", report, report_text, _add_flags)
+COMMAND = Command(report, report_text, _add_flags)

@@ -1,10 +1,12 @@
 """The command line's contract: one JSON value on stdout, one line and status 2 for bad input."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from specviz.cli import main
+from specviz.cli import COMMANDS, main
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.pair_catalog import models_folder, pair_named
 from specviz.records import BASELINE, ProposalKind
@@ -21,6 +23,21 @@ def run_json(capsys, *arguments):
     status, out, _ = run(capsys, *arguments, "--json")
     assert status == 0
     return json.loads(out)
+
+
+def test_the_list_of_commands_is_shown_without_importing_the_libraries_of_models():
+    code = "import sys; from specviz.cli import main; sys.argv[1:] = ['--help']\n"
+    code += "try: main()\nexcept SystemExit: assert not {'torch', 'gradio'} & set(sys.modules)\n"
+    code += "else: raise AssertionError('no help')"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Measure a method against its baseline." in shown.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_list_has_its_own_help(name, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([name, "--help"])
+    assert end.value.code == 0 and f"python -m specviz {name}" in capsys.readouterr().out
 
 
 def test_methods_lists_the_registry(capsys):
