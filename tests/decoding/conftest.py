@@ -2,13 +2,14 @@
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from specviz.decoding.ahead.executor import InLine
 from specviz.decoding.drafters import pre_speculation
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.target import cache_capacity
+from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.records import ModelInfo
 from tests.decoding.tiny_parts import parts_for
@@ -37,6 +38,18 @@ def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25, kind=LlamaModel)
     weights = sum(weight.numel() for weight in module.parameters())
     info = ModelInfo(name, "LlamaForCausalLM", weights, 4 * weights, layers, 32, vocab, CONTEXT)
     return kind(module, info)
+
+
+def learned_positions():
+    """A model that no position behind its context exists for."""
+    torch.manual_seed(3)
+    config = GPT2Config(
+        vocab_size=VOCAB, n_positions=256, n_embd=32, n_layer=1, n_head=2, bos_token_id=0
+    )
+    config.eos_token_id = 0
+    module = GPT2LMHeadModel._from_config(config, attn_implementation="sdpa")
+    info = ModelInfo("gpt2 draft", "GPT2LMHeadModel", 1, 4, 1, 32, VOCAB, 256)
+    return LibraryModel(module, info)
 
 
 IN_A_PROCESS = ("test_pre_speculation", "test_draft_worker")

@@ -2,9 +2,9 @@
 
 import gc
 import io
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +20,7 @@ from specviz.errors import InputError
 from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from tests.decoding.ahead_runs import AHEAD, CHAIN, assert_same, drafter_of, rounds_of
-from tests.decoding.conftest import tiny_model
+from tests.decoding.conftest import learned_positions, tiny_model
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 
@@ -40,34 +40,43 @@ def gone(process_id, within=10.0):
     return not is_there(process_id)
 
 
-def test_runs_of_one_draft_share_a_worker_and_another_draft_has_its_own(target, draft):
+@pytest.fixture(scope="module")
+def mortal():
+    """A draft whose workers come to an end in these tests."""
+    return tiny_model(8, 1, "mortal draft")
+
+
+def test_runs_of_one_draft_share_a_worker(target, draft):
     first = worker_for(draft)
     rounds_of(AHEAD, target, draft, PROMPT, max_new_tokens=20)
     assert worker_for(draft) is first
+
+
+def test_another_draft_has_a_worker_of_its_own_that_ends_with_it(draft):
     other = tiny_model(8, 1, "another draft")
-    assert worker_for(other).process_id != first.process_id
-
-
-def test_a_worker_ends_with_its_model():
-    model = tiny_model(8, 1, "short-lived draft")
-    process_id = worker_for(model).process_id
-    del model
+    process_id = worker_for(other).process_id
+    assert process_id != worker_for(draft).process_id
+    del other
     gc.collect()
-    assert gone(process_id)
+    assert gone(process_id) and is_there(worker_for(draft).process_id)
 
 
-def test_a_worker_ends_with_its_owner_even_when_that_is_killed(tmp_path):
-    script = (
-        "import time; from tests.decoding.conftest import tiny_model;"
-        "from specviz.decoding.ahead.worker import worker_for;"
-        "model = tiny_model(8, 1, 'draft'); print(worker_for(model).process_id, flush=True);"
-        "time.sleep(60)"
-    )
-    root = Path(__file__).resolve().parents[2]
-    owner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=root)
-    process_id = int(owner.stdout.readline())
+def start_and_wait(line):
+    model = tiny_model(8, 1, "draft of a copy")
+    line.send(worker_for(model).process_id)
+    time.sleep(60)
+
+
+def test_a_worker_ends_with_its_owner_even_when_that_is_killed():
+    """The owner is a copy of this process, which has imported all that it needs."""
+    ours, theirs = multiprocessing.Pipe()
+    owner = multiprocessing.get_context("fork").Process(target=start_and_wait, args=(theirs,))
+    owner.start()
+    theirs.close()
+    process_id = ours.recv()
+    assert is_there(process_id)
     owner.kill()
-    owner.wait()
+    owner.join()
     assert gone(process_id)
 
 
@@ -127,29 +136,26 @@ def test_a_run_that_is_dropped_is_forgotten_by_the_worker(target, draft):
     assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
 
 
-def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_one(target):
-    draft = tiny_model(8, 1, "mortal draft")
-    config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
+def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_one(target, mortal):
+    config, drafter = drafter_of(AHEAD, target, mortal, PROMPT, max_new_tokens=60)
     events = speculative.decode(target, drafter, PROMPT, config)
     next(events), next(events)
-    process_id = worker_for(draft).process_id
+    process_id = worker_for(mortal).process_id
     os.kill(process_id, signal.SIGKILL)
     with pytest.raises(InputError, match="'mortal draft' must stay alive, got: it ended by SIGK"):
         list(events)
     setting = {"max_new_tokens": 30}
-    chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
-    assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
-    assert worker_for(draft).process_id != process_id
+    chain = rounds_of(CHAIN, target, mortal, PROMPT, **setting)
+    assert_same(rounds_of(AHEAD, target, mortal, PROMPT, **setting), chain)
+    assert worker_for(mortal).process_id != process_id
 
 
-def test_a_worker_that_says_nothing_is_given_up(target, monkeypatch):
-    draft = tiny_model(8, 1, "silent draft")
-    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 20.0)
-    worker = worker_for(draft)
-    worker._line.settimeout(0.3)
-    config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
+def test_a_worker_that_says_nothing_is_given_up(target, mortal, monkeypatch):
+    worker = worker_for(mortal)
+    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.3)
+    config, drafter = drafter_of(AHEAD, target, mortal, PROMPT, max_new_tokens=60)
     os.kill(worker.process_id, signal.SIGSTOP)
-    with pytest.raises(InputError, match="must stay alive, got: no answer within"):
+    with pytest.raises(InputError, match="must stay alive, got: no answer within 0.3 s"):
         list(speculative.decode(target, drafter, PROMPT, config))
     assert gone(worker.process_id)
 
@@ -177,9 +183,16 @@ def test_both_processes_read_the_same_clock(target, draft):
     assert before < ahead.began < ahead.ended < time.perf_counter()
 
 
-@pytest.mark.parametrize("of_pair", [False, True], ids=["tiny", "bundled"])
-def test_a_copied_model_gives_the_same_logits_to_the_bit(draft, of_pair):
-    model = load_pair(pair_named("bundled"), "cpu", "float32").parts.draft if of_pair else draft
+COPIED = {
+    "tiny": lambda: tiny_model(2, 1, "tiny draft"),
+    "learned positions": learned_positions,
+    "bundled": lambda: load_pair(pair_named("bundled"), "cpu", "float32").parts.draft,
+}
+
+
+@pytest.mark.parametrize("make", COPIED.values(), ids=COPIED)
+def test_a_copied_model_gives_the_same_logits_to_the_bit(make):
+    model = make()
     stream = io.BytesIO()
     torch.save(model, stream)
     stream.seek(0)

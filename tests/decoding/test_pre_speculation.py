@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from specviz.decoding.ahead import executor as executors
 from specviz.decoding.ahead.executor import InLine, OwnProcess, SecondStream
@@ -12,15 +11,14 @@ from specviz.decoding.ahead.order import Order, Outcomes, Setting, fan_outs, pre
 from specviz.decoding.drafters import pre_speculation
 from specviz.decoding.sampling import Sampler
 from specviz.errors import InputError
-from specviz.models.library_model import LibraryModel
 from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Parts
 from specviz.prompts import held_out_prompt
-from specviz.records import DecodingConfig, ModelInfo
+from specviz.records import DecodingConfig
 from tests.decoding import batch_runs
 from tests.decoding.ahead_runs import AHEAD, CHAIN, assert_same, drafter_of, hits, rounds_of
-from tests.decoding.conftest import VOCAB, tiny_model
+from tests.decoding.conftest import VOCAB, learned_positions, tiny_model
 from tests.decoding.table_model import TableModel
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
@@ -55,7 +53,7 @@ class SofterModel:
         return type(output)(output.logits / 1.5)
 
 
-@pytest.fixture(params=[InLine, OwnProcess], ids=["in line", "own process"])
+@pytest.fixture
 def executor(request, monkeypatch):
     monkeypatch.setattr(pre_speculation, "executor_for", request.param)
 
@@ -103,19 +101,20 @@ def test_long_accepted_paths_equal_the_chain_s_too(target, close_draft, sampling
     assert any(full) and True in hits(ahead)
 
 
-def learned_positions():
-    """A model that no position behind its context exists for."""
-    torch.manual_seed(3)
-    config = GPT2Config(
-        vocab_size=VOCAB, n_positions=256, n_embd=32, n_layer=1, n_head=2, bos_token_id=0
-    )
-    config.eos_token_id = 0
-    module = GPT2LMHeadModel._from_config(config, attn_implementation="sdpa")
-    info = ModelInfo("gpt2 draft", "GPT2LMHeadModel", 1, 4, 1, 32, VOCAB, 256)
-    return LibraryModel(module, info)
-
-
-@pytest.mark.parametrize("make", [None, learned_positions], ids=["rotary", "learned"])
+# A model of transformers takes its worker seconds to import: its process is in make slow; that a
+# copy of it gives the same logits is shown by the tests of the worker.
+@pytest.mark.parametrize(
+    "executor, make",
+    [
+        pytest.param(InLine, None, id="in line, rotary"),
+        pytest.param(InLine, learned_positions, id="in line, learned"),
+        pytest.param(OwnProcess, None, id="own process, rotary"),
+        pytest.param(
+            OwnProcess, learned_positions, id="own process, learned", marks=pytest.mark.slow
+        ),
+    ],
+    indirect=["executor"],
+)
 def test_rounds_equal_the_chain_s_up_to_the_end_of_the_context(target, draft, executor, make):
     draft = make() if make else draft
     setting = {"max_new_tokens": target.info.context_length - len(PROMPT), "temperature": 0.8}
@@ -141,7 +140,8 @@ def test_every_outcome_sees_its_own_path(seed):
     assert all(hits(ahead)[1:]), "every outcome was prepared"
 
 
-def test_a_draft_with_a_padded_vocabulary_gives_the_chain_s_rounds(target):
+def test_a_draft_with_a_padded_vocabulary_gives_the_chain_s_rounds(target, monkeypatch):
+    monkeypatch.setattr(pre_speculation, "executor_for", InLine)
     draft = tiny_model(7, 1, "padded draft", vocab=VOCAB + 4)
     setting = {"max_new_tokens": 40, "temperature": 1.0}
     chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)

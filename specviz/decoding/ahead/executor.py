@@ -15,7 +15,7 @@ from typing import Protocol
 
 import torch
 
-from specviz.decoding.ahead.board import Board, board_bytes, shared_file
+from specviz.decoding.ahead.board import Board, board_bytes
 from specviz.decoding.ahead.drafting import AheadDrafting
 from specviz.decoding.ahead.line import ReplyKind
 from specviz.decoding.ahead.order import Order, Setting
@@ -64,12 +64,11 @@ class OwnProcess:
 
     def __init__(self, model: LanguageModel, setting: Setting) -> None:
         self.memory_bytes = 2 * model.info.bytes
-        self._worker = worker_for(model)
         size = board_bytes(setting)
-        descriptor = shared_file(size)
+        self._worker = worker_for(model)
+        self._run, descriptor = self._worker.open(setting)
         try:
             self.board = Board(setting, mmap.mmap(descriptor, size))
-            self._run = self._worker.open(setting, descriptor)
         finally:
             os.close(descriptor)
         self._close = weakref.finalize(self, self._worker.close, self._run)

@@ -1,47 +1,34 @@
-"""The messages between a draft worker's process and its owner, over a socket.
+"""The messages between a draft worker's process and its owner, sent as objects through a pipe.
 
-Large data go through shared memory. Messages have a fixed size, so each costs one system call on
-either side.
+Large data go through shared memory, whose descriptor follows the answer that its run is open.
 """
 
 from __future__ import annotations
 
-import select
 import socket
-import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
+from multiprocessing.connection import Connection
 
-from specviz.decoding.ahead.order import Order
-
-_MESSAGE = struct.Struct("<7q")
-_ANSWER = struct.Struct("<3q2d")
-_NOTHING = (0,) * 5
-
-
-class RequestKind(IntEnum):
-    """Of a request to the worker; each is about one run."""
-
-    OPEN = 1  # brings the descriptor of a board, and the size of a setting, which follows
-    DRAFT = 2  # brings an order
-    CLOSE = 3
-
-
-class ReplyKind(IntEnum):
-    """Of the worker's answer about one run."""
-
-    READY = 1  # the run is open
-    CHAIN = 2  # the order's chain is on the board, if it had to be drafted
-    AHEAD = 3  # so are the outcomes; has when that began and ended
-    FAILED = 4  # brings the size of an explanation, which follows
+from specviz.decoding.ahead.order import Order, Setting
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    kind: RequestKind
+class Request:
+    """To the worker: a setting opens its run, an order asks for a round, None closes the run."""
+
     run: int
-    numbers: tuple[int, ...]
-    descriptor: int | None
+    subject: Setting | Order | None
+
+
+class ReplyKind(IntEnum):
+    """Of the worker's answer."""
+
+    READY = 1  # the process has its model; this is about no run
+    OPEN = 2  # the run is open; its board's descriptor follows
+    CHAIN = 3  # the order's chain is on the board, if it had to be drafted
+    AHEAD = 4  # so are the outcomes; has when that began and ended
+    FAILED = 5  # the run has ended; has an explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,58 +42,19 @@ class Answer:
     text: str = ""
 
 
-def pair() -> tuple[socket.socket, int]:
-    """Our end of a new line, and a descriptor of the other end."""
-    ours, theirs = socket.socketpair()
-    return ours, theirs.detach()
+def send_descriptor(line: Connection, descriptor: int) -> None:
+    with _as_socket(line) as end:
+        socket.send_fds(end, [b"."], [descriptor])
 
 
-def is_waiting(line: socket.socket) -> bool:
-    """Whether there is something to receive, or the line has ended."""
-    return bool(select.select([line], [], [], 0)[0])
-
-
-def send_opening(line: socket.socket, run: int, setting: bytes, board: int) -> None:
-    header = _MESSAGE.pack(RequestKind.OPEN, run, len(setting), 0, 0, 0, 0)
-    socket.send_fds(line, [header, setting], [board])
-
-
-def send_order(line: socket.socket, run: int, order: Order) -> None:
-    line.sendall(_MESSAGE.pack(RequestKind.DRAFT, run, *astuple(order)))
-
-
-def send_closing(line: socket.socket, run: int) -> None:
-    line.sendall(_MESSAGE.pack(RequestKind.CLOSE, run, *_NOTHING))
-
-
-def receive_message(line: socket.socket) -> Message:
+def receive_descriptor(line: Connection) -> int:
     """EOFError at the line's end."""
-    data, descriptors, _, _ = socket.recv_fds(line, _MESSAGE.size, 1)
-    if not data:
+    with _as_socket(line) as end:
+        _, descriptors, _, _ = socket.recv_fds(end, 1, 1)
+    if not descriptors:
         raise EOFError
-    data += receive_bytes(line, _MESSAGE.size - len(data))
-    kind, run, *numbers = _MESSAGE.unpack(data)
-    return Message(RequestKind(kind), run, tuple(numbers), descriptors[0] if descriptors else None)
+    return descriptors[0]
 
 
-def send_answer(line: socket.socket, answer: Answer) -> None:
-    text = answer.text.encode()
-    head = _ANSWER.pack(answer.kind, answer.run, len(text), answer.began, answer.ended)
-    line.sendall(head + text)
-
-
-def receive_answer(line: socket.socket) -> Answer:
-    """EOFError at the line's end, TimeoutError after the line's time limit."""
-    kind, run, size, began, ended = _ANSWER.unpack(receive_bytes(line, _ANSWER.size))
-    return Answer(ReplyKind(kind), run, began, ended, receive_bytes(line, size).decode())
-
-
-def receive_bytes(line: socket.socket, size: int) -> bytes:
-    """Exactly so many; EOFError at the line's end."""
-    data = b""
-    while len(data) < size:
-        part = line.recv(size - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return data
+def _as_socket(line: Connection) -> socket.socket:
+    return socket.fromfd(line.fileno(), socket.AF_UNIX, socket.SOCK_STREAM)

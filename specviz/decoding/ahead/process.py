@@ -9,20 +9,18 @@ from __future__ import annotations
 import gc
 import mmap
 import os
-import pickle
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 
-from specviz.decoding.ahead import line as wire
-from specviz.decoding.ahead.board import Board, board_bytes
+from specviz.decoding.ahead.board import Board, board_bytes, shared_file
 from specviz.decoding.ahead.drafting import AheadDrafting
-from specviz.decoding.ahead.line import Answer, Message, ReplyKind, RequestKind
+from specviz.decoding.ahead.line import Answer, ReplyKind, send_descriptor
 from specviz.decoding.ahead.order import Order, Setting
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
@@ -34,15 +32,15 @@ def main(line_descriptor: int, model_descriptor: int) -> None:
     with os.fdopen(model_descriptor, "rb") as file:
         model: LanguageModel = torch.load(file, weights_only=False)
     gc.freeze()  # the model is never collected
-    with socket.socket(fileno=line_descriptor) as line, suppress(EOFError, ConnectionError):
-        wire.send_answer(line, Answer(ReplyKind.READY, 0))
+    with Connection(line_descriptor) as line, suppress(EOFError, OSError):
+        line.send(Answer(ReplyKind.READY, 0))
         _Service(model, line).run()
 
 
 class _Service:
     """The open runs by number, and the orders whose outcomes are still to be drafted."""
 
-    def __init__(self, model: LanguageModel, line: socket.socket) -> None:
+    def __init__(self, model: LanguageModel, line: Connection) -> None:
         self._model = model
         self._line = line
         self._runs: dict[int, AheadDrafting] = {}
@@ -51,11 +49,11 @@ class _Service:
 
     def run(self) -> None:
         while True:
-            if self._waiting and not wire.is_waiting(self._line):
+            if self._waiting and not self._line.poll():
                 self._try(self._ahead, *self._waiting.popleft())
             else:
-                message = wire.receive_message(self._line)
-                self._try(self._serve, message.run, message)
+                request = self._line.recv()
+                self._try(self._serve, request.run, request.subject)
 
     def _try(self, action: Callable[[int, Any], None], run: int, subject: object) -> None:
         """Run an action; if it fails, end its run and report the error."""
@@ -66,40 +64,43 @@ class _Service:
         except Exception as error:
             self._forget(run)
             text = str(error) if isinstance(error, InputError) else f"drafting failed: {error!r}"
-            wire.send_answer(self._line, Answer(ReplyKind.FAILED, run, text=text))
+            self._line.send(Answer(ReplyKind.FAILED, run, text=text))
 
-    def _serve(self, run: int, message: Message) -> None:
-        match message.kind:
-            case RequestKind.OPEN:
-                self._open(run, message)
-            case RequestKind.DRAFT:
-                self._chain(run, Order(*message.numbers))
-            case RequestKind.CLOSE:
+    def _serve(self, run: int, subject: Setting | Order | None) -> None:
+        match subject:
+            case Setting():
+                self._open(run, subject)
+            case Order():
+                self._chain(run, subject)
+            case None:
                 self._forget(run)
 
-    def _open(self, run: int, message: Message) -> None:
-        setting: Setting = pickle.loads(wire.receive_bytes(self._line, message.numbers[0]))
-        assert message.descriptor is not None
-        memory = mmap.mmap(message.descriptor, board_bytes(setting))
-        os.close(message.descriptor)
-        self._runs[run] = drafting = AheadDrafting(self._model, setting, Board(setting, memory))
-        shape = setting.draft_length, setting.fan_out
-        if shape not in self._warm:
-            drafting.warm_up()
-            self._warm.add(shape)
-        wire.send_answer(self._line, Answer(ReplyKind.READY, run))
+    def _open(self, run: int, setting: Setting) -> None:
+        size = board_bytes(setting)
+        descriptor = shared_file(size)
+        try:
+            board = Board(setting, mmap.mmap(descriptor, size))
+            self._runs[run] = drafting = AheadDrafting(self._model, setting, board)
+            shape = setting.draft_length, setting.fan_out
+            if shape not in self._warm:
+                drafting.warm_up()
+                self._warm.add(shape)
+            self._line.send(Answer(ReplyKind.OPEN, run))
+            send_descriptor(self._line, descriptor)
+        finally:
+            os.close(descriptor)
 
     def _chain(self, run: int, order: Order) -> None:
         drafting = self._runs[run]
         drafting.chain(order)
         self._waiting.append((run, order))
         if drafting.has_to_draft(order):
-            wire.send_answer(self._line, Answer(ReplyKind.CHAIN, run))
+            self._line.send(Answer(ReplyKind.CHAIN, run))
 
     def _ahead(self, run: int, order: Order) -> None:
         began = time.perf_counter()
         self._runs[run].ahead(order)
-        wire.send_answer(self._line, Answer(ReplyKind.AHEAD, run, began, time.perf_counter()))
+        self._line.send(Answer(ReplyKind.AHEAD, run, began, time.perf_counter()))
 
     def _forget(self, run: int) -> None:
         self._runs.pop(run, None)

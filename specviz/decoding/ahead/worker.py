@@ -7,9 +7,7 @@ when it fails.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,12 +16,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 
 import torch
 
-from specviz.decoding.ahead import line as wire
 from specviz.decoding.ahead.board import shared_file
-from specviz.decoding.ahead.line import Answer, ReplyKind
+from specviz.decoding.ahead.line import Answer, ReplyKind, Request, receive_descriptor
 from specviz.decoding.ahead.order import Order, Setting
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
@@ -40,18 +39,18 @@ class Worker:
 
     def __init__(self, model: LanguageModel) -> None:
         self._name = model.info.name
-        self._line, theirs = wire.pair()
-        self._line.settimeout(PATIENCE_SECONDS)
+        self._line, theirs = Pipe()
         try:
-            self._process = _start(model, theirs)
+            self._process = _start(model, theirs.fileno())
         except OSError as error:
             raise InputError(f"no process could be started for {self._name!r}: {error}") from None
         finally:
-            os.close(theirs)
+            theirs.close()
         self.end = weakref.finalize(self, _end, self._process, self._line)
         self._numbers = count(1)
         self._sending, self._receiving = threading.RLock(), threading.Lock()
         self._answers: dict[int, deque[Answer]] = {0: deque()}  # by open run; 0: no run's
+        self._boards: dict[int, int] = {}  # descriptors that were received, by run
         self._receive(0)
 
     @property
@@ -62,19 +61,17 @@ class Worker:
     def process_id(self) -> int:
         return self._process.pid
 
-    def open(self, setting: Setting, board: int) -> int:
-        """Begin a run on the board with this descriptor; returns the run's number."""
+    def open(self, setting: Setting) -> tuple[int, int]:
+        """Begin a run; returns its number and the descriptor of its board."""
         run = next(self._numbers)
         self._answers[run] = deque()
-        with self._line_errors(), self._sending:
-            wire.send_opening(self._line, run, pickle.dumps(setting), board)
-        self.expect(run, ReplyKind.READY)
-        return run
+        self._send(Request(run, setting))
+        self.expect(run, ReplyKind.OPEN)
+        return run, self._boards.pop(run)
 
     def order(self, run: int, order: Order) -> None:
         """Ask for the drafts of a round; does not wait."""
-        with self._line_errors(), self._sending:
-            wire.send_order(self._line, run, order)
+        self._send(Request(run, order))
 
     def expect(self, run: int, kind: ReplyKind) -> Answer:
         """Wait for the run's next answer, which must be of this kind."""
@@ -88,14 +85,22 @@ class Worker:
         """End a run. The garbage collector may call it at any moment of this thread."""
         self._answers.pop(run, None)
         with suppress(OSError), self._sending:
-            wire.send_closing(self._line, run)
+            self._line.send(Request(run, None))
+
+    def _send(self, request: Request) -> None:
+        with self._line_errors(), self._sending:
+            self._line.send(request)
 
     def _receive(self, run: int) -> Answer:
         """The run's next answer; answers to other runs are kept for them."""
         with self._line_errors(), self._receiving:
             answers = self._answers[run]
             while not answers:
-                answer = wire.receive_answer(self._line)
+                if not self._line.poll(PATIENCE_SECONDS):
+                    raise TimeoutError
+                answer = self._line.recv()
+                if answer.kind is ReplyKind.OPEN:
+                    self._boards[answer.run] = receive_descriptor(self._line)
                 if answer.run in self._answers:
                     self._answers[answer.run].append(answer)
             return answers.popleft()
@@ -142,7 +147,7 @@ def _start(model: LanguageModel, line: int) -> subprocess.Popen[bytes]:
         os.close(weights)
 
 
-def _end(process: subprocess.Popen[bytes], line: socket.socket) -> None:
+def _end(process: subprocess.Popen[bytes], line: Connection) -> None:
     line.close()
     process.kill()  # it has nothing to save
     with suppress(subprocess.TimeoutExpired):
