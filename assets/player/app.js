@@ -1,4 +1,4 @@
-// The app: makes every page of the list, shows the one that the address names, and tells it what happens.
+// The app: makes every page of the list, shows the one that the address names, and passes on to it what happens.
 
 import { PAGES } from "./pages.js";
 import { element, references, setText } from "./shared/dom.js";

@@ -172,7 +172,7 @@ def delta(template: Figure, figure: Figure) -> Figure:
     """What of `figure` is not in `template`, by key of each trace and of the layout.
 
     So layout and style travel once, arrays often; the traces of a figure of one name never change
-    in number or order. `assets/player/shared/figure_delta.js` puts figures together again.
+    in number or order. `assets/player/shared/round.js` puts figures together again.
 
     >>> delta({"data": [{"x": [1], "mode": "lines"}], "layout": {"height": 9}},
     ...       {"data": [{"x": [2], "mode": "lines"}], "layout": {"height": 9}})

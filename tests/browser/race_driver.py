@@ -79,7 +79,7 @@ class RaceDriver:
                 form.clearErrors();
                 const usual = address.setup.settings.map((each) => [each.name, each.default]);
                 form.fields = Object.fromEntries(usual);
-                race.tellProblems(address.read());
+                race.showProblems(address.read());
                 scrollTo(0, 0); }})()"""
         )
 

@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { takeSettings } from "../../assets/player/shared/settings.js";
-import { barsAt, withDraw } from "../../assets/player/step/distribution_moment.js";
-import { divergence, ruleDistribution } from "../../assets/player/step/distribution_numbers.js";
+import { barsAt, divergence, ruleDistribution, withDraw } from "../../assets/player/step/distributions.js";
 
 test("a divergence from the tokens kept is a lower bound of that over all tokens", () => {
   const [p, q] = [[0.5, 0.3, 0.15, 0.05], [0.25, 0.25, 0.25, 0.25]];

@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { cut } from "../../assets/player/shared/charts.js";
-import { probability } from "../../assets/player/shared/probability.js";
-import { leftWords, timeWords, waitingWords } from "../../assets/player/shared/time_words.js";
+import { leftWords, probability, timeWords, waitingWords } from "../../assets/player/shared/number_words.js";
 
 test("small probabilities keep their digits, and nothing but 1 reads as 1", () => {
   const values = [0, 1, 0.6014, 0.01, 0.00312, 0.00031, 0.9996, 0.99999, null];

@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { EXTRA } from "../../assets/player/shared/cursor.js";
-import { compose } from "../../assets/player/shared/figure_delta.js";
-import { Round } from "../../assets/player/shared/round.js";
+import { compose, Round } from "../../assets/player/shared/round.js";
 import { Trace } from "../../assets/player/shared/trace.js";
 import { AXES, originOf, roundAtPlace } from "../../assets/player/step/axis.js";
 import { momentsOf, stageOf, standing } from "../../assets/player/step/moments.js";

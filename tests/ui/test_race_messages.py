@@ -30,7 +30,7 @@ def played(**options: Any) -> tuple[RandomRace, list[dict[str, Any]]]:
 
 
 def composed(template: dict[str, Any], difference: dict[str, Any]) -> dict[str, Any]:
-    """What assets/player/shared/figure_delta.js does."""
+    """What assets/player/shared/round.js does."""
     traces = zip(template["data"], difference["data"], strict=True)
     return {
         "data": [{**old, **new} for old, new in traces],

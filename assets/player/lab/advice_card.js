@@ -22,7 +22,7 @@ export class AdviceCard {
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
-      failed: (text) => this.setting().show(text) || this.errors.tell(text),
+      failed: (text) => this.setting().show(text) || this.errors.report(text),
     });
     refs.adviceGo.addEventListener("click", () => this.start());
     refs.adviceSweep.addEventListener("click", () => onSweep(this.advice.best.candidate.method));
@@ -51,18 +51,18 @@ export class AdviceCard {
   }
 
   take(message) {
-    if (message.kind === "progress") this.tellProgress(message);
+    if (message.kind === "progress") this.showProgress(message);
     if (message.kind === "advice") this.show(message), tab.keep(NAME, message);
-    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
+    if (message.kind === "end") this.run.showState(message.reason === "done" ? "" : this.stoppedWords);
   }
 
   get stoppedWords() {
     return this.isNew ? "stopped: the advice goes by what was measured until then" : "stopped before anything was measured";
   }
 
-  tellProgress({ stage, doing, seconds_left: left }) {
+  showProgress({ stage, doing, seconds_left: left }) {
     const time = left === null ? "" : ` · at most ${Math.ceil(left)} s left`;
-    this.run.tell(`${stage === "race" ? "racing the best" : "trying each method"}: ${doing}${time}`);
+    this.run.showState(`${stage === "race" ? "racing the best" : "trying each method"}: ${doing}${time}`);
   }
 
   show(advice) {

@@ -20,7 +20,7 @@ export function claimView(claim, { budget }, place = null) {
   const summary = element("summary");
   summary.append(element("span", "claim-number", String(claim.number)), element("span", "claim-title", claim.title), chip(claim.verdict));
   summary.append(element("span", "claim-key hint", keyWords(claim)));
-  view.append(summary, told(claim, budget, place));
+  view.append(summary, claimBody(claim, budget, place));
   return view;
 }
 
@@ -46,7 +46,7 @@ function chip(verdict) {
   return element("span", `verdict-chip ${VERDICTS[verdict]}`, verdict);
 }
 
-function told(claim, budget, place) {
+function claimBody(claim, budget, place) {
   const { said, sources, theory, measured, not_measurable: reason } = claim;
   const made = element("div", "claim-body");
   const texts = sources.map(({ title }) => title).join("; ");

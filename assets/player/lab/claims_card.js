@@ -11,7 +11,7 @@ export class ClaimsCard {
     this.chosen = "";
     this.run = new LabRun(null, gradio, {
       message: (message) => this.take(message),
-      failed: (text) => this.tellError(text),
+      failed: (text) => this.showError(text),
       ended: () => this.lock(false),
     });
     refs.claimsFilter.addEventListener("click", (event) => this.filter(event.target.closest("[data-verdict]")));
@@ -20,7 +20,7 @@ export class ClaimsCard {
 
   async load() {
     const reply = await this.run.transport.ask("claims", {});
-    if (reply === null || reply.error) return this.tellError(reply?.error ?? "The server cannot be reached.");
+    if (reply === null || reply.error) return this.showError(reply?.error ?? "The server cannot be reached.");
     this.claims = reply.claims;
     this.budget = reply.budget;
     this.refs.claims.replaceChildren(...this.claims.map((claim) => claimView(claim, this)));
@@ -72,9 +72,9 @@ export class ClaimsCard {
   }
 
   take(message) {
-    if (message.kind === "line") this.run.tell(message.text);
+    if (message.kind === "line") this.run.showState(message.text);
     if (message.kind === "claim") this.measured(message);
-    if (message.kind === "end" && message.reason === "stopped") this.run.tell("stopped");
+    if (message.kind === "end" && message.reason === "stopped") this.run.showState("stopped");
   }
 
   measured({ claim, place }) {
@@ -92,7 +92,7 @@ export class ClaimsCard {
     this.drawFilter();
   }
 
-  tellError(text) {
+  showError(text) {
     this.lock(false);
     setText(this.refs.claimsError, text);
     this.refs.claimsError.hidden = false;

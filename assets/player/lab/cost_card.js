@@ -51,13 +51,13 @@ export class CostCard {
   async reckon() {
     const form = Object.fromEntries(Object.entries(this.fields).map(([name, field]) => [name, field.value]));
     const reply = await this.ask("costs", form);
-    this.tellError(reply === null ? "The server cannot be reached." : reply.error);
+    this.showError(reply === null ? "The server cannot be reached." : reply.error);
     this.costs = reply?.error === null ? reply.costs : null;
     setText(this.refs.costsSentence, this.costs ? reply.sentence : "");
     this.draw();
   }
 
-  tellError(text) {
+  showError(text) {
     this.errors.clear();
     if (!text) return;
     const [name] = text.split(" ", 1);

@@ -1,7 +1,7 @@
 // A measurement of one card: its button, its stop, its place in the queue, its messages.
 
 import { setText } from "../shared/dom.js";
-import { waitingWords } from "../shared/time_words.js";
+import { waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 
 export class LabRun {
@@ -10,9 +10,9 @@ export class LabRun {
   constructor(parts, gradio, on) {
     this.on = on;
     this.transport = new Transport(gradio, {
-      accepted: () => (this.setBusy(true), this.tell("starting …"), on.begun?.()),
+      accepted: () => (this.setBusy(true), this.showState("starting …"), on.begun?.()),
       message: (message) => this.take(message),
-      queued: (...ahead) => this.tell(waitingWords(...ahead)),
+      queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
     if (parts) this.attach(parts);
@@ -40,19 +40,19 @@ export class LabRun {
 
   async stop() {
     if (!this.isBusy) return;
-    this.tell("stopping after the run under way …");
+    this.showState("stopping after the run under way …");
     await this.transport.stop();
   }
 
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
-    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
+    if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.on.message(message);
     if (message.kind === "end") this.end();
   }
 
   failed(text) {
-    this.tell("");
+    this.showState("");
     this.end();
     this.on.failed(text);
   }
@@ -71,7 +71,7 @@ export class LabRun {
     last.disabled = true;
   }
 
-  tell(text) {
+  showState(text) {
     setText(this.state, text);
   }
 }

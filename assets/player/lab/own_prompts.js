@@ -17,7 +17,7 @@ export class OwnPrompts {
     refs.ownText.addEventListener("input", () => this.edited());
     refs.ownFileOpen.addEventListener("click", () => refs.ownFile.click());
     refs.ownFile.addEventListener("change", () => this.read());
-    this.tell("");
+    this.showFound("");
   }
 
   get text() {
@@ -53,16 +53,16 @@ export class OwnPrompts {
 
   async tally() {
     const { text } = this;
-    if (!text.trim()) return this.tell("");
+    if (!text.trim()) return this.showFound("");
     const reply = await this.ask("prompts", this.order);
     if (text !== this.text) return;
     this.count = reply?.count ?? null;
     const of = this.name ? ` in ${this.name}` : "";
-    this.tell(reply?.error ? reply.error : this.count === null ? "" : `${this.count} ${this.count === 1 ? "prompt" : "prompts"}${of}`);
+    this.showFound(reply?.error ? reply.error : this.count === null ? "" : `${this.count} ${this.count === 1 ? "prompt" : "prompts"}${of}`);
     this.onChange();
   }
 
-  tell(found) {
+  showFound(found) {
     setText(this.refs.ownCount, found ? `${found}. ${RULE}` : RULE);
   }
 }

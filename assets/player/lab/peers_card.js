@@ -3,7 +3,7 @@
 import { element, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { LabRun } from "./lab_run.js";
-import { leftWords } from "../shared/time_words.js";
+import { leftWords } from "../shared/number_words.js";
 
 export class PeersCard {
   // `setting()`: what is measured; `onResult()` hears that there is one.
@@ -15,7 +15,7 @@ export class PeersCard {
     this.run = new LabRun({ go: refs.peersGo, stop: refs.peersStop, state: refs.peersState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
-      failed: (text) => this.setting().show(text) || this.errors.tell(text),
+      failed: (text) => this.setting().show(text) || this.errors.report(text),
     });
     refs.peersGo.addEventListener("click", () => this.start());
     refs.peersLength.addEventListener("keydown", (event) => event.key === "Enter" && this.start());
@@ -34,18 +34,18 @@ export class PeersCard {
   }
 
   take(message) {
-    if (message.kind === "progress") this.tellProgress(message);
+    if (message.kind === "progress") this.showProgress(message);
     if (message.kind === "peers" && message.pairs.length) this.show(message);
-    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
+    if (message.kind === "end") this.run.showState(message.reason === "done" ? "" : this.stoppedWords);
   }
 
   get stoppedWords() {
     return this.isNew ? "stopped: what was measured until then stands here" : "stopped before anything was measured";
   }
 
-  tellProgress({ doing, repeat, repeats, seconds_left: left }) {
+  showProgress({ doing, repeat, repeats, seconds_left: left }) {
     const where = repeat === null ? "warming up" : `pass ${repeat} of ${repeats}`;
-    this.run.tell(`${where}: ${doing}${leftWords(left)}`);
+    this.run.showState(`${where}: ${doing}${leftWords(left)}`);
   }
 
   show({ pairs, setting }) {

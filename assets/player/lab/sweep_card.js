@@ -6,7 +6,7 @@ import { KeptSweep } from "./kept_sweep.js";
 import { LabRun } from "./lab_run.js";
 import { SweepForm } from "./sweep_form.js";
 import { SweepViews } from "./sweep_views.js";
-import { leftWords } from "../shared/time_words.js";
+import { leftWords } from "../shared/number_words.js";
 
 const NAME = "specviz-sweep";
 
@@ -40,7 +40,7 @@ export class SweepCard {
   recall() {
     if (!this.sweep.recall()) return;
     const { length } = this.sweep.points;
-    this.run.tell(this.sweep.isComplete ? "" : `Leaving the page ends a sweep: ${length} of ${this.sweep.size} points are kept.`);
+    this.run.showState(this.sweep.isComplete ? "" : `Leaving the page ends a sweep: ${length} of ${this.sweep.size} points are kept.`);
     this.draw();
   }
 
@@ -81,8 +81,8 @@ export class SweepCard {
     if (message.kind === "noise") this.sweep.setNoise(message.noise);
     if (message.kind === "point") this.sweep.add(message.line);
     if (message.kind === "point" || message.kind === "noise") this.draw();
-    if (message.kind === "progress") this.tellProgress(message);
-    if (message.kind === "end") this.run.tell(message.reason === "done" ? "" : this.stoppedWords);
+    if (message.kind === "progress") this.showProgress(message);
+    if (message.kind === "end") this.run.showState(message.reason === "done" ? "" : this.stoppedWords);
   }
 
   get stoppedWords() {
@@ -100,10 +100,10 @@ export class SweepCard {
     this.draw();
   }
 
-  tellProgress({ noise, repeats, done, points, seconds_left: left }) {
-    if (noise !== undefined) return this.run.tell(`measuring the noise of this machine: ${noise + 1} of ${repeats} …`);
+  showProgress({ noise, repeats, done, points, seconds_left: left }) {
+    if (noise !== undefined) return this.run.showState(`measuring the noise of this machine: ${noise + 1} of ${repeats} …`);
     this.refs.sweepBar.value = done / points;
-    this.run.tell(`${done} of ${points} points${leftWords(left)}`);
+    this.run.showState(`${done} of ${points} points${leftWords(left)}`);
   }
 
   // ---- what is shown
@@ -114,16 +114,16 @@ export class SweepCard {
     if (this.isDrawing) return void (this.isStale = true);
     this.isDrawing = true;
     const { file, noise } = this.sweep;
-    const told = await this.run.transport.ask("draw", { file, noise, picked: this.picked });
+    const reply = await this.run.transport.ask("draw", { file, noise, picked: this.picked });
     this.isDrawing = false;
     if (this.isStale) return (this.isStale = false), this.draw();
-    if (told === null || told.error) return this.tellError(told?.error ?? "The server cannot be reached.");
-    setText(this.refs.sweepSentence, told.sentence);
-    setText(this.refs.sweepSetting, told.setting);
-    this.views.draw(told, this.sweep);
+    if (reply === null || reply.error) return this.showError(reply?.error ?? "The server cannot be reached.");
+    setText(this.refs.sweepSentence, reply.sentence);
+    setText(this.refs.sweepSetting, reply.setting);
+    this.views.draw(reply, this.sweep);
     this.drawState();
-    this.onPoint(this.views.picked, told.picked_words);
-    if (told.picked !== null) this.form.fold.close(), this.onResult();
+    this.onPoint(this.views.picked, reply.picked_words);
+    if (reply.picked !== null) this.form.fold.close(), this.onResult();
   }
 
   drawState() {
@@ -140,7 +140,7 @@ export class SweepCard {
     this.drawState();
   }
 
-  tellError(text) {
+  showError(text) {
     setText(this.refs.sweepError, text);
     this.refs.sweepError.hidden = false;
   }
@@ -155,16 +155,16 @@ export class SweepCard {
     const text = await file.text();
     const reply = await this.run.transport.ask("draw", { file: text, noise: [] });
     this.refs.sweepError.hidden = true;
-    if (reply === null || reply.error) return this.tellError(`${file.name}: ${reply?.error ?? "the server cannot be reached"}`);
+    if (reply === null || reply.error) return this.showError(`${file.name}: ${reply?.error ?? "the server cannot be reached"}`);
     this.sweep.setFile(text);
     this.picked = null;
-    this.run.tell(`${file.name} · the noise of its machine is not in the file`);
+    this.run.showState(`${file.name} · the noise of its machine is not in the file`);
     this.draw();
   }
 
   async saveTable() {
     const reply = await this.run.transport.ask("table", { file: this.sweep.file });
     if (reply?.csv) download(new Blob([reply.csv], { type: "text/csv" }), `${NAME}.csv`);
-    else this.tellError(reply?.error ?? "The server cannot be reached.");
+    else this.showError(reply?.error ?? "The server cannot be reached.");
   }
 }

@@ -9,9 +9,9 @@ export class SweepViews {
     this.refs = refs;
     this.axes = axes;
     this.ask = ask;
-    this.told = null;
-    const onLine = (at) => this.pick(this.told.line[at]);
-    const onCell = (cell) => this.pick(this.told.cells[cell.join(",")]);
+    this.reply = null;
+    const onLine = (at) => this.pick(this.reply.line[at]);
+    const onCell = (cell) => this.pick(this.reply.cells[cell.join(",")]);
     this.charts = {
       heatmap: new Chart(refs.labHeatmap, theme, onCell),
       speedup: new Chart(refs.labSpeedup, theme, onLine),
@@ -25,29 +25,29 @@ export class SweepViews {
   }
 
   pick(place) {
-    if (place !== undefined && place !== this.told.picked) this.ask(place);
+    if (place !== undefined && place !== this.reply.picked) this.ask(place);
   }
 
   // To the next or the previous measured point.
   step(by) {
     const known = this.places.map(({ place }) => place);
-    const at = known.indexOf(this.told?.picked);
+    const at = known.indexOf(this.reply?.picked);
     if (known.length) this.pick(known[Math.max(0, Math.min(known.length - 1, at + by))]);
   }
 
-  draw(told, sweep) {
+  draw(reply, sweep) {
     const { refs } = this;
-    this.told = told;
+    this.reply = reply;
     this.sweep = sweep;
-    refs.sweepViews.hidden = told.picked === null;
-    if (told.picked === null) return refs.sweepTable.replaceChildren();
-    refs.heatmapCard.hidden = !told.figures.heatmap;
-    setText(refs.lineWords, told.line_words);
-    setText(refs.noiseWords, told.noise_words);
-    refs.noiseLegend.hidden = !told.noise_words;
-    setText(refs.pickedWords, `at ${told.picked_words}`);
+    refs.sweepViews.hidden = reply.picked === null;
+    if (reply.picked === null) return refs.sweepTable.replaceChildren();
+    refs.heatmapCard.hidden = !reply.figures.heatmap;
+    setText(refs.lineWords, reply.line_words);
+    setText(refs.noiseWords, reply.noise_words);
+    refs.noiseLegend.hidden = !reply.noise_words;
+    setText(refs.pickedWords, `at ${reply.picked_words}`);
     for (const [name, chart] of Object.entries(this.charts)) {
-      if (told.figures[name]) chart.draw(told.figures[name]);
+      if (reply.figures[name]) chart.draw(reply.figures[name]);
       else chart.clear();
     }
     this.drawTable();
@@ -55,21 +55,21 @@ export class SweepViews {
 
   // The measured points in the plan's order, each with its place there.
   get places() {
-    if (!this.told || this.sweep.isEmpty) return [];
+    if (!this.reply || this.sweep.isEmpty) return [];
     const { axes } = this.sweep.plan;
     const placeOf = ({ setting }) => axes.reduce((place, [name, values]) => place * values.length + values.indexOf(setting[name]), 0);
     return this.sweep.points.map((point) => ({ place: placeOf(point), point })).sort((a, b) => a.place - b.place);
   }
 
   get picked() {
-    return this.places.find(({ place }) => place === this.told.picked)?.point ?? null;
+    return this.places.find(({ place }) => place === this.reply.picked)?.point ?? null;
   }
 
   drawTable() {
     const { sweepTable } = this.refs;
     const held = document.activeElement?.closest?.("[data-place]")?.getAttribute("data-place");
     const titles = this.sweep.plan.axes.map(([name]) => this.axes.find((axis) => axis.name === name).title);
-    sweepTable.replaceChildren(...pointRows(this.places, titles, this.told));
+    sweepTable.replaceChildren(...pointRows(this.places, titles, this.reply));
     if (held && !document.activeElement?.closest?.("[data-place]")) sweepTable.querySelector(`[data-place="${held}"]`)?.focus({ preventScroll: true });
   }
 

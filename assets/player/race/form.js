@@ -1,5 +1,5 @@
 // The settings as a person edits them, and the errors beside them.
-// Knows the fields and what the server offers. Numbers out of their bounds are told at once; whatever
+// Knows the fields and what the server offers. Numbers out of their bounds are reported at once; whatever
 // else is wrong the server names.
 
 import { FieldErrors } from "../shared/field_errors.js";

@@ -3,7 +3,7 @@
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
-import { probability } from "../shared/probability.js";
+import { probability } from "../shared/number_words.js";
 import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";

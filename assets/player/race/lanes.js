@@ -35,11 +35,11 @@ class Card {
   clear() {
     this.ribbon.clear();
     this.numbers(0, "", 0);
-    this.tellLoss("");
+    this.showLoss("");
     this.differing = -1;
   }
 
-  tellLoss(text) {
+  showLoss(text) {
     setText(this.loss, text);
     this.loss.hidden = !text;
   }
@@ -111,7 +111,7 @@ export class Lanes {
     this.clear();
     for (const [at, card] of this.cards.entries()) {
       card.ribbon.start(header.prompt);
-      card.tellLoss(this.lossOf(lanes[at].config));
+      card.showLoss(this.lossOf(lanes[at].config));
     }
   }
 

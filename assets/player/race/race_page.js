@@ -3,14 +3,21 @@
 
 import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
-import { waitingWords } from "../shared/time_words.js";
+import { waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
 import { Form } from "./form.js";
 import { writeProof } from "./proof.js";
 import { RaceView } from "./race_view.js";
-import { deviceWords, ENDINGS, HELD, modelWords, RACING } from "./race_words.js";
-import { RacedSetting } from "./raced_setting.js";
+
+const RACING = "racing …";
+const HELD = "held: nothing is decoded until it goes on";
+
+const ENDINGS = {
+  length: "finished",
+  "end-of-sequence": "finished: the text came to its end",
+  stopped: "stopped",
+};
 
 export class RacePage extends Page {
   static id = "race";
@@ -33,12 +40,12 @@ export class RacePage extends Page {
     this.transport = new Transport(gradio, {
       accepted: () => this.showResults(),
       message: (message) => this.take(message),
-      queued: (...ahead) => this.tell(waitingWords(...ahead)),
+      queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
     writeProof(refs.proof);
     this.wire();
-    this.tellProblems(this.setting.read());
+    this.showProblems(this.setting.read());
     this.setBusy(false, "");
   }
 
@@ -105,7 +112,7 @@ export class RacePage extends Page {
   begun() {
     this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
     this.raced.compare(this.form.order);
-    this.tellHeader(this.trace);
+    this.showHeader(this.trace);
     this.heard("began", this.isHeld);
   }
 
@@ -121,14 +128,14 @@ export class RacePage extends Page {
     await this.transport.stop();
   }
 
-  tellHeld(isHeld) {
+  showHeld(isHeld) {
     this.refs.toHeld.hidden = !isHeld;
-    this.tell(isHeld ? HELD : RACING);
+    this.showState(isHeld ? HELD : RACING);
   }
 
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
-    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
+    if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.view.take(message);
     if (message.kind === "header") this.begun();
     if (message.kind === "event") this.heard("grew");
@@ -142,15 +149,15 @@ export class RacePage extends Page {
     this.heard("ended");
   }
 
-  tellHeader({ header, main }) {
+  showHeader({ header, main }) {
     this.root.classList.remove("is-waiting");
-    this.tell(RACING);
+    this.showState(RACING);
     setText(this.refs.pairNote, modelWords(header.target, main.draft));
     setText(this.refs.device, deviceWords(header));
   }
 
   // What goes on before there are numbers, beside the button and where the numbers will stand.
-  tell(text) {
+  showState(text) {
     setText(this.refs.runState, text);
     if (!this.trace.summary) setText(this.refs.speedupWord, text);
   }
@@ -196,7 +203,7 @@ export class RacePage extends Page {
     this.writing = window.setTimeout(() => this.setting.write(), 200);
   }
 
-  tellProblems(problems) {
+  showProblems(problems) {
     const { linkNotice } = this.refs;
     linkNotice.hidden = problems.length === 0;
     const rest = "The defaults stand in for it.";
@@ -215,4 +222,44 @@ class Fold {
     new IntersectionObserver(ended, { root: box, rootMargin: `0px 0px -${below}px 0px` }).observe(end);
     button.addEventListener("click", () => box.scrollBy({ top: box.clientHeight * 0.6 }));
   }
+}
+
+function modelWords(target, draft) {
+  const sizes = [`target ${millions(target.parameters)}`];
+  if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
+  return `${sizes.join(", ")} parameters`;
+}
+
+function deviceWords({ device, dtype }) {
+  return `${device.replace(/^[a-z]+/, (kind) => kind.toUpperCase())} · ${dtype}`;
+}
+
+function millions(count) {
+  return count >= 1e9 ? `${(count / 1e9).toFixed(1)} B` : `${(count / 1e6).toFixed(1)} M`;
+}
+
+// The setting that the results on screen belong to, and a quiet line where the form has left it.
+class RacedSetting {
+  constructor(line) {
+    this.line = line;
+    this.order = null;
+  }
+
+  keep(order, words) {
+    this.order = order;
+    setText(this.line, `These results are of the earlier setting: ${words}.`);
+  }
+
+  compare(order) {
+    this.line.hidden = this.order === null || signature(order) === signature(this.order);
+  }
+}
+
+// "0.70" and "0.7" are one setting.
+function signature(order) {
+  if (order !== null && typeof order === "object") {
+    return `{${Object.keys(order).sort().map((name) => `${name}:${signature(order[name])}`)}}`;
+  }
+  const isNumber = typeof order === "string" && order.trim() !== "" && !Number.isNaN(Number(order));
+  return JSON.stringify(isNumber ? Number(order) : order);
 }

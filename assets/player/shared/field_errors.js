@@ -31,7 +31,7 @@ export class FieldErrors {
   }
 
   // A sentence of the server, which begins with the name of a setting: in sight, its control with the focus.
-  tell(sentence) {
+  report(sentence) {
     this.clear();
     const name = settingNamed(sentence);
     this.show(this.lineOf(name) ?? this.lastLine, labelled(sentence), this.fields[name]);

@@ -2,7 +2,6 @@
 // Knows nothing of other rounds.
 
 import { EXTRA } from "./cursor.js";
-import { compose } from "./figure_delta.js";
 
 export class Round {
   // `figures` are differences from `templates`: the tree, its mask, the bars per node and extra token,
@@ -162,4 +161,12 @@ export class Round {
     const values = Object.fromEntries(names.map((name) => [name, verdicts[name][node]]));
     return /** @type {Verdict} */ ({ ...values, outcome: this.outcomes[node] });
   }
+}
+
+// A figure out of its template and what differs (`delta` in specviz/ui/race_messages.py).
+export function compose(template, delta) {
+  return {
+    data: template.data.map((trace, index) => ({ ...trace, ...delta.data[index] })),
+    layout: { ...template.layout, ...delta.layout },
+  };
 }

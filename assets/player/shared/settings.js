@@ -3,7 +3,7 @@
 
 const WHOLE = /^\s*[+-]?\d+\s*$/;
 const BRANCHING = /^\s*(0*[1-9]\d*\s*(,\s*0*[1-9]\d*\s*)*)?$/;
-const ENDLESS = 10 ** 9; // a bound that nobody meets by hand is not told
+const ENDLESS = 10 ** 9; // a bound that nobody meets by hand is not named
 // what else the server's sentences begin with
 const OTHER_TITLES = {
   prompts: "Prompts",

@@ -21,12 +21,12 @@ export class Surround {
     refs.theme.addEventListener("click", () => this.theme.toggle());
     refs.large.addEventListener("click", () => {
       this.theme.toggleLarge();
-      this.tellSize();
+      this.showSize();
     });
-    this.tellSize();
+    this.showSize();
   }
 
-  tellSize() {
+  showSize() {
     this.refs.large.setAttribute("aria-pressed", String(this.theme.isLarge));
   }
 }
@@ -49,14 +49,14 @@ class LinkButton {
     const isCopied = await copied(address.link);
     const { linkLimit } = address;
     const said = isCopied ? "Copied" : "Copy the address bar";
-    this.tell(linkLimit ? `${said}, ${linkLimit}` : said, true);
-    window.setTimeout(() => this.tell("Copy link", false), BACK_MILLISECONDS);
+    this.showAnswer(linkLimit ? `${said}, ${linkLimit}` : said, true);
+    window.setTimeout(() => this.showAnswer("Copy link", false), BACK_MILLISECONDS);
   }
 
   // `isAnswer`: what came of it is read on a narrow screen too, which has room for the icon alone.
-  tell(text, isAnswer) {
+  showAnswer(text, isAnswer) {
     setText(this.word, text);
-    this.button.classList.toggle("is-telling", isAnswer);
+    this.button.classList.toggle("is-answering", isAnswer);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
-import { probability } from "./probability.js";
+import { probability } from "./number_words.js";
 
 // of tokens that are no outcome of a round
 const ORIGINS = {

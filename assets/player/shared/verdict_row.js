@@ -3,7 +3,7 @@
 import { EXTRA } from "./cursor.js";
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
-import { probability } from "./probability.js";
+import { probability } from "./number_words.js";
 
 export const GREEDY_RULE = "favourite?";
 export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s favourite, its most probable token. p and q are raw, at T = 1.";

@@ -12,7 +12,7 @@ const RACE = "race";
 const PARENT = "parent"; // of a fork
 
 export class CompareMenu {
-  // `page` is the step page, `race` the run of the race page, `fail` tells what went wrong.
+  // `page` is the step page, `race` the run of the race page, `fail` shows what went wrong.
   constructor(menu, recorded, gradio, { page, race, fail }) {
     this.menu = menu;
     this.recorded = recorded;

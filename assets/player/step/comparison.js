@@ -3,7 +3,7 @@
 import { setParts, setText } from "../shared/dom.js";
 import { Ribbon } from "../shared/ribbon.js";
 import { tokenLabel } from "../shared/tooltip.js";
-import { originSentence } from "./origin.js";
+import { originSentence } from "./moment_words.js";
 
 export class Comparison {
   constructor(refs, { onGo }) {
@@ -46,7 +46,7 @@ export class Comparison {
     this.text.differ(index);
     this.text.mark(index, index, index + 1, Infinity);
     this.text.reveal();
-    this.tell(trace, own[index], theirs[index]);
+    this.showDifference(trace, own[index], theirs[index]);
   }
 
   // The server's sentence, which knows the reason, instead of what the records alone say here.
@@ -55,7 +55,7 @@ export class Comparison {
     this.refs.differenceRow.hidden = false;
   }
 
-  tell(trace, own, theirs) {
+  showDifference(trace, own, theirs) {
     const say = (run, token) => (token ? originSentence(run, token) : "the text has ended");
     setParts(
       this.refs.difference, "First difference at token ", [String(this.index + 1)], ": here ", [own ? tokenLabel(own.text) : "∅"],

@@ -2,7 +2,7 @@
 // Knows the form's fields and the draws that "what if" holds; the debugger sends the order.
 
 import { option, setText } from "../shared/dom.js";
-import { probability } from "../shared/probability.js";
+import { probability } from "../shared/number_words.js";
 import { controlsOf } from "../shared/setting_fields.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { FieldErrors } from "../shared/field_errors.js";

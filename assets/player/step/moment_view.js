@@ -8,13 +8,10 @@ import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { CacheStrip } from "./cache_strip.js";
-import { thoughtMoments } from "./counterfactual.js";
-import { barsAt, withDraw } from "./distribution_moment.js";
-import { distributionNumbers, ruleDistribution } from "./distribution_numbers.js";
-import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords } from "./moment_words.js";
-import { stageOf, standing } from "./moments.js";
+import { barsAt, distributionNumbers, ruleDistribution, withDraw } from "./distributions.js";
+import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
+import { stageOf, standing, thoughtMoments } from "./moments.js";
 import { StepTable } from "./step_table.js";
-import { walkNote } from "./walk_note.js";
 
 export class MomentView {
   constructor(refs, theme, { onSelect, glossary }) {

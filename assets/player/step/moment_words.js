@@ -1,7 +1,11 @@
-// What the headings and hints of a moment say: of the tree, of the distributions, of the residual.
+// What the debugger says of a moment: of the tree, the walk, the distributions, the residual, and of where a
+// token of the text came from.
 
 import { EXTRA } from "../shared/cursor.js";
 import { verdictSentence } from "../race/inspector.js";
+import { probability } from "../shared/number_words.js";
+import { tokenLabel } from "../shared/tooltip.js";
+import { GREEDY_NOTE, pointMassNote } from "../shared/verdict_row.js";
 
 export const NO_MASK_YET = "The target’s forward has not run yet: its mask comes with verify.";
 
@@ -66,4 +70,37 @@ export function knownLines([text, p, q, ...verdict], stage) {
   if (stage === "judged") return [text, p, q, ...verdict];
   if (stage === "verified") return [text, p.split(" → ")[0], q, "not judged yet"];
   return [text, q, "drafted, not judged yet"];
+}
+
+// What the signs in the table of a walk mean, as far as the table shows them.
+export function walkNote(round, judged, node) {
+  if (!round.outcomes.length) return "";
+  if (round.isGreedy) return GREEDY_NOTE;
+  return [pointMassNote(round), residualNote(round, judged, node), extraNote(round, judged)].filter(Boolean).join(" ");
+}
+
+// After a rejected sibling p is what was left of it: said once, for the row under the cursor.
+function residualNote(round, judged, node) {
+  const isStarred = judged.some((stop) => stop !== EXTRA && round.followsRejection(stop));
+  if (!isStarred || round.isTypical) return "";
+  const usual = "* after a sibling’s rejection p is what was left of it, the residual";
+  if (!judged.includes(node) || node === EXTRA || !round.followsRejection(node)) return `${usual}.`;
+  const { p, residual } = round.verdict(node);
+  return residual === null ? `${usual}.` : `${usual}: here ${probability(p)} → ${probability(residual)}.`;
+}
+
+function extraNote(round, judged) {
+  if (!judged.includes(EXTRA)) return "";
+  if (round.extra.prob === null) return "?: unknown, for the record keeps of each law only the most probable tokens, and no law behind a node that was not examined.";
+  return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
+}
+
+// Where a token of the text came from, in one sentence.
+export function originSentence(trace, token) {
+  const text = tokenLabel(token.text);
+  const round = trace.rounds[token.round];
+  if (!round) return `${text}: drawn from the target after the prompt, before the first round`;
+  const { depth } = round.record.tree.nodes;
+  const place = token.node >= 0 ? `drafted at depth ${depth[token.node]}, ` : "";
+  return `${text}: round ${token.round + 1}, ${place}${verdictSentence(round, token.node)}`;
 }

@@ -51,3 +51,9 @@ export function standing(moments, at) {
   const before = moments.slice(0, at).findLast(isOf);
   return (before ?? moments.find(isOf))?.node ?? null;
 }
+
+// Of a walk with another draw every moment is past: the whole of it shows.
+export function thoughtMoments(round, node) {
+  const judged = round.stops.map((stop) => ({ phase: stop === EXTRA ? "resample" : "judge", node: stop }));
+  return { moments: [...judged, { phase: "commit", node }], at: judged.length };
+}

@@ -1,7 +1,7 @@
 // "Where acceptance is lost": decodes many prompts and ranks the rejections; an example opens in the
 // debugger.
 
-import { waitingWords } from "../shared/time_words.js";
+import { waitingWords } from "../shared/number_words.js";
 import { element, option, setText } from "../shared/dom.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { Transport } from "../shared/transport.js";
@@ -26,7 +26,7 @@ export class ProfileCard {
     this.transport = new Transport(gradio, {
       accepted: () => this.begun(),
       message: (message) => this.take(message),
-      queued: (...ahead) => this.tell(waitingWords(...ahead)),
+      queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
     refs.profileGo.addEventListener("click", () => this.go());
@@ -38,7 +38,7 @@ export class ProfileCard {
   }
 
   // With what it would decode now.
-  tellSetting() {
+  showSetting() {
     const order = this.form();
     const pair = order.target ? `${order.target} and ${order.draft || "no draft"}` : titleOf(this.pairs, order.pair);
     setText(this.refs.profileSetting, `Setting of the race page: ${this.words({ ...order, pair })}`);
@@ -71,13 +71,13 @@ export class ProfileCard {
   begun() {
     this.examples = new Map();
     this.setBusy(true);
-    this.tell("starting …");
+    this.showState("starting …");
   }
 
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
-    if (message.kind === "loading") this.tell(`loading ${message.pair} …`);
-    if (message.kind === "progress") this.tell(`prompt ${Math.min(message.done + 1, message.prompts)} of ${message.prompts}: ${message.tokens} tokens so far`);
+    if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
+    if (message.kind === "progress") this.showState(`prompt ${Math.min(message.done + 1, message.prompts)} of ${message.prompts}: ${message.tokens} tokens so far`);
     if (message.kind === "profile") this.show(message);
     if (message.kind === "example") this.examples.set(message.index, message.data);
     if (message.kind === "end") this.setBusy(false);
@@ -88,7 +88,7 @@ export class ProfileCard {
     this.profile = profile;
     const { prompts, rounds, acceptance_rate: rate, block_efficiency: tau } = profile;
     const spent = (lost, seconds) => `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`;
-    this.tell(rounds ? `${prompts} prompts, ${rounds} rounds` : "Nothing was decoded before the stop.");
+    this.showState(rounds ? `${prompts} prompts, ${rounds} rounds` : "Nothing was decoded before the stop.");
     refs.profileResult.hidden = !rounds;
     if (!rounds) return;
     const facts = [
@@ -130,14 +130,14 @@ export class ProfileCard {
     this.refs.profileStop.hidden = !isBusy;
   }
 
-  tell(text) {
+  showState(text) {
     setText(this.refs.profileState, text);
   }
 
   failed(text) {
     this.setBusy(this.transport.isBusy);
-    this.tell("");
-    this.errors.tell(text);
+    this.showState("");
+    this.errors.report(text);
   }
 }
 

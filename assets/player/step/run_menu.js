@@ -1,9 +1,11 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 
 import { element, option, setText } from "../shared/dom.js";
-import { forkWords } from "./fork_words.js";
+import { probability } from "../shared/number_words.js";
+import { allSettings } from "../shared/settings.js";
+import { tokenLabel } from "../shared/tooltip.js";
 
-const TOLD_EVERY = 100; // rounds of a recording that is being opened
+const SHOWN_EVERY = 100; // rounds of a recording that is being opened
 const LARGEST_FILE = 16e6; // bytes; the server refuses more
 
 export const RACE = ""; // the menu's value for the race of this page
@@ -60,7 +62,7 @@ export class RunMenu {
     this.menu.value = name;
   }
 
-  tell(text) {
+  showNote(text) {
     setText(this.note, text);
   }
 
@@ -69,20 +71,20 @@ export class RunMenu {
     this.error.hidden = true;
   }
 
-  // What the run that is shown is; a live one grows too fast to be told.
-  tellRun(trace) {
+  // What the run that is shown is; a live one grows too fast for that.
+  showRun(trace) {
     this.run = trace.header && !trace.isLive ? runWords(trace) : "";
-    this.tellAgain();
+    this.showRunAgain();
   }
 
   // What was under way came to nothing.
-  tellAgain() {
-    this.tell(this.run);
+  showRunAgain() {
+    this.showNote(this.run);
   }
 
   // A long recording takes a while.
-  tellProgress(title, rounds) {
-    if (rounds % TOLD_EVERY === 0) this.tell(`opening ${title}: ${rounds} rounds …`);
+  showProgress(title, rounds) {
+    if (rounds % SHOWN_EVERY === 0) this.showNote(`opening ${title}: ${rounds} rounds …`);
   }
 
   fail(text) {
@@ -104,4 +106,23 @@ export function runWords(trace) {
 
 function counted(count, noun) {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+// What a run's forks changed, one clause for each.
+function forkWords(trace) {
+  const { forks, config } = trace.main;
+  return forks.map((fork, index) => {
+    const after = forks[index + 1]?.config ?? config;
+    const changes = [...changed(fork.config, after), ...fork.forced.map(([id, u]) => `u of ${tokenLabel(trace.text(id))} forced to ${probability(u)}`)];
+    return `forked before round ${fork.round + 1}: ${changes.join(", ") || "the same setting"}`;
+  });
+}
+
+function changed(before, after) {
+  const decoding = allSettings().filter(({ name, word }) => word && valueWords(before[name]) !== valueWords(after[name]));
+  return decoding.map(({ name, word }) => `${word} ${valueWords(before[name])} → ${valueWords(after[name])}`);
+}
+
+function valueWords(value) {
+  return Array.isArray(value) ? value.join(" ") || "usual" : String(value);
 }

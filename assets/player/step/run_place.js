@@ -1,4 +1,4 @@
-// Where the debugger stands, as the browser's address and history tell it: an entry for each run that was
+// Where the debugger stands, as the browser's address and history have it: an entry for each run that was
 // opened, in which every move replaces the one before.
 
 import { KEPT, LIVE } from "./kept_runs.js";

@@ -57,7 +57,7 @@ export class StepPage extends Page {
     });
     refs.forkStop.addEventListener("click", () => this.transport.stop());
     refs.halt.addEventListener("click", () => this.halt());
-    refs.live.addEventListener("held", ({ detail }) => race.tellHeld(detail));
+    refs.live.addEventListener("held", ({ detail }) => race.showHeld(detail));
     refs.toHeld.addEventListener("click", () => this.showHeld());
     race.watch({
       began: (isHeld) => this.raceBegan(isHeld),
@@ -90,7 +90,7 @@ export class StepPage extends Page {
   }
 
   setShown(isShown) {
-    this.profile.tellSetting();
+    this.profile.showSetting();
     this.view.setShown(isShown);
     if (!isShown) return this.place.forget();
     if (this.view.trace) this.place.write();
@@ -145,7 +145,7 @@ export class StepPage extends Page {
     this.menu.forgive();
     this.transport.leave();
     this.view.expect(null);
-    this.menu.tellRun(this.race.trace);
+    this.menu.showRun(this.race.trace);
     this.source = RACE;
     this.view.isOurs = true;
     this.menu.select(RACE);
@@ -169,7 +169,7 @@ export class StepPage extends Page {
   }
 
   async open(name, recording, title) {
-    this.menu.tell(`opening ${title} …`);
+    this.menu.showNote(`opening ${title} …`);
     this.begin(name, title);
     this.view.isOurs = false;
     await this.transport.open(recording);
@@ -195,7 +195,7 @@ export class StepPage extends Page {
     const parent = this.view.trace;
     if (this.transport.isBusy || !parent?.rounds.length) return;
     const title = `${this.menu.title}, forked before round ${order.round + 1}`;
-    this.menu.tell(`${title}: starting …`);
+    this.menu.showNote(`${title}: starting …`);
     const data = await base64(await traceBlob(parent));
     this.begin(newRunName(), title, "fork");
     this.parent = parent;
@@ -214,8 +214,8 @@ export class StepPage extends Page {
     this.opened.take(message);
     if (message.kind === "header") this.begun();
     if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round) this.land();
-    if (message.type === "round") this.menu.tellProgress(this.title, this.opened.rounds.length);
-    if (message.kind === "loading") this.menu.tell(`loading ${message.pair} …`);
+    if (message.type === "round") this.menu.showProgress(this.title, this.opened.rounds.length);
+    if (message.kind === "loading") this.menu.showNote(`loading ${message.pair} …`);
     if (message.kind === "end") this.ended();
     this.view.grew();
   }
@@ -223,7 +223,7 @@ export class StepPage extends Page {
   ended() {
     if (!this.opened.header) return this.failed("The run was stopped before it began.");
     if (this.wanted) this.land(); // a round that it does not have: the nearest
-    this.menu.tellRun(this.opened);
+    this.menu.showRun(this.opened);
     this.view.expect(null);
     if (this.isBack) this.isBack = false, this.place.scrollBack();
     if (!this.parent) return;
@@ -255,7 +255,7 @@ export class StepPage extends Page {
   }
 
   failed(text) {
-    if (this.view.isForking) this.menu.tellAgain(), this.view.fork.errors.tell(text);
+    if (this.view.isForking) this.menu.showRunAgain(), this.view.fork.errors.report(text);
     else this.menu.fail(text);
     if (this.before) this.goBack(this.before);
     this.view.expect(null);
@@ -280,7 +280,7 @@ export class StepPage extends Page {
   raceBegan(isHeld) {
     if (isHeld) this.shell.show(StepPage.id);
     if (isHeld) this.wanted = null, this.choose(RACE);
-    else if (this.source === RACE && this.view.trace) this.menu.tellRun(this.race.trace), this.view.show(this.race.trace);
+    else if (this.source === RACE && this.view.trace) this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
     this.view.live.begin(isHeld);
     if (isHeld) this.view.draw(), this.refs.advance.focus({ preventScroll: true });
   }
@@ -296,7 +296,7 @@ export class StepPage extends Page {
 
   // So that a link to its moments survives a reload.
   async raceEnded() {
-    if (this.source === RACE) this.menu.tellRun(this.race.trace);
+    if (this.source === RACE) this.menu.showRun(this.race.trace);
     if ((await this.keptRaces.keep(this.race.trace)) && this.view.isShown) this.place.write();
   }
 

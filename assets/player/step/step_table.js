@@ -3,7 +3,7 @@
 
 import { EXTRA } from "../shared/cursor.js";
 import { element } from "../shared/dom.js";
-import { probability } from "../shared/probability.js";
+import { probability } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
@@ -86,7 +86,7 @@ function ratio(value) {
 }
 
 // Which rows the table of a walk has at a moment: what was drafted by then, or what was examined by then
-// and whose turn may come next. How the walk will end is told by no row.
+// and whose turn may come next. No row shows how the walk will end.
 const SHOWN = 10; // of those that are not judged
 
 // { before, stops, after, isEnding }: how many stops were left out on either side, and whether the

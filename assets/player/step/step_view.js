@@ -12,7 +12,7 @@ import { ForkForm } from "./fork_form.js";
 import { LiveRun } from "./live_run.js";
 import { MomentView } from "./moment_view.js";
 import { PHASES, PHASE_WORDS } from "./moments.js";
-import { originSentence } from "./origin.js";
+import { originSentence } from "./moment_words.js";
 import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
 import { StopList } from "./stop_list.js";

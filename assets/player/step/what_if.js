@@ -5,7 +5,6 @@ import { EXTRA } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
 import { tokenLabel } from "../shared/tooltip.js";
-import { counterfactual, drawnAnew } from "./counterfactual.js";
 
 export class WhatIf {
   // `onChange` hears that another draw is thought of.
@@ -13,7 +12,7 @@ export class WhatIf {
     this.refs = refs;
     this.ask = ask;
     this.onChange = onChange;
-    this.field = new DrawField(refs, (u) => this.think(u), (words) => this.tell(words));
+    this.field = new DrawField(refs, (u) => this.think(u), (words) => this.showResult(words));
     refs.whatIfReset.addEventListener("click", () => (this.remember(undefined), this.reset(), this.onChange()));
     refs.whatIfFork.addEventListener("click", () => refs.forkGo.focus());
     this.question = 0;
@@ -71,7 +70,7 @@ export class WhatIf {
     this.thought = null;
     this.field.show(u, accept);
     setText(refs.whatIfText, thresholdWords(tokenLabel(trace.text(round.tokenId(node))), round.outcomes[node], accept));
-    this.tell("");
+    this.showResult("");
     refs.whatIfActions.hidden = true;
   }
 
@@ -85,13 +84,13 @@ export class WhatIf {
     refs.whatIfActions.hidden = false;
     const isOther = u < recorded.accept !== (round.outcomes[node] === "accepted");
     this.show(isOther ? this.reply : null, u);
-    if (!isOther) return this.tell(`Nothing changes: the round still adds ${this.texts(round.emitted.map(({ id }) => id))}`);
-    if (this.reply) return this.tell(this.words(this.reply));
+    if (!isOther) return this.showResult(`Nothing changes: the round still adds ${this.texts(round.emitted.map(({ id }) => id))}`);
+    if (this.reply) return this.showResult(this.words(this.reply));
     const reply = await this.ask("what_if", this.asked(u));
     if (question !== this.question) return;
     if (reply && !reply.error) this.reply = reply;
     this.show(this.reply, u);
-    this.tell(this.words(reply));
+    this.showResult(this.words(reply));
   }
 
   asked(u) {
@@ -108,7 +107,7 @@ export class WhatIf {
     this.onChange();
   }
 
-  tell(words) {
+  showResult(words) {
     setText(this.refs.whatIfResult, words);
   }
 
@@ -129,6 +128,28 @@ function thresholdWords(text, outcome, accept) {
   if (accept >= 1) return `Any u accepts ${text}: p ≥ q.`;
   if (accept <= 0) return `No u accepts ${text}: p is 0 here.`;
   return outcome === "accepted" ? `Drag u: at ${accept} or above ${text} is rejected.` : `Drag u: below ${accept} ${text} is accepted.`;
+}
+
+// The round as it would have been. Another draw that changes no verdict: only the number is another.
+function drawnAnew(round, node, u) {
+  const made = Object.create(round);
+  made.forced = { node, u };
+  made.hasOtherWalk = false;
+  made.verdict = (each) => ({ ...round.verdict(each), ...(each === node ? { u } : {}) });
+  return made;
+}
+
+function counterfactual(round, { outcomes, extra, emitted, tree }, node, u) {
+  const made = drawnAnew(round, node, u);
+  const { verdict } = made;
+  made.hasOtherWalk = true;
+  made.outcomes = outcomes;
+  made.accepted = round.indices.filter((each) => outcomes[each] === "accepted");
+  made.record = { ...round.record, extra: extra && { ...extra, id: emitted.at(-1) } };
+  made.stops = made.walk();
+  made.verdict = (each) => ({ ...verdict(each), outcome: outcomes[each] });
+  made.figures = { ...round.figures, tree };
+  return made;
 }
 
 // The uniform draw that is thought of, as a slider, as a field that takes every number in [0, 1), and as a

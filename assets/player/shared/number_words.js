@@ -1,4 +1,15 @@
-// Seconds and waiting in words, as exact as a guess deserves.
+// Numbers in words: probabilities short enough for a table, and seconds and waiting as exact as a guess
+// deserves.
+
+// Three decimals, or two significant digits where three decimals would say nothing, and nothing but 1 reads
+// as 1; null is a probability that nobody knows.
+export function probability(value) {
+  if (value === null) return "—";
+  if (value === 0) return "0";
+  if (value >= 0.9995 && value < 1) return value < 0.99995 ? value.toFixed(4) : "> 0.9999";
+  if (value >= 0.01) return value.toFixed(3);
+  return value >= 0.001 ? value.toPrecision(2) : value.toExponential(1);
+}
 
 export function timeWords(seconds) {
   if (seconds < 1) return "less than a second";
