@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import networkx as nx
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
@@ -13,21 +14,24 @@ drawing = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(drawing)
 
 
-def test_the_picture_is_up_to_date():
-    today = drawing.drawn(drawing.rooms())
+@pytest.fixture(scope="module")
+def graph():
+    return drawing.rooms()
+
+
+def test_the_picture_is_up_to_date(graph):
+    today = drawing.drawn(graph)
     assert drawing.PICTURE.read_text(encoding="utf-8") == today, "run `make picture`"
 
 
-def test_no_arrow_runs_back():
-    graph = drawing.rooms()
+def test_no_arrow_runs_back(graph):
     assert nx.is_directed_acyclic_graph(graph), list(nx.simple_cycles(graph))
     height = {room: row for row, layer in enumerate(drawing.layers(graph)) for room in layer}
     assert all(height[above] < height[below] for above, below in graph.edges)
     assert set(height) == set(graph)
 
 
-def test_arrows_that_are_left_out_follow_from_those_that_are_drawn():
-    graph = drawing.rooms()
+def test_arrows_that_are_left_out_follow_from_those_that_are_drawn(graph):
     kept = nx.transitive_reduction(graph)
     assert drawing.drawn(graph).count("marker-end") == kept.number_of_edges()
     assert all(nx.has_path(kept, above, below) for above, below in graph.edges)
@@ -40,7 +44,7 @@ def test_every_file_that_the_page_names_is_there():
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
-def test_every_room_that_the_page_names_is_in_the_picture():
+def test_every_room_that_the_page_names_is_in_the_picture(graph):
     rows = re.findall(r"^\| (`[^|]*`) \|", PAGE.read_text(encoding="utf-8"), re.M)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert len(named) > 10 and named <= set(drawing.rooms())
+    assert len(named) > 10 and named <= set(graph)

@@ -18,6 +18,18 @@ def texts(steps):
     return [tokens_of(events_of(steps, row)) for row in range(ROWS)]
 
 
+NUMBERS = range(1, ROWS + 1)
+
+
+@pytest.mark.parametrize("task", TASKS[:2])
+def test_the_rows_of_a_plain_batch_write_what_the_baseline_writes_alone(task):
+    prompts = [prompt_ids(task, number) for number in NUMBERS]
+    expected = [baseline(task, number) for number in NUMBERS]
+    config = DecodingConfig(max_new_tokens=LENGTH)
+    ends = loaded().codec.eos_ids
+    assert texts(baseline_steps(loaded().target, config, prompts, ends)) == expected
+
+
 @pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if m.host_copies == 1])
 def test_rows_write_what_the_baseline_writes_alone(method):
     """Two tasks with the plain chain, one with each other method."""
@@ -29,11 +41,9 @@ def test_rows_write_what_the_baseline_writes_alone(method):
         max_new_tokens=LENGTH,
     )
     for task in TASKS[: 2 if method.name == DecodingConfig().method else 1]:
-        numbers = range(1, ROWS + 1)
-        prompts = [prompt_ids(task, number) for number in numbers]
-        expected = [baseline(task, number) for number in numbers]
+        prompts = [prompt_ids(task, number) for number in NUMBERS]
+        expected = [baseline(task, number) for number in NUMBERS]
         assert texts(batch_steps(able.target, able.parts, config, prompts, ends)) == expected
-        assert texts(baseline_steps(able.target, config, prompts, ends)) == expected
 
 
 def test_models_that_cannot_run_rows_together_are_told_apart():

@@ -22,7 +22,6 @@ from specviz.records import DecodingConfig
 from tests.decoding.events import tokens_of
 
 SOURCE = Path(__file__).parent.parent / "docs" / "sixty_lines.py"
-NEW_TOKENS = 128
 
 
 @cache
@@ -56,25 +55,33 @@ def keyed_draws(seed):
 
 CASES = [(seed, temperature, 4) for seed in range(3) for temperature in (0.0, 0.8)]
 CASES += [(0, 0.8, 1), (2, 0.8, 7)]
+SHORT = [(0, 0.0, 4), (1, 0.8, 4), (0, 0.8, 1), (2, 0.8, 7)]
 
 
-@pytest.mark.parametrize("seed, temperature, draft_length", CASES)
-def test_sixty_lines_write_the_tokens_that_specviz_writes(seed, temperature, draft_length):
-    """Over a thousand tokens. The two forwards round differently, by about 1e-6, so that one draw
-    in some ten thousand falls between the borders of two tokens; none of these does.
+@pytest.mark.parametrize(
+    "new_tokens, seed, temperature, draft_length",
+    [(48, *case) for case in SHORT]
+    + [pytest.param(128, *case, marks=pytest.mark.slow) for case in CASES],
+)
+def test_sixty_lines_write_the_tokens_that_specviz_writes(
+    new_tokens, seed, temperature, draft_length
+):
+    """Hundreds of draws, and over a thousand tokens in `make slow`. The two forwards round
+    differently, by about 1e-6, so that one draw in some ten thousand falls between the borders of
+    two tokens; none of these does.
     """
     pair, task = bundled(), TASKS[seed]
     prompt = pair.codec.encode(held_out_prompt(task, 4), task)
     config = DecodingConfig(
-        draft_length=draft_length, temperature=temperature, seed=seed, max_new_tokens=NEW_TOKENS
+        draft_length=draft_length, temperature=temperature, seed=seed, max_new_tokens=new_tokens
     )
     setup = Setup(pair.target, pair.parts, config, cache_capacity(prompt, config))
     ours = tokens_of(speculative.decode(pair.target, make_drafter(setup), prompt, config))
     models = library_model("target"), library_model("draft")
     theirs = sixty_lines().generate(
-        *models, prompt, temperature, keyed_draws(seed), NEW_TOKENS, draft_length
+        *models, prompt, temperature, keyed_draws(seed), new_tokens, draft_length
     )
-    assert theirs == ours and len(ours) == NEW_TOKENS
+    assert theirs == ours and len(ours) == new_tokens
 
 
 def test_sixty_lines_import_torch_and_transformers_only_and_are_about_sixty():

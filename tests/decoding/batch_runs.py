@@ -1,6 +1,7 @@
 """A batch of tiny prompts beside the single runs that its rows must equal."""
 
 from dataclasses import replace
+from functools import cache
 
 from specviz.decoding import batch, speculative
 from specviz.decoding.batch_options import BatchOptions, row_seed
@@ -12,7 +13,8 @@ from specviz.decoding.drafters.registry import (
     method_named,
 )
 from specviz.decoding.target import cache_capacity
-from specviz.records import BatchRound, Round
+from specviz.records import BatchRound, DecodingConfig, Round
+from tests.decoding.events import tokens_of
 
 PROMPTS = ((3, 5, 1, 3, 5, 2, 7, 3, 5), (4,), (1, 1, 2, 1, 1, 2, 1, 1), (7, 3))
 
@@ -64,6 +66,19 @@ def baseline_steps(target, config, prompts=PROMPTS, end_ids=()):
     rows = batch_target(target, prompts, config)
     configs = row_configs(config, len(prompts))
     return list(batch.decode_baseline(rows, prompts, configs, end_ids))
+
+
+@cache
+def plain_texts(target, max_new_tokens, end_ids=()):
+    """What the rows of the plain greedy batch write, whatever the method beside it."""
+    config = DecodingConfig(max_new_tokens=max_new_tokens)
+    steps = baseline_steps(target, config, end_ids=end_ids)
+    return texts_of(steps)
+
+
+def texts_of(steps):
+    """The tokens of every row of PROMPTS."""
+    return [tokens_of(events_of(steps, row)) for row in range(len(PROMPTS))]
 
 
 def single_run(setup, prompt, end_ids=()):

@@ -18,16 +18,17 @@ from specviz.decoding.drafters.registry import DRAFTERS, make_row_drafters
 from specviz.decoding.forward_times import rows_time
 from tests.decoding.batch_runs import (
     PROMPTS,
-    baseline_steps,
     batch_steps,
     events_of,
     limited_steps,
+    plain_texts,
     rounds_of,
     setups_of,
+    texts_of,
 )
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
-from tests.decoding.test_every_drafter import VARIANTS, config_of
+from tests.decoding.test_every_drafter import ONE_KIND_QUICKLY, VARIANTS, config_of
 from tests.decoding.test_whole_decoder_distribution import (
     LENGTH,
     PROMPT,
@@ -38,7 +39,8 @@ from tests.decoding.test_whole_decoder_distribution import (
 from tests.decoding.tiny_parts import pair_for, parts_for
 
 SAMPLES = 200  # of two rows each: 400 find an effect w of 0.40 with 98 %, see there
-DRAWN = [v for v in VARIANTS if v.values[0].name in ("draft-model", "draft-tree", "prompt-lookup")]
+METHODS = ("draft-model", "draft-tree", "prompt-lookup")
+DRAWN = [each for each in ONE_KIND_QUICKLY if each.values[0].name in METHODS]
 OPTIONS = {
     "budget": BatchOptions(draft_budget=3),  # 2 tokens for one row, 1 for the other, in turns
     "limit": BatchOptions(speculate_up_to=1),  # whether a row drafts depends on the other's end
@@ -61,15 +63,13 @@ def test_rows_under_a_budget_or_a_limit_have_the_distribution_of_the_target(meth
     assert deviations(counts, exact_distribution(target, Sampler(0.8))) < 4
 
 
-@pytest.mark.parametrize("method, kind", VARIANTS)
+@pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)
 def test_rounds_that_draft_and_rounds_that_do_not_may_alternate(method, kind, target, parts):
     """Whatever a drafter prepared, kept or skipped, the next round's tree is in its place."""
     config = config_of(method, kind)
     turns = cycle(([64] * 4, [64, 0, 3, 1], [0] * 4, [2] * 4, [0, 64, 64, 64]))
     steps = limited_steps(target, parts, config, PROMPTS, turns)
-    plain = baseline_steps(target, config)
-    for row in range(len(PROMPTS)):
-        assert tokens_of(events_of(steps, row)) == tokens_of(events_of(plain, row))
+    assert texts_of(steps) == plain_texts(target, config.max_new_tokens)
 
 
 def test_a_budget_is_divided_before_anything_is_drawn_and_goes_round():

@@ -30,8 +30,11 @@ LENGTH = 4
 # one whose effect (Cohen's w, the root of chi-square per sample) is 0.28 is found by 800 samples,
 # one of 0.40 by 400, each with a probability of 98 %. Drawing recovered tokens from p in place of
 # the residual has w = 0.28 for the chain, 0.38 for siblings without replacement, 0.6 for IID ones;
-# a tree of point masses has no residual to be wrong about, and 400 samples are enough for it.
-SAMPLES = {kind: 800 if kind is not ProposalKind.DETERMINISTIC else 400 for kind in ProposalKind}
+# a tree of point masses has no residual to be wrong about, and 400 samples are enough for it. They
+# are for the methods below, too: their q differs so much from place to place that handing over
+# another place's lies 15 deviations off after 400.
+MANY, FEW = 800, 400
+OF_FEW = ("layer-skip", "early-exit")
 # The kind is the verification's and the static tree's business, whatever the source: every kind is
 # sampled with the plain tree, one kind with each other method; all of them in `make slow`.
 SAMPLED = [
@@ -91,8 +94,9 @@ def test_four_tokens_have_the_joint_distribution_of_the_target(method, kind, cut
     assert sampled_deviations(method, kind, cut) < 4
 
 
-@pytest.mark.parametrize("kind", DRAFTERS["draft-tree"].kinds)
-def test_min_p_cuts_the_target_and_the_draft_alike(kind):
+def test_min_p_cuts_the_target_and_the_draft_alike():
+    """With siblings without replacement, which see the cut most often; the rest in `make slow`."""
+    kind = ProposalKind.WITHOUT_REPLACEMENT
     assert sampled_deviations(DRAFTERS["draft-tree"], kind, {"min_p": 0.2}) < 4
 
 
@@ -109,7 +113,8 @@ def sampled_deviations(method, kind, cut):
     )
     counts: dict = {}
     parts = parts_for(target, draft)
-    for seed in range(SAMPLES[kind]):
+    is_few = kind is ProposalKind.DETERMINISTIC or method.name in OF_FEW
+    for seed in range(FEW if is_few else MANY):
         seeded = replace(config, seed=seed)
         drafter = make_drafter(Setup(target, parts, seeded, 300))
         ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
@@ -158,7 +163,8 @@ def test_the_recorded_q_is_the_distribution_that_the_tokens_were_drawn_from(meth
     target, draft = TableModel(1), TableModel(2)
     expected: dict = {}
     counts: dict = {}
-    for seed in range(1500):
+    samples = 800  # find a share that is off by 0.13 with 99.9 %
+    for seed in range(samples):
         config = config_of(method, kind, temperature=0.7, top_k=2, max_new_tokens=6, seed=seed)
         drafter = make_drafter(Setup(target, Parts(draft=draft), config, 64))
         proposal = drafter.propose([*PROMPT], 2, 0)
@@ -173,8 +179,8 @@ def test_the_recorded_q_is_the_distribution_that_the_tokens_were_drawn_from(meth
         )
     )
     for token, prob in expected.items():
-        deviation = math.sqrt(1500 * prob * (1 - prob)) + 1e-9
-        assert abs(counts.get(token, 0) - 1500 * prob) < 4 * deviation
+        deviation = math.sqrt(samples * prob * (1 - prob)) + 1e-9
+        assert abs(counts.get(token, 0) - samples * prob) < 4 * deviation
 
 
 def test_siblings_and_cousins_are_drawn_apart():
@@ -248,15 +254,15 @@ def test_shown_residuals_are_the_distribution_that_recovered_tokens_come_from(me
 @pytest.mark.parametrize("method, kind", VARIANTS)
 def test_bonus_rows_show_no_residual(method, kind):
     model, _ = pair_for(method, tiny_model)
-    config = config_of(method, kind, temperature=0.8, max_new_tokens=120)
+    config = config_of(method, kind, temperature=0.8, max_new_tokens=60)
     for each in rounds_of(model, model, config):
         if each.extra is not None and each.extra.kind is ExtraKind.BONUS:
             assert each.positions[-1].residual_probs == ()
 
 
 def test_the_first_token_is_drawn_from_the_target():
-    model, counts = TableModel(1), [0, 0, 0]
-    for seed in range(1500):
+    model, counts, samples = TableModel(1), [0, 0, 0], 800  # enough for 0.13, as above
+    for seed in range(samples):
         config = DecodingConfig(
             method="prompt-lookup",
             tree_kind=ProposalKind.DETERMINISTIC,
@@ -271,7 +277,7 @@ def test_the_first_token_is_drawn_from_the_target():
     for count, prob in zip(
         counts, model.distribution(list(PROMPT)).softmax(-1).tolist(), strict=True
     ):
-        assert abs(count - 1500 * prob) < 4 * math.sqrt(1500 * prob * (1 - prob))
+        assert abs(count - samples * prob) < 4 * math.sqrt(samples * prob * (1 - prob))
 
 
 @pytest.mark.parametrize("kind", DRAFTERS["draft-tree"].kinds)

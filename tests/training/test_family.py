@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from specviz.training import evaluation, token_files
 from specviz.training.__main__ import main
 from specviz.training.corpus import FILES, TASKS
 from specviz.training.family import make_family
@@ -18,8 +20,8 @@ Made = tuple[FamilyPlan, dict[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A whole run of a few seconds."""
+def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    """A whole run of a few seconds, measured on a few short texts."""
     folder = tmp_path_factory.mktemp("family")
     plan = FamilyPlan(
         corpus=sources[0],
@@ -36,7 +38,11 @@ def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
         cache_rows=4,
         cache_window=80,
     )
-    return plan, make_family(plan)
+    with pytest.MonkeyPatch.context() as few:
+        few.setattr(token_files, "HELD_OUT", 6)
+        few.setattr(evaluation, "LONGEST", 128)
+        few.setattr(evaluation, "SAMPLE_TOKENS", 12)
+        yield plan, make_family(plan)
 
 
 @pytest.mark.parametrize(

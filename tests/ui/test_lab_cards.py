@@ -248,7 +248,7 @@ def asked(**question: Any) -> dict[str, Any]:
 
 def test_advice_ends_with_a_verdict_its_reasons_and_a_ranking() -> None:
     usual = advice_order(asked())
-    messages = list(replace(usual, seconds=3).messages(threading.Event()))
+    messages = list(replace(usual, seconds=1).messages(threading.Event()))
     (advice,) = (each for each in messages if each["kind"] == "advice")
     assert advice["setting"].startswith("Bundled pair · code: prompts 1 to 4 · temperature 0 · 16")
     said = " ".join([advice["verdict"], *(each["sentence"] for each in advice["reasons"])])

@@ -9,6 +9,8 @@ import pytest
 
 from specviz.advisor.probe import Candidate
 from specviz.errors import InputError
+from specviz.experiments.advice import advice_check
+from specviz.experiments.advice import advising as measuring
 from specviz.experiments.advice.advice_check import PASSES, AdviceCheck
 from specviz.experiments.advice.advising import PROBED, PROMPTS, RUN_SHARE, Advising
 from specviz.experiments.advice.probing import (
@@ -34,7 +36,10 @@ REQUEST = AdviceRequest(
 )
 
 
-def test_every_method_is_probed_then_the_best_race_beside_their_baseline() -> None:
+def test_every_method_is_probed_then_the_best_race_beside_their_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measuring, "MOST_PASSES", 2)  # there and back
     advising = Advising(replace(REQUEST, prompts=REQUEST.prompts[:1]), seconds=60)  # far too many
     steps = list(advising)
     assert [step.stage for step in steps] == sorted(step.stage for step in steps)
@@ -170,7 +175,10 @@ def test_no_time_is_refused(seconds: float) -> None:
         Advising(REQUEST, seconds)
 
 
-def test_a_check_measures_every_setting_and_counts_abstaining_as_1() -> None:
+def test_a_check_measures_every_setting_and_counts_abstaining_as_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(advice_check, "PROMPTS", 1)
     request = replace(REQUEST, methods=("draft-model",), config=replace(CONFIG, max_new_tokens=6))
     check = AdviceCheck(request, Candidate("draft-model", 2), (1, 2))
     list(check)

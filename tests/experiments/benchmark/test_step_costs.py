@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from specviz.cli import main
+from specviz.experiments.benchmark import step_costs as measuring
 from specviz.experiments.benchmark.peers import load_library_model
 from specviz.experiments.benchmark.step_costs import (
     CONTEXT,
@@ -23,7 +24,16 @@ CPU = torch.device("cpu")
 GOALS = {"bundled target": 0.8, "bundled draft": 0.45}  # of the library's time
 
 
-def test_the_shares_make_a_whole_and_the_products_are_the_greatest_of_the_operations() -> None:
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough for what is no matter of a few per cent."""
+    monkeypatch.setattr(measuring, "WARM_UP_STEPS", 2)
+    monkeypatch.setattr(measuring, "STEPS", 8)
+
+
+def test_the_shares_make_a_whole_and_the_products_are_the_greatest_of_the_operations(
+    few_steps: None,
+) -> None:
     pair = pair_named("bundled")
     target = load_pair(pair, "cpu").target
     cost = step_cost(target, pair.target, "float32", 1, 1e9)
@@ -64,7 +74,9 @@ def test_the_speed_of_memory_is_that_of_memory_and_of_no_disk_or_cache() -> None
     assert 1e8 < read_bandwidth(CPU) < 1e12
 
 
-def test_the_command_prints_one_object_of_both_models(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_one_object_of_both_models(
+    few_steps: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["steps", "--device", "cpu", "--repeat", "1", "--json"]) == 0
     out, err = capsys.readouterr()
     result = json.loads(out)

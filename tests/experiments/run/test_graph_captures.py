@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from specviz.decoding import autoregressive, batch
+from specviz.decoding import autoregressive, batch, forward_times
 from specviz.decoding.ahead.executor import InLine
 from specviz.decoding.drafters import pre_speculation
 from specviz.decoding.drafters.registry import DRAFTERS
@@ -85,13 +85,14 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> Iterator[Captures]:
     """Those of the bundled models as on a GPU, where drafting ahead stays in this process."""
     monkeypatch.setattr(loading, "_own_kind", lambda device: CapturedModel)
     monkeypatch.setattr(pre_speculation, "executor_for", InLine)
+    monkeypatch.setattr(forward_times, "REPEATS", 1)  # every size is run, which is what matters
     pair_loading._store.clear()
     yield Captures(monkeypatch)
     pair_loading._store.clear()
 
 
 def race_request(name: str, **changes: Any) -> RaceRequest:
-    usual = {"max_new_tokens": 40, "temperature": 1.0}
+    usual = {"max_new_tokens": 28, "temperature": 1.0}
     config = DRAFTERS[name].usual(4, **(usual | changes))
     return RaceRequest(pair_named(BUNDLED), PROMPT, config, device="cpu")
 
