@@ -13,7 +13,7 @@ from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt
 from specviz.records import SPECULATIVE, DecodingConfig
 
-LENGTH = 48
+LENGTH = 24
 PROMPT = held_out_prompt("code", 1)
 OURS = {
     "generate(assistant_model)": "draft-model",
