@@ -59,7 +59,8 @@ class DraftNode:
 
     `parent` is an index into the tree's nodes, -1 for the root (the last committed token);
     `depth` starts at 1. `draft_prob` is the q of the verification rule (1 for a point mass),
-    `draft_score` the drafter's own raw confidence, for display only.
+    `draft_score` the drafter's own raw confidence, for display only. The node is what was proposed
+    before the target was asked; a verdict repeats its q beside the p that it was compared with.
     """
 
     token_id: int

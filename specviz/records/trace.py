@@ -31,7 +31,7 @@ class LaneKind(Enum):
     BASELINE = "baseline"  # the target alone, token by token
     SPECULATIVE = "speculative"  # our own decoder
     LIBRARY = "library"  # transformers' `generate`
-    ENGINE = "engine"  # a serving engine
+    ENGINE = "engine"  # a serving engine; nothing records one yet
 
 
 @dataclass(frozen=True, slots=True)

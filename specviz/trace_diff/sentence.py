@@ -118,8 +118,9 @@ class _Telling:
                 return f"{text} passes with probability {numbers}"
             case Distribution.RESIDUAL:
                 return f"after the rejections {text} has probability {numbers}"
-        told = f"the {cause.distribution.value} gives {text} probability {numbers}"
-        return f"{told}, although target and sampling are the same" if cause.same_setting else told
+        given = f"the {cause.distribution.value} gives {text} probability {numbers}"
+        same = ", although target and sampling are the same" if cause.same_setting else ""
+        return given + same
 
     def _numbers(self, one: float | None, other: float | None) -> str:
         return f"{_number(one)} in {self.names[0]}, {_number(other)} in {self.names[1]}"

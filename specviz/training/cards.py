@@ -248,10 +248,10 @@ def _write_head_card(
     name: str,
     tag: str,
     facts: CardFacts,
-    told: tuple[str, str],
+    paragraphs: tuple[str, str],
     evaluation: HeadEvaluation,
 ) -> None:
-    layout, training = told
+    layout, training = paragraphs
     parts = [
         layout,
         f"## Data\n{SOURCES}",

@@ -169,8 +169,8 @@ class Handlers:
         a, b = (requested_trace(question[name]) for name in ("a", "b"))
         found = difference(a, b)
         index = None if found is None else found.index
-        told = sentence(found, shared_texts(a, b), ("this run", "the other"))
-        return {"sentence": told, "index": index}
+        text = sentence(found, shared_texts(a, b), ("this run", "the other"))
+        return {"sentence": text, "index": index}
 
     # ---- pairs
 

@@ -50,11 +50,11 @@ def generic_remark(note: Note) -> Remark:
     name = _NAMES.get(type(note), type(note).__name__).replace("-", " ")
     values = [(each.name, getattr(note, each.name)) for each in fields(note)]
     plain = [f"{key.replace('_', ' ')} {_shown(value)}" for key, value in values if key != _TOKENS]
-    said: Remark = [f"{name}: {', '.join(plain)}"]
+    parts: Remark = [f"{name}: {', '.join(plain)}"]
     for key, value in values:
         if key == _TOKENS and value:
-            said += ["; tokens ", list(value)]
-    return said
+            parts += ["; tokens ", list(value)]
+    return parts
 
 
 _TOKENS = "token_ids"
@@ -88,15 +88,15 @@ def _tree_budget(note: TreeBudget) -> Remark:
 def _lookahead_state(note: LookaheadState) -> Remark:
     """One sentence each for the pool, the guesses and the window, then the window's rows."""
     size = f" holds {_count(note.pool, 'n-gram')}, {note.added or 'none'} of them new."
-    said: Remark = ["The ", _word("pool", "ngram_pool"), size, *_guesses(note.hits)]
+    parts: Remark = ["The ", _word("pool", "ngram_pool"), size, *_guesses(note.hits)]
     if note.level_sizes:
-        said += ["\nThe ", _word("window", "jacobi_window"), " rides in the same target forward; "]
-        said += ["each row is what the target made of the row above, one place further on:"]
+        parts += ["\nThe ", _word("window", "jacobi_window"), " rides in the same target forward; "]
+        parts += ["each row is what the target made of the row above, one place further on:"]
     start = 0
     for level, length in enumerate(note.level_sizes, start=1):
-        said += [f"\nrow {level} ", list(note.token_ids[start : start + length])]
+        parts += [f"\nrow {level} ", list(note.token_ids[start : start + length])]
         start += length
-    return said
+    return parts
 
 
 def _guesses(hits: int) -> Remark:
@@ -134,9 +134,9 @@ def _shared_vocabulary(note: SharedVocabulary) -> Remark:
 def _batch_round(note: BatchRound) -> Remark:
     rows = "Alone in its batch now" if note.rows == 1 else f"One of {note.rows} rows of a batch"
     empty = f"{_count(note.padding, 'slot')} of the forward stood empty"
-    said = f"{rows}: the target ran {_count(note.tokens, 'token')} at once, {empty}."
+    text = f"{rows}: the target ran {_count(note.tokens, 'token')} at once, {empty}."
     too_many = f" With more than {_count(note.limit, 'row')} nothing is drafted."
-    return [said + too_many if note.rows > note.limit else said]
+    return [text + too_many if note.rows > note.limit else text]
 
 
 _TEMPLATES: dict[type, Callable[[Any], Remark]] = {

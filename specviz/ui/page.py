@@ -1,11 +1,15 @@
 """The whole page: one component, its events, and the files that it loads.
 
-Knows Gradio and nothing of races; `handlers` does the work. Nothing is asked of other servers.
+The component is an empty element that the player's own modules fill; Gradio carries the events. Its
+template holds no model text: Gradio runs templates as JavaScript. Knows Gradio and nothing of
+races; `handlers` does the work. Nothing is asked of other servers.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +22,9 @@ from starlette.types import Scope
 
 from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
-from specviz.ui.component import player
 from specviz.ui.handlers import Handlers
-from specviz.ui.inlined_modules import module_sources
 from specviz.ui.lab.lab import lab_offer
-from specviz.ui.page_files import ASSETS, PLAYER, page_folders, styles
+from specviz.ui.page_files import ASSETS, PLAYER, module_sources, page_folders, styles
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
@@ -41,13 +43,29 @@ HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
     f'<link rel="{relation}" href="specviz/player/{file}">' for relation, file in _LINKS
 )
 
+ServerFunction = Callable[[dict[str, Any]], Any]
+
+# Gradio finds the custom event 'race' by its quoted name in this text.
+MOUNT = """
+const page = new URL("specviz/player/main.js", document.baseURI).href;
+import(page).then((module) => module.mount(element, {
+    race: (order) => trigger('race', order),
+    server,
+    onBatch: (take) => watch('value', () => take(props.value)),
+})).catch((error) => {
+    console.error(error);
+    element.textContent = "The page could not be loaded. Reload it to try again.";
+});
+"""
+TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p></div>'
+
 
 def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
         asked = [getattr(handlers, name) for name in ASKED]
-        race = player(asked + [getattr(handlers.lab, name) for name in LAB_ASKED])
+        race = _player(asked + [getattr(handlers.lab, name) for name in LAB_ASKED])
         race.race(
             handlers.race,
             inputs=None,
@@ -61,6 +79,31 @@ def build_page(handlers: Handlers | None = None) -> gr.Blocks:
     page.queue(max_size=MAX_QUEUE)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page
+
+
+def _player(server_functions: Sequence[ServerFunction]) -> gr.HTML:
+    """Takes batches of messages (JSON text) as its value; sends the event `race`.
+
+    Not a subclass of `gr.HTML`: for one Gradio writes a `.pyi` file beside the source at each
+    start.
+    """
+    return gr.HTML(
+        value="",
+        html_template=TEMPLATE,
+        js_on_load=MOUNT,
+        apply_default_css=False,
+        server_functions=[_plain(each) for each in server_functions],
+    )
+
+
+def _plain(method: ServerFunction) -> ServerFunction:
+    """Gradio marks a server function by an attribute, which a bound method cannot take."""
+
+    @wraps(method)
+    def function(question: dict[str, Any]) -> Any:
+        return method(question)
+
+    return function
 
 
 def launch_options(environment: Environment) -> dict[str, Any]:

@@ -1,13 +1,22 @@
-"""Where the files lie that a page is made of."""
+"""The files that a page is made of: where they lie, and its JavaScript modules as one import map.
+
+A page opened from disk may not import the files beside it. Data addresses it may, but nothing is
+relative to them, so relative specifiers become bare names that a map knows: in it each module is a
+data: address. Knows nothing of what the modules do.
+"""
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from functools import partial
 from pathlib import Path
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 PLAYER = ASSETS / "player"
 _LIST = PLAYER / "pages.js"
+PREFIX = "specviz/"  # of the bare names
+_SPECIFIER = re.compile(r'(\b(?:from|import)\s*\(?\s*)"(\.{1,2}/[^"]+)"')
 
 
 def styles(folder: str) -> list[str]:
@@ -18,3 +27,44 @@ def styles(folder: str) -> list[str]:
 def page_folders() -> list[str]:
     """The folders of the app's pages, in the order of the list that the browser reads."""
     return re.findall(r'from "\./(\w+)/', _LIST.read_text(encoding="utf-8"))
+
+
+def module_sources(folder: Path, entry: str) -> dict[str, str]:
+    """Path in `folder` -> text, for the module `entry` and all that it imports."""
+    sources: dict[str, str] = {}
+    waiting = [entry]
+    while waiting:
+        name = waiting.pop()
+        if name not in sources:
+            sources[name] = (folder / name).read_text(encoding="utf-8")
+            waiting += _imported(folder, name, sources[name]).values()
+    return dict(sorted(sources.items()))
+
+
+def module_map(folder: Path, entry: str) -> dict[str, str]:
+    """Bare name -> data: address, for the module `entry` of `folder` and all that it imports."""
+    return {
+        f"{PREFIX}{name}": _address(
+            _SPECIFIER.sub(partial(_bare, _imported(folder, name, text)), text)
+        )
+        for name, text in module_sources(folder, entry).items()
+    }
+
+
+def _imported(folder: Path, name: str, text: str) -> dict[str, str]:
+    """Relative specifier -> path in `folder`, of each module that `text` imports."""
+    return {given: _within(folder, name, given) for _, given in _SPECIFIER.findall(text)}
+
+
+def _within(folder: Path, importer: str, specifier: str) -> str:
+    """The path in `folder` that a module's relative specifier means."""
+    target = (folder / importer).parent / specifier
+    return target.resolve().relative_to(folder.resolve()).as_posix()
+
+
+def _bare(imported: dict[str, str], found: re.Match[str]) -> str:
+    return f'{found[1]}"{PREFIX}{imported[found[2]]}"'
+
+
+def _address(source: str) -> str:
+    return f"data:text/javascript;base64,{b64encode(source.encode()).decode()}"

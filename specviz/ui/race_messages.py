@@ -50,7 +50,6 @@ class RaceMessages:
         self._templates: dict[str, Figure] = {}
         self._last_id: int | None = None
         self._last_rounds: list[Round] = []  # at most three
-        self._finishes: list[FinishReason] = []
 
     def messages(self, stop: Any) -> Iterator[Message]:
         """All messages, from the header to the end; numbers on the way while a race is live."""
@@ -66,8 +65,10 @@ class RaceMessages:
         yield self._summary("end") | {"reason": self._reason()}
 
     def _reason(self) -> str:
-        all_ended = len(self._finishes) == len(self._race.header.lanes)
-        return self._finishes[-1].value if all_ended else STOPPED
+        """Why the main lane ended; every lane's own reason was among its events."""
+        finish = self._meter.lanes[self._main].finish
+        all_ended = all(lane.finish for lane in self._meter.lanes.values())
+        return finish.value if finish and all_ended else STOPPED
 
     # ---- one event
 
@@ -97,7 +98,6 @@ class RaceMessages:
                 message = {"type": "round", "record": encode(event)}
                 return message | self._shown(event) if is_main else message
             case FinishReason():
-                self._finishes.append(event)
                 return {"type": "finish", "record": event.value}
 
     def _shown(self, round_: Round) -> Message:

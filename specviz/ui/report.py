@@ -20,8 +20,7 @@ from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.records import Trace
-from specviz.ui.inlined_modules import PREFIX, module_map
-from specviz.ui.page_files import PLAYER, styles
+from specviz.ui.page_files import PLAYER, PREFIX, module_map, styles
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.setup import settings_table
 

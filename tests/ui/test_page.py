@@ -13,8 +13,7 @@ from specviz.figures.theme import PALETTES
 from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.models.parts import Need
 from specviz.records import SETTINGS
-from specviz.ui.component import MOUNT
-from specviz.ui.page import ASSETS, HEAD, build_page, launch_options
+from specviz.ui.page import ASSETS, HEAD, MOUNT, build_page, launch_options
 from specviz.ui.settings_form import CUSTOM, race_request, refusals
 from specviz.ui.setup import page_setup
 

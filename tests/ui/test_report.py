@@ -12,8 +12,7 @@ import pytest
 from specviz.errors import InputError
 from specviz.golden import FOLDER, SUFFIX, golden_names, golden_trace
 from specviz.trace_file import save
-from specviz.ui.inlined_modules import module_map
-from specviz.ui.page_files import PLAYER
+from specviz.ui.page_files import PLAYER, module_map
 from specviz.ui.report import report_html
 from specviz.ui.report_command import report, report_text
 from tests.random_traces import random_trace
