@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from tests.browser.app_server import ROOT, serve
-from tests.browser.contexts import SIZE, Contexts
+from tests.browser.contexts import SIZE, Contexts, give_all_back
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import NAME, StepDriver
 
@@ -20,6 +20,9 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
 )
+
+DEBUGGER = "debugger"
+HAS_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -81,18 +84,25 @@ def open_page(contexts: Contexts) -> Iterator[Callable[..., RaceDriver]]:
     assert complaints == []
 
 
-@pytest.fixture(scope="module")
-def kept_pages(contexts: Contexts) -> Iterator[dict[str, RaceDriver]]:
-    """One page per app for a whole module: opening one takes the most time."""
-    pages: dict[str, RaceDriver] = {}
-    yield pages
-    for driver in pages.values():
-        contexts.give_back(driver)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[HAS_FAILED] = True
+    return report
+
+
+@pytest.fixture(scope="session")
+def kept_pages() -> dict[str, RaceDriver]:
+    """One page per app for all tests, and one of the debugger: opening one takes the most time."""
+    return {}
 
 
 @pytest.fixture
 def turn_page(
-    kept_pages: dict[str, RaceDriver], contexts: Contexts
+    request: pytest.FixtureRequest, kept_pages: dict[str, RaceDriver], contexts: Contexts
 ) -> Iterator[Callable[..., RaceDriver]]:
     """The page of an app that is open already, in another setting and size."""
     for driver in kept_pages.values():
@@ -107,16 +117,26 @@ def turn_page(
         return kept_pages[url]
 
     yield turn
-    assert [each for driver in kept_pages.values() for each in driver.complaints] == []
+    complaints = [each for driver in kept_pages.values() for each in driver.complaints]
+    if complaints or HAS_FAILED in request.node.stash:  # what it left behind is nobody else's
+        give_all_back(kept_pages, contexts)
+    assert complaints == []
 
 
 @pytest.fixture
 def debugger(
-    turn_page: Callable[..., RaceDriver], kept_pages: dict[str, RaceDriver], random_url: str
+    turn_page: Callable[..., RaceDriver],  # looks for complaints
+    kept_pages: dict[str, RaceDriver],
+    contexts: Contexts,
+    random_url: str,
 ) -> StepDriver:
-    """The debugger's page, whatever run it shows."""
-    driver = kept_pages.get(random_url) or turn_page(random_url)
-    driver.page.locator("[data-page=step]").click()
+    """The debugger on a page of its own, whatever run it shows."""
+    if DEBUGGER not in kept_pages:
+        kept_pages[DEBUGGER] = RaceDriver(contexts.take(), random_url)
+        kept_pages[DEBUGGER].go("?view=step")
+    driver = kept_pages[DEBUGGER]
+    driver.page.set_viewport_size(SIZE)
+    driver.page.mouse.move(0, 0)
     return StepDriver(driver)
 
 

@@ -5,6 +5,7 @@ browser has its files and has compiled them.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ViewportSize
@@ -62,3 +63,16 @@ class Contexts:
         page.set_viewport_size(options["viewport"])
         context.clear_permissions()
         self._idle[repr(options)].append(context)
+
+
+def give_all_back(pages: dict[str, RaceDriver], contexts: Contexts) -> None:
+    for driver in pages.values():
+        contexts.give_back(driver)
+    pages.clear()
+
+
+def pages_of_a_module(contexts: Contexts) -> Iterator[dict[str, RaceDriver]]:
+    """Instead of the pages that all tests share, where a page's forms stay as they are left."""
+    pages: dict[str, RaceDriver] = {}
+    yield pages
+    give_all_back(pages, contexts)

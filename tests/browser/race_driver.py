@@ -77,9 +77,11 @@ class RaceDriver:
             f"""(() => {{ history.replaceState(null, "", location.pathname + {json.dumps(query)});
                 const {{ race }} = specviz, {{ form, address }} = race;
                 form.clearErrors();
+                form.refs.more.open = false;
                 const usual = address.setup.settings.map((each) => [each.name, each.default]);
                 form.fields = Object.fromEntries(usual);
                 race.showProblems(address.read());
+                race.drawRefusal();
                 scrollTo(0, 0); }})()"""
         )
 

@@ -19,6 +19,8 @@ KEPT_RUN_SHOWN = (
 # it again as it came.
 OPEN_AFRESH = """(name) => {
     const page = specviz.step, { view, transport } = page;
+    document.activeElement.blur();
+    scrollTo(0, 0);
     for (const row of view.stops.rows) {
         row.box.checked = row.rule.name === "rejection";
         if (row.input) row.input.value = String(row.rule.value);

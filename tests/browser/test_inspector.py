@@ -58,7 +58,9 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
     find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
     tab.evaluate(f"specviz.race.view.cursor.select({find})")
     drafted = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round].outcomes.length"
-    tab.until(f"document.querySelectorAll('.token-chip').length === {drafted}", 5)
+    tab.until(
+        f"document.querySelectorAll('[data-ref=remarks] .token-chip').length === {drafted}", 5
+    )
     said = tab.text("remarks")
     assert said.startswith("What the drafter did")
     assert "The last 2 tokens stood in the text before" in said

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.browser.app_server import ROOT
 from tests.browser.axe_findings import findings
+from tests.browser.contexts import Contexts, pages_of_a_module
 from tests.browser.lab_driver import LabDriver
 from tests.browser.race_driver import RaceDriver
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 QUICK_CLAIM = 3  # compares distributions, which needs no clock
+
+
+@pytest.fixture(scope="module")
+def kept_pages(contexts: Contexts) -> Iterator[dict[str, RaceDriver]]:
+    yield from pages_of_a_module(contexts)
 
 
 @pytest.fixture

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.browser.axe_findings import findings
+from tests.browser.contexts import Contexts, pages_of_a_module
 from tests.browser.lab_driver import SWEEP, LabDriver
 from tests.browser.race_driver import RaceDriver
 
 OpenPage = Callable[..., RaceDriver]
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def kept_pages(contexts: Contexts) -> Iterator[dict[str, RaceDriver]]:
+    yield from pages_of_a_module(contexts)
 
 
 @pytest.fixture

@@ -248,11 +248,29 @@ def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, turn_pag
     assert "earlier setting" in tab.text("staleNotice")
 
 
-def test_every_method_and_every_rule_races(app_url: str, turn_page: Open) -> None:
+def of_every_form() -> list[Method]:
+    """The first method of each kind of form: with options or branching or neither, and its rules.
+
+    That each method decodes is proved without a page.
+    """
+    kinds: dict[object, Method] = {}
+    for method in DRAFTERS.values():
+        kinds.setdefault((bool(method.options), method.takes_branching, method.kinds), method)
+    return list(kinds.values())
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [of_every_form(), pytest.param(list(DRAFTERS.values()), marks=pytest.mark.slow)],
+    ids=["of every form", "all"],
+)
+def test_every_method_and_every_rule_races(
+    app_url: str, turn_page: Open, methods: list[Method]
+) -> None:
     """Each method by its usual rule, each further rule with the first method that has it."""
     tab = turn_page(app_url, "?task=translate&tokens=8&temperature=0.8&k=3")
     raced: set[ProposalKind] = set()
-    for method in DRAFTERS.values():
+    for method in methods:
         tab.ref("method").select_option(method.name)
         for kind in (method.kinds[0], *(each for each in method.kinds[1:] if each not in raced)):
             raced.add(kind)

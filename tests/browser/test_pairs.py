@@ -37,6 +37,7 @@ def test_a_check_shows_one_line_for_each_thing_known_with_shape_and_words(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?pair=custom")
+    rounds = tab.rounds
     assert tab.ref("checkPair").is_disabled()
     tab.fill("target", "a/b")
     tab.fill("draft", "c/d")
@@ -50,7 +51,7 @@ def test_a_check_shows_one_line_for_each_thing_known_with_shape_and_words(
     assert lines.last.inner_text() == "<b>no model</b>"  # words, never markup
     marks = lines.evaluate_all("all => all.map((l) => getComputedStyle(l, '::before').content)")
     assert len(set(marks)) == 4
-    assert not tab.is_busy and tab.rounds == 0
+    assert not tab.is_busy and tab.rounds == rounds
 
 
 def test_a_report_goes_when_the_models_change(random_url: str, turn_page: Open) -> None:

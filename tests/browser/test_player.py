@@ -60,7 +60,7 @@ def test_hostile_token_text_is_inert_and_whole(random_url: str, turn_page: Open)
         assert hostile in texts
     for _ in range(60):
         tab.page.keyboard.press("ArrowRight")
-    tab.page.locator(".token").last.hover()
+    tab.ref("speculativeRibbon").locator(".token").last.hover()
     assert tab.evaluate("window.pwned === undefined")
     assert tab.page.locator(".specviz img").count() == 0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.browser.app_server import serve
 from tests.browser.race_driver import RaceDriver
 
@@ -75,6 +77,7 @@ def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
     assert second.rounds > 0
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: Path) -> None:
     server = serve(["-m", "tests.browser.random_app"], tmp_path / "log.txt")
     tab = open_page(next(server), "?tokens=500&seed=1&temperature=0.7")

@@ -43,3 +43,31 @@ test("a recording that comes in parts is whole before the page would miss one", 
   assert.deepEqual(kinds, ["event", "event", "event", "end"]);
   assert.ok(!transport.isBusy);
 });
+
+test("a server that is gone is told in one sentence, and the race is given up", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  context.mock.method(performance, "now", () => now);
+  let now = 0;
+  let isThere = true;
+  const reply = async () => {
+    if (!isThere) throw new TypeError("Failed to fetch");
+    return { error: null, state: "running", ahead: 0, messages: [] };
+  };
+  const told = [];
+  const gradio = { server: { join: reply, look: reply }, race: () => {}, onBatch: () => {} };
+  const transport = new Transport(gradio, {
+    accepted: () => {},
+    queued: () => {},
+    failed: (text) => told.push(text),
+    message: () => {},
+  });
+  await transport.start("join", { form: {} });
+  for (let past = 0; past < 20; past += 1) {
+    assert.equal(transport.isBusy, told.length === 0);
+    isThere = past < 3;
+    now += 500;
+    context.mock.timers.tick(500);
+    await new Promise(setImmediate);
+  }
+  assert.deepEqual(told, ["The connection to the server is lost."]);
+});
