@@ -61,6 +61,11 @@ class RaggedKeyValueCache(Protocol):
         """Slots of each row."""
         ...
 
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes now."""
+        ...
+
     def keep(self, starts: Sequence[int], slots: Sequence[Sequence[int]]) -> None:
         """In each row what `KeyValueCache.keep` does."""
         ...

@@ -12,6 +12,8 @@ from tests.decoding.table_model import TableModel
 
 
 class TableEagleCache:
+    bytes = 0
+
     def __init__(self):
         self.length = 0
         self.slots = []  # (token, position)

@@ -136,6 +136,6 @@ def test_drafters_of_a_batch_share_their_weights(target, parts):
         config = config_of(method, method.kinds[0])
         setups = setups_of(target, parts, config)
         drafters = [make_row_drafters(setups[:count]) for count in (1, 4)]
-        assert len({drafter.memory_bytes for drafter in drafters}) == 1
+        assert len({drafter.memory.weights for drafter in drafters}) == 1
         for drafter in drafters:
             drafter.close()

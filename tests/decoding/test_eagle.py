@@ -151,4 +151,4 @@ def test_a_branching_or_a_drawn_kind_asks_for_a_static_shape(kind, branching, sh
 
 
 def test_the_weights_of_the_head_are_what_the_method_holds():
-    assert make_drafter(table_setup(CONFIG)).memory_bytes == TableEagle.bytes
+    assert make_drafter(table_setup(CONFIG)).memory.weights == TableEagle.bytes

@@ -87,4 +87,4 @@ def test_verified_distributions_are_those_of_a_whole_forward(kind, branching):
 
 
 def test_no_weight_is_held_beside_the_target_s():
-    assert make_drafter(Setup(TableModel(5, 6, 7), PARTS, CONFIG, 300)).memory_bytes == 0
+    assert make_drafter(Setup(TableModel(5, 6, 7), PARTS, CONFIG, 300)).memory.weights == 0

@@ -168,5 +168,5 @@ def test_typical_acceptance_takes_what_is_probable_enough_for_the_entropy():
 
 
 def test_the_heads_weights_are_what_the_method_holds(setup):
-    assert make_drafter(setup).memory_bytes == setup.parts.medusa.bytes > 0
+    assert make_drafter(setup).memory.weights == setup.parts.medusa.bytes > 0
     assert medusa.METHOD.is_lossless and not ProposalKind.TYPICAL.is_lossless

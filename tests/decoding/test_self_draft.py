@@ -41,12 +41,12 @@ def test_the_int8_copy_of_the_bundled_target_is_accepted_95_times_in_100():
 
 
 def test_the_int8_copy_takes_at_most_three_tenths_of_the_target_s_memory():
-    extra = make_drafter(setup_of("quantised-self")).memory_bytes
+    extra = make_drafter(setup_of("quantised-self")).memory.weights
     assert 0 < extra <= 0.3 * loaded().target.info.bytes
 
 
 def test_leaving_layers_out_takes_no_memory_and_is_accepted_half_the_time():
-    assert make_drafter(setup_of("layer-skip")).memory_bytes == 0
+    assert make_drafter(setup_of("layer-skip")).memory.weights == 0
     assert acceptance_rate(rounds_of("layer-skip")) >= 0.5
 
 

@@ -166,6 +166,14 @@ class OverlappedWork:
 NOTHING_OVERLAPPED = OverlappedWork()
 
 
+@dataclass(frozen=True, slots=True)
+class HeldMemory:
+    """Bytes that drafting holds besides the target and its cache."""
+
+    weights: int = 0
+    caches: int | None = 0  # as they are now; None where they are in another process
+
+
 class Drafter(Protocol):
     """Proposes the trees of one run."""
 
@@ -175,13 +183,8 @@ class Drafter(Protocol):
         ...
 
     @property
-    def memory_bytes(self) -> int:
-        """Bytes of weights besides the target's; caches are not counted."""
-        ...
-
-    @property
-    def cache_bytes(self) -> int | None:
-        """Bytes of its caches as they are now; None where they are in another process."""
+    def memory(self) -> HeldMemory:
+        """What it holds at this moment."""
         ...
 
     def start(self, prompt: PrefilledPrompt) -> None:
@@ -209,11 +212,10 @@ class QuietDrafter:
     """Defaults for a drafter that keeps nothing between rounds."""
 
     needs_features = False
-    memory_bytes = 0
 
     @property
-    def cache_bytes(self) -> int | None:
-        return 0
+    def memory(self) -> HeldMemory:
+        return HeldMemory()
 
     def start(self, prompt: PrefilledPrompt) -> None:
         """The prompt is not needed."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
     Drafter,
+    HeldMemory,
     HostTransfer,
     Observation,
     OverlappedWork,
@@ -199,11 +200,10 @@ class ReencodedChain(QuietDrafter):
         self._draft_length = draft_length
         self._transfer: HostTransfer | None = None
         self._written: list[int] = []
-        self.memory_bytes = source.memory_bytes
 
     @property
-    def cache_bytes(self) -> int:
-        return self._source.cache_bytes
+    def memory(self) -> HeldMemory:
+        return self._source.memory
 
     def start(self, prompt: PrefilledPrompt) -> None:
         self._transfer = prompt.transfer
@@ -280,12 +280,8 @@ class IntersectionSource:
         return self._draft.device
 
     @property
-    def memory_bytes(self) -> int:
-        return self._draft.memory_bytes
-
-    @property
-    def cache_bytes(self) -> int:
-        return self._draft.cache_bytes
+    def memory(self) -> HeldMemory:
+        return self._draft.memory
 
     def start(self, prompt: PrefilledPrompt) -> None:
         self._draft.start(prompt)
@@ -329,11 +325,10 @@ class IntersectionDrafter:
         self._shared_tokens = shared
         self._mass = LateTransfer(source.device)
         self._written = 0  # tokens of the present chain
-        self.memory_bytes = source.memory_bytes
 
     @property
-    def cache_bytes(self) -> int:
-        return self._source.cache_bytes
+    def memory(self) -> HeldMemory:
+        return self._source.memory
 
     def start(self, prompt: PrefilledPrompt) -> None:
         self._source.start(prompt)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Drafter, Observation, PrefilledPrompt
+from specviz.decoding.drafters.base import Drafter, HeldMemory, Observation, PrefilledPrompt
 from specviz.decoding.drafters.dynamic_tree import LEVEL_WIDTH, Agreement, LevelCost, any_tree
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.source import Level, SourceDrafter
@@ -43,11 +43,10 @@ class EagleSource:
         self._pairs = 0  # in the cache, made from the target's own features
         self._unused: list[Tensor] = []  # the target's features after them
         self._guesses: list[Tensor] = []  # after the root [1, W], then after each level [M, W]
-        self.memory_bytes = head.bytes
 
     @property
-    def cache_bytes(self) -> int:
-        return self._cache.bytes
+    def memory(self) -> HeldMemory:
+        return HeldMemory(self._head.bytes, self._cache.bytes)
 
     @property
     def device(self) -> torch.device:

@@ -12,7 +12,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Drafter, Observation, Partial, PrefilledPrompt
+from specviz.decoding.drafters.base import (
+    Drafter,
+    HeldMemory,
+    Observation,
+    Partial,
+    PrefilledPrompt,
+)
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.drafters.source import Level, SourceDrafter
 from specviz.decoding.drafters.static_tree import static_tree
@@ -30,7 +36,7 @@ class EarlyExitSource:
     """Logits after the first `layers` layers; root and nodes use the slots after `cache.length`."""
 
     needs_features = False
-    memory_bytes = cache_bytes = 0  # it has no weights of its own, and drafts in the target's cache
+    memory = HeldMemory()  # it has no weights of its own, and drafts in the target's cache
 
     def __init__(self, model: LayeredModel, layers: int) -> None:
         self._model = model

@@ -18,6 +18,7 @@ from torch import Tensor
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
     Drafter,
+    HeldMemory,
     Observation,
     OverlappedWork,
     PrefilledPrompt,
@@ -82,7 +83,10 @@ class MedusaDrafter(QuietDrafter):
         cuts = [[node for node in nodes if node.depth <= room] for room in range(self._depth + 1)]
         self._trees = [medusa_tree(cut, self._depth, device) for cut in cuts]  # by room
         self._feature = torch.empty(0)  # [W], of the token before the root
-        self.memory_bytes = heads.bytes
+
+    @property
+    def memory(self) -> HeldMemory:
+        return HeldMemory(self._heads.bytes)
 
     def start(self, prompt: PrefilledPrompt) -> None:
         assert prompt.features is not None

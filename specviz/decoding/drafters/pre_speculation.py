@@ -18,6 +18,7 @@ from specviz.decoding.ahead.order import Order, Setting
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
     Drafter,
+    HeldMemory,
     Observation,
     OverlappedWork,
     PrefilledPrompt,
@@ -59,12 +60,8 @@ class PreSpeculation:
         self._hidden_seconds = self._waited_seconds = 0.0  # of drafting it
 
     @property
-    def memory_bytes(self) -> int:
-        return self._executor.memory_bytes
-
-    @property
-    def cache_bytes(self) -> int | None:
-        return self._executor.cache_bytes
+    def memory(self) -> HeldMemory:
+        return HeldMemory(self._executor.memory_bytes, self._executor.cache_bytes)
 
     def start(self, prompt: PrefilledPrompt) -> None:
         """The prompt runs together with the first root."""

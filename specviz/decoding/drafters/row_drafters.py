@@ -11,6 +11,7 @@ from typing import Protocol
 
 from specviz.decoding.drafters.base import (
     Drafter,
+    HeldMemory,
     Observation,
     OverlappedWork,
     PrefilledPrompt,
@@ -25,7 +26,7 @@ class BatchDrafter(Protocol):
     def needs_features(self) -> bool: ...
 
     @property
-    def memory_bytes(self) -> int: ...
+    def memory(self) -> HeldMemory: ...
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None: ...
 
@@ -55,9 +56,12 @@ class RowDrafters:
         return self._drafters[0].needs_features
 
     @property
-    def memory_bytes(self) -> int:
-        """Weights are shared, so they count once."""
-        return max(drafter.memory_bytes for drafter in self._drafters)
+    def memory(self) -> HeldMemory:
+        """Weights are shared, so they count once; caches are not."""
+        held = [drafter.memory for drafter in self._drafters]
+        caches = [each.caches for each in held if each.caches is not None]
+        total = sum(caches) if len(caches) == len(held) else None
+        return HeldMemory(max(each.weights for each in held), total)
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
         for drafter, prompt in zip(self._drafters, prompts, strict=True):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
+    HeldMemory,
     Observation,
     OverlappedWork,
     Partial,
@@ -46,14 +47,7 @@ class DraftSource(Protocol):
         ...
 
     @property
-    def memory_bytes(self) -> int:
-        """Bytes of weights besides the target's."""
-        ...
-
-    @property
-    def cache_bytes(self) -> int:
-        """Bytes of its own caches as they are now."""
-        ...
+    def memory(self) -> HeldMemory: ...
 
     def start(self, prompt: PrefilledPrompt) -> None: ...
 
@@ -96,12 +90,8 @@ class SourceDrafter:
         return self._source.needs_features
 
     @property
-    def memory_bytes(self) -> int:
-        return self._source.memory_bytes
-
-    @property
-    def cache_bytes(self) -> int:
-        return self._source.cache_bytes
+    def memory(self) -> HeldMemory:
+        return self._source.memory
 
     def start(self, prompt: PrefilledPrompt) -> None:
         self._source.start(prompt)
@@ -128,11 +118,10 @@ class ModelSource:
         self._vocab_size = vocab_size
         self._root_end = 0  # slots that hold committed tokens
         self._ran = 0  # nodes of the present tree that are in the cache
-        self.memory_bytes = model.info.bytes
 
     @property
-    def cache_bytes(self) -> int:
-        return self._cache.bytes
+    def memory(self) -> HeldMemory:
+        return HeldMemory(self._model.info.bytes, self._cache.bytes)
 
     @property
     def device(self) -> torch.device:

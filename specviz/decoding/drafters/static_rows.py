@@ -14,6 +14,7 @@ from torch import Tensor
 
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
+    HeldMemory,
     Observation,
     OverlappedWork,
     PrefilledPrompt,
@@ -42,7 +43,10 @@ class StaticRows:
     def __init__(self, source: ModelRows, trees: Sequence[StaticTree]) -> None:
         self._source = source
         self._trees = list(trees)
-        self.memory_bytes = source.memory_bytes
+
+    @property
+    def memory(self) -> HeldMemory:
+        return self._source.memory
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
         """The prompts run together with the first roots."""
@@ -155,7 +159,10 @@ class ModelRows:
         self._vocab_size = vocab_size
         self._root_ends = [0] * rows  # slots that hold committed tokens
         self._ran = [0] * rows  # nodes of the present tree that are in the cache
-        self.memory_bytes = model.info.bytes
+
+    @property
+    def memory(self) -> HeldMemory:
+        return HeldMemory(self._model.info.bytes, self._cache.bytes)
 
     @property
     def device(self) -> torch.device:

@@ -76,7 +76,7 @@ class BatchRace:
         self._codec = loaded.codec
         self._recorders = [Recorder() for _ in rows]
         self._headers = [
-            trace_header(row, loaded, ids, self._drafter.memory_bytes)
+            trace_header(row, loaded, ids, self._drafter.memory.weights)
             for row, ids in zip(rows, prompts, strict=True)
         ]
 

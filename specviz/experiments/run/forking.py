@@ -123,7 +123,7 @@ class Fork:
             target, self._drafter, prompt_ids, config, loaded.codec.eos_ids, departure
         )
         self._recorder = Recorder()
-        header = trace_header(request, loaded, prompt_ids, self._drafter.memory_bytes)
+        header = trace_header(request, loaded, prompt_ids, self._drafter.memory.weights)
         bias = _bias(header, self._rounds, parent)
         lane = replace(header.main, total_variation=bias, forks=request.forks)
         self._copied = copied_baseline(parent, header)

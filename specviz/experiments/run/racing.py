@@ -80,7 +80,7 @@ class Race:
             SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
-        self.header = trace_header(request, loaded, prompt_ids, drafter.memory_bytes)
+        self.header = trace_header(request, loaded, prompt_ids, drafter.memory.weights)
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """All lanes on fair clocks, after a forward of each model that no clock counts."""
@@ -168,7 +168,7 @@ def trace_header(
 
 def with_cache_bytes(header: Trace, drafter: Drafter) -> Trace:
     """The header with what the caches of the main lane's drafter have grown to."""
-    found = drafter.cache_bytes
+    found = drafter.memory.caches
     if found == header.main.drafter_cache_bytes:
         return header
     main = header.main
