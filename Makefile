@@ -1,4 +1,4 @@
-# make run | check | test | slow | lint | typecheck | format | picture | traces | lossy |
+# make run | check | test | slow | lint | typecheck | format | picture | types | traces | lossy |
 #      models CORPUS=DIR
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
@@ -14,7 +14,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev browser node-tests run check test slow lint typecheck format models lossy traces picture
+.PHONY: setup setup-dev browser node-tests run check test slow lint typecheck format models lossy traces picture types
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -101,6 +101,10 @@ lossy: setup
 # docs/architecture.svg, drawn from the imports
 picture: setup
 	$(BIN)/python docs/draw_architecture.py
+
+# assets/player/records.d.ts, the browser's types, from the fields of the records
+types: setup
+	PYTHONPATH=. $(BIN)/python docs/declare_records.py
 
 # one recorded run of each method, which the page can open with no model loaded
 traces: setup

@@ -1,70 +1,42 @@
-// The shapes of what the server sends, for the type checker (specviz/records and
-// specviz/ui/race_messages.py say them). No browser loads this file.
+// Types that the modules share, for the type checker: messages of the server (specviz/ui/race_messages.py)
+// with the records of records.d.ts in them, and what the browser makes of them. No browser loads this file.
 
-type OutcomeName = "accepted" | "rejected" | "unreached";
-
-interface ExtraRecord {
-  id: number;
-  kind: "first" | "recovered" | "bonus";
-  parent: number;
-  prob: number | null;
+interface RoundFigures {
+  tree: Figure; // differences from the templates, put together in shared/round.js
+  mask: Figure;
+  bars: Figure[];
+  residuals: Record<number, Figure>;
 }
 
-// Columns over the top tokens behind one prefix; p, q and residual as the rule saw them.
-interface PositionRecord {
-  parent: number;
-  id: number[];
-  p: number[];
-  q: number[];
-  residual: number[];
-  raw_p: number[];
-  raw_q: number[];
-  entropy: number;
-  overlap: number;
-  raw_overlap: number;
-  margin: number;
+interface RoundMessage extends RoundFigures {
+  type: "round";
+  record: RoundRecord;
+  remarks: (string | number[])[][];
+  timelines: Record<number, Figure>;
+  templates?: Record<string, Figure>;
 }
 
-interface VerdictColumns {
-  p: number[];
-  residual: (number | null)[];
-  q: number[];
-  accept: number[];
-  u: (number | null)[];
-  raw_p: number[];
-  raw_q: number[];
-  outcome: OutcomeName[];
+type LaneEvent =
+  | { type: "prefill"; record: PrefillRecord }
+  | { type: "step"; record: TokenStepRecord }
+  | { type: "finish"; record: FinishReasonName }
+  | RoundMessage; // of another lane than the main one: without figures
+
+interface Numbers {
+  summary: RunSummaryRecord;
+  figures: Record<"speedup" | "times" | "depth", Figure>;
+  drafter_cache_bytes: number | null;
 }
 
-interface Verdict {
-  p: number;
-  residual: number | null;
-  q: number;
-  accept: number;
-  u: number | null;
-  raw_p: number;
-  raw_q: number;
-  outcome: OutcomeName;
-}
+type EventMessage = { kind: "event"; lane: string; clock: number; texts: Record<number, string> } & LaneEvent;
+type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: FinishReasonName } & Partial<Numbers>);
 
-interface RoundRecord {
-  i: number;
-  context: number;
-  tree: {
-    kind: "iid" | "without-replacement" | "deterministic" | "typical";
-    nodes: { id: number[]; parent: number[]; depth: number[]; q: number[]; score: number[] };
-  };
-  verdicts: VerdictColumns;
-  positions: PositionRecord[];
-  extra: ExtraRecord | null;
-  extras: (number | null)[];
-  draft_seconds: number;
-  verify_seconds: number;
-  host_seconds: number;
-  spans: { who: string[]; start: number[]; end: number[] };
-  notes: object[];
-  cache: { committed: number; speculative: number; rolled_back: number };
-}
+type RunMessage =
+  | { kind: "loading"; pair: string }
+  | { kind: "header"; trace: TraceRecord }
+  | EventMessage
+  | NumbersMessage
+  | { kind: "error"; text: string };
 
 // A token of a lane's text; round and node are -1 where none brought it.
 interface Token {
@@ -83,19 +55,8 @@ interface Figure {
   layout: any;
 }
 
-interface Look {
+interface Look extends LookRecord {
   name: string;
-  light: string;
-  dark: string;
-  mark: string;
-  symbol: string;
-  size: number;
-  word: string;
-  title: string;
-  origin: string;
-  underline: string;
-  tint: string;
-  cell: "plain" | "crossed" | "faint";
 }
 
 interface Window {

@@ -3,10 +3,12 @@
 
 import { element } from "./dom.js";
 
+/** @type {Map<string, Look>} */
 const looks = new Map();
 
 // Once, before anything is drawn. A class of an outcome's name brings its colour, mark and underline
 // as --outcome, --outcome-word, --mark, --underline and --tint to what carries it.
+/** @param {Look[]} outcomes */
 export function takeOutcomes(outcomes) {
   for (const look of outcomes) looks.set(look.name, look);
   const sheet = new CSSStyleSheet();
@@ -14,8 +16,9 @@ export function takeOutcomes(outcomes) {
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 }
 
+/** @param {string} outcome */
 export function lookOf(outcome) {
-  return looks.get(outcome);
+  return /** @type {Look} */ (looks.get(outcome));
 }
 
 export function legendRows() {

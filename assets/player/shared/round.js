@@ -159,7 +159,7 @@ export class Round {
     const { verdicts } = this.record;
     const names = ["p", "residual", "q", "accept", "u", "raw_p", "raw_q"];
     const values = Object.fromEntries(names.map((name) => [name, verdicts[name][node]]));
-    return /** @type {Verdict} */ ({ ...values, outcome: this.outcomes[node] });
+    return /** @type {VerdictRecord} */ ({ ...values, outcome: this.outcomes[node] });
   }
 }
 

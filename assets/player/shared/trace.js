@@ -5,6 +5,7 @@ import { Round } from "./round.js";
 
 // One lane of a run: what the header says of it (specviz/records/trace.py), and what has happened in it.
 class Lane {
+  /** @param {LaneRecord} header */
   constructor(header) {
     this.name = header.name;
     this.kind = header.kind;
@@ -28,6 +29,7 @@ class Lane {
   }
 
   // A lane that was stopped has no finish.
+  /** @param {EventMessage} message */
   keep({ type, record, clock }) {
     this.clock = clock;
     if (type !== "finish") this.forwards.push({ clock });
@@ -59,7 +61,7 @@ function countAt(items, moment) {
   return low;
 }
 
-const NO_LANE = new Lane({ name: "", kind: "", config: null, draft: null, forks: [] });
+const NO_LANE = new Lane(/** @type {any} */ ({ name: "", kind: "", config: null, draft: null, forks: [] }));
 
 const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isWhole && round.outcomes.length > 0];
 
@@ -90,6 +92,7 @@ export class Trace {
     this.isLive = false;
   }
 
+  /** @param {RunMessage} message */
   take(message) {
     if (message.kind === "header") {
       this.clear();
@@ -112,6 +115,7 @@ export class Trace {
     return this.lanes.find((lane) => lane.isBaseline) ?? NO_LANE;
   }
 
+  /** @param {any} message a NumbersMessage */
   numbers({ kind, summary, figures, reason, drafter_cache_bytes: cache }) {
     if (cache != null) {
       this.main.drafter_cache_bytes = cache;
@@ -127,9 +131,10 @@ export class Trace {
     this.isLive = false;
   }
 
+  /** @param {EventMessage} message */
   event(message) {
     for (const [id, text] of Object.entries(message.texts)) this.texts.set(Number(id), text);
-    Object.assign(this.templates, message.templates);
+    if (message.type === "round") Object.assign(this.templates, message.templates);
     const lane = /** @type {Lane} */ (this.lanes.find(({ name }) => name === message.lane));
     lane.keep(message);
     if (message.type === "round" && lane === this.main) this.addRound(message);
@@ -144,6 +149,7 @@ export class Trace {
     return ended.flatMap(({ tokens }) => tokens.slice(-1)).map(({ id }) => id);
   }
 
+  /** @param {{ prob: number } | null} [record] of a plain step */
   addToken(lane, { clock }, id, origin, record = null) {
     lane.tokens.push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
   }
@@ -155,6 +161,7 @@ export class Trace {
     }
   }
 
+  /** @param {RoundMessage & { clock: number }} message */
   addRound({ record, clock, tree, mask, bars, residuals, remarks, timelines }) {
     const round = new Round(record, clock, { tree, mask, bars, residuals }, this.templates);
     round.remarks = remarks;

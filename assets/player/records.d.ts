@@ -1,0 +1,275 @@
+// The records that the server sends, for the type checker; no browser loads this file.
+// Written by `make types` from the fields of the Python records: change those.
+
+type Columns<T> = { [K in keyof T]: T[K][] }; // records as one array per field
+
+interface BaselineSummaryRecord {
+  tokens: number;
+  seconds: number;
+  tokens_per_second: number | null;
+  ttft_seconds: number | null;
+}
+
+interface BatchRoundRecord {
+  row: number;
+  rows: number;
+  tokens: number;
+  padding: number;
+  limit: number;
+}
+
+interface CacheLengthsRecord {
+  committed: number;
+  speculative: number;
+  rolled_back: number;
+}
+
+interface DecodingConfigRecord {
+  method: string;
+  draft_length: number;
+  branching: number[];
+  tree_kind: ProposalKindName;
+  temperature: number;
+  top_k: number;
+  top_p: number;
+  min_p: number;
+  seed: number;
+  max_new_tokens: number;
+  options: [string, number][];
+}
+
+interface DepthAcceptanceRecord {
+  depth: number;
+  reached: number;
+  passed: number;
+  rate: number;
+}
+
+interface DivergenceRecord {
+  index: number;
+  margin: number | null;
+}
+
+interface DraftNodeRecord {
+  id: number;
+  parent: number;
+  depth: number;
+  q: number;
+  score: number;
+}
+
+interface DraftTreeRecord {
+  kind: ProposalKindName;
+  nodes: Columns<DraftNodeRecord>;
+}
+
+type ExtraKindName = "first" | "recovered" | "bonus";
+
+interface ExtraTokenRecord {
+  id: number;
+  kind: ExtraKindName;
+  parent: number;
+  prob: number;
+}
+
+type FinishReasonName = "end-of-sequence" | "length" | "stopped";
+
+interface ForkPointRecord {
+  round: number;
+  config: DecodingConfigRecord;
+  forced: [number, number][];
+}
+
+type LaneKindName = "baseline" | "speculative" | "library" | "engine";
+
+interface LaneRecord {
+  name: string;
+  kind: LaneKindName;
+  config: DecodingConfigRecord;
+  draft: ModelInfoRecord | null;
+  drafter_bytes: number;
+  drafter_cache_bytes: number | null;
+  total_variation: number | null;
+  forks: ForkPointRecord[];
+  prefill: PrefillRecord | null;
+  rounds: RoundRecord[];
+  steps: Columns<TokenStepRecord>;
+  finish: FinishReasonName | null;
+}
+
+interface LookRecord {
+  light: string;
+  dark: string;
+  mark: string;
+  symbol: string;
+  size: number;
+  word: string;
+  title: string;
+  origin: string;
+  underline: string;
+  tint: string;
+  cell: string;
+}
+
+interface LookaheadStateRecord {
+  pool: number;
+  hits: number;
+  added: number;
+  level_sizes: number[];
+  token_ids: number[];
+}
+
+interface ModelInfoRecord {
+  name: string;
+  architecture: string;
+  parameters: number;
+  bytes: number;
+  layers: number;
+  hidden_size: number;
+  vocab_size: number;
+  context_length: number;
+}
+
+interface NgramMatchRecord {
+  length: number;
+  position: number;
+}
+
+type NoteRecord =
+  | ({ note: "ngram-match" } & NgramMatchRecord)
+  | ({ note: "tree-budget" } & TreeBudgetRecord)
+  | ({ note: "lookahead-state" } & LookaheadStateRecord)
+  | ({ note: "prepared" } & PreparedRecord)
+  | ({ note: "shared-vocabulary" } & SharedVocabularyRecord)
+  | ({ note: "batch-round" } & BatchRoundRecord);
+
+type OutcomeName = "accepted" | "rejected" | "unreached";
+
+interface PositionRecord {
+  parent: number;
+  id: number[];
+  p: number[];
+  q: number[];
+  residual: number[];
+  raw_p: number[];
+  raw_q: number[];
+  entropy: number;
+  overlap: number;
+  raw_overlap: number;
+  margin: number;
+}
+
+interface PrefillRecord {
+  prompt: number;
+  extra: ExtraTokenRecord;
+  position: PositionRecord;
+  seconds: number;
+}
+
+interface PreparedRecord {
+  hit: boolean;
+  outcomes: number[];
+  hidden_seconds: number;
+  waited_seconds: number;
+}
+
+type ProposalKindName = "iid" | "without-replacement" | "deterministic" | "typical";
+
+interface RoundRecord {
+  i: number;
+  context: number;
+  tree: DraftTreeRecord;
+  verdicts: Columns<VerdictRecord>;
+  positions: PositionRecord[];
+  extra: ExtraTokenRecord | null;
+  extras: number[];
+  draft_seconds: number;
+  verify_seconds: number;
+  host_seconds: number;
+  spans: Columns<SpanRecord>;
+  notes: NoteRecord[];
+  cache: CacheLengthsRecord;
+}
+
+interface RunSummaryRecord {
+  baseline: BaselineSummaryRecord;
+  speculative: SpeculativeSummaryRecord;
+  speedup: number | null;
+  cost_ratio: number | null;
+  verify_overhead: number | null;
+  theory_speedup: number | null;
+  theory_band: TheoryBandRecord | null;
+  compared: number;
+  identical: boolean | null;
+  first_divergence: DivergenceRecord | null;
+}
+
+interface SharedVocabularyRecord {
+  shared: number;
+  target_share: number;
+  draft_share: number;
+  mass: number;
+  draft_tokens: number;
+  target_tokens: number;
+}
+
+interface SpanRecord {
+  who: string;
+  start: number;
+  end: number;
+}
+
+interface SpeculativeSummaryRecord {
+  tokens: number;
+  seconds: number;
+  tokens_per_second: number | null;
+  ttft_seconds: number | null;
+  target_forwards: number;
+  acceptance_rate: number | null;
+  draft_utilization: number | null;
+  block_efficiency: number | null;
+  acceptance_by_depth: DepthAcceptanceRecord[];
+  draft_seconds: number;
+  verify_seconds: number;
+  host_seconds: number;
+}
+
+interface TheoryBandRecord {
+  low: number;
+  expected: number;
+  high: number;
+}
+
+interface TokenStepRecord {
+  i: number;
+  id: number;
+  prob: number;
+  margin: number;
+  seconds: number;
+}
+
+interface TraceRecord {
+  target: ModelInfoRecord;
+  device: string;
+  dtype: string;
+  prompt: string;
+  prompt_ids: number[];
+  tokens: [number, string][];
+  lanes: LaneRecord[];
+}
+
+interface TreeBudgetRecord {
+  nodes: number;
+  candidates: number;
+}
+
+interface VerdictRecord {
+  p: number;
+  residual: number | null;
+  q: number;
+  accept: number;
+  u: number | null;
+  outcome: OutcomeName;
+  raw_p: number;
+  raw_q: number;
+}
