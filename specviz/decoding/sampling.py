@@ -13,6 +13,9 @@ from torch import Tensor
 
 from specviz.records import SAMPLING, DecodingConfig
 
+FEW = 1024  # best tokens, which nearly always hold the mass that top-p asks for
+FEW_SORT_LIMIT = 4 * FEW  # a vocabulary up to this is quick to sort
+
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
@@ -49,12 +52,40 @@ class Sampler:
 
 
 def _nucleus(probs: Tensor, top_p: float) -> Tensor:
-    """Keep the smallest set of most probable tokens whose mass reaches `top_p`, renormalised."""
-    ordered, order = probs.sort(dim=-1, descending=True)
+    """Keep the smallest set of most probable tokens whose mass reaches `top_p`, renormalised.
+
+    Of tokens that are equally probable the one of the smaller id is kept first.
+    """
+    # elsewhere, to learn which rows need the full sort would wait for the device
+    has_shortcut = probs.device.type == "cpu" and probs.shape[-1] > FEW_SORT_LIMIT
+    return normalize(_kept_of_few(probs, top_p) if has_shortcut else _kept_of_all(probs, top_p))
+
+
+def _kept_of_all(probs: Tensor, top_p: float) -> Tensor:
+    """The tokens that top-p keeps, 0 elsewhere. [R, V] -> [R, V]"""
+    ordered, order = torch.sort(probs, dim=-1, descending=True, stable=True)
+    kept = ordered.masked_fill(_mass_before(ordered) >= top_p, 0.0)
+    return torch.zeros_like(probs).scatter(-1, order, kept)
+
+
+def _kept_of_few(probs: Tensor, top_p: float) -> Tensor:
+    """The same without a sort of rows whose best tokens decide. [R, V] -> [R, V]"""
+    best = probs.topk(FEW, dim=-1).values
+    is_beyond = _mass_before(best) >= top_p  # never again False in a row once it is True
+    count = (~is_beyond).sum(-1, keepdim=True)  # [R, 1]
+    least, following = best.gather(-1, count - 1), best.gather(-1, count.clamp(max=FEW - 1))
+    kept = probs.masked_fill(probs < least, 0.0)
+    is_decided = is_beyond[..., -1] & (following < least).squeeze(-1)  # else: too few, or a tie
+    if not is_decided.all():
+        kept[~is_decided] = _kept_of_all(probs[~is_decided], top_p)
+    return kept
+
+
+def _mass_before(ordered: Tensor) -> Tensor:
+    """The mass of all tokens before each; -1 for the best, which stays however small top-p is."""
     mass_before = ordered.cumsum(-1) - ordered
-    mass_before[..., 0] = -1.0  # the best token stays, however small top_p
-    kept = ordered.masked_fill(mass_before >= top_p, 0.0)
-    return normalize(torch.zeros_like(probs).scatter(-1, order, kept))
+    mass_before[..., 0] = -1.0
+    return mass_before
 
 
 def _near_best(probs: Tensor, min_p: float) -> Tensor:

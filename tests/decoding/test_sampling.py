@@ -54,6 +54,54 @@ def test_top_p_is_applied_to_what_top_k_left():
     assert Sampler(1.0, top_k=2, top_p=0.6).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
 
 
+def sorted_nucleus(probs, top_p):
+    """Top-p by a sort of the whole vocabulary; the smaller id first where two are equal."""
+    ordered, order = torch.sort(probs, dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(-1) - ordered
+    kept = ordered.where((before < top_p) | (torch.arange(ordered.shape[-1]) == 0), 0.0)
+    kept = torch.zeros_like(probs).scatter(-1, order, kept)
+    return kept / kept.sum(-1, keepdim=True)
+
+
+def rows_of_a_large_vocabulary(kind):
+    logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(4))
+    if kind == "peaked":
+        return 5 * logits
+    if kind == "equal":  # every border falls into a tie, and some within the best 1,024
+        return (2 * logits).round()
+    if kind == "mixed":  # rows that few tokens decide beside rows that they do not
+        return logits * torch.tensor([9.0, 0.0, 5.0, 0.1, 20.0])[:, None]
+    return logits  # flat: 1,024 tokens do not hold the mass
+
+
+@pytest.mark.parametrize("kind", ["peaked", "flat", "equal", "mixed"])
+@pytest.mark.parametrize("top_p", [1e-9, 0.3, 0.9, 0.999999])
+def test_top_p_of_a_large_vocabulary_is_bit_for_bit_that_of_a_full_sort(kind, top_p):
+    logits = rows_of_a_large_vocabulary(kind)
+    expected = sorted_nucleus(logits.softmax(-1), top_p)
+    assert torch.equal(Sampler(1.0, top_p=top_p).distributions(logits), expected)
+    one = sorted_nucleus(logits[:1].softmax(-1), top_p)
+    assert torch.equal(Sampler(1.0, top_p=top_p).distributions(logits[:1]), one)
+
+
+def test_top_p_sorts_a_large_vocabulary_only_where_few_tokens_hold_too_little(monkeypatch):
+    sizes = []
+    sort = torch.sort
+    monkeypatch.setattr(
+        torch, "sort", lambda rows, **how: sizes.append(rows.shape) or sort(rows, **how)
+    )
+    Sampler(1.0, top_p=0.9).distributions(rows_of_a_large_vocabulary("peaked"))
+    assert sizes == []
+    Sampler(1.0, top_p=0.9).distributions(rows_of_a_large_vocabulary("mixed"))
+    assert sizes == [(2, 20_000)]  # the two flat rows
+
+
+def test_top_p_keeps_the_smaller_id_of_equally_probable_tokens():
+    for size in (8, 20_000):
+        kept = Sampler(1.0, top_p=0.5).distributions(torch.zeros(1, size))[0]
+        assert kept.nonzero().flatten().tolist() == list(range(size // 2))
+
+
 def test_min_p_keeps_what_is_near_the_best_token():
     # 0.31 * 0.5 = 0.155 lies between 0.15 and 0.3
     kept = Sampler(1.0, min_p=0.31).distributions(LOGITS)[0].tolist()
