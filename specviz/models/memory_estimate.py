@@ -32,7 +32,8 @@ class ModelSize:
     """What of a model decides how much memory it takes; None is what cannot be told.
 
     `weights` and `cache_per_token` (keys and values of all layers) are bytes, and so is
-    `activations_per_token`: what a forward holds at once for each token of the prompt.
+    `activations_per_token`: what a forward holds at once for each token of the prompt. On a CPU
+    `packed` bytes come on top: weights that are held once more, in a layout that is faster there.
     """
 
     source: str
@@ -43,6 +44,11 @@ class ModelSize:
     activations_per_token: int | None
     vocab_size: int
     context_length: int
+    packed: int = 0
+
+    def held(self, is_on_cpu: bool) -> int:
+        """Bytes of the weights in all their layouts."""
+        return self.weights + (self.packed if is_on_cpu else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ def estimate(
     judged = JUDGE_COPIES * demand.rows * target.vocab_size * FLOAT32
     read = max(each.activations_per_token or 0 for each in models) * length
     return MemoryEstimate(
-        weights=sum(each.weights for each in models) + (head_bytes or 0),
+        weights=sum(each.held(is_on_cpu) for each in models) + (head_bytes or 0),
         copies=_copies(target, drafts, demand.extra, is_on_cpu),
         caches=cached,
         work=max(judged, read) * demand.sequences,

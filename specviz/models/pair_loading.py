@@ -193,9 +193,11 @@ class _Loader:
         heads = head_bytes(self.pair, needs, self.dtype)
         on_cpu = self.device.type == "cpu"
         found = estimate(sizes[0], sizes[1:], demand, tokens, heads, on_cpu)
-        held = [size.weights for size in sizes if self._key("model", size.source) in _store]
+        loaded_sizes = [size for size in sizes if self._key("model", size.source) in _store]
         kept = {self._key("model", source) for source in sources}
-        self._make_room(without_weights(found, sum(held)), kept)
+        self._make_room(
+            without_weights(found, sum(size.held(on_cpu) for size in loaded_sizes)), kept
+        )
         return surveys
 
     def _make_room(self, size: int, kept: set[Key]) -> None:

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import LlamaConfig
 
+from specviz.environment import Environment
+from specviz.models.files.loading import load_surveyed
+from specviz.models.files.survey import survey_model
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama.llama_model import LlamaModel, is_supported
+from specviz.models.llama.llama_model import LlamaModel, is_supported, tied_copy_bytes
+from specviz.models.llama.projection import Projection
 
 ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")
 
@@ -87,3 +92,27 @@ def test_scaled_rotary_positions_equal_the_library(
     ids = torch.arange(50)[None]
     logits = [model.forward(ids, ids, model.new_cache(64)).logits for model in models]
     torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_a_tied_output_matrix_is_packed_up_to_a_size_and_its_copy_is_counted(
+    is_small: bool, save_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 300 * 32 * 4
+    limit = size if is_small else size - 1
+    monkeypatch.setattr("specviz.models.llama.llama_model.TIED_COPY_BYTES", limit)
+    survey = survey_model(str(save_model("llama")), Environment())
+    model = load_surveyed(survey, torch.device("cpu"), torch.float32).model
+    assert isinstance(model, LlamaModel) and isinstance(model.head, Projection)
+    assert model.head.is_packed is is_small
+    assert model.info.bytes == survey.size(torch.float32).held(is_on_cpu=True)
+    assert model.info.bytes == 4 * model.info.parameters + is_small * size
+
+
+def test_the_output_matrix_of_a_chat_model_of_135_million_parameters_is_packed() -> None:
+    shape = {"vocab_size": 49_152, "hidden_size": 576}
+    cpu, full = torch.device("cpu"), torch.float32
+    assert tied_copy_bytes(LlamaConfig(**shape, tie_word_embeddings=True), cpu, full) == 113_246_208
+    assert tied_copy_bytes(LlamaConfig(**shape, tie_word_embeddings=False), cpu, full) == 0
+    cuda = torch.device("cuda")
+    assert tied_copy_bytes(LlamaConfig(**shape, tie_word_embeddings=True), cuda, full) == 0

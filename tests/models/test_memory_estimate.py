@@ -54,6 +54,15 @@ def test_drafting_ahead_holds_the_draft_twice_and_a_process_on_a_cpu_only() -> N
     assert estimate(TARGET, [DRAFT], ahead, 200, is_on_cpu=False).copies == 0
 
 
+def test_a_second_layout_of_weights_counts_on_a_cpu_only() -> None:
+    packed = replace(TARGET, packed=300_000)
+    on_cpu, elsewhere = (
+        estimate(packed, [DRAFT], DEMAND, 200, is_on_cpu=place) for place in (True, False)
+    )
+    assert elsewhere == found()
+    assert on_cpu.total - elsewhere.total == on_cpu.weights - elsewhere.weights == 300_000
+
+
 def test_a_self_made_draft_has_a_cache_and_in_int8_weights_too() -> None:
     skipping = found(extra=ExtraMemory.TARGET_CACHE)
     assert skipping.copies == 0 and skipping.caches > found().caches

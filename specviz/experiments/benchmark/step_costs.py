@@ -104,14 +104,15 @@ def step_cost(
         order = list(steps.items())
         for name, step in order if block % 2 == 0 else order[::-1]:
             times[name].append(_seconds(step, STEPS))
+    weights = model.info.parameters * model.dtype.itemsize  # a layout beside another is not read
     return StepCost(
         model=model.info.name,
-        bytes=model.info.bytes,
+        bytes=weights,
         own_seconds=median(times["own"]),
         eager_seconds=median(times["eager"]) if "eager" in times else None,
         library_seconds=median(times["library"]),
         ratio=median(a / b for a, b in zip(times["own"], times["library"], strict=True)),
-        read_seconds=model.info.bytes / bandwidth,
+        read_seconds=weights / bandwidth,
         shares=_shares(own, STEPS),
     )
 

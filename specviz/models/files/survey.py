@@ -27,7 +27,7 @@ from specviz.models.files.hub import (
     local_folder,
 )
 from specviz.models.files.tree_check import check_config
-from specviz.models.llama.llama_model import FAMILY, is_supported
+from specviz.models.llama.llama_model import FAMILY, is_supported, tied_copy_bytes
 from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec
 
@@ -72,6 +72,7 @@ class Survey:
             activations_per_token=None if active is None else active * dtype.itemsize,
             vocab_size=self.codec.vocab_size,
             context_length=self._number("max_position_embeddings") or DEFAULT_CONTEXT,
+            packed=tied_copy_bytes(self.config, torch.device("cpu"), dtype),
         )
 
     def _number(self, name: str) -> int | None:

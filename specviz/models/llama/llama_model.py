@@ -21,12 +21,12 @@ from torch import Tensor, nn
 
 from specviz.models.cache import RaggedCache, RaggedSlots, SlotCache, Slots, StraightSlots
 from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
-from specviz.models.llama.projection import Product, Projection
+from specviz.models.llama.projection import Product, Projection, has_onednn
 from specviz.models.local_model import LocalModel
 from specviz.records import ModelInfo
 
 FAMILY = ("llama", "mistral", "qwen2", "qwen3")
-TIED_COPY_BYTES = 64 << 20  # a tied output matrix up to this size is copied to be packed
+TIED_COPY_BYTES = 256 << 20  # a tied output matrix up to this size is copied to be packed
 FIRST_POSITIONS = 1024
 FIXED_KINDS = ("default", "linear", "llama3", "yarn")  # their angles depend on the position alone
 
@@ -254,12 +254,22 @@ def is_supported(config: Any) -> bool:
     return config.model_type in FAMILY and config.hidden_act == "silu" and is_fixed(config)
 
 
+def tied_copy_bytes(config: Any, device: torch.device, dtype: torch.dtype) -> int:
+    """What a packed copy of the output matrix takes beside the embedding that it is tied to."""
+    if not (is_supported(config) and config.tie_word_embeddings and has_onednn(device, dtype)):
+        return 0
+    size: int = config.vocab_size * config.hidden_size * dtype.itemsize
+    return size if size <= TIED_COPY_BYTES else 0
+
+
 class LlamaModel(LocalModel):
     """Takes the weights over from a transformers module, which is empty afterwards."""
 
     def __init__(self, module: Any, info: ModelInfo) -> None:
         body = module.model
-        super().__init__(info, body.embed_tokens.weight.detach())
+        table = body.embed_tokens.weight.detach()
+        copied = tied_copy_bytes(module.config, table.device, table.dtype)
+        super().__init__(replace(info, bytes=info.bytes + copied), table)
         self._heads = take_heads(module.config)
         self._rotary = Rotary(body.rotary_emb, self.dtype, self.device)
         self.layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
@@ -376,5 +386,6 @@ class LlamaModel(LocalModel):
 def _take_head(module: Any, vocab_size: int) -> Projection:
     """The output matrix over the real vocabulary."""
     weight: Tensor = module.lm_head.weight.detach()
-    is_tied = weight.data_ptr() == module.model.embed_tokens.weight.data_ptr()
-    return Projection(weight[:vocab_size], may_copy=not is_tied or weight.nbytes <= TIED_COPY_BYTES)
+    copied = tied_copy_bytes(module.config, weight.device, weight.dtype)
+    may_copy = not module.config.tie_word_embeddings or copied > 0
+    return Projection(weight[:vocab_size], may_copy=may_copy)

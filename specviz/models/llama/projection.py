@@ -51,7 +51,7 @@ class Projection:
         self.bias = bias
         self._packed: Tensor | None = None  # [O, I], in oneDNN's layout if it may be copied
         self._plain: Tensor | None = None  # [I, O]
-        if not _has_onednn(weight):
+        if not has_onednn(weight.device, weight.dtype):
             self._plain = weight.t()
             return
         self._packed = _pack(weight) if may_copy else weight
@@ -60,15 +60,19 @@ class Projection:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as the plain matrix: the packed layout has no bytes of its own to show."""
-        may_copy = self._packed is None or self._packed.is_mkldnn
-        return Projection, (self.weight, self.bias, may_copy)
+        return Projection, (self.weight, self.bias, self._packed is None or self.is_packed)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it holds a copy of W in oneDNN's layout."""
+        return self._packed is not None and self._packed.is_mkldnn
 
     @property
     def weight(self) -> Tensor:  # [O, I]
         if self._packed is None:
             assert self._plain is not None
             return self._plain.t()
-        return self._packed.to_dense() if self._packed.is_mkldnn else self._packed
+        return self._packed.to_dense() if self.is_packed else self._packed
 
     def __call__(self, x: Tensor) -> Tensor:  # [T, I] -> [T, O]
         plain = self._plain_for(x)
@@ -94,12 +98,13 @@ def _pack(weight: Tensor) -> Tensor:
     return packed
 
 
-def _has_onednn(weight: Tensor) -> bool:
-    if weight.device.type != "cpu" or not torch._C._has_mkldnn or _ONEDNN is None:
+def has_onednn(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a matrix of that dtype is packed there."""
+    if device.type != "cpu" or not torch._C._has_mkldnn or _ONEDNN is None:
         return False
-    if weight.dtype is torch.bfloat16:
-        return compact_dtype(weight.device) is torch.bfloat16
-    return weight.dtype is torch.float32
+    if dtype is torch.bfloat16:
+        return compact_dtype(device) is torch.bfloat16
+    return dtype is torch.float32
 
 
 def compact_dtype(device: torch.device) -> torch.dtype:
