@@ -15,7 +15,8 @@ from specviz.records import ExtraKind, Position, Round, Trace
 Table = dict[str, list[Any]]
 _ROUNDS = (
     *("round", "context_length", "drafted", "levels", "reached", "accepted", "emitted"),
-    *("extra", "text", "draft_seconds", "verify_seconds", "host_seconds", "end_seconds"),
+    *("extra", "text", "draft_prefill_seconds", "draft_seconds", "verify_seconds"),
+    *("host_seconds", "end_seconds"),
 )
 _NODES = (
     *("round", "node", "parent", "depth", "token_id", "text", "outcome"),
@@ -74,6 +75,7 @@ def _round_rows(trace: Trace) -> Iterator[tuple[Any, ...]]:
             len(ids),
             None if each.extra is None else each.extra.kind.value,
             "".join(texts.get(token_id, f"#{token_id}") for token_id in ids),
+            each.draft_prefill_seconds,
             each.draft_seconds,
             each.verify_seconds,
             each.host_seconds,

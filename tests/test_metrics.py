@@ -274,3 +274,15 @@ def test_asking_a_long_run_takes_less_than_a_millisecond() -> None:
         meter.summary()
         seconds.append(time.perf_counter() - started)
     assert min(seconds) < 0.001
+
+
+def test_the_drafters_reading_of_the_prompt_is_a_cost_of_its_own() -> None:
+    """It takes its time in the lane's clock, and neither c nor theory knows it."""
+    trace = tiny_trace()
+    first, *others = trace.rounds
+    reading = dataclasses.replace(first, draft_prefill_seconds=2.0)
+    read, plain = summarise(changed(trace, rounds=(reading, *others))), summarise(trace)
+    assert read.speculative.draft_prefill_seconds == 2.0
+    assert read.speculative.seconds == pytest.approx(plain.speculative.seconds + 2.0)
+    assert read.speculative.draft_seconds == plain.speculative.draft_seconds
+    assert (read.cost_ratio, read.theory_band) == (plain.cost_ratio, plain.theory_band)

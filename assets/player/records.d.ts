@@ -189,6 +189,7 @@ interface RoundRecord {
   spans: Columns<SpanRecord>;
   notes: NoteRecord[];
   cache: CacheLengthsRecord;
+  draft_prefill_seconds: number;
 }
 
 interface RunSummaryRecord {
@@ -229,6 +230,7 @@ interface SpeculativeSummaryRecord {
   draft_utilization: number | null;
   block_efficiency: number | null;
   acceptance_by_depth: DepthAcceptanceRecord[];
+  draft_prefill_seconds: number;
   draft_seconds: number;
   verify_seconds: number;
   host_seconds: number;

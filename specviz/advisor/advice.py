@@ -160,6 +160,7 @@ def _reasons(
         *_slow_draft(best),
         *_short_outputs(probe, best, wording),
         *_prefill(probe, wording),
+        *_draft_prefill(probe, best, wording),
         *_temperature(probe, wording),
         *_batch(probe, best),
         *_vocabulary(probe, wording),
@@ -223,6 +224,22 @@ def _prefill(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
         f"{_percent(share)} of the time goes into reading the prompt "
         f"({probe.workload.prompt_tokens:.0f} tokens), which nothing here speeds up: no more than "
         f"{wording.factor(1 / share)} can be had.",
+        share,
+        False,
+    )
+
+
+def _draft_prefill(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
+    """The drafter reads the prompt as well, before it drafts."""
+    whole = (prefill_steps(probe) + probe.workload.max_new_tokens - 1) / best.speedup
+    share = best.draft_prefill / whole
+    if share < LOSS:
+        return
+    yield AdviceReason(
+        "draft-prefill",
+        f"{wording.method(best.candidate.method)} reads the prompt "
+        f"({probe.workload.prompt_tokens:.0f} tokens) once more for itself: that takes as long as "
+        f"{best.draft_prefill:.1f} plain steps, {_percent(share)} of the time.",
         share,
         False,
     )

@@ -4,9 +4,11 @@ Rounds count as alike and independent. Theory's speedup follows from
 `expected_seconds` with
 
 - acceptance: how many rounds of the method passed d levels, at any probed length of d or more;
-- the cost of a round, the median in baseline steps of the same block, a straight line over K.
+- the cost of a round in baseline steps of the same block, a straight line over K: the mean over
+  rounds with a draft and rounds without one (a lookup that finds nothing), as often as each came;
+- what the drafter takes to read the prompt, once, beside the target.
 
-Both come from rounds that had room for the whole draft length.
+Acceptance and rounds come from those that had room for the whole draft length.
 
 A candidate that raced has the median of its passes and of theory, which counts as one more pass:
 the prompts of a few passes can be lucky, and theory rests on all rounds of the method.
@@ -24,6 +26,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median
 
+from specviz.advisor.calm import calm_seconds
 from specviz.advisor.probe import Candidate, CandidateRun, Probe, RoundSeen
 from specviz.theory import expected_seconds, waiting
 
@@ -35,8 +38,9 @@ UNKNOWN_NOISE = 0.05  # of a step, assumed where there is a single block
 class Estimate:
     """Speedup over plain decoding with its interval, and what it rests on.
 
-    `acceptance_rate` is levels passed / levels reached; draft, verify and host are the parts of a
-    round in baseline steps; `races` counts the passes in which it raced: 0 is theory alone.
+    `acceptance_rate` is levels passed / levels reached; `races` counts the passes in which it
+    raced: 0 is theory alone. In baseline steps: draft, verify and host, the parts of a round, and
+    `draft_prefill`, what its drafter takes to read the prompt.
     """
 
     candidate: Candidate
@@ -50,6 +54,7 @@ class Estimate:
     verify_cost: float
     host_cost: float
     drafter_bytes: int
+    draft_prefill: float = 0.0
 
     @property
     def round_cost(self) -> float:
@@ -79,6 +84,7 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
         verify,
         host,
         max(run.drafter_bytes for run in runs),
+        draft_prefill_steps(probe, runs),
     )
 
 
@@ -99,6 +105,7 @@ def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
     survival = survival_of(runs, candidate.draft_length)
     later = expected_seconds(tokens - 1, survival, [min(1.0, costs[0]), *costs[1:]])
     first = median(run.first_seconds / probe.step_of(run.block) for run in runs)
+    first += draft_prefill_steps(probe, runs)
     longest = waiting(probe.workload.batch_size, tokens - 1, survival)
     return (prefill_steps(probe) + tokens - 1) / (first + longest * later)
 
@@ -106,6 +113,11 @@ def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
 def prefill_steps(probe: Probe) -> float:
     """The plain lane's time to the first token, in its steps."""
     return median(each.first_seconds / probe.step_of(each.block) for each in probe.baselines)
+
+
+def draft_prefill_steps(probe: Probe, runs: Sequence[CandidateRun]) -> float:
+    """The drafter's time to read a prompt, in the plain lane's steps."""
+    return median(run.draft_prefill_seconds / probe.step_of(run.block) for run in runs)
 
 
 def survival_of(runs: Sequence[CandidateRun], draft_length: int) -> list[float]:
@@ -179,20 +191,27 @@ def _cost_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> 
 
 def _plain_share(probe: Probe, runs: Sequence[CandidateRun]) -> float:
     """Of the time of their forwards: what one over a single token of each row takes."""
-    nodes = median(each.nodes for run in runs for each in run.rounds)
+    nodes = fmean(each.nodes for run in runs for each in run.rounds)
     return probe.batch_curve.at(1) / probe.batch_curve.at(round(1 + nodes))
 
 
 def _typical_cost(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
-    """Of the runs at this length."""
+    """Of the runs at this length: each kind of round with its own cost, as often as it came."""
     runs = [run for run in timed if run.candidate.draft_length == draft_length]
-    return [
-        median(
-            median(each.parts[part] for each in run.rounds) / probe.step_of(run.block)
-            for run in runs
-        )
-        for part in range(3)
-    ]
+    costs = [0.0, 0.0, 0.0]
+    for is_drafted in (True, False):
+        kinds = [(run, [r for r in run.rounds if r.is_drafted is is_drafted]) for run in runs]
+        seen = [(run, rounds) for run, rounds in kinds if rounds]
+        share = sum(len(rounds) for _, rounds in seen) / sum(len(run.rounds) for run in runs)
+        for part in range(3) if seen else ():
+            costs[part] += share * median(
+                _calm_mean(rounds, part) / probe.step_of(run.block) for run, rounds in seen
+            )
+    return costs
+
+
+def _calm_mean(rounds: Sequence[RoundSeen], part: int) -> float:
+    return calm_seconds([each.parts[part] for each in rounds]) / len(rounds)
 
 
 def _races(probe: Probe, candidate: Candidate) -> list[CandidateRun]:

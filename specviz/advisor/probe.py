@@ -43,7 +43,8 @@ class RoundSeen:
     """One round of all rows together.
 
     `accepted` are the levels that passed, one per row that had room for the whole draft length;
-    `nodes` counts the largest tree of any row.
+    `nodes` counts the largest tree of any row. The drafter's reading of the prompt is no part of
+    any.
     """
 
     accepted: tuple[int, ...]
@@ -61,6 +62,11 @@ class RoundSeen:
     @property
     def seconds(self) -> float:
         return sum(self.parts)
+
+    @property
+    def is_drafted(self) -> bool:
+        """Whether any row had something to verify; a lookup that finds nothing has not."""
+        return self.nodes > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,11 @@ class BaselineRun:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRun:
-    """A candidate over the prompts; `is_race`: at the output length that was asked for."""
+    """A candidate over the prompts; `is_race`: at the output length that was asked for.
+
+    `draft_prefill_seconds` is the mean time in which its drafter read a prompt, once per prompt
+    beside the target's own `first_seconds`; both are part of `total_seconds`.
+    """
 
     candidate: Candidate
     block: int
@@ -92,6 +102,7 @@ class CandidateRun:
     drafter_bytes: int
     prompts: tuple[str, ...]
     is_race: bool = False
+    draft_prefill_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,11 @@ class BatchRun:
         self._drop_ended()
         limit = self._limit.rows
         stopwatch = Stopwatch(self.target.model.device)
+        if self._prompts:
+            self._drafter.start(self._prompts)
+            self._prompts = []
+            if self._drafter.memory.has_caches:
+                stopwatch.read()
         proposals = self._draft(self._shares(limit))
         stopwatch.drafted()
         roots, ends = [row.root for row in self.rows], [row.end for row in self.rows]
@@ -225,9 +230,6 @@ class BatchRun:
         return shares(self._budget, rows, self._index) if self._budget else None
 
     def _draft(self, limits: Sequence[int] | None) -> list[Proposal]:
-        if self._prompts:
-            self._drafter.start(self._prompts)
-            self._prompts = []
         committed = [row.committed for row in self.rows]
         rooms = [row.room for row in self.rows]
         if limits is None:

@@ -49,12 +49,16 @@ def mark(device: torch.device) -> Mark:
 
 
 class Stopwatch:
-    """Splits a round into drafting, verification and the rest; it starts when it is made."""
+    """Splits a round into its parts; it starts when it is made."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self.began = time.perf_counter()
-        self._start = self._drafted = self._verified = mark(device)
+        self._start = self._read = self._drafted = self._verified = mark(device)
+
+    def read(self) -> None:
+        """The drafter has read the text before the root; without this mark it read nothing."""
+        self._read = mark(self._device)
 
     def drafted(self) -> None:
         self._drafted = mark(self._device)
@@ -62,9 +66,10 @@ class Stopwatch:
     def verified(self) -> None:
         self._verified = mark(self._device)
 
-    def split(self) -> tuple[float, float, float]:
-        """Seconds of drafting, of verification, and of everything else up to now."""
-        draft = self._start.seconds_until(self._drafted)
+    def split(self) -> tuple[float, float, float, float]:
+        """Seconds of the drafter's reading, of drafting, of verification, of all else up to now."""
+        read = self._start.seconds_until(self._read)
+        draft = self._read.seconds_until(self._drafted)
         verify = self._drafted.seconds_until(self._verified)
-        host = time.perf_counter() - self.began - draft - verify
-        return draft, verify, max(0.0, host)
+        host = time.perf_counter() - self.began - read - draft - verify
+        return read, draft, verify, max(0.0, host)

@@ -156,6 +156,7 @@ class RoundTimes:
     """A round's seconds on the lane's own clock, which stands still between rounds."""
 
     started: float
+    draft_prefill: float
     draft: float
     verify: float
     host: float
@@ -191,7 +192,8 @@ def record_round(
     """Build the record of a round; waiting for overlapped work counts as drafting."""
     added = 1 + decision.proposal.topology.size + decision.proposal.query_count
     waited = min(times.host, overlapped.waited_seconds)
-    drafted = times.started + times.draft
+    read = times.started + times.draft_prefill
+    drafted = read + times.draft
     judged = drafted + times.verify
     return Round(
         index=index,
@@ -205,7 +207,8 @@ def record_round(
         verify_seconds=times.verify,
         host_seconds=times.host - waited,
         spans=(
-            Span("draft", times.started, drafted),
+            *([Span("draft prefill", times.started, read)] if times.draft_prefill else []),
+            Span("draft", read, drafted),
             Span("verify", drafted, judged),
             *([Span("draft", judged, judged + waited)] if waited else []),
             Span("host", judged + waited, judged + times.host),
@@ -213,6 +216,7 @@ def record_round(
         ),
         notes=decision.proposal.notes + overlapped.notes,
         cache=CacheLengths(decision.context_length - 1, added, added - 1 - len(decision.walk.path)),
+        draft_prefill_seconds=times.draft_prefill,
     )
 
 

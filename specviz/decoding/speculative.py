@@ -103,7 +103,12 @@ class SpeculativeRun:
     def round(self) -> Round:
         """Draft, verify, accept or reject, commit."""
         stopwatch = Stopwatch(self.target.model.device)
-        proposal = self._draft()
+        if self._prompt is not None:
+            self._drafter.start(self._prompt)
+            self._prompt = None
+            if self._drafter.memory.has_caches:
+                stopwatch.read()
+        proposal = self._drafter.propose(self._row.committed, self._row.room, self._index)
         stopwatch.drafted()
         output = self.target.verify(self._row.root, proposal, self._row.end)
         packed = self._judge(proposal, output)
@@ -112,12 +117,6 @@ class SpeculativeRun:
         decision = self._row.decide(proposal, judgement)
         overlapped = self._commit(decision, output)
         return self._record(decision, stopwatch, overlapped)
-
-    def _draft(self) -> Proposal:
-        if self._prompt is not None:
-            self._drafter.start(self._prompt)
-            self._prompt = None
-        return self._drafter.propose(self._row.committed, self._row.room, self._index)
 
     def _judge(self, proposal: Proposal, output: ForwardOutput) -> torch.Tensor:
         """Acceptance of every node, and a candidate for the extra token after every row."""

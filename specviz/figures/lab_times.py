@@ -14,6 +14,7 @@ from specviz.figures.theme import LIGHT, Figure, base_layout
 # part -> key of a point, role of its colour
 _PARTS = {
     "prefill": ("prefill_seconds", "card"),
+    "draft prefill": ("draft_prefill_seconds", "draft_time"),
     "draft": ("draft_seconds", "draft_time"),
     "verify": ("verify_seconds", "verify_time"),
     "host": ("host_seconds", "host_time"),
@@ -67,7 +68,7 @@ def _bar(
         "customdata": list(places),
         "hovertemplate": f"{part} %{{y:.2f}} ms a token<extra></extra>",
         "marker": {"color": LIGHT[role], "line": {"color": LIGHT["card"], "width": 1}}
-        | ({"pattern": _HATCHING} if part == "prefill" else {}),
+        | ({"pattern": _HATCHING} if part.endswith("prefill") else {}),
         "meta": {"role": role},
     }
 

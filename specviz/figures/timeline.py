@@ -1,8 +1,8 @@
 """Who worked when in a round and its neighbours: measured spans as bars, one row per worker.
 
-Pure: records to a Plotly dict. Knows the three parts that every round has and no other worker by
-name; whatever else worked, beside the round, has a row of its own, and where it worked while the
-target verified the ground is shaded.
+Pure: records to a Plotly dict. Knows the three parts that every round has, the drafter's prefill
+that a run's first one begins with, and no other worker by name; whatever else worked, beside the
+round, has a row of its own, and where it worked while the target verified the ground is shaded.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from specviz.records import Round, Span
 
 VERIFY = "verify"
 _PARTS = {"draft": "draft_time", VERIFY: "verify_time", "host": "host_time"}
+_DRAFT_PREFILL = "draft prefill"  # before a run's first draft
 _BESIDE = "beside"
 _HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": LIGHT["card"], "size": 6}
 ROW_PIXELS = 24
@@ -102,7 +103,7 @@ class _Clock:
         """Above the start of each round; a neighbour's only where it meets no other."""
         starts: dict[int, float] = {}
         for index, span in self.spans:
-            if span.who in _PARTS:
+            if span.who in (_DRAFT_PREFILL, *_PARTS):
                 starts[index] = min(starts.get(index, self.at(span.start)), self.at(span.start))
         low, high = self.extent()
         edges = [*starts.values(), high]

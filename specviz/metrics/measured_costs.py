@@ -17,8 +17,9 @@ from specviz.metrics.run_summary import TheoryBand
 class Costs:
     """c and v of `theory`, in baseline steps.
 
-    c: mean time to draft one level of the tree. v: what a round takes beyond drafting and one step,
-    host time included; noise can make it negative, it is then 0.
+    c: mean time to draft one level of the tree; the drafter's reading of the prompt, once in a run,
+    is no part of it, as the prefill is none of a step. v: what a round takes beyond drafting and
+    one step, host time included; noise can make it negative, it is then 0.
     """
 
     c: float

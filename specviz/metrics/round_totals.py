@@ -56,6 +56,7 @@ class RoundTotals:
         self.tokens = 0  # emitted by the rounds: without the first token
         self.drafted = 0
         self.accepted = 0
+        self.draft_prefill_seconds = 0.0
         self.draft_seconds = 0.0
         self.verify_seconds = 0.0
         self.host_seconds = 0.0
@@ -71,6 +72,7 @@ class RoundTotals:
         self.tokens += counted.passed + (round_.extra is not None)
         self.drafted += len(round_.tree.nodes)
         self.accepted += counted.passed
+        self.draft_prefill_seconds += round_.draft_prefill_seconds
         self.draft_seconds += round_.draft_seconds
         self.verify_seconds += round_.verify_seconds
         self.host_seconds += round_.host_seconds
@@ -84,7 +86,8 @@ class RoundTotals:
 
     @property
     def seconds(self) -> float:
-        return self.draft_seconds + self.verify_seconds + self.host_seconds
+        parts = self.draft_seconds, self.verify_seconds, self.host_seconds
+        return self.draft_prefill_seconds + sum(parts)
 
     @property
     def acceptance_rate(self) -> float | None:

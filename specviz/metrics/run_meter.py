@@ -172,6 +172,7 @@ class RunMeter:
             draft_utilization=totals.draft_utilization,
             block_efficiency=totals.block_efficiency,
             acceptance_by_depth=totals.acceptance_by_depth,
+            draft_prefill_seconds=totals.draft_prefill_seconds,
             draft_seconds=totals.draft_seconds,
             verify_seconds=totals.verify_seconds,
             host_seconds=totals.host_seconds,

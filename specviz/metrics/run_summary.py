@@ -22,7 +22,10 @@ class BaselineSummary:
 
 @dataclass(frozen=True, slots=True)
 class SpeculativeSummary:
-    """The speculative lane; `target_forwards` counts the prefill's as well as one per round."""
+    """The speculative lane; `target_forwards` counts the prefill's as well as one per round.
+
+    `draft_prefill_seconds` is what the drafter took to read the prompt, `draft_seconds` the rest.
+    """
 
     tokens: int
     seconds: float
@@ -33,6 +36,7 @@ class SpeculativeSummary:
     draft_utilization: float | None
     block_efficiency: float | None
     acceptance_by_depth: tuple[DepthAcceptance, ...]
+    draft_prefill_seconds: float
     draft_seconds: float
     verify_seconds: float
     host_seconds: float

@@ -188,7 +188,8 @@ class Round:
     examined ones, from the root down. `extra` is None where the end of the sequence or the
     token limit cut the accepted path. `extra_ids` are the tokens that the target held ready behind
     the root and behind every node, drawn before it was known where the walk would end; empty where
-    whoever recorded the run could not see them.
+    whoever recorded the run could not see them. `draft_prefill_seconds` is what the drafter took to
+    read the text before it, once in a run; `draft_seconds` are without it.
     """
 
     index: int
@@ -204,6 +205,7 @@ class Round:
     spans: Annotated[tuple[Span, ...], Columns(256)]
     notes: tuple[Note, ...]
     cache: CacheLengths
+    draft_prefill_seconds: Seconds = 0.0
 
     @property
     def accepted(self) -> tuple[int, ...]:
@@ -225,7 +227,8 @@ class Round:
 
     @property
     def seconds(self) -> float:
-        return self.draft_seconds + self.verify_seconds + self.host_seconds
+        parts = self.draft_seconds, self.verify_seconds, self.host_seconds
+        return self.draft_prefill_seconds + sum(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,18 @@ def test_short_outputs_are_named_where_their_end_or_their_prefill_costs() -> Non
     assert "Outputs of 6 tokens are short" in reason.sentence and 0 < reason.value < 0.9
 
 
+def test_a_drafter_that_reads_the_prompt_at_length_is_named() -> None:
+    reading = replace(run("x", HALF, 4, 0.1, 0.0), draft_prefill_seconds=40 * STEP)
+    (reason,) = (
+        each
+        for each in of(probe(reading, at=workload(max_new_tokens=100))).reasons
+        if each.name == "draft-prefill"
+    )
+    assert "reads the prompt (20 tokens) once more" in reason.sentence
+    assert "40.0 plain steps" in reason.sentence and not reason.speaks_for
+    assert "draft-prefill" not in names(of(probe(reading)))  # of 4096 tokens
+
+
 def test_a_request_that_mostly_reads_its_prompt_is_named_prefill_bound() -> None:
     slow = replace(
         probe(*FINE, at=workload(max_new_tokens=50)), baselines=(baseline(0, 50 * STEP),)

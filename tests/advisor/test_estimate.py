@@ -109,6 +109,27 @@ def test_of_one_probed_length_shorter_ones_verify_as_much_faster_as_the_forwards
     assert flat == pytest.approx(2.0) and cheaper == pytest.approx(1.25)  # 2 tokens of 8 more
 
 
+def test_the_drafters_reading_of_the_prompt_counts_once_however_long_the_output_is() -> None:
+    plain = run("x", Fraction(1), 1, 0.5, 0.0)  # 2 tokens in 1.5 steps
+    reading = replace(plain, draft_prefill_seconds=6 * STEP)
+    for rounds in (1, 10, 100):
+        at = workload(max_new_tokens=1 + 2 * rounds)
+        found = estimate(probe(reading, at=at), Candidate("x", 1))
+        assert found.speedup == pytest.approx((1 + 2 * rounds) / (1 + 6 + 1.5 * rounds))
+        assert (found.draft_prefill, found.draft_cost) == pytest.approx((6, 0.5))
+
+
+def test_rounds_without_a_draft_cost_what_they_cost_and_do_not_stand_for_the_others() -> None:
+    """6 of 10 lookups find nothing and take a step; those that find 8 tokens take 2.5 of them."""
+    empty = RoundSeen((0,), 0, 0, 0.0, STEP, 0.0)
+    found = RoundSeen((4,), 8, 8, 0.1 * STEP, 2.4 * STEP, 0.0)
+    whole = replace(run("x", HALF, 8, 0.0, 0.0), rounds=(empty,) * 6 + (found,) * 4)
+    told = estimate(probe(whole), Candidate("x", 8))
+    assert told.round_cost == pytest.approx(0.6 * 1 + 0.4 * 2.5)
+    assert told.tokens_per_round == pytest.approx(0.6 * 1 + 0.4 * 5)
+    assert told.speedup == pytest.approx(2.6 / 1.6, rel=0.01)
+
+
 # --- the interval
 
 

@@ -23,6 +23,7 @@ def without_seconds(round_):
     """All of a round that a second run must repeat."""
     return replace(
         round_,
+        draft_prefill_seconds=0,
         draft_seconds=0,
         verify_seconds=0,
         host_seconds=0,

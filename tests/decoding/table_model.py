@@ -13,6 +13,8 @@ from specviz.records import ModelInfo
 
 
 class TableCache:
+    bytes = 1
+
     def __init__(self, layers, capacity):
         self.capacity = capacity
         self.length = 0

@@ -26,6 +26,7 @@ def point(speedup: float, *, drafted: bool = True) -> dict[str, Any]:
         "baseline_tokens_per_second": 50.0,
         "rounds": 10 if drafted else 0,
         "prefill_seconds": 0.1,
+        "draft_prefill_seconds": 0.05,
         "draft_seconds": 0.2,
         "verify_seconds": 0.6,
         "host_seconds": 0.1,

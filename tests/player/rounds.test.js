@@ -24,6 +24,7 @@ function record(changes = {}) {
     extra: { id: 20, kind: "recovered", parent: 1, prob: 0.3 },
     extras: [],
     draft_seconds: 0.1,
+    draft_prefill_seconds: 0,
     verify_seconds: 0.2,
     host_seconds: 0.05,
     spans: [],

@@ -88,8 +88,8 @@ export class Round {
   }
 
   get seconds() {
-    const { draft_seconds: draft, verify_seconds: verify, host_seconds: host } = this.record;
-    return draft + verify + host;
+    const { draft_prefill_seconds: prefill, draft_seconds: draft, verify_seconds: verify, host_seconds: host } = this.record;
+    return prefill + draft + verify + host;
   }
 
   // An earlier sibling failed, so the rule compared what was left of p: the residual.

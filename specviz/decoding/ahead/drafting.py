@@ -107,13 +107,19 @@ class AheadDrafting:
         token_ids = self._board.committed[cached : order.committed].to(
             self._device, non_blocking=True
         )
+        if order.room == 0:
+            self._read(token_ids)
         for depth in range(1, order.length(self._setting) + 1):
-            end = self._cache.length + len(token_ids)
-            positions = torch.arange(self._cache.length, end, device=self._device)
-            logits = self._forward(token_ids, positions, None)
+            logits = self._read(token_ids)
             token_ids = self._drawn(logits, order.round_index, depth)
             self._board.logits[row, depth - 1] = logits[0]
             self._board.token_ids[row, depth - 1] = token_ids[0]
+
+    def _read(self, token_ids: Tensor) -> Tensor:
+        """Run the tokens that follow those of the cache; logits behind the last. -> [1, V]"""
+        end = self._cache.length + len(token_ids)
+        positions = torch.arange(self._cache.length, end, device=self._device)
+        return self._forward(token_ids, positions, None)
 
     def _extras(self, order: Order, outcomes: Outcomes, tables: _Tables) -> Tensor:
         """The extra token of every outcome: the best at its position except the drafted one. [M]

@@ -41,7 +41,7 @@ class Order:
 
     round_index: int
     committed: int  # tokens, the root included
-    room: int  # for the chain, >= 1
+    room: int  # for the chain; 0: only read the text
     accepted: int  # nodes of the last round's chain
     row: int
 
@@ -90,7 +90,7 @@ class Outcomes:
 
 @lru_cache(maxsize=256)
 def prepared_outcomes(draft_length: int, fan_out: int, room: int) -> Outcomes:
-    """The outcomes of a round whose chain has room for `room` >= 1 tokens.
+    """The outcomes of a round whose chain has room for `room` tokens.
 
     Only those after which the next round has room for a token: none near the end of a run.
     """

@@ -173,6 +173,11 @@ class HeldMemory:
     weights: int = 0
     caches: int | None = 0  # as they are now; None where they are in another process
 
+    @property
+    def has_caches(self) -> bool:
+        """Whether the drafter reads the text into a cache of its own."""
+        return self.caches != 0
+
 
 class Drafter(Protocol):
     """Proposes the trees of one run."""
@@ -188,7 +193,7 @@ class Drafter(Protocol):
         ...
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """Called once, before the first `propose`; its time counts as drafting."""
+        """Called once, before the first `propose`, to read the prompt: a cost of its own."""
         ...
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:

@@ -144,12 +144,19 @@ class ForeignSource(ModelSource):
         self._most = max(1, info.context_length - draft_length)  # tokens of text
         self._cached: list[int] = []  # the draft's tokens in its cache, perhaps more
 
+    def start(self, prompt: PrefilledPrompt) -> None:
+        self._read(self._own_ids(prompt.prompt_ids))
+
     def begin(self, committed: Sequence[int]) -> Tensor:
         """Logits after the text; only what is new since the last round is run."""
+        return super().begin(self._own_ids(committed))
+
+    def _own_ids(self, committed: Sequence[int]) -> list[int]:
+        """The text in the draft's tokens; the cache keeps those that stand, but for the last."""
         ids = self._last_of(self._text.token_ids(committed) or self._nothing)
         self._cache.keep(shared_length(self._cached[: self._cache.length], ids[:-1]), [])
         self._cached = ids
-        return super().begin(ids)
+        return ids
 
     def wrote(self, token_ids: Sequence[int]) -> None:
         """A chain that may now be part of the text; the cache holds those that were run."""
@@ -207,6 +214,7 @@ class ReencodedChain(QuietDrafter):
 
     def start(self, prompt: PrefilledPrompt) -> None:
         self._transfer = prompt.transfer
+        self._source.start(prompt)
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         self._written = []

@@ -53,18 +53,29 @@ class EagleSource:
         return self._device
 
     def start(self, prompt: PrefilledPrompt) -> None:
+        """Run the prompt's own pairs; its last feature waits for the first root."""
         assert prompt.features is not None
         self._unused = [prompt.features]
+        if len(prompt.prompt_ids) > 1:
+            self._unused = [prompt.features[:-1]]
+            self._run_pairs(prompt.prompt_ids)
+            self._unused = [prompt.features[-1:]]
 
     def begin(self, committed: Sequence[int]) -> Tensor:
         """Run the pairs of the last round, one for each token that it committed."""
+        logits, guess = self._run_pairs(committed)
+        self._guesses = [guess]
+        return logits
+
+    def _run_pairs(self, committed: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The pairs that the cache lacks; logits and feature behind the last. -> [1, V], [1, W]"""
         new = torch.tensor(committed[self._pairs + 1 :]).to(self._device, non_blocking=True)
         end = self._pairs + len(new)
         positions = torch.arange(self._pairs, end, device=self._device)
         features = torch.cat(self._unused)
         logits, guesses = self._head.forward(new, features, positions, self._cache, last_only=True)
-        self._pairs, self._unused, self._guesses = end, [], [guesses[-1:]]
-        return logits
+        self._pairs, self._unused = end, []
+        return logits, guesses[-1:]
 
     def extend(self, level: Level) -> Tensor:
         above = torch.cat(self._guesses)[level.parents + 1]

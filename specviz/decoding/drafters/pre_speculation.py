@@ -64,7 +64,10 @@ class PreSpeculation:
         return HeldMemory(self._executor.memory_bytes, self._executor.cache_bytes)
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """The prompt runs together with the first root."""
+        board, self._committed = self._executor.board, len(prompt.prompt_ids)
+        board.commit(prompt.prompt_ids, 0)
+        self._executor.begin(Order(0, self._committed, 0, 0, board.fresh_row))
+        self._executor.finish()
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         self._refuse_stale(room)

@@ -128,16 +128,21 @@ class ModelSource:
         return self._model.device
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """The prompt runs together with the first root."""
+        self._read(prompt.prompt_ids)
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        missing = committed[self._cache.length :]
-        positions = range(self._cache.length, len(committed))
+        logits = self._read(committed)
+        self._root_end, self._ran = len(committed), 0
+        return fitted(logits, self._vocab_size)
+
+    def _read(self, token_ids: Sequence[int]) -> Tensor:
+        """Run what the cache lacks of them, at least the last one. -> [1, V] of the model's own"""
+        missing = token_ids[self._cache.length :]
+        positions = range(self._cache.length, len(token_ids))
         output = self._model.forward(
             self._on_device(missing), self._on_device(positions), self._cache, last_only=True
         )
-        self._root_end, self._ran = len(committed), 0
-        return fitted(output.logits[0], self._vocab_size)
+        return output.logits[0]
 
     def extend(self, level: Level) -> Tensor:
         count = len(level.token_ids)

@@ -49,7 +49,7 @@ class StaticRows:
         return self._source.memory
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
-        """The prompts run together with the first roots."""
+        self._source.read([prompt.prompt_ids for prompt in prompts])
 
     def propose(
         self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
@@ -178,6 +178,15 @@ class ModelRows:
         for row in rows:
             missing[row] = committed[row][lengths[row] :]
             self._root_ends[row], self._ran[row] = len(committed[row]), 0
+        return self._of(rows, self._forward(missing))
+
+    def read(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Run the prompts of all rows; called once, before anything else."""
+        self._forward(prompts)
+
+    def _forward(self, missing: Sequence[Sequence[int]]) -> Tensor:
+        """Run what the cache lacks of each row, with logits after each row's last. -> [B, 1, V]"""
+        lengths = self._cache.lengths
         starts = zip(lengths, missing, strict=True)
         places = [range(length, length + len(ids)) for length, ids in starts]
         longest = max(map(len, missing))
@@ -185,8 +194,9 @@ class ModelRows:
             [_padded(missing, longest), _padded(places, longest)]
         )
         counts = list(map(len, missing))
-        output = self._model.forward_rows(token_ids, counts, positions, self._cache, last_only=True)
-        return self._of(rows, output.logits)
+        return self._model.forward_rows(
+            token_ids, counts, positions, self._cache, last_only=True
+        ).logits
 
     def extend(
         self, rows: Sequence[int], token_ids: Tensor, depth: int, mask: Tensor | None

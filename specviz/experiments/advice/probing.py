@@ -12,6 +12,7 @@ from itertools import zip_longest
 from statistics import fmean, median
 from typing import TypeVar
 
+from specviz.advisor.calm import calm_seconds
 from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, RoundSeen, Workload
 from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
@@ -34,7 +35,6 @@ from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Lane, Round, 
 
 Row = TypeVar("Row")
 PLAIN = "prompt-lookup"  # of the baseline's own requests: it needs nothing beside the target
-OUTLIER = 2.0  # times the median; rounds of a method differ by less
 BATCH_COUNTS = (1, 2, 4, 8)  # tokens of each row
 
 
@@ -54,6 +54,16 @@ class AdviceRequest:
     methods: tuple[str, ...] = tuple(DRAFTERS)
     device: str = "auto"
     dtype: str = "float32"
+
+    @staticmethod
+    def methods_of(text: str) -> tuple[str, ...]:
+        """Names with commas, each once; an empty text means all.
+
+        >>> AdviceRequest.methods_of(" eagle, medusa ")
+        ('eagle', 'medusa')
+        """
+        words = (word.strip() for word in (text.strip() or ",".join(DRAFTERS)).split(","))
+        return tuple(dict.fromkeys(word for word in words if word))
 
     def __post_init__(self) -> None:
         if not self.prompts:
@@ -163,6 +173,7 @@ def run_candidate(
     """Decode all prompts speculatively. InputError where the pair cannot run the method."""
     traces = _decode(request, candidate, prompts, tokens, SPECULATIVE)
     firsts = [trace.prefill.seconds for trace in traces if trace.prefill is not None]
+    reads = [sum(each.draft_prefill_seconds for each in trace.rounds) for trace in traces]
     groups = list(_groups(traces, request.batch_size))
     rounds = [seen for group in groups for seen in _rounds(group, candidate, tokens)]
     return CandidateRun(
@@ -170,24 +181,19 @@ def run_candidate(
         block,
         sum(len(trace.emitted_ids) for trace in traces),
         fmean(firsts),
-        fmean(firsts) * len(groups) + calm_seconds([each.seconds for each in rounds]),
+        (fmean(firsts) + fmean(reads)) * len(groups) + _calm_rounds(rounds),
         tuple(rounds),
         traces[0].main.drafter_bytes,
         tuple(prompts),
         is_race,
+        fmean(reads),
     )
 
 
-def calm_seconds(seconds: Sequence[float]) -> float:
-    """The sum of the seconds, none counted for more than OUTLIER times the median.
-
-    What else runs on the machine comes in bursts; it must not choose between candidates.
-
-    >>> calm_seconds([1.0, 1.5, 1.0, 9.0, 1.0])
-    6.5
-    """
-    most = OUTLIER * median(seconds) if seconds else 0.0
-    return sum(min(each, most) for each in seconds)
+def _calm_rounds(rounds: Sequence[RoundSeen]) -> float:
+    """`calm_seconds` of the rounds with a draft and of those without, each kind for itself."""
+    kinds = ([each.seconds for each in rounds if each.is_drafted is kind] for kind in (True, False))
+    return sum(map(calm_seconds, kinds))
 
 
 def _decode(

@@ -28,6 +28,7 @@ class LaneTotals:
     tokens: int
     seconds: float
     prefill_seconds: float
+    draft_prefill_seconds: float
     draft_seconds: float
     verify_seconds: float
     host_seconds: float
@@ -120,6 +121,7 @@ def _totals(steps: Iterable[BatchStep]) -> LaneTotals:
         tokens=sum(_emitted(step) for step in (prompts, *others)),
         seconds=sum(step.seconds for step in (prompts, *others)),
         prefill_seconds=prompts.seconds,
+        draft_prefill_seconds=sum(each.draft_prefill_seconds for each in rounds),
         draft_seconds=sum(each.draft_seconds for each in rounds),
         verify_seconds=sum(each.verify_seconds for each in rounds),
         host_seconds=sum(each.host_seconds for each in rounds),

@@ -25,12 +25,13 @@ LARGEST = 1e15  # of any number of a point
 NUMBERS = (
     *("speedup", "baseline_tokens_per_second", "tokens_per_second", "rounds"),
     *("baseline_ttft_seconds", "ttft_seconds", "prompt_tokens", "prefill_seconds"),
-    *("draft_seconds", "verify_seconds", "host_seconds"),
+    *("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds"),
 )
 PERHAPS_NUMBERS = (  # None where nothing was drafted
     *("acceptance_rate", "draft_utilization", "block_efficiency", "cost_ratio"),
     *("verify_overhead", "theory_speedup", "drafter_bytes"),
 )
+OLDER = {"draft_prefill_seconds": 0.0}  # points of older files lack it: it was in draft_seconds
 LISTS = ("speedup_spread", "speedups", "theory_band", "acceptance_by_depth")
 KEYS = {"setting", *NUMBERS, *PERHAPS_NUMBERS, *LISTS}
 
@@ -115,7 +116,7 @@ def read_points(plan: SweepPlan, lines: Sequence[str], file: str) -> dict[Place,
     places = {json.dumps(dict(place)): place for place in plan.places}
     known: dict[Place, Point] = {}
     for number, line in enumerate(lines, start=2):
-        point = json_object(line) or {}
+        point = OLDER | (json_object(line) or {})
         place = places.get(json.dumps(point.get("setting")))  # as text: 1, 1.0 and true differ
         if place is None or place in known or not _is_whole(point):
             raise InputError(

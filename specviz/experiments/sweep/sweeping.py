@@ -167,7 +167,8 @@ class PointMeter:
         self._prompt_tokens: list[int] = []
         self._drafter_bytes: int | None = None
         self._rows = 1  # decoded together
-        self._draft_seconds = self._verify_seconds = self._host_seconds = 0.0  # of whole batches
+        self._draft_prefill_seconds = 0.0  # of whole batches, as what follows
+        self._draft_seconds = self._verify_seconds = self._host_seconds = 0.0
 
     def add(self, lane: str, race: Race) -> None:
         """One prompt's run of one lane."""
@@ -203,6 +204,7 @@ class PointMeter:
             self._prompt_tokens.append(len(trace.prompt_ids))
             self._drafter_bytes = trace.main.drafter_bytes
         for each in longest.rounds:
+            self._draft_prefill_seconds += each.draft_prefill_seconds
             self._draft_seconds += each.draft_seconds
             self._verify_seconds += each.verify_seconds
             self._host_seconds += each.host_seconds
@@ -247,6 +249,7 @@ class PointMeter:
             "theory_speedup": band.expected if band else None,
             "theory_band": [band.low, band.high] if band else None,
             "prefill_seconds": sum(self._first_seconds[SPECULATIVE]),
+            "draft_prefill_seconds": self._draft_prefill_seconds,
             "draft_seconds": self._draft_seconds,
             "verify_seconds": self._verify_seconds,
             "host_seconds": self._host_seconds,

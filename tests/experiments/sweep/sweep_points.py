@@ -36,6 +36,7 @@ def whole_point(draft_length: int) -> dict[str, Any]:
         "theory_speedup": 1.4,
         "theory_band": [1.3, 1.5],
         "prefill_seconds": 0.1,
+        "draft_prefill_seconds": 0.1,
         "draft_seconds": 0.1,
         "verify_seconds": 0.1,
         "host_seconds": 0.1,

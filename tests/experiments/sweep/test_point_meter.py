@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specviz.experiments.sweep.sweeping import PointMeter
@@ -53,3 +55,22 @@ def test_theory_of_a_batch_waits_for_its_longest_row() -> None:
     assert low < many["theory_speedup"] < high and high / low <= (
         one["theory_band"][1] / one["theory_band"][0]
     )
+
+
+def test_the_drafters_reading_of_the_prompt_is_no_part_of_what_a_level_costs() -> None:
+    first, *others = longer_row().rounds
+    reading = replace(first, draft_prefill_seconds=2.0)
+    points = []
+    for rounds in ((first, *others), (reading, *others)):
+        meter = PointMeter()
+        for lane in (BASELINE, SPECULATIVE):
+            meter.add_rows(lane, [changed(longer_row(), rounds=rounds)])
+        meter.end_block()
+        points.append(meter.result())
+    plain, read = points
+    assert read["draft_prefill_seconds"] == 2.0
+    assert (read["cost_ratio"], read["draft_seconds"]) == (
+        plain["cost_ratio"],
+        plain["draft_seconds"],
+    )
+    assert read["speedup"] < plain["speedup"]  # it is paid for all the same

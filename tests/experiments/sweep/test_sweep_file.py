@@ -90,6 +90,13 @@ def test_a_point_that_drafted_nothing_is_whole() -> None:
     assert list(read_points(PLAN, lines, "file")) == list(PLAN.places)
 
 
+def test_a_point_of_an_older_file_has_the_drafters_prompt_in_its_draft_seconds() -> None:
+    older = whole_point(1)
+    del older["draft_prefill_seconds"]
+    (point,) = read_points(PLAN, [json.dumps(older)], "file").values()
+    assert (point["draft_prefill_seconds"], point["draft_seconds"]) == (0.0, 0.1)
+
+
 def test_a_file_of_one_line_many_times_is_refused_at_once() -> None:
     axes = (("draft-length", tuple(range(1, 17))), ("temperature", tuple(map(float, range(1, 6)))))
     plan = SweepPlan(PLAN.setting, axes)
