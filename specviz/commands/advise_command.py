@@ -19,7 +19,6 @@ from specviz.commands.flags import (
     chosen_prompts,
     chosen_sampling,
 )
-from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.experiments.advice.advice_check import AdviceCheck
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
@@ -66,15 +65,13 @@ def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
 def _request(options: Namespace) -> AdviceRequest:
     task, prompts = chosen_prompts(options)
     config = DecodingConfig(**chosen_sampling(options))
-    words = (options.methods or ",".join(DRAFTERS)).split(",")
-    methods = tuple(word.strip() for word in words if word.strip())
     return AdviceRequest(
         chosen_pair(options),
         prompts,
         config,
         task,
         options.batch_size,
-        methods,
+        AdviceRequest.methods_of(options.methods or ""),
         options.device,
         options.dtype,
     )

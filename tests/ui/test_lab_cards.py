@@ -264,6 +264,12 @@ def test_advice_ends_with_a_verdict_its_reasons_and_a_ranking() -> None:
     assert messages[-1] == {"kind": "end", "reason": "done"}
 
 
+def test_advice_may_be_asked_for_some_methods_alone() -> None:
+    assert advice_order(asked()).request.methods == tuple(DRAFTERS)
+    some = advice_order(asked(methods=" eagle, prompt-lookup,eagle"))
+    assert some.request.methods == ("eagle", "prompt-lookup")
+
+
 def test_a_stopped_advice_goes_by_what_was_measured() -> None:
     stop = threading.Event()
     kinds = []
@@ -279,6 +285,9 @@ def test_a_stopped_advice_goes_by_what_was_measured() -> None:
     [
         (asked(batch_size="0"), "batch-size must be"),
         (asked(batch_size="two"), "batch_size must be a whole number"),
+        (asked(methods="magic"), "method must be one of"),
+        (asked(methods=","), "methods must name at least one"),
+        (asked(methods=["eagle"]), "methods must be names with commas"),
         (asked(seconds="1"), "seconds must be from 10 to 600"),
         (asked(seconds="long"), "seconds must be a number"),
         (asked(form=FORM | {"pair": "custom"}), "target must be a model folder"),

@@ -18,7 +18,7 @@ export class AdviceCard {
     this.onResult = onResult;
     this.advice = null;
     refs.adviceSeconds.value = String(lab.advice.seconds);
-    this.errors = new FieldErrors(refs.adviceError.closest("section"), { batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
+    this.errors = new FieldErrors(refs.adviceError.closest("section"), { method: refs.adviceMethods, methods: refs.adviceMethods, batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
@@ -26,7 +26,7 @@ export class AdviceCard {
     });
     refs.adviceGo.addEventListener("click", () => this.start());
     refs.adviceSweep.addEventListener("click", () => onSweep(this.advice.best.candidate.method));
-    for (const ref of ["adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (event) => event.key === "Enter" && this.start());
+    for (const ref of ["adviceMethods", "adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (event) => event.key === "Enter" && this.start());
   }
 
   // What this tab had before a reload.
@@ -38,11 +38,11 @@ export class AdviceCard {
   }
 
   start() {
-    const { adviceBatch, adviceSeconds } = this.refs;
+    const { adviceMethods, adviceBatch, adviceSeconds } = this.refs;
     this.errors.clear();
     this.setting().clearErrors();
     if (this.setting().refuses()) return;
-    this.run.start("advice", { ...this.setting().order, batch_size: adviceBatch.value, seconds: adviceSeconds.value });
+    this.run.start("advice", { ...this.setting().order, methods: adviceMethods.value, batch_size: adviceBatch.value, seconds: adviceSeconds.value });
   }
 
   begun() {

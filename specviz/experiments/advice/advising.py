@@ -1,10 +1,10 @@
 """Probes a pair on some prompts and races the best candidates, until the advice stands.
 
 Yields after every run, so that whoever iterates can show progress and stop at any moment: the
-advice so far is there at any time. First every method drafts at two lengths; theory then
-predicts the others; the best few race the baseline at the real output length in passes. After each,
-those that are surely slower than the best leave, and what now promises more than any joins. Knows
-nothing of how advice is shown.
+advice so far is there at any time. First every method drafts at one length, those that can be
+fastest first, then at another those that may still win; theory predicts the others; the best few
+race the baseline at the real output length in passes. After each, those that are surely slower than
+the best leave, and what now promises more than any joins. Knows nothing of how advice is shown.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from specviz.advisor.advice import TYPED, Advice, Wording, advise, challengers, contenders, ranked
 from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, Refusal
 from specviz.errors import InputError
+from specviz.experiments.advice.likely_order import likely_first
 from specviz.experiments.advice.probing import (
     AdviceRequest,
     candidate_of,
@@ -32,7 +33,8 @@ SECOND = 5  # methods that are probed at the shorter one too
 PROBE_SHARE = 0.6  # of the time; what is left is for the race
 FEWEST_TOKENS, MOST_TOKENS = 16, 32  # of a probed prompt
 RUN_SHARE = 1 / 100  # of the time that a probed run of the baseline may take, roughly
-PROMPTS = 2  # of a probed run; in a batch, so many batches
+PROMPTS = 2  # of a probed run, 1 where time is short; in a batch, so many batches
+DRAFTED = 1.5  # of a baseline run's time: what a probed run may take, its drafter's prompt included
 GROUP = 3  # candidates beside one run of the baseline
 FINALISTS = 6  # and those that challenge them, at the most
 MOST_PASSES = 8
@@ -67,6 +69,7 @@ class Advising:
         self._seconds = seconds
         self._wording = wording
         self._began = time.perf_counter()
+        self._prompts = PROMPTS
         self.probe: Probe = first_probe(request)
 
     def __iter__(self) -> Iterator[AdviceStep]:
@@ -82,23 +85,67 @@ class Advising:
     # --- probe
 
     def _probe_methods(self) -> Iterator[AdviceStep]:
-        """Every method at the longer draft length, then the most promising at the shorter one."""
+        """Every method at the longer draft length, then those that may win at the shorter one."""
         run_baseline(self._request, self._request.texts(self._rows(1)), FEWEST_TOKENS, 0)  # warm-up
-        methods = self._request.methods
+        methods = likely_first(self._request.pair, self._request.methods)
+        self._prompts = self._prompts_in_time(len(methods), self._spent / FEWEST_TOKENS)
+        began = self._spent
         yield from self._probe([candidate_of(each, PROBED[0]) for each in methods])
-        best = dict.fromkeys(each.candidate.method for each in ranked(self.probe))
-        yield from self._probe([candidate_of(each, PROBED[1]) for each in list(best)[:SECOND]])
+        self._refuse_unprobed(methods, began)
+        yield from self._probe([candidate_of(each, PROBED[1]) for each in self._hopeful()])
+
+    def _prompts_in_time(self, methods: int, token_seconds: float) -> int:
+        """PROMPTS where all methods are likely to be probed in time, else 1."""
+        runs = DRAFTED * methods + math.ceil(methods / GROUP)
+        whole = runs * PROMPTS * self._probe_tokens * token_seconds
+        return PROMPTS if self._spent + whole < PROBE_SHARE * self._seconds else 1
+
+    def _hopeful(self) -> Sequence[str]:
+        """The best methods whose intervals reach up to the best estimate; two at the least."""
+        ranking = ranked(self.probe)
+        highs: dict[str, float] = {}
+        for each in ranking:
+            method = each.candidate.method
+            highs[method] = max(each.high, highs.get(method, 0.0))
+        names = [
+            method
+            for place, (method, high) in enumerate(highs.items())
+            if place < 2 or high > ranking[0].speedup
+        ]
+        return names[:SECOND]
+
+    def _refuse_unprobed(self, methods: Sequence[str], began: float) -> None:
+        """Name those for which no time was left, and how many seconds would do for all."""
+        refused = {each.method for each in self.probe.refusals}
+        usable = [each for each in methods if each not in refused]
+        missing = [each for each in usable if not self.probe.of_method(each)]
+        if len(missing) == len(usable):
+            return
+        each_took = (self._spent - began) / (len(usable) - len(missing))
+        enough = 5 * math.ceil((began + each_took * len(usable)) / PROBE_SHARE / 5)
+        for method in missing:
+            why = f"no time was left to probe it; {enough} seconds would do"
+            self._refuse(Refusal(method, why))
 
     def _probe(self, candidates: Sequence[Candidate]) -> Iterator[AdviceStep]:
         """All on the same prompts, a few beside each run of the baseline."""
         tokens = self._probe_tokens
-        prompts = self._request.texts(self._rows(PROMPTS), self._rows(len(self.probe.baselines)))
+        first = self._rows(len(self.probe.baselines))
+        prompts = self._request.texts(self._rows(self._prompts), first)
         for at in range(0, len(candidates), GROUP):
+            if self._is_late:
+                return
             block = len(self.probe.baselines)
             self._add(run_baseline(self._request, prompts, tokens, block))
             yield self._step("probe", "the baseline")
             for candidate in candidates[at : at + GROUP]:
-                yield from self._probe_one(candidate, prompts, tokens, block)
+                if not self._is_late:
+                    yield from self._probe_one(candidate, prompts, tokens, block)
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether the rest of the time belongs to the race; one method is probed in any case."""
+        return bool(self.probe.runs) and self._spent > PROBE_SHARE * self._seconds
 
     @property
     def _probe_tokens(self) -> int:
@@ -110,11 +157,7 @@ class Advising:
     def _probe_one(
         self, candidate: Candidate, prompts: Sequence[str], tokens: int, block: int
     ) -> Iterator[AdviceStep]:
-        """None where the method is refused or time has run out, which is noted."""
-        if self._spent > PROBE_SHARE * self._seconds and self.probe.runs:
-            if not self.probe.of_method(candidate.method):
-                self._refuse(Refusal(candidate.method, "no time was left to probe it"))
-            return
+        """None where the method is refused, which is noted."""
         try:
             self._add(run_candidate(self._request, candidate, prompts, tokens, block))
         except InputError as error:

@@ -84,7 +84,10 @@ class AdviceOrder(LabOrder):
 
 
 def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
-    """{"form" and "prompts" as `lab_setting` takes them, "batch_size", "seconds"}."""
+    """{"form" and "prompts" as `lab_setting` takes them, "batch_size", "seconds", "methods"}.
+
+    "methods" are names with commas; where it is empty or missing all are tried.
+    """
     setting = lab_setting(question)
     request = AdviceRequest(
         setting.pair,
@@ -92,6 +95,7 @@ def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
         setting.config,
         setting.task,
         int(_number(question, "batch_size")),
+        AdviceRequest.methods_of(_methods(question)),
         device=setting.device,
         dtype=setting.dtype,
     )
@@ -104,6 +108,13 @@ def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
 
 def advice_offer() -> dict[str, Any]:
     return {"seconds": DEFAULT_SECONDS}
+
+
+def _methods(question: Mapping[str, Any]) -> str:
+    value = question.get("methods", "")
+    if not isinstance(value, str):
+        raise InputError(f"methods must be names with commas, got {short(value)}")
+    return value
 
 
 def _number(question: Mapping[str, Any], name: str) -> float:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import islice
 
 import pytest
 
+from specviz.advisor.calm import calm_seconds
 from specviz.advisor.probe import Candidate
 from specviz.errors import InputError
 from specviz.experiments.advice import advice_check
 from specviz.experiments.advice import advising as measuring
 from specviz.experiments.advice.advice_check import PASSES, AdviceCheck
 from specviz.experiments.advice.advising import PROBED, PROMPTS, RUN_SHARE, Advising
+from specviz.experiments.advice.likely_order import likely_first
 from specviz.experiments.advice.probing import (
     AdviceRequest,
-    calm_seconds,
     candidate_of,
     run_baseline,
     run_candidate,
@@ -71,7 +73,7 @@ def test_it_can_be_stopped_at_any_step_and_keeps_what_it_has() -> None:
     steps.close()  # type: ignore[attr-defined]
     advice = advising.advice()
     assert advice is not None
-    assert {each.candidate.method for each in advice.ranking} == {"draft-model"}
+    assert {each.candidate.method for each in advice.ranking} == {"prompt-lookup"}
 
 
 def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room() -> None:
@@ -82,8 +84,24 @@ def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room
     assert len(rounds) < len(found.rounds)  # the last ones had less room than 4
     assert all(each.levels == each.nodes == 4 for each in rounds)
     assert all(0 <= passed <= 4 for each in rounds for passed in each.accepted)
-    alone = calm_seconds([each.seconds for each in found.rounds]) + 2 * found.first_seconds
+    alone = calm_seconds([each.seconds for each in found.rounds]) + 2 * (
+        found.first_seconds + found.draft_prefill_seconds
+    )
     assert found.total_seconds == pytest.approx(alone)
+
+
+def test_the_drafters_reading_of_the_prompt_is_measured_apart_from_its_rounds() -> None:
+    """Of a prompt of 400 tokens, so that reading it takes longer than any level."""
+    long = replace(REQUEST, prompts=("x = 1 + 2\n" * 60,), task=None)
+    for method in ("draft-model", "eagle", "quantised-self", "pre-speculation"):
+        run_candidate(long, candidate_of(method, 2), long.prompts, 8, 0)
+        found = run_candidate(long, candidate_of(method, 2), long.prompts, 8, 0)
+        first, *others = found.rounds
+        assert found.draft_prefill_seconds > 0, method
+        assert first.draft_seconds < 4 * max(each.draft_seconds for each in others), method
+        assert found.total_seconds >= found.first_seconds + found.draft_prefill_seconds
+    lookup = run_candidate(long, candidate_of("prompt-lookup", 2), long.prompts, 8, 0)
+    assert lookup.draft_prefill_seconds == 0  # it reads nothing
 
 
 def test_a_burst_of_other_work_counts_as_twice_a_round_and_usual_rounds_as_they_are() -> None:
@@ -121,6 +139,58 @@ def test_what_a_pair_cannot_run_is_refused_with_the_reason_and_the_rest_goes_on(
     assert advice is not None and "vocabulary" in {each.name for each in advice.reasons}
 
 
+class Clock:
+    """Counts what asks it: a second each time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def test_what_no_time_was_left_for_says_how_many_seconds_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    methods = ("draft-model", "draft-tree", "eagle", "prompt-lookup")
+    request = replace(REQUEST, methods=methods, config=replace(CONFIG, max_new_tokens=3))
+    monkeypatch.setattr(measuring, "time", Clock())
+    short = Advising(request, seconds=14)
+    list(short)
+    left = {each.method: each.why for each in short.probe.refusals}
+    assert 0 < len(left) < len(methods)
+    assert "prompt-lookup" not in left  # it costs nothing, so it can win, and comes first
+    (why,) = set(left.values())
+    found = re.fullmatch(r"no time was left to probe it; (\d+) seconds would do", why)
+    assert found and int(found[1]) > 14
+    monkeypatch.setattr(measuring, "time", Clock())
+    enough = Advising(request, seconds=int(found[1]))
+    list(enough)
+    assert not enough.probe.refusals
+
+
+def test_a_prompt_is_enough_of_a_probe_where_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "time", Clock())
+    advising = Advising(REQUEST, seconds=8)
+    list(advising)
+    assert all(len(run.prompts) == 1 for run in advising.probe.runs if not run.is_race)
+
+
+def test_what_can_be_fastest_is_probed_first_and_a_draft_as_large_as_its_target_last() -> None:
+    bundled = REQUEST.pair
+    usual = likely_first(bundled, ("quantised-self", "draft-model", "eagle", "prompt-lookup"))
+    assert usual[0] == "prompt-lookup" and usual[-1] == "quantised-self"
+    same = custom_pair(bundled.target, bundled.target)
+    methods = ("draft-model", "draft-tree", "quantised-self", "prompt-lookup")
+    assert likely_first(same, methods) == (
+        "prompt-lookup",
+        "quantised-self",
+        "draft-model",
+        "draft-tree",
+    )
+
+
 def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
     warm = replace(REQUEST, config=replace(CONFIG, temperature=1.0))
     advising = Advising(warm, seconds=4)
@@ -132,7 +202,7 @@ def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
         if (run.candidate, run.block) == (greedy.candidate, greedy.block)
     )
     assert not beside.is_race and beside.tokens == greedy.tokens
-    assert beside.prompts == greedy.prompts == warm.prompts[:PROMPTS]
+    assert beside.prompts == greedy.prompts
 
 
 def test_hardly_any_temperature_drafts_on_the_same_prompts_as_none() -> None:
