@@ -97,9 +97,16 @@ def race_request(name: str, **changes: Any) -> RaceRequest:
     return RaceRequest(pair_named(BUNDLED), PROMPT, config, device="cpu")
 
 
-# a drawn tree and a greedy one feed the same shapes: the greedy repeats are in make slow
+# a drawn tree and a greedy one feed the same shapes, and these methods have every kind of model,
+# cache and head between them: the rest is in make slow
+QUICK = ("draft-model", "dynamic-tree", "early-exit", "eagle", "cross-vocabulary", "pre-speculation")
+
+
 @pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in DRAFTERS],
+)
 def test_no_graph_is_captured_while_a_lane_of_a_race_runs(
     name: str, temperature: float, captures: Captures
 ) -> None:
