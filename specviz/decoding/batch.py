@@ -190,7 +190,7 @@ class BatchRun:
         limit = self._limit.rows
         stopwatch = Stopwatch(self.target.model.device)
         if self._prompts:
-            self._drafter.start(self._prompts)
+            self._drafter.start([self._held(row) for row in range(len(self._prompts))])
             self._prompts = []
             if self._drafter.memory.has_caches:
                 stopwatch.read()
@@ -237,6 +237,12 @@ class BatchRun:
         rooms = [min(room, limit) for room, limit in zip(rooms, limits, strict=True)]
         proposals = self._drafter.propose(committed, rooms, self._index)
         return [first_nodes(each, limit) for each, limit in zip(proposals, limits, strict=True)]
+
+    def _held(self, row: int) -> PrefilledPrompt:
+        """The prompt of a row with its keys and values, which stand where the row stands now."""
+        prompt = self._prompts[row]
+        held = partial(self.target.keys_values, row, len(prompt.prompt_ids))
+        return replace(prompt, keys_values=held)
 
     def _judge(
         self, forest: Forest, proposals: Sequence[Proposal], outputs: Sequence[ForwardOutput]

@@ -52,6 +52,10 @@ class TargetRows(Protocol):
         """The row's own cache; None if all rows share one."""
         ...
 
+    def keys_values(self, row: int, count: int) -> Sequence[Tensor]:
+        """The keys and values of a row's first tokens, if its model can run layer by layer."""
+        ...
+
     def to_host(self, packed: Tensor) -> list[float]:
         """The counted blocking copy; InputError if any number is NaN or infinite."""
         ...
@@ -92,6 +96,9 @@ class SeparateRows:
 
     def cache(self, row: int) -> KeyValueCache:
         return self._targets[row].cache
+
+    def keys_values(self, row: int, count: int) -> Sequence[Tensor]:
+        return self._targets[row].keys_values(count)
 
     def to_host(self, packed: Tensor) -> list[float]:
         return self._targets[0].to_host(packed)
@@ -142,6 +149,9 @@ class RaggedTarget:
 
     def cache(self, row: int) -> None:
         """All rows share one."""
+
+    def keys_values(self, row: int, count: int) -> Sequence[Tensor]:
+        return self._cache.held(row, count)
 
     def to_host(self, packed: Tensor) -> list[float]:
         return finite(self.transfer.to_host(packed), self.model)

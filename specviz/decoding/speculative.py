@@ -9,6 +9,7 @@ once a round; a method that must see its own draft on the host says so by `Metho
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -66,6 +67,7 @@ class SpeculativeRun:
         self.target = Target.of(model, prompt_ids, config, drafter.needs_features)
         self._row = Row(prompt_ids, config, end_ids, departure=departure)
         self._drafter = drafter
+        self._prompt_length = len(prompt_ids)
         self._prompt: PrefilledPrompt | None = None  # until the drafter has got it
         self._index = departure.index if departure else 0
         self._seconds = departure.seconds if departure else 0.0  # the lane's own clock
@@ -96,7 +98,8 @@ class SpeculativeRun:
         output = self.target.fill(token_ids)
         features = None if output.features is None else output.features[0]
         cache, transfer = self.target.cache, self.target.transfer
-        self._prompt = PrefilledPrompt(tuple(token_ids), cache, features, transfer)
+        held = partial(self.target.keys_values, self._prompt_length)
+        self._prompt = PrefilledPrompt(tuple(token_ids), cache, features, transfer, held)
         return output
 
     @torch.inference_mode()

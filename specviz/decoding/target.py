@@ -108,6 +108,10 @@ class Target:
             tokens, positions, self.cache, last_only=True, with_features=self.with_features
         )
 
+    def keys_values(self, count: int) -> Sequence[Tensor]:
+        """Those of the first `count` tokens, layer by layer; see `PrefilledPrompt`."""
+        return self.cache.held(count)
+
     def verify(self, root_id: int, proposal: Proposal, end: int) -> ForwardOutput:
         """One forward over the root at text position `end` - 1, all nodes and all extra queries."""
         root = torch.tensor([root_id]).to(self.model.device, non_blocking=True)

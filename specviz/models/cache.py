@@ -77,6 +77,20 @@ class SlotCache:
         """Count the tokens that a whole forward has written."""
         self._length += count
 
+    def held(self, count: int) -> tuple[Tensor, ...]:
+        """Of each layer, keys and values in the first `count` slots as views, [B, 2 G, N, D]."""
+        assert self._buffer is not None and count <= self._length
+        return self._buffer.narrow(3, 0, count).unbind()
+
+    def begin(self, keys_values: Sequence[Tensor]) -> None:
+        """Begin an empty cache with a copy of each layer's keys and values, [B, 2 G, N, D]."""
+        count = keys_values[0].shape[2]
+        assert self._length == 0 and len(keys_values) == self._layer_count
+        self.check_room(count)
+        for layer, each in enumerate(keys_values):
+            self.write(layer, each, 0)
+        self.advance(count)
+
     def keep(self, start: int, slots: Sequence[int]) -> None:
         """Move `slots` (ascending, from `start` on) to start, start + 1, …; drop the rest."""
         assert 0 <= start <= self._length, f"start {start} of {self._length} slots"
@@ -179,6 +193,27 @@ class RaggedCache:
     def advance(self, counts: Sequence[int]) -> None:
         """Count the tokens of each row that a whole forward has written."""
         self._lengths = [a + b for a, b in zip(self._lengths, counts, strict=True)]
+
+    def held(self, row: int, count: int) -> tuple[Tensor, ...]:
+        """Of each layer, keys and values in a row's first `count` slots: views, [1, 2 G, N, D]."""
+        assert self._buffer is not None and count <= self._lengths[row]
+        return self._buffer[:, row : row + 1].narrow(3, 0, count).unbind()
+
+    def begin(self, rows: Sequence[Sequence[Tensor]]) -> None:
+        """Begin an empty cache with a copy of each row's keys and values, layer by layer.
+
+        `rows` [B] of [M] of [1, 2 G, N, D], where N may differ from row to row.
+        """
+        counts = [row[0].shape[2] for row in rows]
+        assert not any(self._lengths) and len(rows) == self.rows
+        self.check_room(counts)
+        first = rows[0][0]
+        self._grow(max(counts), first.expand(self.rows, -1, -1, -1))
+        assert self._buffer is not None
+        for number, (row, count) in enumerate(zip(rows, counts, strict=True)):
+            for layer, each in enumerate(row):
+                self._buffer[layer, number].narrow(1, 0, count).copy_(each[0])
+        self.advance(counts)
 
     @torch.inference_mode()
     def keep(self, starts: Sequence[int], slots: Sequence[Sequence[int]]) -> None:

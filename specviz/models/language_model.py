@@ -45,6 +45,14 @@ class KeyValueCache(Protocol):
         """Count `count` more slots as used, once every layer has run over their tokens."""
         ...
 
+    def held(self, count: int) -> Sequence[Tensor]:
+        """Of each layer, the keys and values in the first `count` slots: views."""
+        ...
+
+    def begin(self, keys_values: Sequence[Tensor]) -> None:
+        """Fill the first slots of an empty cache with a copy of what another holds, by layer."""
+        ...
+
 
 class RaggedKeyValueCache(Protocol):
     """The keys and values of several sequences, each with a length of its own.
@@ -68,6 +76,14 @@ class RaggedKeyValueCache(Protocol):
 
     def keep(self, starts: Sequence[int], slots: Sequence[Sequence[int]]) -> None:
         """In each row what `KeyValueCache.keep` does."""
+        ...
+
+    def held(self, row: int, count: int) -> Sequence[Tensor]:
+        """Of one row what `KeyValueCache.held` gives."""
+        ...
+
+    def begin(self, rows: Sequence[Sequence[Tensor]]) -> None:
+        """In each row of an empty cache what `KeyValueCache.begin` does."""
         ...
 
     def select(self, rows: Sequence[int]) -> None:

@@ -218,6 +218,9 @@ class SpreadCache(SlotCache):
     def bytes(self) -> int:
         return sum(part.bytes for part in self._parts)
 
+    def held(self, count: int) -> tuple[Tensor, ...]:
+        return tuple(part.held(count)[0] for part in self._parts)
+
     def write(self, layer: int, keys_values: Tensor, start: int) -> tuple[Tensor, Tensor]:
         return self._parts[layer].write(0, keys_values, start)
 

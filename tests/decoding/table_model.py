@@ -30,6 +30,14 @@ class TableCache:
         self.length += count
         assert all(len(slots) == self.length for slots in self.layers), "a layer lacks slots"
 
+    def held(self, count):
+        return [slots[:count] for slots in self.layers]
+
+    def begin(self, keys_values):
+        assert self.length == 0 and len(keys_values) == len(self.layers)
+        self.layers = [list(slots) for slots in keys_values]
+        self.length = len(self.layers[0])
+
     def keep(self, start, slots):
         for layer, held in enumerate(self.layers):
             self.layers[layer] = held[:start] + [held[slot] for slot in slots]

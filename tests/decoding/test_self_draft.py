@@ -3,11 +3,15 @@
 from functools import cache
 
 import pytest
+import torch
 
-from specviz.decoding import speculative
+from specviz.decoding import batch, speculative
+from specviz.decoding.batch_target import batch_target
+from specviz.decoding.drafters.base import HostTransfer, PrefilledPrompt
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.registry import make_drafter
+from specviz.decoding.drafters.registry import make_drafter, make_row_drafters
 from specviz.metrics import acceptance_rate
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
@@ -54,3 +58,45 @@ def test_leaving_layers_out_takes_no_memory_and_is_accepted_half_the_time():
 def test_the_target_itself_is_left_as_it_was(method):
     make_drafter(setup_of(method))
     assert loaded().target.info.layers == len(loaded().target.layers) == 12
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("method", ["quantised-self", "layer-skip"])
+def test_no_form_reads_the_prompt_again(method, rows, monkeypatch):
+    setup = setup_of(method, draft_length=3, max_new_tokens=4)
+    target, counts = loaded().target, []
+
+    def counted(forward):
+        def run(model, token_ids, *args, **options):
+            if model is not target:
+                counts.append(token_ids.shape[1])
+            return forward(model, token_ids, *args, **options)
+
+        return run
+
+    for name in ("forward", "forward_rows"):
+        monkeypatch.setattr(LlamaModel, name, counted(getattr(LlamaModel, name)))
+    prompt = tuple(range(100, 140))
+    if rows == 1:
+        list(speculative.decode(target, make_drafter(setup), prompt, setup.config))
+    else:
+        prompts = (prompt, prompt[:30])
+        drafter = make_row_drafters([setup] * rows)
+        batched = batch_target(target, prompts, setup.config)
+        list(batch.decode(batched, drafter, prompts, [setup.config] * rows))
+    assert counts and max(counts) <= 2  # the root, and at most the last node before it
+
+
+def test_layers_that_are_left_out_are_left_out_of_the_prompt_s_keys_too():
+    """The draft's layer is given the keys of the same layer of the target, whatever its place."""
+    setup = setup_of("layer-skip")
+    kept = [i for i in range(12) if i not in loaded().parts.self_drafting.skipped_layers]
+    cache = loaded().target.new_cache(40)
+    prompt = torch.arange(100, 120)[None]
+    loaded().target.forward(prompt, torch.arange(20)[None], cache)
+    drafter = make_drafter(setup)
+    held = cache.held(20)
+    drafter.start(PrefilledPrompt(tuple(range(20)), cache, None, HostTransfer(), lambda: held))
+    own = drafter._source._cache.held(20)
+    assert len(own) == len(kept)
+    assert all(torch.equal(a, held[layer]) for a, layer in zip(own, kept, strict=True))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from specviz.errors import InputError
-from specviz.models.cache import FIRST_SLOTS, SlotCache
+from specviz.models.cache import FIRST_SLOTS, RaggedCache, SlotCache
 
 
 def numbered(first: int, count: int) -> Tensor:  # [1, 2, N, 1]: the key is the slot's number
@@ -96,3 +96,34 @@ def test_what_a_layer_wrote_ahead_survives_growth() -> None:
 def test_a_capacity_below_one_is_refused() -> None:
     with pytest.raises(InputError, match="cache capacity must be >= 1, got 0"):
         SlotCache(layers=1, capacity=0)
+
+
+def test_a_cache_begins_with_a_copy_of_what_another_holds() -> None:
+    target = SlotCache(layers=2, capacity=16)
+    fill(target, 0, 9)
+    draft = SlotCache(layers=2, capacity=32)
+    draft.begin(target.held(6))
+    target.keep(2, [])
+    fill(target, 100, 5)
+    assert contents(draft) == [list(range(6))] * 2
+    fill(draft, 6, 3)
+    assert contents(draft) == [list(range(9))] * 2
+
+
+def test_a_cache_that_is_too_small_to_begin_with_what_another_holds_refuses_it() -> None:
+    target = SlotCache(layers=2, capacity=16)
+    fill(target, 0, 9)
+    with pytest.raises(InputError, match="no room for 9 more tokens"):
+        SlotCache(layers=2, capacity=8).begin(target.held(9))
+
+
+def test_a_ragged_cache_begins_with_copies_of_different_lengths() -> None:
+    caches = [SlotCache(layers=2, capacity=16) for _ in range(2)]
+    for cache, count in zip(caches, (7, 3), strict=True):
+        fill(cache, 10 * count, count)
+    ragged = RaggedCache(layers=2, rows=2, capacity=16)
+    ragged.begin([cache.held(cache.length) for cache in caches])
+    assert ragged.lengths == (7, 3)
+    for row, cache in enumerate(caches):
+        pairs = zip(ragged.held(row, cache.length), cache.held(cache.length), strict=True)
+        assert all(torch.equal(ours, theirs) for ours, theirs in pairs)

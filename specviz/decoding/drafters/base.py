@@ -7,7 +7,7 @@ children, Q extra queries, P tokens of the prompt, W the target's hidden size, V
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -126,12 +126,18 @@ class HostTransfer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefilledPrompt:
-    """What a drafter may use of the run once the prompt is in the target's cache."""
+    """What a drafter may use of the run once the prompt is in the target's cache.
+
+    `keys_values` gives, layer by layer, the target's keys and values of the prompt itself, without
+    what a departure has written behind it: views, [1, 2 G, P, D]. Only a target whose layers can be
+    run one by one has them.
+    """
 
     prompt_ids: tuple[int, ...]
     cache: KeyValueCache | None  # the target's; None if the rows of a batch share one
     features: Tensor | None  # [P, W], if the drafter asked for them
     transfer: HostTransfer  # for every blocking copy that the drafter makes
+    keys_values: Callable[[], Sequence[Tensor]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,7 @@
 """The target drafts for itself in a cheaper form of its own weights, with a cache of its own.
 
+Neither form reads the prompt: both start from the target's keys and values of it. The quantised
+copy would need longer for it than the target itself, and q is a proposal, so that any will do.
 Layer skipping: Draft & Verify (Zhang et al. 2309.08168). Quantised: an int8 copy, which agrees with
 the target nearly always and costs a quarter of its memory; it pays if memory bandwidth limits the
 target. The int8 product rounds its inputs to bfloat16, so rows that ran together would change each
@@ -7,6 +9,8 @@ other's distributions slightly: in a batch every row has its own drafter.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
@@ -28,22 +32,26 @@ def _target(setup: Setup) -> LlamaModel:
     return setup.target  # type: ignore[return-value]
 
 
-def _drafter(setup: Setup, draft: LanguageModel) -> Drafter:
-    source = ModelSource(draft, setup.capacity, setup.target.info.vocab_size)
+def _drafter(setup: Setup, draft: LanguageModel, layers: Sequence[int]) -> Drafter:
+    source = ModelSource(draft, setup.capacity, setup.target.info.vocab_size, layers)
     return SourceDrafter(source, static_tree(setup))
 
 
-def _quantised(setup: Setup) -> LanguageModel:
+def _quantised(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
+    """The copy, and the target's layers that it has: all."""
     if setup.parts.self_drafting is None:
         raise setup.lacks(Need.LAYERS)
-    return quantised(_target(setup))
+    return quantised(_target(setup)), range(setup.target.info.layers)
 
 
-def _skipping(setup: Setup) -> LanguageModel:
+def _skipping(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
+    """The smaller model, and the target's layers that it has."""
     usual = setup.parts.self_drafting
     if usual is None:
         raise setup.lacks(Need.LAYERS)
-    return layer_skipping(_target(setup), usual.skipped_layers)
+    skipped = usual.skipped_layers
+    kept = [layer for layer in range(setup.target.info.layers) if layer not in skipped]
+    return layer_skipping(_target(setup), skipped), kept
 
 
 QUANTISED = Method(
@@ -51,7 +59,7 @@ QUANTISED = Method(
     "Quantised self",
     "An int8 copy of the target drafts: nearly always right, and worth it where memory is slow.",
     _KINDS,
-    lambda setup: _drafter(setup, _quantised(setup)),
+    lambda setup: _drafter(setup, *_quantised(setup)),
     frozenset({Need.LAYERS}),
     takes_branching=True,
     extra_memory=ExtraMemory.INT8_TARGET,
@@ -61,9 +69,9 @@ SKIPPING = Method(
     "Layer-skipping self",
     "The target drafts with some of its layers left out; not a weight is added.",
     _KINDS,
-    lambda setup: _drafter(setup, _skipping(setup)),
+    lambda setup: _drafter(setup, *_skipping(setup)),
     frozenset({Need.LAYERS}),
     takes_branching=True,
     extra_memory=ExtraMemory.TARGET_CACHE,
-    make_rows=lambda setups: static_rows(setups, _skipping(setups[0])),
+    make_rows=lambda setups: static_rows(setups, *_skipping(setups[0])),
 )

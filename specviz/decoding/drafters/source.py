@@ -108,14 +108,25 @@ class SourceDrafter:
 
 
 class ModelSource:
-    """A draft model; its own cache covers a prefix of the committed tokens."""
+    """A draft model; its own cache covers a prefix of the committed tokens.
+
+    A model that is made of layers of the target names them as `shared`. It does not read the
+    prompt: it starts from a copy of the target's own keys and values in those layers.
+    """
 
     needs_features = False
 
-    def __init__(self, model: LanguageModel, capacity: int, vocab_size: int) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        capacity: int,
+        vocab_size: int,
+        shared: Sequence[int] = (),
+    ) -> None:
         self._model = model
         self._cache = model.new_cache(capacity)
         self._vocab_size = vocab_size
+        self._shared = shared
         self._root_end = 0  # slots that hold committed tokens
         self._ran = 0  # nodes of the present tree that are in the cache
 
@@ -128,7 +139,10 @@ class ModelSource:
         return self._model.device
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        self._read(prompt.prompt_ids)
+        if self._shared and prompt.keys_values is not None:
+            self._cache.begin(shared_layers(prompt.keys_values(), self._shared))
+        if self._cache.length < len(prompt.prompt_ids):
+            self._read(prompt.prompt_ids)
 
     def begin(self, committed: Sequence[int]) -> Tensor:
         logits = self._read(committed)
@@ -161,6 +175,11 @@ class ModelSource:
 
     def _on_device(self, token_ids: Sequence[int]) -> Tensor:
         return torch.tensor([token_ids], dtype=torch.int64).to(self.device, non_blocking=True)
+
+
+def shared_layers(keys_values: Sequence[Tensor], shared: Sequence[int]) -> list[Tensor]:
+    """The keys and values of the layers that a draft shares with the target."""
+    return [keys_values[layer] for layer in shared]
 
 
 def fitted(logits: Tensor, vocab_size: int) -> Tensor:

@@ -22,7 +22,7 @@ from specviz.decoding.drafters.base import (
     empty_proposal,
 )
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.source import fitted
+from specviz.decoding.drafters.source import fitted, shared_layers
 from specviz.decoding.drafters.static_tree import (
     StaticTree,
     static_parents,
@@ -49,7 +49,7 @@ class StaticRows:
         return self._source.memory
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
-        self._source.read([prompt.prompt_ids for prompt in prompts])
+        self._source.start(prompts)
 
     def propose(
         self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
@@ -150,11 +150,19 @@ class _RowLevels:
 class ModelRows:
     """What `ModelSource` is for one row: logits of the draft model, one forward a level for all.
 
-    Each row of its cache covers a prefix of the committed tokens.
+    Each row of its cache covers a prefix of the committed tokens. `shared` as for `ModelSource`.
     """
 
-    def __init__(self, model: BatchedModel, rows: int, capacity: int, vocab_size: int) -> None:
+    def __init__(
+        self,
+        model: BatchedModel,
+        rows: int,
+        capacity: int,
+        vocab_size: int,
+        shared: Sequence[int] = (),
+    ) -> None:
         self._model = model
+        self._shared = shared
         self._cache = model.new_ragged_cache(rows, capacity)
         self._vocab_size = vocab_size
         self._root_ends = [0] * rows  # slots that hold committed tokens
@@ -180,9 +188,13 @@ class ModelRows:
             self._root_ends[row], self._ran[row] = len(committed[row]), 0
         return self._of(rows, self._forward(missing))
 
-    def read(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Run the prompts of all rows; called once, before anything else."""
-        self._forward(prompts)
+    def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
+        """Run the prompts of all rows, or begin with the target's own keys and values of them."""
+        held = [prompt.keys_values() for prompt in prompts if prompt.keys_values is not None]
+        if self._shared and held:
+            self._cache.begin([shared_layers(each, self._shared) for each in held])
+        else:
+            self._forward([prompt.prompt_ids for prompt in prompts])
 
     def _forward(self, missing: Sequence[Sequence[int]]) -> Tensor:
         """Run what the cache lacks of each row, with logits after each row's last. -> [B, 1, V]"""
@@ -249,11 +261,16 @@ def _padded(rows: Sequence[Sequence[int]], length: int) -> list[list[int]]:
     return [[*row, *[0] * (length - len(row))] for row in rows]
 
 
-def static_rows(setups: Sequence[Setup], draft: LanguageModel) -> StaticRows | None:
-    """The drafter of all rows, each with its own seed; None if the draft model cannot run many."""
+def static_rows(
+    setups: Sequence[Setup], draft: LanguageModel, shared: Sequence[int] = ()
+) -> StaticRows | None:
+    """The drafter of all rows, each with its own seed; None if the draft model cannot run many.
+
+    `shared` are the target's layers that the draft model is made of, if it is.
+    """
     model = as_batched(draft)
     if model is None:
         return None
     capacity = max(setup.capacity for setup in setups)
-    source = ModelRows(model, len(setups), capacity, setups[0].target.info.vocab_size)
+    source = ModelRows(model, len(setups), capacity, setups[0].target.info.vocab_size, shared)
     return StaticRows(source, [static_tree(setup) for setup in setups])
