@@ -23,7 +23,7 @@ def _add_flags(parser: ArgumentParser) -> None:
 
 
 def steps(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Time the forward of one token, of the target and of the draft model."""
+    """Time the forward of one token, of the target, and of the draft model if there is one."""
     if not 1 <= options.repeat <= _MAX_BLOCKS:
         raise InputError(f"repeat must be from 1 to {_MAX_BLOCKS}, got {options.repeat}")
     pair = chosen_pair(options)

@@ -25,6 +25,7 @@ from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
+from specviz.models.parts import Need
 
 CONTEXT = 128  # tokens that stand in the cache while a step is measured
 WARM_UP_STEPS = 10
@@ -63,7 +64,7 @@ class StepCost:
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """Of a pair's two models, on one machine; `bandwidth` in bytes per second."""
+    """Of a pair's models, on one machine; `bandwidth` in bytes per second."""
 
     device: str
     threads: int
@@ -75,13 +76,14 @@ class StepCosts:
 def step_costs(
     pair: Pair, device: str, dtype: str, blocks: int, progress: Callable[[str], None]
 ) -> StepCosts:
-    """`blocks` (>= 1) pairs of blocks of each model."""
-    loaded = load_pair(pair, device, dtype)
-    draft = loaded.parts.draft
-    assert draft is not None  # load_pair was given the need for it
+    """`blocks` (>= 1) pairs of blocks of each model; of the target alone if that is all."""
+    loaded = load_pair(pair, device, dtype, frozenset({Need.DRAFT} if pair.draft else ()))
+    models = [(loaded.target, pair.target)]
+    if loaded.parts.draft is not None:
+        models.append((loaded.parts.draft, pair.draft))
     bandwidth = read_bandwidth(loaded.target.device)
     costs = []
-    for model, source in ((loaded.target, pair.target), (draft, pair.draft)):
+    for model, source in models:
         progress(f"{model.info.name}: {blocks} pairs of blocks of {STEPS} steps")
         costs.append(step_cost(model, source, dtype, blocks, bandwidth))
     where, threads = str(loaded.target.device), torch.get_num_threads()

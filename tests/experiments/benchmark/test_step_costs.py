@@ -84,6 +84,13 @@ def test_the_command_prints_one_object_of_both_models(
     assert result["context"] == CONTEXT and "profiler" not in err
 
 
+def test_a_target_alone_is_timed_alone(few_steps: None, capsys: pytest.CaptureFixture[str]) -> None:
+    target = pair_named("bundled").target
+    assert main(["steps", "--target", target, "--device", "cpu", "--repeat", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["models"]) == 1 and result["pair"] == "custom"
+
+
 def test_a_repeat_out_of_range_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["steps", "--repeat", "0"]) == 2
     assert "repeat must be from 1 to 100, got 0" in capsys.readouterr().err
