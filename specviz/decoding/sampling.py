@@ -13,8 +13,8 @@ from torch import Tensor
 
 from specviz.records import SAMPLING, DecodingConfig
 
-FEW = 1024  # best tokens, which nearly always hold the mass that top-p asks for
-FEW_SORT_LIMIT = 4 * FEW  # a vocabulary up to this is quick to sort
+FEW = (128, 1024)  # best tokens that mostly, and nearly always, hold the mass that top-p asks for
+FEW_SORT_LIMIT = 4096  # a vocabulary up to this is quick to sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,12 @@ class Sampler:
         """The processing that a run asks for."""
         return cls(**{setting.name: getattr(config, setting.name) for setting in SAMPLING})
 
+    def both(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Processed and raw probabilities in float32. [R, V] -> [R, V], [R, V]"""
+        raw = logits.float().softmax(-1)
+        is_plain = self == Sampler()
+        return raw if is_plain else self.distributions(logits), raw
+
     def distributions(self, logits: Tensor) -> Tensor:
         """Processed probabilities in float32. [R, V] -> [R, V]"""
         if self.temperature == 0:
@@ -58,7 +64,9 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     """
     # elsewhere, to learn which rows need the full sort would wait for the device
     has_shortcut = probs.device.type == "cpu" and probs.shape[-1] > FEW_SORT_LIMIT
-    return normalize(_kept_of_few(probs, top_p) if has_shortcut else _kept_of_all(probs, top_p))
+    return normalize(
+        _kept_of_few(probs, top_p, FEW) if has_shortcut else _kept_of_all(probs, top_p)
+    )
 
 
 def _kept_of_all(probs: Tensor, top_p: float) -> Tensor:
@@ -68,16 +76,22 @@ def _kept_of_all(probs: Tensor, top_p: float) -> Tensor:
     return torch.zeros_like(probs).scatter(-1, order, kept)
 
 
-def _kept_of_few(probs: Tensor, top_p: float) -> Tensor:
-    """The same without a sort of rows whose best tokens decide. [R, V] -> [R, V]"""
-    best = probs.topk(FEW, dim=-1).values
+def _kept_of_few(probs: Tensor, top_p: float, sizes: Sequence[int]) -> Tensor:
+    """The same without a sort of rows whose best tokens decide: the first of `sizes`, or the next.
+
+    [R, V] -> [R, V]
+    """
+    if not sizes:
+        return _kept_of_all(probs, top_p)
+    few, *more = sizes
+    best = probs.topk(few, dim=-1).values
     is_beyond = _mass_before(best) >= top_p  # never again False in a row once it is True
     count = (~is_beyond).sum(-1, keepdim=True)  # [R, 1]
-    least, following = best.gather(-1, count - 1), best.gather(-1, count.clamp(max=FEW - 1))
+    least, following = best.gather(-1, count - 1), best.gather(-1, count.clamp(max=few - 1))
     kept = probs.masked_fill(probs < least, 0.0)
     is_decided = is_beyond[..., -1] & (following < least).squeeze(-1)  # else: too few, or a tie
     if not is_decided.all():
-        kept[~is_decided] = _kept_of_all(probs[~is_decided], top_p)
+        kept[~is_decided] = _kept_of_few(probs[~is_decided], top_p, more)
     return kept
 
 

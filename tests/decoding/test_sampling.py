@@ -96,6 +96,15 @@ def test_top_p_sorts_a_large_vocabulary_only_where_few_tokens_hold_too_little(mo
     assert sizes == [(2, 20_000)]  # the two flat rows
 
 
+def test_the_raw_distribution_is_the_processed_one_where_no_setting_changes_it():
+    processed, raw = Sampler(1.0).both(LOGITS)
+    assert processed is raw
+    for sampler in (Sampler(0.5), Sampler(1.0, top_k=2), Sampler(1.0, top_p=0.5), Sampler(0.0)):
+        processed, raw = sampler.both(LOGITS)
+        assert torch.equal(processed, sampler.distributions(LOGITS))
+        assert torch.equal(raw, LOGITS.softmax(-1)) and not torch.equal(raw, processed)
+
+
 def test_top_p_keeps_the_smaller_id_of_equally_probable_tokens():
     for size in (8, 20_000):
         kept = Sampler(1.0, top_p=0.5).distributions(torch.zeros(1, size))[0]

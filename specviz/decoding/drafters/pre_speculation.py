@@ -77,12 +77,13 @@ class PreSpeculation:
         self._committed = len(committed)
         self._order = Order(round_index, len(committed), room, self._accepted, self._row)
         token_ids, logits = self._chain(self._order)
+        distributions, raw_distributions = self._setting.sampler.both(logits)
         return Proposal(
             ProposalKind.IID,
             topology(tuple(range(-1, len(token_ids) - 1)), self._device),
             token_ids,
-            self._setting.sampler.distributions(logits),
-            logits.softmax(-1),
+            distributions,
+            raw_distributions,
             notes=(self._note(),),
         )
 

@@ -76,7 +76,7 @@ class StaticRows:
         tree = self._trees[0]
         width, flat = tree.widths[depth - 1], logits.flatten(0, 1)
         count = width * logits.shape[1]
-        distributions, raw = tree.sampler.distributions(flat), flat.float().softmax(-1)
+        distributions, raw = tree.sampler.both(flat)
         keys = [self._trees[row].keys(round_index, depth, count) for row in rows]
         token_ids = tree.children(distributions, raw, width, [key for row in keys for key in row])
         chosen = token_ids.view(len(rows), count)

@@ -66,8 +66,9 @@ class StaticTree:
         raw_distributions: list[Tensor] = []
         end = 0
         for depth, width in enumerate(widths, start=1):
-            raw_distributions.append(logits.float().softmax(-1))
-            distributions.append(self.sampler.distributions(logits))
+            processed, raw = self.sampler.both(logits)
+            distributions.append(processed)
+            raw_distributions.append(raw)
             level = range(end, end + width * logits.shape[0])
             keys = self.keys(round_index, depth, len(level))
             chosen.append(self.children(distributions[-1], raw_distributions[-1], width, keys))

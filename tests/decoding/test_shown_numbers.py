@@ -1,0 +1,75 @@
+"""What is recorded of every row for display, against the same numbers by their definitions."""
+
+import pytest
+import torch
+
+from specviz.decoding.drafters.base import Proposal, host_tree
+from specviz.decoding.sampling import Sampler
+from specviz.decoding.topology import device_topology, topology
+from specviz.decoding.verification import judge, unpack
+from specviz.records import ProposalKind
+
+CPU = torch.device("cpu")
+VOCAB, PARENTS = 5000, (-1, -1, 0, 0, 2)  # rows 0, 1 and 3 have children, rows 2, 4 and 5 none
+ROWS = len(PARENTS) + 1
+
+
+def logits_of(kind):
+    logits = torch.randn(ROWS, VOCAB, generator=torch.Generator().manual_seed(7))
+    match kind:
+        case "ties":
+            return (2 * logits).round()
+        case "peaked":
+            return 60 * logits  # all but one probability underflow
+        case "tiny":
+            return 1e-8 * logits  # probabilities differ by less than one rounding
+        case "masked":
+            return logits.masked_fill(torch.arange(VOCAB) > 0, -torch.inf)
+    return 3 * logits
+
+
+@pytest.mark.parametrize("is_drawn", [False, True])
+@pytest.mark.parametrize("is_padded", [False, True])
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("kind", ["usual", "ties", "peaked", "tiny", "masked"])
+def test_entropy_overlaps_and_margin_are_bit_for_bit_those_of_their_definitions(
+    kind, temperature, is_padded, is_drawn
+):
+    logits, sampler = logits_of(kind), Sampler(temperature)
+    tokens = torch.tensor([3, 5, 8, 9, 3])
+    shape = topology(PARENTS, CPU)
+    if is_padded:
+        shape = device_topology(torch.tensor(PARENTS), shape.height, 2)
+    q = torch.randn(ROWS, VOCAB, generator=torch.Generator().manual_seed(8)).softmax(-1)
+    q = q[: shape.expanded]
+    if is_drawn:
+        proposal = Proposal(ProposalKind.IID, shape, tokens, q, q)
+    else:
+        proposal = Proposal(ProposalKind.DETERMINISTIC, shape, tokens)
+    packed = judge(proposal, logits, sampler, torch.full((ROWS,), 0.5, dtype=torch.float64))
+    judgement = unpack(proposal, packed.tolist())
+
+    p, raw = sampler.distributions(logits), logits.softmax(-1)
+    best, ids = logits.topk(2, dim=-1)
+    below = (best[:, :1] - logits).clamp(max=1e30)
+    entropy = -raw.gather(1, ids[:, :1])[:, 0].log() + (raw * below).sum(-1)
+    rule = q if is_drawn else torch.zeros(ROWS, VOCAB)
+    if not is_drawn:
+        rule[torch.tensor([0, 1, 3]), tokens[torch.tensor([0, 2, 4])]] = 1
+    overlap, raw_overlap = torch.zeros(ROWS), torch.zeros(ROWS)
+    overlap[: len(rule)] = torch.minimum(p[: len(rule)], rule).sum(-1)
+    if is_drawn:
+        raw_overlap[: len(q)] = torch.minimum(raw[: len(q)], q).sum(-1)
+    for row in range(ROWS):
+        shown = judgement.row(row - 1).position
+        assert shown.entropy == entropy[row]
+        assert shown.overlap == overlap[row]
+        assert shown.raw_overlap == raw_overlap[row]
+        assert shown.margin == best[row, 0] - best[row, 1]
+
+
+def test_a_tree_of_no_nodes_has_no_overlap():
+    packed = judge(
+        host_tree((), (), CPU), logits_of("usual")[:1], Sampler(), torch.zeros(1).double()
+    )
+    assert unpack(host_tree((), (), CPU), packed.tolist()).row(-1).position.overlap == 0
