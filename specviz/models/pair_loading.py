@@ -15,6 +15,7 @@ import torch
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.allocator import keep_freed_memory, return_freed_memory
 from specviz.models.files.hub import find_model_folder
 from specviz.models.files.loading import LoadedModel, load_surveyed, resolve_device, resolve_dtype
 from specviz.models.files.survey import Survey, survey_model
@@ -144,6 +145,7 @@ def load_pair(
         raise InputError(need_refusal(pair, need))
     loaded = loader.load(needs, demand)
     use_threads(loaded.target.info, Environment.read())
+    keep_freed_memory()
     return loaded
 
 
@@ -211,6 +213,7 @@ class _Loader:
             del thing
             _store.drop(key)
             gc.collect()
+            return_freed_memory()
             free = room_bytes(self.device)
         if free is not None and free < size:
             shown = shortage(size, self.device, self.dtype)
