@@ -165,6 +165,7 @@ def _reasons(
         *_batch(probe, best),
         *_vocabulary(probe, wording),
         *_memory(probe, best, wording),
+        *_unraced(probe, best, wording),
     ]
     return tuple(sorted(found, key=lambda each: each.speaks_for is not speculate))
 
@@ -324,6 +325,22 @@ def _memory(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceRe
             f"{load.target_bytes / 1e6:.0f} MB.",
             extra / load.target_bytes,
             False,
+        )
+
+
+def _unraced(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
+    """What never raced promises more than what did: time ran out before."""
+    fresh = challengers(probe) if probe.finalists else ()
+    if not fresh:
+        return
+    found = estimate(probe, fresh[0])
+    if found.speedup >= max(MIN_GAIN, (1 + LOSS) * best.speedup):
+        yield AdviceReason(
+            "unraced",
+            f"{wording.candidate(found.candidate)} promises {wording.factor(found.speedup)} by "
+            "theory, but no time was left to race it: more seconds would tell.",
+            found.speedup,
+            True,
         )
 
 

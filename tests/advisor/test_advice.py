@@ -105,6 +105,17 @@ def raced(found: CandidateRun, gain: float, block: int) -> CandidateRun:
     return replace(found, block=block, tokens=101, total_seconds=seconds, is_race=True)
 
 
+def test_what_promises_more_and_found_no_time_to_race_is_named() -> None:
+    slow, fast = run("slow", FIFTH, 5, 0.2, 0.0), run("fast", TWO_THIRDS, 5, 0.05, 0.0)
+    found = probe(slow, fast, raced(slow, 0.8, 0))
+    late = of(replace(found, finalists=(slow.candidate,)))
+    assert not late.speculate and late.best.candidate == slow.candidate
+    (reason,) = (each for each in late.reasons if each.name == "unraced")
+    assert reason.sentence.startswith("fast, K = ") and reason.value > MIN_GAIN
+    assert reason.speaks_for
+    assert "unraced" not in names(of(found))  # nothing raced to its end: the best is by theory too
+
+
 def test_what_was_measured_counts_more_than_what_theory_expects() -> None:
     first, second = run("good-on-paper", TWO_THIRDS, 5, 0.01, 0.0), run("good", HALF, 5, 0.1, 0.0)
     passes = [

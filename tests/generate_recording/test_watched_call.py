@@ -93,5 +93,6 @@ def test_times_are_the_calls_own_and_no_more_than_it_took(target, draft):
     spent = trace.prefill.seconds + sum(each.seconds for each in trace.rounds)
     assert 0 < spent < took
     assert all(each.draft_seconds > 0 and each.verify_seconds > 0 for each in trace.rounds[:-1])
+    assert [each.draft_prefill_seconds > 0 for each in trace.rounds[:2]] == [True, False]
     ends = [span.end for each in trace.rounds for span in each.spans]
     assert ends == sorted(ends) and ends[-1] <= took

@@ -55,7 +55,7 @@ class GenerateRun:
         self._recorder = Recorder()
         self._clock = _GenerateClock()
         self._is_drafting = False
-        self._began = self._drafted = self._judged = 0.0
+        self._began = self._read = self._drafted = self._judged = 0.0
         self._rounds: int | None = None  # None before the prompt was read
         self._known = len(self.prompt_ids)  # tokens before the round under way
         self._candidates: tuple[Tensor, Tensor | None] = (prompt_ids, None)
@@ -101,7 +101,7 @@ class GenerateRun:
 
     def _get(self, get: Callable[..., Any], input_ids: Tensor, **named: Any) -> Any:
         self._end_round()
-        self._began = self._clock.now()
+        self._began = self._read = self._clock.now()
         self._known = input_ids.shape[1]
         self._candidates, self._raw_draft_logits = (input_ids, None), []
         if self._rounds is not None:
@@ -126,6 +126,8 @@ class GenerateRun:
 
     def _on_draft(self, module: Any, given: Any, output: Any) -> None:
         if self._is_drafting:
+            if self._rounds == 0 and not self._raw_draft_logits:
+                self._read = self._clock.now()  # the first forward has the prompt in it
             with self._clock:
                 self._raw_draft_logits.append(output.logits[0, -1].detach().clone())
 
@@ -178,7 +180,7 @@ class GenerateRun:
                 self._recorder.add(LANE, seen.prefill(ended - self._began))
                 self._rounds = 0
             else:
-                times = Times(self._began, self._drafted, self._judged, ended)
+                times = Times(self._began, self._read, self._drafted, self._judged, ended)
                 self._recorder.add(LANE, seen.round(self._rounds, times))
                 self._rounds += 1
             self._seen = None

@@ -34,9 +34,13 @@ from specviz.records import (
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Moments of one round on the run's own clock, in seconds."""
+    """Moments of one round on the run's own clock, in seconds.
+
+    `read` is when the drafter had read the prompt, `began` where it had done so before.
+    """
 
     began: float
+    read: float
     drafted: float
     judged: float
     ended: float
@@ -118,6 +122,7 @@ class SeenVerification:
 
     def round(self, index: int, times: Times) -> Round:
         count, extra = len(self.candidate_ids), self.extra
+        prefill = times.read - times.began
         looked = range(self.accepted + (extra is not None))
         return Round(
             index=index,
@@ -127,16 +132,18 @@ class SeenVerification:
             positions=tuple(self._position(row) for row in looked),
             extra=extra,
             extra_ids=(),
-            draft_seconds=times.drafted - times.began,
+            draft_seconds=times.drafted - times.read,
             verify_seconds=times.judged - times.drafted,
             host_seconds=times.ended - times.judged,
             spans=(
-                Span("draft", times.began, times.drafted),
+                *([Span("draft prefill", times.began, times.read)] if prefill else []),
+                Span("draft", times.read, times.drafted),
                 Span("verify", times.drafted, times.judged),
                 Span("host", times.judged, times.ended),
             ),
             notes=(),
             cache=CacheLengths(self.context_length - 1, count + 1, count - self.accepted),
+            draft_prefill_seconds=prefill,
         )
 
     def _node(self, row: int) -> DraftNode:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -10,7 +12,7 @@ from specviz.records import ExtraKind, Outcome, ProposalKind
 
 P = [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]]  # after the root, and after two candidates
 Q = [[0.8, 0.1, 0.1], [0.1, 0.3, 0.6]]
-TIMES = Times(1.0, 1.5, 3.0, 3.25)
+TIMES = Times(1.0, 1.0, 1.5, 3.0, 3.25)
 
 
 def logits(distributions: list[list[float]]) -> torch.Tensor:
@@ -88,3 +90,7 @@ def test_the_rounds_time_is_split_at_the_draft_and_at_the_verdict() -> None:
     made = seen([0, 1]).round(0, TIMES)
     assert (made.draft_seconds, made.verify_seconds, made.host_seconds) == (0.5, 1.5, 0.25)
     assert (made.cache.committed, made.cache.speculative, made.cache.rolled_back) == (6, 3, 1)
+    read = seen([0, 1]).round(0, replace(TIMES, read=1.25))
+    assert (read.draft_prefill_seconds, read.draft_seconds) == (0.25, 0.25)
+    assert made.draft_prefill_seconds == 0 and read.seconds == made.seconds
+    assert [span.who for span in read.spans] == ["draft prefill", "draft", "verify", "host"]
