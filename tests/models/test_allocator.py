@@ -12,19 +12,20 @@ import torch
 from specviz.models.allocator import keep_freed_memory
 
 ROUND = (6, 49_152)  # rows of logits over a chat model's vocabulary
+STEP = (10_000_000,)  # numbers of one tensor of training: 40 MB
 
 
-def count_faults(line: Connection) -> None:
+def count_faults(line: Connection, shape: tuple[int, ...], of_any_size: bool) -> None:
     import resource  # which other systems do not have
 
     def faults() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
     def one_round() -> None:
-        held = [torch.ones(ROUND) for _ in range(6)]
+        held = [torch.ones(shape) for _ in range(3)]
         held.clear()
 
-    assert keep_freed_memory()
+    assert keep_freed_memory(of_any_size)
     for _ in range(5):
         one_round()
     before = faults()
@@ -34,12 +35,17 @@ def count_faults(line: Connection) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc only")
-def test_the_tensors_of_a_round_are_fetched_once() -> None:
+@pytest.mark.parametrize(("shape", "of_any_size"), [(ROUND, False), (STEP, True)])
+def test_the_tensors_of_a_round_and_of_training_are_fetched_once(
+    shape: tuple[int, ...], of_any_size: bool
+) -> None:
     """In a copy of this process: the allocator's options are for the rest of its life."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=count_faults, args=(theirs,))
+    arguments = (theirs, shape, of_any_size)
+    process = multiprocessing.get_context("fork").Process(target=count_faults, args=arguments)
     process.start()
     theirs.close()
     count = ours.recv()
     process.join()
-    assert count < 2_000  # 7 MB are 1,700 pages of 4 KiB: fetched anew, 34,000
+    pages = 20 * 3 * 4 * torch.Size(shape).numel() // 4096  # if fetched anew every time
+    assert count < pages / 10
