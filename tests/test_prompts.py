@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import InputError
-from specviz.prompts import read_prompts, split_prompts
+from specviz.prompts import (
+    Framing,
+    prompt_from_json,
+    prompt_json,
+    prompts_of,
+    read_prompts,
+    split_prompts,
+)
+from specviz.records import Conversation, Prompt, RawText, Turn
 
 
 def test_without_an_empty_line_every_line_is_a_prompt() -> None:
@@ -57,6 +65,32 @@ def test_a_name_that_no_file_can_have_is_named() -> None:
         ("a.jsonl", b'{"prompt": " "}', "prompts line 1 must be a JSON object"),
         ("a.jsonl", b'["prompt"]', "prompts line 1 must be a JSON object"),
         ("a.jsonl", b"[" * 100_000, "prompts line 1 must be a JSON object"),
+        ("a.jsonl", b'{"prompt": "x", "messages": []}', "prompts line 1 must be a JSON object"),
+        ("a.jsonl", b'{"messages": []}', "line 1 is refused: messages must be a list of turns"),
+        ("a.jsonl", b'{"messages": ["x"]}', "messages must be objects with role and content"),
+        (
+            "a.jsonl",
+            b'{"messages": [{"role": "robot", "content": "x"}]}',
+            "role must be one of system, user, assistant, got 'robot'",
+        ),
+        ("a.jsonl", b'{"messages": [{"role": "user"}]}', "content must have some text, got None"),
+        (
+            "a.jsonl",
+            b'{"messages": [{"role": "assistant", "content": "x"}]}',
+            "messages must end with a turn of the user, got 'assistant'",
+        ),
+        ("a.jsonl", b'{"prompt": "x", "system": 3}', "system must be text, got 3"),
+        ("a.jsonl", b'{"prompt": "x", "raw": 1}', "raw must be true or false, got 1"),
+        (
+            "a.jsonl",
+            b'{"prompt": "x", "raw": true, "system": "y"}',
+            "raw must not be given with a system prompt, got 'y'",
+        ),
+        (
+            "a.jsonl",
+            b'{"messages": [{"role": "user", "content": "x"}], "raw": true}',
+            "raw must be given for texts alone, got a prompt of messages",
+        ),
     ],
 )
 def test_a_file_without_prompts_is_refused_in_one_line(
@@ -71,3 +105,45 @@ def test_a_file_without_prompts_is_refused_in_one_line(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere.txt' cannot be read: No such file"):
         read_prompts(str(tmp_path / "nowhere.txt"))
+
+
+BRIEF, WHY = Turn("system", "Be brief."), Turn("user", "Why?")
+TALK = (BRIEF, Turn("user", "Hello"), Turn("assistant", "Hi"), WHY)
+LINES: list[tuple[str, Prompt]] = [
+    ('{"prompt": "Why?"}', "Why?"),
+    ('{"messages": [{"role": "user", "content": "Why?"}]}', Conversation((WHY,))),
+    ('{"prompt": "Why?", "system": "Be brief."}', Conversation((BRIEF, WHY))),
+    (
+        '{"messages": [{"role": "user", "content": "Why?"}], "system": "Be brief."}',
+        Conversation((BRIEF, WHY)),
+    ),
+    ('{"prompt": "<s>Why?", "raw": true}', RawText("<s>Why?")),
+]
+
+
+@pytest.mark.parametrize(("line", "prompt"), LINES)
+def test_a_json_line_may_be_a_text_turns_a_system_prompt_or_raw(line: str, prompt: Prompt) -> None:
+    assert prompts_of(line, "a.jsonl") == (prompt,)
+
+
+def test_json_lines_are_known_by_their_first_line_whatever_the_file_is_called() -> None:
+    lines = "\n".join(line for line, _ in LINES)
+    assert prompts_of(lines, "a.txt") == tuple(prompt for _, prompt in LINES)
+    assert prompts_of('{"other": 1}\nx', "a.txt") == ('{"other": 1}', "x")
+
+
+@pytest.mark.parametrize("prompt", ["Why?", Conversation(TALK), RawText("<s>")])
+def test_a_prompt_is_the_same_after_json(prompt: Prompt) -> None:
+    assert prompt_from_json(prompt_json(prompt)) == prompt
+
+
+def test_a_system_prompt_of_the_prompt_s_own_stays() -> None:
+    framing = Framing("Be long.")
+    assert framing.of(Conversation(TALK)) == Conversation(TALK)
+    assert framing.of("Why?") == Conversation((Turn("system", "Be long."), WHY))
+    assert framing.of(RawText("Why?")) == RawText("Why?")
+
+
+def test_the_name_of_the_option_stands_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="prompt-file 'nowhere' cannot be read"):
+        read_prompts("nowhere", "prompt-file")

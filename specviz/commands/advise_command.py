@@ -18,6 +18,7 @@ from specviz.commands.flags import (
     chosen_pair,
     chosen_prompts,
     chosen_sampling,
+    warn_of_template,
 )
 from specviz.errors import InputError
 from specviz.experiments.advice.advice_check import AdviceCheck
@@ -49,6 +50,7 @@ def _add_flags(parser: ArgumentParser) -> None:
 def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Probe, race, advise; with --check also measure every setting on the same prompts."""
     request = _request(options)
+    warn_of_template(request.pair, options, request.prompts, progress)
     advising = Advising(request, options.seconds)
     for step in advising:
         left = "" if step.seconds_left is None else f", at most {step.seconds_left:.0f} s left"

@@ -7,30 +7,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from specviz.commands.command import Progress
 from specviz.decoding.batch_options import MAX_BATCH_SIZE, BatchOptions
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.run.profiling import MAX_PROMPTS
+from specviz.experiments.run.template_warning import pair_warning
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import (
     TASKS,
-    held_out_prompt,
+    Framing,
     held_out_prompts,
     held_out_rows,
     read_prompts,
-    read_text,
 )
 from specviz.records import (
     DECODING,
     SETTINGS,
     DecodingConfig,
     Part,
+    Prompt,
     RunSetting,
     ValueType,
     read_integers,
 )
 
 MAX_REPEATS = 1000
+FILE_HELP = (
+    "a line each, blocks between empty lines, or .jsonl with `prompt` or `messages`, "
+    "and perhaps `system`"
+)
 _DEFAULT_COUNT = 10  # of held-out prompts
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
 _BESIDE_METHOD = tuple(setting for setting in DECODING if setting.part is not Part.METHOD)
@@ -74,42 +80,63 @@ def add_prompt_flags(parser: ArgumentParser) -> None:
     """One prompt, or one per row of a batch; read by `chosen_prompt` and `chosen_rows`."""
     group = parser.add_argument_group("prompt")
     group.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with --prompt)")
-    group.add_argument("--prompt-number", type=int, default=1, help="which held-out prompt")
+    group.add_argument(
+        "--prompt-number", type=int, default=1, help="which held-out prompt, or which of the file"
+    )
     group.add_argument("--prompt", help="your own text")
-    group.add_argument("--prompt-file", metavar="FILE", help="your own text, UTF-8")
+    group.add_argument("--prompt-file", metavar="FILE", help=f"your own texts: {FILE_HELP}")
+    add_framing_flags(group)
 
 
-def chosen_prompt(options: Namespace) -> tuple[str | None, str]:
-    """The task, if there is one, and the prompt."""
+def add_framing_flags(group: _ActionsContainer) -> None:
+    """How prompts are put to the model; read by `chosen_framing`."""
+    group.add_argument("--system", default="", help="a system prompt before every prompt")
+    group.add_argument(
+        "--raw",
+        action="store_true",
+        help="prompts as they are, without a chat template; names of control tokens are tokens",
+    )
+
+
+def chosen_framing(options: Namespace) -> Framing:
+    return Framing(options.system, options.raw)
+
+
+def chosen_prompt(options: Namespace, progress: Progress) -> tuple[str | None, Prompt]:
+    """The task, if there is one, and the prompt; of a file of many, which one it is is told."""
+    if options.prompt_file is None:
+        task, (prompt,) = chosen_rows(options, 1)
+        return task, prompt
     _check_one_source(options)
-    if options.prompt is not None:
-        return options.task, options.prompt
-    if options.prompt_file is not None:
-        return options.task, read_text(options.prompt_file, "prompt-file")
-    task = options.task or TASKS[0]
-    return task, held_out_prompt(task, options.prompt_number)
+    known, number = read_prompts(options.prompt_file, "prompt-file"), options.prompt_number
+    if not 1 <= number <= len(known):
+        raise InputError(f"prompt-number must be from 1 to {len(known)}, got {number}")
+    if len(known) > 1:
+        progress(f"prompt {number} of the {len(known)} in {options.prompt_file}")
+    return options.task, chosen_framing(options).of(known[number - 1])
 
 
-def chosen_rows(options: Namespace, count: int) -> tuple[str | None, tuple[str, ...]]:
+def chosen_rows(options: Namespace, count: int) -> tuple[str | None, tuple[Prompt, ...]]:
     """The task and `count` prompts, one per row of a batch.
 
-    Held-out prompts start at `--prompt-number` and begin again behind the last. A file gives one
-    prompt per line that has text; a prompt of the user's own is in every row.
+    Held-out prompts start at `--prompt-number` and begin again behind the last. A file gives its
+    first prompts; a prompt of the user's own is in every row.
     """
+    task, prompts = _unframed_rows(options, count)
+    return task, tuple(map(chosen_framing(options).of, prompts))
+
+
+def _unframed_rows(options: Namespace, count: int) -> tuple[str | None, tuple[Prompt, ...]]:
     _check_one_source(options)
     if options.prompt is not None:
         return options.task, (options.prompt,) * count
     if options.prompt_file is not None:
-        lines = [
-            line
-            for line in read_text(options.prompt_file, "prompt-file").split("\n")
-            if line.strip()
-        ]
-        if len(lines) < count:
+        known = read_prompts(options.prompt_file, "prompt-file")
+        if len(known) < count:
             raise InputError(
-                f"prompt-file must have a line of text for each of {count} rows, got {len(lines)}"
+                f"prompt-file must have a prompt for each of {count} rows, got {len(known)}"
             )
-        return options.task, tuple(lines[:count])
+        return options.task, known[:count]
     task = options.task or TASKS[0]
     return task, held_out_rows(task, count, options.prompt_number)
 
@@ -123,16 +150,18 @@ def add_many_prompts_flags(parser: ArgumentParser) -> None:
     """Many prompts, of a task or a file; read by `chosen_prompts`."""
     group = parser.add_argument_group("prompts")
     group.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with --prompts)")
-    group.add_argument(
-        "--prompts",
-        metavar="FILE",
-        help="your own texts: a line each, blocks between empty lines, or .jsonl with `prompt`",
-    )
+    group.add_argument("--prompts", metavar="FILE", help=f"your own texts: {FILE_HELP}")
     group.add_argument("--count", type=int, help="the first so many (default 10, all of a file)")
+    add_framing_flags(group)
 
 
-def chosen_prompts(options: Namespace) -> tuple[str | None, tuple[str, ...]]:
+def chosen_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
     """The task, if there is one, and the prompts; all of a file unless `--count` is given."""
+    task, prompts = _unframed_prompts(options)
+    return task, tuple(map(chosen_framing(options).of, prompts))
+
+
+def _unframed_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
     if options.prompts is None:
         task = options.task or TASKS[0]
         return task, _first(held_out_prompts(task), options.count or _DEFAULT_COUNT, options)
@@ -144,11 +173,20 @@ def chosen_prompts(options: Namespace) -> tuple[str | None, tuple[str, ...]]:
     return options.task, _first(prompts, options.count or len(prompts), options)
 
 
-def _first(prompts: tuple[str, ...], count: int, options: Namespace) -> tuple[str, ...]:
+def _first(prompts: tuple[Prompt, ...], count: int, options: Namespace) -> tuple[Prompt, ...]:
     most = min(len(prompts), MAX_PROMPTS)
     if options.count is not None and not 1 <= options.count <= most:
         raise InputError(f"count must be an integer from 1 to {most}, got {options.count}")
     return prompts[:count]
+
+
+def warn_of_template(
+    pair: Pair, options: Namespace, prompts: Sequence[Prompt], progress: Progress
+) -> None:
+    """A line where a prompt holds what the model's chat template writes around it."""
+    warning = pair_warning(pair, options.device, options.dtype, prompts) if prompts else None
+    if warning:
+        progress(f"specviz: {warning} (--raw)")
 
 
 def add_batch_flags(parser: ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from specviz.commands.flags import (
     chosen_config,
     chosen_pair,
     chosen_prompts,
+    warn_of_template,
 )
 from specviz.errors import InputError
 from specviz.experiments.run.profiling import ProfileRequest, ProfileStep, Profiling
@@ -49,6 +50,7 @@ def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
     pair, config = chosen_pair(options), chosen_config(options)
     request = ProfileRequest(pair, prompts, config, task, options.device, options.dtype)
     folder = None if options.traces is None else _trace_folder(options.traces)
+    warn_of_template(pair, options, prompts, progress)
     profiling = Profiling(request)
     files, where = [], {}
     for step in profiling:

@@ -24,6 +24,7 @@ from specviz.commands.flags import (
     chosen_pair,
     chosen_prompt,
     chosen_rows,
+    warn_of_template,
 )
 from specviz.decoding.batch_options import BatchOptions
 from specviz.experiments.benchmark.batching import batch_report, measure_batch
@@ -53,10 +54,11 @@ def race(options: Namespace, progress: Progress) -> dict[str, Any]:
         check_writable("trace file", name)
     if options.batch_size is not None:
         return _race_batch(options, batch, files, progress)
-    task, prompt = chosen_prompt(options)
+    task, prompt = chosen_prompt(options, progress)
     request = RaceRequest(
         chosen_pair(options), prompt, chosen_config(options), task, options.device, options.dtype
     )
+    warn_of_template(request.pair, options, (prompt,), progress)
     measured = measure(request, options.repeat, progress)
     for name in files:
         trace_file.save(measured.trace, name)
@@ -70,6 +72,7 @@ def _race_batch(
     task, prompts = chosen_rows(options, options.batch_size)
     first = RaceRequest(pair, prompts[0], config, task, options.device, options.dtype)
     request = BatchRequest(first, prompts, batch)
+    warn_of_template(pair, options, prompts, progress)
     measured = measure_batch(request, options.repeat, progress)
     report = batch_report(request, measured)
     if files:

@@ -10,18 +10,23 @@ from typing import Any
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
 from specviz.commands.flags import (
+    FILE_HELP,
     add_config_flags,
+    add_framing_flags,
     add_pair_flags,
     check_writable,
     chosen_config,
+    chosen_framing,
     chosen_pair,
+    warn_of_template,
 )
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep.sweep_file import SweepFile, describe, write_csv
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS, SweepSetting
 from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
-from specviz.prompts import TASKS, read_prompts
+from specviz.prompts import TASKS, Framing, held_out_prompts, read_prompts
+from specviz.records import Prompt
 
 _DEFAULT_PROMPTS = 3
 _DEFAULT_AXIS = "draft-length=1-8"
@@ -37,7 +42,8 @@ def _add_flags(parser: ArgumentParser) -> None:
         help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4 (default {_DEFAULT_AXIS})",
     )
     parser.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with a file)")
-    parser.add_argument("--prompt-file", metavar="FILE", help="your own texts, as of `profile`")
+    parser.add_argument("--prompt-file", metavar="FILE", help=f"your own texts: {FILE_HELP}")
+    add_framing_flags(parser)
     parser.add_argument("--prompts", type=int, help="how many (default 3, all of a file)")
     parser.add_argument("--repeat", type=int, default=2, help="pairs of blocks a point")
     parser.add_argument(
@@ -51,6 +57,7 @@ def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     _check_files(options)
     setting = _setting(options)
     plan = SweepPlan(setting, tuple(map(_axis, options.axis or [_DEFAULT_AXIS])), options.repeat)
+    warn_of_template(setting.pair, options, setting.texts[: setting.prompts], progress)
     with ExitStack() as stack:
         file = (
             stack.enter_context(SweepFile(options.output, plan))
@@ -86,21 +93,32 @@ def _check_files(options: Namespace) -> None:
 
 def _setting(options: Namespace) -> SweepSetting:
     """Of a file's own prompts all are taken unless counted."""
-    texts = read_prompts(options.prompt_file) if options.prompt_file else ()
-    if options.prompts is None and len(texts) > MAX_PROMPTS:
+    is_file, texts = bool(options.prompt_file), _own_texts(options)
+    count = options.prompts
+    if count is None:
+        count = len(texts) if is_file else _DEFAULT_PROMPTS
+    if options.prompts is None and count > MAX_PROMPTS:
         raise InputError(
-            f"prompt-file must have at most {MAX_PROMPTS} prompts, got {len(texts)}; "
+            f"prompt-file must have at most {MAX_PROMPTS} prompts, got {count}; "
             "prompts takes the first ones"
         )
     return SweepSetting(
         pair=chosen_pair(options),
         config=chosen_config(options),
-        task=options.task or (None if texts else TASKS[0]),
-        prompts=(len(texts) or _DEFAULT_PROMPTS) if options.prompts is None else options.prompts,
+        task=options.task or (None if is_file else TASKS[0]),
+        prompts=count,
         device=options.device,
         dtype=options.dtype,
-        texts=texts,
+        texts=tuple(map(chosen_framing(options).of, texts)),
     )
+
+
+def _own_texts(options: Namespace) -> tuple[Prompt, ...]:
+    """Those of the file; held-out ones where they are put to the model in a way of one's own."""
+    if options.prompt_file:
+        return read_prompts(options.prompt_file, "prompt-file")
+    is_usual = chosen_framing(options) == Framing()
+    return () if is_usual else held_out_prompts(options.task or TASKS[0])
 
 
 def _axis(text: str) -> tuple[str, tuple[Value, ...]]:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from specviz.records import Prompt
+
 FLOAT32 = 4
 JUDGE_COPIES = 14  # [R, V] in float32, as measured: logits, p, q, residuals, sorts, float64 sums
 DRAFT_PROCESS_BYTES = 200_000_000  # Python and its libraries, once more, as measured
@@ -60,7 +62,7 @@ class Demand:
     target, and `sequences` how many prompts a lane decodes at once.
     """
 
-    prompt: str | None = None
+    prompt: Prompt | None = None
     task: str | None = None
     max_new_tokens: int = DEFAULT_NEW_TOKENS
     rows: int = 1 + DEFAULT_NODES

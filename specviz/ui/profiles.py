@@ -1,7 +1,7 @@
 """The page's acceptance profile: progress, then where acceptance was lost.
 
-Questions are checked: nothing in them is trusted. Kinds of message: `progress`, `profile`,
-`example` (a run that the profile names, as the file that the debugger opens), `end`.
+Questions are checked: nothing in them is trusted. Kinds of message: `warning`, `progress`,
+`profile`, `example` (a run that the profile names, as the file that the debugger opens), `end`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from specviz.acceptance_profile import TITLES
 from specviz.errors import InputError, short
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.prompts import held_out_prompts, prompts_of
+from specviz.records import Prompt, prompt_text
 from specviz.trace_file import dumps
 from specviz.ui.batches import Message
 from specviz.ui.settings_form import race_request
@@ -40,15 +41,16 @@ def _setting(request: ProfileRequest) -> dict[str, Any]:
 def profile_request(question: Mapping[str, Any]) -> ProfileRequest:
     """{"form": the race's setting, "task", "count"} or {"form", "name", "text": of a file}."""
     task, prompts = _prompts(question)
-    usual = race_request({**question["form"], "prompt": prompts[0], "task": task or ""})
+    form = {**question["form"], "prompt": prompt_text(prompts[0]), "task": task or ""}
+    usual = race_request(form)
     return ProfileRequest(usual.pair, prompts, usual.config, task, usual.device, usual.dtype)
 
 
-def _prompts(question: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+def _prompts(question: Mapping[str, Any]) -> tuple[str | None, tuple[Prompt, ...]]:
     if "text" not in question:
         task = str(question.get("task"))
-        prompts = held_out_prompts(task)
-        return task, prompts[: _count(question.get("count"), len(prompts))]
+        held_out = held_out_prompts(task)
+        return task, held_out[: _count(question.get("count"), len(held_out))]
     text, name = question["text"], str(question.get("name"))
     if not isinstance(text, str) or len(text) > MAX_FILE_CHARACTERS:
         raise InputError(f"prompts must be a text of at most {MAX_FILE_CHARACTERS} characters")
@@ -69,6 +71,8 @@ def _count(value: object, most: int) -> int:
 def profile_messages(request: ProfileRequest, stop: threading.Event) -> Iterator[Message]:
     """Decode all prompts, or as many as are done when `stop` is set, and yield what was found."""
     profiling = Profiling(request)
+    if profiling.warning:
+        yield {"kind": "warning", "text": profiling.warning}
     shown_at = 0.0
     for step in profiling:
         if stop.is_set():

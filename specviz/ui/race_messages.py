@@ -1,6 +1,6 @@
 """A race as messages for the page: each event once, with the figures that belong to it.
 
-Kinds of message: `header`, `event` (which names its lane), `summary`, `end`;
+Kinds of message: `header`, `warning`, `event` (which names its lane), `summary`, `end`;
 `handlers.run_messages` adds `loading` and `error`.
 """
 
@@ -54,6 +54,8 @@ class RaceMessages:
     def messages(self, stop: Any) -> Iterator[Message]:
         """All messages, from the header to the end; numbers on the way while a race is live."""
         yield {"kind": "header", "trace": encode_trace(self._race.header)}
+        if isinstance(self._race, Race) and self._race.warning:
+            yield {"kind": "warning", "text": self._race.warning}
         shown = time.monotonic()
         for event in in_turns(self._race, self._gate, self._main):
             yield self._event(event)

@@ -51,17 +51,21 @@ def test_a_row_is_what_race_makes_of_its_prompt_and_seed_alone(capsys):
     assert [row[name] for name in same] == [alone[name] for name in same]
 
 
-def test_lines_of_a_file_are_rows_and_empty_ones_are_none(capsys, tmp_path):
+def test_prompts_of_a_file_are_rows_by_the_rules_of_every_command(capsys, tmp_path):
     file = tmp_path / "prompts.txt"
-    file.write_text("one two\n\n  \nthree four five\nsix\n")
+    file.write_text("def f():\n    return\n\n  \nthree four five\n")
     result = run_json(
         capsys, "race", "--batch-size", "2", "--prompt-file", str(file), *SHORT,
         "--method", "prompt-lookup",
     )  # fmt: skip
-    assert [row["prompt_tokens"] for row in result["rows"]][0] > 0
+    alone = run_json(
+        capsys, "race", "--batch-size", "1", "--prompt", "def f():\n    return", *SHORT,
+        "--method", "prompt-lookup",
+    )  # fmt: skip
+    assert result["rows"][0]["prompt_tokens"] == alone["rows"][0]["prompt_tokens"]
     status, _, err = run(capsys, "race", "--batch-size", "4", "--prompt-file", str(file))
     assert status == 2
-    assert "prompt-file must have a line of text for each of 4 rows, got 3" in err
+    assert "prompt-file must have a prompt for each of 4 rows, got 2" in err
 
 
 def test_a_text_of_ones_own_is_in_every_row_with_other_draws(capsys):

@@ -8,7 +8,9 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from specviz.errors import InputError
+from specviz.experiments.run.template_warning import template_warning
 from specviz.models.text.text_codec import TextCodec
+from specviz.records import Conversation, RawText, Turn
 
 END, TURN = 0, 2  # <|endoftext|> and <|story|>, which opens a turn here
 TEMPLATE = (
@@ -117,3 +119,55 @@ def test_a_template_that_refuses_a_question_is_named(tokenizer: PreTrainedTokeni
     )
     with pytest.raises(InputError, match="the model's chat template cannot be filled in"):
         codec(tokenizer).encode("Why?")
+
+
+SYSTEM, ASKED = Turn("system", "Be brief."), Turn("user", "Why?")
+
+
+def test_every_turn_of_a_conversation_is_in_the_template(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    turns = (SYSTEM, Turn("user", "Hello"), Turn("assistant", "Hi"), ASKED)
+    said = [{"role": turn.role, "content": turn.content} for turn in turns]
+    template = tokenizer.apply_chat_template(said, add_generation_prompt=True)
+    assert codec(tokenizer).encode(Conversation(turns)) == template["input_ids"]
+
+
+def test_control_tokens_typed_in_any_turn_stay_text(tokenizer: PreTrainedTokenizerFast) -> None:
+    ids = codec(tokenizer).encode(Conversation((Turn("system", "a<|endoftext|>b"), ASKED)))
+    assert [token_id for token_id in ids if token_id < 3] == [1, TURN, END, TURN, END, TURN]
+
+
+def test_a_base_model_reads_the_turns_one_after_another(tiny_tokenizer: Any) -> None:
+    base = codec(tiny_tokenizer())
+    assert base.encode(Conversation((SYSTEM, ASKED))) == base.encode("Be brief.\n\nWhy?")
+
+
+def test_a_raw_text_gets_no_template_and_its_control_tokens_are_tokens(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    instruct = codec(tokenizer)
+    whole = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Why?"}], add_generation_prompt=True, tokenize=False
+    )
+    assert instruct.encode(RawText(whole)) == instruct.encode("Why?")
+    assert instruct.decode(instruct.encode(RawText("Why?"))) == "Why?"
+
+
+def test_a_prompt_that_was_put_into_the_template_before_is_told(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    instruct, text = codec(tokenizer), "<|story|>user\nWhy?<|endoftext|>"
+    assert instruct.template_tokens_in(text) == ("<|endoftext|>", "<|story|>")
+    assert template_warning(instruct, (text,)) == (
+        "the prompt holds <|endoftext|>, which the model's chat template writes too: it is taken "
+        "as plain text inside the template; a raw prompt gets no template"
+    )
+    many = template_warning(instruct, ("Why?", text, Conversation((SYSTEM, Turn("user", text)))))
+    assert many is not None and many.startswith("2 of 3 prompts, number 2 first, hold <|")
+    for clean in ("Why?", RawText(text)):
+        assert template_warning(instruct, (clean,)) is None
+
+
+def test_a_base_model_templates_nothing(tiny_tokenizer: Any) -> None:
+    assert codec(tiny_tokenizer()).template_tokens_in("<|endoftext|>") == ()

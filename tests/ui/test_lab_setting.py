@@ -32,7 +32,7 @@ def asked(**question: Any) -> dict[str, Any]:
         ({"text": "one\ntwo\n"}, ("one", "two")),
         ({"text": "one\ntwo\n\nthree", "count": "1"}, ("one\ntwo",)),
         ({"text": '{"prompt": "one"}\n'}, ("one",)),
-        ({"text": '{"prompt": "one"}\n', "name": "my.txt"}, ('{"prompt": "one"}',)),
+        ({"text": '{"prompt": "one"}\n', "name": "my.txt"}, ("one",)),
     ],
 )
 def test_prompts_of_ones_own_stand_in_the_place_of_the_held_out_ones(

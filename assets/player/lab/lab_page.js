@@ -35,7 +35,14 @@ export class LabPage extends Page {
     this.fields = labAddress(refs, this.setting);
     this.readAddress();
     for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.fields.writeSoon());
+    refs.lab.addEventListener("warned", (event) => this.showWarning(/** @type {CustomEvent} */ (event).detail));
     this.isOpened = false;
+  }
+
+  // What is odd about the prompts.
+  showWarning(text) {
+    this.refs.labPromptNotice.hidden = !text;
+    setText(this.refs.labPromptNotice, text);
   }
 
   readAddress() {

@@ -10,7 +10,7 @@ export class LabRun {
   constructor(parts, gradio, on) {
     this.on = on;
     this.transport = new Transport(gradio, {
-      accepted: () => (this.setBusy(true), this.showState("starting …"), on.begun?.()),
+      accepted: () => (this.setBusy(true), this.showState("starting …"), this.warn(""), on.begun?.()),
       message: (message) => this.take(message),
       queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
@@ -46,9 +46,15 @@ export class LabRun {
 
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "warning") this.warn(message.text);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.on.message(message);
     if (message.kind === "end") this.end();
+  }
+
+  // Of the prompts, which all cards share: "warned" on the way up to the page.
+  warn(text) {
+    this.state.dispatchEvent(new CustomEvent("warned", { bubbles: true, detail: text }));
   }
 
   failed(text) {

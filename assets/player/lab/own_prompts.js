@@ -5,7 +5,7 @@ import { setText } from "../shared/dom.js";
 
 export const OWN = "own"; // in the place of a task: prompts of one's own
 const REST_MILLISECONDS = 300; // after the last key
-const RULE = "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”.";
+const RULE = "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”, or turns under “messages”.";
 
 export class OwnPrompts {
   constructor(refs, ask, onChange) {

@@ -100,6 +100,7 @@ export class RacePage extends Page {
     this.form.clearErrors();
     if (this.form.refuses()) return;
     this.refs.linkNotice.hidden = true;
+    this.showWarning("");
     this.setting.write();
     this.setBusy(true, "starting …");
     this.ordered = [this.form.order, this.form.words];
@@ -138,8 +139,15 @@ export class RacePage extends Page {
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.view.take(message);
     if (message.kind === "header") this.begun();
+    if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "event") this.heard("grew");
     if (message.kind === "end") this.ended(message.reason);
+  }
+
+  // What is odd about the prompt.
+  showWarning(text) {
+    this.refs.promptNotice.hidden = !text;
+    setText(this.refs.promptNotice, text);
   }
 
   ended(reason) {

@@ -70,12 +70,14 @@ export class ProfileCard {
 
   begun() {
     this.examples = new Map();
+    this.showWarning("");
     this.setBusy(true);
     this.showState("starting …");
   }
 
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     if (message.kind === "progress") this.showState(`prompt ${Math.min(message.done + 1, message.prompts)} of ${message.prompts}: ${message.tokens} tokens so far`);
     if (message.kind === "profile") this.show(message);
@@ -128,6 +130,11 @@ export class ProfileCard {
   setBusy(isBusy) {
     this.refs.profileGo.hidden = isBusy;
     this.refs.profileStop.hidden = !isBusy;
+  }
+
+  showWarning(text) {
+    this.refs.profileWarning.hidden = !text;
+    setText(this.refs.profileWarning, text);
   }
 
   showState(text) {

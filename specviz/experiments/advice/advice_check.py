@@ -19,7 +19,7 @@ from specviz.experiments.advice.probing import (
     run_baseline,
     run_candidate,
 )
-from specviz.records import MAX_TREE_NODES
+from specviz.records import MAX_TREE_NODES, Prompt
 
 WARM_UP_TOKENS = 8
 NEAR = 0.8  # of the best speedup: settings above it are measured again
@@ -134,11 +134,11 @@ class AdviceCheck:
             rate = later
             yield f"pass {number + 1} of {1 + PASSES}: {at + len(found)} of {len(settings)}"
 
-    def _baseline_rate(self, prompts: Sequence[str], tokens: int) -> float:
+    def _baseline_rate(self, prompts: Sequence[Prompt], tokens: int) -> float:
         run = run_baseline(self._request, prompts, tokens, 0)
         return run.tokens / run.total_seconds
 
-    def _prompts(self, number: int) -> tuple[str, ...]:
+    def _prompts(self, number: int) -> tuple[Prompt, ...]:
         """As many as are near PROMPTS a pass, whole batches, going on from pass to pass."""
         size = self._request.batch_size
         count = max(1, (PROMPTS if number else FIRST_PROMPTS) // size) * size

@@ -26,6 +26,7 @@ from specviz.experiments.advice.probing import (
     run_candidate,
     shared_share,
 )
+from specviz.records import Prompt
 
 DEFAULT_SECONDS = 45.0
 PROBED = (8, 2)  # draft lengths, the longer one first
@@ -155,7 +156,7 @@ class Advising:
         return min(MOST_TOKENS, max(FEWEST_TOKENS, fits))
 
     def _probe_one(
-        self, candidate: Candidate, prompts: Sequence[str], tokens: int, block: int
+        self, candidate: Candidate, prompts: Sequence[Prompt], tokens: int, block: int
     ) -> Iterator[AdviceStep]:
         """None where the method is refused, which is noted."""
         try:
@@ -196,7 +197,7 @@ class Advising:
                 return
 
     def _pass(
-        self, racers: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
+        self, racers: Sequence[Candidate], prompts: Sequence[Prompt], tokens: int, backwards: bool
     ) -> Iterator[AdviceStep]:
         """The racers over the same prompts, a few beside each run of the baseline.
 
@@ -207,7 +208,7 @@ class Advising:
             yield from self._few(group, prompts, tokens, backwards)
 
     def _few(
-        self, group: Sequence[Candidate], prompts: Sequence[str], tokens: int, backwards: bool
+        self, group: Sequence[Candidate], prompts: Sequence[Prompt], tokens: int, backwards: bool
     ) -> Iterator[AdviceStep]:
         """Runs count only together with their baseline: without it they say nothing."""
         block = len(self.probe.baselines)

@@ -31,7 +31,16 @@ from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair
 from specviz.models.parts import Need
 from specviz.models.text.vocabulary import difference, match_vocabularies
-from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Lane, Round, Trace
+from specviz.records import (
+    BASELINE,
+    SPECULATIVE,
+    DecodingConfig,
+    Lane,
+    Prompt,
+    Round,
+    Trace,
+    prompt_text,
+)
 
 Row = TypeVar("Row")
 PLAIN = "prompt-lookup"  # of the baseline's own requests: it needs nothing beside the target
@@ -47,7 +56,7 @@ class AdviceRequest:
     """
 
     pair: Pair
-    prompts: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
     config: DecodingConfig = DecodingConfig()
     task: str | None = None
     batch_size: int = 1
@@ -78,7 +87,7 @@ class AdviceRequest:
             method_named(method)
         self.race(Candidate(PLAIN, 1), self.prompts[0], 1)
 
-    def race(self, candidate: Candidate, prompt: str, tokens: int) -> RaceRequest:
+    def race(self, candidate: Candidate, prompt: Prompt, tokens: int) -> RaceRequest:
         """One prompt's run; `tokens` new ones at the most."""
         changes = {"branching": candidate.branching, "max_new_tokens": tokens}
         config = method_named(candidate.method).usual(
@@ -86,7 +95,7 @@ class AdviceRequest:
         )
         return RaceRequest(self.pair, prompt, config, self.task, self.device, self.dtype)
 
-    def texts(self, count: int, first: int = 0) -> tuple[str, ...]:
+    def texts(self, count: int, first: int = 0) -> tuple[Prompt, ...]:
         """`count` prompts from number `first` on, the first ones again behind the last."""
         return tuple(self.prompts[(first + i) % len(self.prompts)] for i in range(count))
 
@@ -143,7 +152,7 @@ def _check_prompts(request: AdviceRequest, loaded: LoadedPair) -> None:
 
 
 def run_baseline(
-    request: AdviceRequest, prompts: Sequence[str], tokens: int, block: int
+    request: AdviceRequest, prompts: Sequence[Prompt], tokens: int, block: int
 ) -> BaselineRun:
     """Decode all prompts without speculation."""
     traces = _decode(request, Candidate(PLAIN, 1), prompts, tokens, BASELINE)
@@ -165,7 +174,7 @@ def run_baseline(
 def run_candidate(
     request: AdviceRequest,
     candidate: Candidate,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     tokens: int,
     block: int,
     is_race: bool = False,
@@ -184,7 +193,7 @@ def run_candidate(
         (fmean(firsts) + fmean(reads)) * len(groups) + _calm_rounds(rounds),
         tuple(rounds),
         traces[0].main.drafter_bytes,
-        tuple(prompts),
+        tuple(map(prompt_text, prompts)),
         is_race,
         fmean(reads),
     )
@@ -197,7 +206,7 @@ def _calm_rounds(rounds: Sequence[RoundSeen]) -> float:
 
 
 def _decode(
-    request: AdviceRequest, candidate: Candidate, prompts: Sequence[str], tokens: int, lane: str
+    request: AdviceRequest, candidate: Candidate, prompts: Sequence[Prompt], tokens: int, lane: str
 ) -> list[Trace]:
     races = [request.race(candidate, prompt, tokens) for prompt in prompts]
     groups = _groups(races, request.batch_size)

@@ -20,8 +20,8 @@ from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
-from specviz.prompts import held_out_prompts
-from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Round
+from specviz.prompts import Framing, held_out_prompts
+from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Prompt, Round
 
 Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tokens -> new ones
 
@@ -44,12 +44,14 @@ class Plan:
     repeats: int = 2
     device: str = "auto"
     dtype: str = "float32"
-    texts: tuple[str, ...] = ()
+    texts: tuple[Prompt, ...] = ()
+    framing: Framing = Framing()
     peers: tuple[str, ...] = tuple(ASSISTED)
 
-    def texts_of(self, task: str | None) -> tuple[str, ...]:
+    def prompts_of(self, task: str | None) -> tuple[Prompt, ...]:
+        """Those of one task, framed."""
         known = self.texts if task is None else held_out_prompts(task)
-        return known[: self.prompts]
+        return tuple(map(self.framing.of, known[: self.prompts]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +71,14 @@ class Contender:
 
     name: str
     draft_length: int | None
-    run: Callable[[str], int]
+    run: Callable[[Prompt], int]
     tokens: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     forwards: int = 0  # of a peer's target, which shows no rounds
     extra_bytes: int | None = None  # weights beside the target's
 
-    def pass_over(self, prompts: Sequence[str]) -> None:
+    def pass_over(self, prompts: Sequence[Prompt]) -> None:
         began = time.perf_counter()
         self.tokens.append(sum(self.run(prompt) for prompt in prompts))
         self.seconds.append(time.perf_counter() - began)
@@ -135,14 +137,14 @@ class Benchmark:
 
     def _warm_up(self, contender: Contender, task: str | None) -> None:
         """Not counted."""
-        contender.run(self._plan.texts_of(task)[0])
+        contender.run(self._plan.prompts_of(task)[0])
         contender.rounds.clear()
         contender.forwards = 0
 
     def _pass(self, task: str | None, repeat: int) -> Iterator[BenchmarkStep]:
         contenders = self._contenders[task][:: -1 if repeat % 2 else 1]
         for contender in contenders:
-            contender.pass_over(self._plan.texts_of(task))
+            contender.pass_over(self._plan.prompts_of(task))
             self._done += 1
             ends_pass = contender is contenders[-1]
             yield BenchmarkStep(task, contender.name, repeat, ends_pass, self._seconds_left)
@@ -180,7 +182,7 @@ def _contenders(plan: Plan, task: str | None, peer: LibraryPeer | None) -> list[
 def _method_contender(plan: Plan, task: str | None, method: str, draft_length: int) -> Contender:
     contender = Contender(method, draft_length, lambda prompt: 0)
 
-    def run(prompt: str) -> int:
+    def run(prompt: Prompt) -> int:
         request = _request(plan, task, prompt)
         config = method_named(method).usual(draft_length, **request.config.beside_method)
         return _decode(replace(request, config=config), SPECULATIVE, contender)
@@ -195,7 +197,7 @@ def _peer_contenders(plan: Plan, task: str | None, peer: LibraryPeer) -> list[Co
     def contender(name: str, draft_length: int | None, generate: Generate) -> Contender:
         made = Contender(name, draft_length, lambda prompt: 0)
 
-        def run(prompt: str) -> int:
+        def run(prompt: Prompt) -> int:
             tokens = generate(codec.encode(prompt, task), plan.max_new_tokens)
             made.forwards += peer.target_forwards
             return len(tokens)
@@ -218,7 +220,7 @@ def _of_length(generate: Assisted, peer: LibraryPeer, draft_length: int) -> Gene
     return lambda ids, limit: generate(peer, ids, limit, draft_length)
 
 
-def _request(plan: Plan, task: str | None, prompt: str) -> RaceRequest:
+def _request(plan: Plan, task: str | None, prompt: Prompt) -> RaceRequest:
     config = DecodingConfig(temperature=plan.temperature, max_new_tokens=plan.max_new_tokens)
     return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
 

@@ -16,7 +16,7 @@ from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating, run_lane
 from specviz.experiments.run.racing import RaceRequest, load_request, trace_header
 from specviz.experiments.run.recorder import Recorder
 from specviz.experiments.run.warm_up import rehearse
-from specviz.records import BASELINE, SPECULATIVE, Trace
+from specviz.records import BASELINE, SPECULATIVE, Prompt, Trace, prompt_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class BatchRequest:
     """
 
     first: RaceRequest
-    prompts: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
     options: BatchOptions = BatchOptions()
 
     @property
@@ -46,7 +46,7 @@ class BatchRace:
 
     def __init__(self, request: BatchRequest) -> None:
         """Loads the pair (from memory where it is there); InputError for what a user can mend."""
-        longest = max(request.prompts, key=len)
+        longest = max(request.prompts, key=lambda prompt: len(prompt_text(prompt)))
         loaded = load_request(replace(request.first, prompt=longest), len(request.prompts))
         target, rows = loaded.target, request.rows
         configs = [row.config for row in rows]

@@ -14,9 +14,10 @@ from specviz.acceptance_profile import AcceptanceProfile, AcceptanceProfiler
 from specviz.decoding.target import check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.racing import Race, RaceRequest, load_request
+from specviz.experiments.run.template_warning import template_warning
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair
-from specviz.records import SPECULATIVE, DecodingConfig, Round, Trace
+from specviz.records import SPECULATIVE, DecodingConfig, Prompt, Round, Trace
 
 MAX_PROMPTS = 500
 WARM_UP_TOKENS = 8
@@ -27,7 +28,7 @@ class ProfileRequest:
     """What to decode. `task` puts the pair's own task tag before every prompt."""
 
     pair: Pair
-    prompts: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
     config: DecodingConfig
     task: str | None = None
     device: str = "auto"
@@ -37,7 +38,7 @@ class ProfileRequest:
         if not 1 <= len(self.prompts) <= MAX_PROMPTS:
             raise InputError(f"prompts must be from 1 to {MAX_PROMPTS}, got {len(self.prompts)}")
 
-    def race(self, prompt: str) -> RaceRequest:
+    def race(self, prompt: Prompt) -> RaceRequest:
         """One prompt's run."""
         return RaceRequest(self.pair, prompt, self.config, self.task, self.device, self.dtype)
 
@@ -69,6 +70,7 @@ class Profiling:
         self._loaded = load_request(self._requests[0])
         for number, each in enumerate(self._requests, start=1):
             _check_length(self._loaded, each, number)
+        self.warning = template_warning(self._loaded.codec, request.prompts)
         self._profiler = AcceptanceProfiler()
         self.traces: dict[int, Trace] = {}
 

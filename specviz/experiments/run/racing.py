@@ -20,6 +20,7 @@ from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
+from specviz.experiments.run.template_warning import template_warning
 from specviz.experiments.run.warm_up import rehearse, warm_up_pair
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
@@ -32,7 +33,9 @@ from specviz.records import (
     Event,
     Lane,
     LaneKind,
+    Prompt,
     Trace,
+    prompt_text,
 )
 
 MAX_PROMPT_CHARACTERS = 100_000
@@ -43,7 +46,7 @@ class RaceRequest:
     """What to race. `task` puts the pair's own task tag before the prompt where it has one."""
 
     pair: Pair
-    prompt: str
+    prompt: Prompt
     config: DecodingConfig
     task: str | None = None
     device: str = "auto"
@@ -52,12 +55,12 @@ class RaceRequest:
     def __post_init__(self) -> None:
         if self.task is not None:
             check_task(self.task)
-        if not self.prompt.strip():
+        text = prompt_text(self.prompt)
+        if not text.strip():
             raise InputError("prompt must have some text, got an empty one")
-        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
+        if len(text) > MAX_PROMPT_CHARACTERS:
             raise InputError(
-                f"prompt must have at most {MAX_PROMPT_CHARACTERS} characters, "
-                f"got {len(self.prompt)}"
+                f"prompt must have at most {MAX_PROMPT_CHARACTERS} characters, got {len(text)}"
             )
 
 
@@ -80,6 +83,7 @@ class Race:
             SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
+        self.warning = template_warning(loaded.codec, (request.prompt,))  # for who asked
         self.header = trace_header(request, loaded, prompt_ids, drafter.memory.weights)
 
     def __iter__(self) -> Iterator[LaneEvent]:
@@ -128,7 +132,7 @@ class DecodingRequest(Protocol):
     @property
     def pair(self) -> Pair: ...
     @property
-    def prompt(self) -> str: ...
+    def prompt(self) -> Prompt: ...
     @property
     def config(self) -> DecodingConfig: ...
     @property
@@ -159,7 +163,7 @@ def trace_header(
         target=target.info,
         device=device_name(target.device),
         dtype=str(target.dtype).removeprefix("torch."),
-        prompt=request.prompt,
+        prompt=prompt_text(request.prompt),
         prompt_ids=tuple(prompt_ids),
         token_texts=(),
         lanes=lanes,
@@ -197,7 +201,9 @@ def load_request(request: DecodingRequest, sequences: int = 1) -> LoadedPair:
     return load_pair(request.pair, request.device, request.dtype, needs, demand)
 
 
-def demand_of(config: DecodingConfig, prompt: str | None = None, task: str | None = None) -> Demand:
+def demand_of(
+    config: DecodingConfig, prompt: Prompt | None = None, task: str | None = None
+) -> Demand:
     """What decides how much memory a race of this setting takes; no prompt: not known yet."""
     method = method_named(config.method)
     rows, extra = method.most_rows(config), method.extra_memory

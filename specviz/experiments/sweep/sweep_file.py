@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.pair_catalog import pairs
+from specviz.prompts import prompt_json
 from specviz.trace_file.config_fields import encode_settings, with_newer
 
 FORMAT = 1
@@ -102,7 +103,7 @@ def describe(plan: SweepPlan) -> dict[str, Any]:
         "pair": pair.name,
         **({} if is_named else {"target": pair.target, "draft": pair.draft}),
         "task": setting.task,
-        **({"texts": list(setting.texts)} if setting.texts else {}),
+        **({"texts": list(map(prompt_json, setting.texts))} if setting.texts else {}),
         "prompts": setting.prompts,
         "prompt_tokens": setting.prompt_tokens,
         "device": setting.device,

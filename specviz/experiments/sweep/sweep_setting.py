@@ -12,8 +12,8 @@ from specviz.decoding.batch_options import MAX_BATCH_SIZE, row_seed
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest, load_request
 from specviz.models.pair_catalog import Pair
-from specviz.prompts import held_out_prompts
-from specviz.records import DecodingConfig
+from specviz.prompts import held_out_prompts, own_text, with_own_text
+from specviz.records import DecodingConfig, Prompt
 
 MAX_PROMPTS = 40
 MAX_PROMPT_TOKENS = 2048
@@ -38,7 +38,7 @@ class SweepSetting:
     device: str = "auto"
     dtype: str = "float32"
     batch_size: int = 1
-    texts: tuple[str, ...] = ()
+    texts: tuple[Prompt, ...] = ()
 
     def __post_init__(self) -> None:
         most = min(MAX_PROMPTS, len(self.all_texts))
@@ -55,7 +55,7 @@ class SweepSetting:
             )
 
     @property
-    def all_texts(self) -> tuple[str, ...]:
+    def all_texts(self) -> tuple[Prompt, ...]:
         """What the prompts are taken from."""
         return self.texts or held_out_prompts(self.task or "")
 
@@ -82,18 +82,18 @@ class SweepSetting:
         seed = row_seed(self.config.seed, row)
         return replace(request, config=replace(self.config, seed=seed))
 
-    def _request(self, text: str) -> RaceRequest:
+    def _request(self, text: Prompt) -> RaceRequest:
         return RaceRequest(self.pair, text, self.config, self.task, self.device, self.dtype)
 
-    def _sized(self, texts: tuple[str, ...], number: int) -> str:
+    def _sized(self, texts: tuple[Prompt, ...], number: int) -> Prompt:
         """The longest beginning of the text from prompt `number` on that has so few tokens."""
         assert self.prompt_tokens is not None
         codec = load_request(self._request(texts[number])).codec
-        text = "\n\n".join(texts[number:] + texts[:number])[: 8 * self.prompt_tokens]
+        prompt, all_own = texts[number], map(own_text, texts[number:] + texts[:number])
+        text = "\n\n".join(all_own)[: 8 * self.prompt_tokens]
 
         def tokens(length: int) -> int:
-            return len(codec.encode(text[:length], self.task))
+            return len(codec.encode(with_own_text(prompt, text[:length]), self.task))
 
-        return text[
-            : max(1, bisect_right(range(len(text) + 1), self.prompt_tokens, key=tokens) - 1)
-        ]
+        length = max(1, bisect_right(range(len(text) + 1), self.prompt_tokens, key=tokens) - 1)
+        return with_own_text(prompt, text[:length])

@@ -1,6 +1,7 @@
 """Text to token ids and back, the visible text of a single token, and an instruct model's template.
 
-Typed text never becomes a control token: `<|endoftext|>` in a prompt is encoded letter by letter.
+Typed text never becomes a control token: `<|endoftext|>` in a prompt is encoded letter by letter,
+unless the prompt is a raw text.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from specviz.errors import InputError
+from specviz.records import Prompt, RawText, Turn, turns_of
 
-_PLACE = "\ue000specviz\ue000"  # private-use characters: no template writes them
+# where a turn's text stands; of private-use characters, which no template writes
+_PLACE = re.compile("\ue000([0-9]+)\ue001")
 
 
 class ChatTemplate:
@@ -38,29 +41,43 @@ class ChatTemplate:
             return False
         return any(end in text for end in ends)
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a user's question, up to where the answer begins.
+    def encode(self, turns: Sequence[Turn]) -> list[int]:
+        """Token ids of a conversation, up to where the answer begins.
 
-        What the user typed never becomes a control token.
+        What somebody typed never becomes a control token.
         """
-        try:
-            ids = self._ids(self._question(text))
-            parts = self._question(_PLACE).split(_PLACE)
-        except Exception:  # a template may raise anything
-            raise InputError("the model's chat template cannot be filled in") from None
-        written = [token_id for part in parts for token_id in self._special(self._ids(part))]
-        return ids if self._special(ids) == written else self._joined(parts, text)
+        ids = self._ids(self._question(turns))
+        parts = self._parts(turns)
+        written = [token_id for part in parts[::2] for token_id in self._special(self._ids(part))]
+        return ids if self._special(ids) == written else self._joined(parts, turns)
 
-    def _joined(self, parts: list[str], text: str) -> list[int]:
-        """The template's parts and, between them, the text with every control token spelled out."""
-        typed = self._ids(text, split_special_tokens=True)
+    def control_ids(self, turns: Sequence[Turn]) -> frozenset[int]:
+        """The control tokens that it writes around these turns."""
+        parts = self._parts(turns)[::2]
+        return frozenset(token_id for part in parts for token_id in self._special(self._ids(part)))
+
+    def _parts(self, turns: Sequence[Turn]) -> list[str]:
+        """What it writes itself, and between two such parts the number of a turn."""
+        places = [Turn(turn.role, f"\ue000{at}\ue001") for at, turn in enumerate(turns)]
+        return _PLACE.split(self._question(places))
+
+    def _joined(self, parts: list[str], turns: Sequence[Turn]) -> list[int]:
+        """The template's parts and, between them, the texts with control tokens spelled out."""
         joined = self._ids(parts[0])
-        for part in parts[1:]:
-            joined += [*typed, *self._ids(part)]
+        for number, part in zip(parts[1::2], parts[2::2], strict=True):
+            joined += self._ids(turns[int(number)].content, split_special_tokens=True)
+            joined += self._ids(part)
         return joined
 
-    def _question(self, text: str) -> str:
-        return self._render([{"role": "user", "content": text}], add_generation_prompt=True)
+    def _question(self, turns: Sequence[Turn]) -> str:
+        given = [{"role": turn.role, "content": turn.content} for turn in turns]
+        try:
+            return self._render(given, add_generation_prompt=True)
+        except Exception:  # a template may raise anything
+            roles = ", ".join(turn.role for turn in turns)
+            raise InputError(
+                f"the model's chat template cannot be filled in for the turns {roles}"
+            ) from None
 
     def _render(self, turns: list[dict[str, str]], **options: Any) -> str:
         return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **options))
@@ -72,6 +89,16 @@ class ChatTemplate:
 
     def _special(self, ids: list[int]) -> list[int]:
         return [token_id for token_id in ids if token_id in self._special_ids]
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"prompt must be valid Unicode text, got half of a surrogate pair at character "
+            f"{error.start + 1}; delete or retype that character"
+        ) from None
 
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -142,23 +169,42 @@ class TextCodec:
             self._added[token_id] for token_id in self._eos_ids if token_id in self._added
         )
 
-    def encode(self, text: str, tag: str | None = None) -> list[int]:
+    def encode(self, prompt: Prompt, tag: str | None = None) -> list[int]:
         """Token ids of a prompt.
 
-        For an instruct model it is a user's question, in the chat template; for a base model it is
-        the beginning of a text, after the model's own token for the task `tag` if it has one.
+        An instruct model is asked it in the chat template. For a base model it is the beginning of
+        a text (of a conversation the turns' texts, with empty lines between), after the model's own
+        token for the task `tag` if it has one. A raw text is taken as it is, for either.
         """
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"prompt must be valid Unicode text, got half of a surrogate pair at character "
-                f"{error.start + 1}; delete or retype that character"
-            ) from None
+        if isinstance(prompt, RawText):
+            return self._encode_raw(prompt.text)
+        turns = turns_of(prompt)
+        for turn in turns:
+            _check_unicode(turn.content)
         if self.is_instruct:
-            return self._template.encode(text)
+            return self._template.encode(turns)
+        text = "\n\n".join(turn.content for turn in turns)
         ids = self._tokenizer(text, split_special_tokens=True, verbose=False).input_ids
         return [*self._tag_ids(tag), *ids]
+
+    def _encode_raw(self, text: str) -> list[int]:
+        """Control tokens by their names; what the tokenizer puts before every text stands once."""
+        _check_unicode(text)
+        ids = list(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
+        start = list(self.start_ids)
+        return ids if ids[: len(start)] == start else [*start, *ids]
+
+    def template_tokens_in(self, prompt: Prompt) -> tuple[str, ...]:
+        """Control tokens that the chat template writes and the prompt's own text names already.
+
+        So it is with a text that was put into the template before. None for a base model, and for a
+        raw text, which gets no template.
+        """
+        if isinstance(prompt, RawText) or not self.is_instruct:
+            return ()
+        turns = turns_of(prompt)
+        names = (self._added[token_id] for token_id in sorted(self._template.control_ids(turns)))
+        return tuple(name for name in names if any(name in turn.content for turn in turns))
 
     def encode_part(self, text: str) -> list[int]:
         """Token ids of a piece of text, with nothing around it: no template, no tag, no start."""

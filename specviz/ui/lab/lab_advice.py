@@ -19,7 +19,7 @@ from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.models.pair_catalog import Pair
 from specviz.ui.batches import Message
-from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting
 
 SECONDS = (10.0, 600.0)  # that may be given
@@ -41,6 +41,8 @@ class AdviceOrder(LabOrder):
         return self.request.pair
 
     def messages(self, stop: threading.Event) -> Iterator[Message]:
+        setting = self.setting
+        yield from prompt_warnings(setting.pair, setting.device, setting.dtype, setting.own_prompts)
         advising = Advising(self.request, self.seconds, SHOWN)
         for step in () if stop.is_set() else advising:
             yield {

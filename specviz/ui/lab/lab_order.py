@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from specviz.experiments.run.template_warning import pair_warning
 from specviz.models.pair_catalog import Pair
+from specviz.records import Prompt
 from specviz.ui.batches import Message
 
 
@@ -24,3 +26,12 @@ class LabOrder(ABC):
     @abstractmethod
     def messages(self, stop: threading.Event) -> Iterator[Message]:
         """Measure, yielding messages; once `stop` is set end soon and keep what there is."""
+
+
+def prompt_warnings(
+    pair: Pair, device: str, dtype: str, prompts: Sequence[Prompt]
+) -> Iterator[Message]:
+    """A `warning` where prompts of one's own hold the tokens of the model's chat template."""
+    warning = pair_warning(pair, device, dtype, prompts) if prompts else None
+    if warning:
+        yield {"kind": "warning", "text": warning}

@@ -16,7 +16,7 @@ from specviz.errors import InputError, short
 from specviz.models.pair_catalog import Pair
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.ui.batches import Message
-from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting, prompts_words
 from specviz.ui.settings_form import refusal
 
@@ -55,6 +55,8 @@ class PeersOrder(LabOrder):
     def messages(self, stop: threading.Event) -> Iterator[Message]:
         from specviz.experiments.benchmark.benchmark import Benchmark
 
+        setting = self.setting
+        yield from prompt_warnings(setting.pair, setting.device, setting.dtype, setting.own_prompts)
         if not stop.is_set():
             measuring = Benchmark(self._plan())
             for step in measuring:
@@ -84,7 +86,7 @@ class PeersOrder(LabOrder):
             repeats=self.repeats,
             device=setting.device,
             dtype=setting.dtype,
-            texts=() if setting.task else setting.prompts,
+            texts=setting.own_prompts,
             peers=tuple(call for _, _, call in self._compared),
         )
 

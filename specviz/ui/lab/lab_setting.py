@@ -5,7 +5,6 @@ Trusts nothing of a question. Knows no card.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from specviz.experiments.run.racing import RaceRequest
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompts, prompts_of
-from specviz.records import DecodingConfig
+from specviz.records import DecodingConfig, Prompt, prompt_text
 from specviz.ui.settings_form import race_request
 
 PROMPTS, TOKENS = 4, 64  # that the page begins with
@@ -29,11 +28,16 @@ class LabSetting:
     """`task` is None for prompts of one's own; the config's method counts where a card has one."""
 
     pair: Pair
-    prompts: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
     task: str | None
     config: DecodingConfig
     device: str = "auto"
     dtype: str = "float32"
+
+    @property
+    def own_prompts(self) -> tuple[Prompt, ...]:
+        """Those that are not held out."""
+        return () if self.task else self.prompts
 
     @property
     def words(self) -> list[str]:
@@ -63,32 +67,23 @@ def lab_setting(question: Mapping[str, Any], *, has_method: bool = False) -> Lab
     """
     form = _form(question) | ({} if has_method else PLAIN)
     task, prompts = _prompts(form.pop("task", ""), question.get("prompts"))
-    usual = race_request({**form, "task": task or "", "prompt": prompts[0]})
+    usual = race_request({**form, "task": task or "", "prompt": prompt_text(prompts[0])})
     for number, text in enumerate(prompts, start=1):
         _check_prompt(usual, text, number)
     return LabSetting(usual.pair, prompts, task, usual.config, usual.device, usual.dtype)
 
 
-def own_prompts(question: Mapping[str, Any]) -> tuple[str, ...]:
+def own_prompts(question: Mapping[str, Any]) -> tuple[Prompt, ...]:
     """{"text", "name": of its file, "" where it was typed} -> the prompts, all of them."""
     text, name = question.get("text"), str(question.get("name", ""))
     if not isinstance(text, str) or len(text) > MOST_OWN_TEXT:
         raise InputError(f"prompts must be a text of at most {MOST_OWN_TEXT:,} characters")
     if not text.strip():
         raise InputError("prompts must have at least one text of your own, got none")
-    found = prompts_of(text, name or ("typed.jsonl" if _is_json_lines(text) else "typed.txt"))
-    if any("\ud800" <= char <= "\udfff" for each in found for char in each):
+    found = prompts_of(text, name)
+    if any("\ud800" <= char <= "\udfff" for each in found for char in prompt_text(each)):
         raise InputError("prompts must be valid Unicode, got half a surrogate pair")
     return found
-
-
-def _is_json_lines(text: str) -> bool:
-    """Whether its first line is an object with a prompt."""
-    try:
-        first = json.loads(text.strip().split("\n", 1)[0])
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and isinstance(first.get("prompt"), str)
 
 
 def _form(question: Mapping[str, Any]) -> dict[str, str]:
@@ -102,7 +97,7 @@ def _form(question: Mapping[str, Any]) -> dict[str, str]:
     return form
 
 
-def _prompts(task: str, given: object) -> tuple[str | None, tuple[str, ...]]:
+def _prompts(task: str, given: object) -> tuple[str | None, tuple[Prompt, ...]]:
     """The task, if the prompts are held out, and as many of them as were asked for."""
     if not isinstance(given, Mapping):
         raise InputError("prompts must be told by count, or by text")
@@ -117,9 +112,9 @@ def _prompts(task: str, given: object) -> tuple[str | None, tuple[str, ...]]:
     return None if is_own else task, known[: int(count)]
 
 
-def _check_prompt(usual: RaceRequest, text: str, number: int) -> None:
+def _check_prompt(usual: RaceRequest, prompt: Prompt, number: int) -> None:
     """An error says which prompt it is."""
     try:
-        RaceRequest(usual.pair, text, usual.config, usual.task)
+        RaceRequest(usual.pair, prompt, usual.config, usual.task)
     except InputError as error:
         raise InputError(f"prompts are refused at number {number}: {error}") from None

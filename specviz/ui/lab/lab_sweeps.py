@@ -20,9 +20,10 @@ from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
 from specviz.models.files.loading import DEVICES, DTYPES
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
+from specviz.prompts import prompt_from_json
 from specviz.trace_file.config_fields import decode_settings, with_newer
 from specviz.ui.batches import Message
-from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import MOST_TEXT, lab_setting
 from specviz.ui.settings_form import refusal
 
@@ -66,6 +67,9 @@ class SweepOrder(LabOrder):
 
     def messages(self, stop: threading.Event) -> Iterator[Message]:
         yield {"kind": "plan", "line": header_line(self.plan)}
+        setting = self.plan.setting
+        own = setting.texts[: setting.prompts]
+        yield from prompt_warnings(setting.pair, setting.device, setting.dtype, own)
         yield from self._noise(stop)
         for step in () if stop.is_set() else Sweep(self.plan, self.known):
             if step.point is not None:
@@ -127,7 +131,7 @@ def _setting(question: Mapping[str, Any]) -> SweepSetting:
         None,
         found.device,
         found.dtype,
-        texts=() if found.task else found.prompts,
+        texts=found.own_prompts,
     )
 
 
@@ -204,9 +208,6 @@ def _plan(header: dict[str, Any] | None) -> SweepPlan:
 
 def _built(header: dict[str, Any]) -> SweepPlan:
     _check_fields(header)
-    texts = header.get("texts", [])
-    if not all(isinstance(each, str) for each in texts):
-        raise TypeError("texts")
     setting = SweepSetting(
         _pair(header),
         decode_settings(header["config"], "config"),
@@ -215,7 +216,7 @@ def _built(header: dict[str, Any]) -> SweepPlan:
         header["prompt_tokens"],
         header["device"],
         header["dtype"],
-        texts=tuple(texts),
+        texts=tuple(map(prompt_from_json, header.get("texts", []))),
     )
     axes = tuple(
         (name, axis_named(name).values(",".join(map(str, values))))
