@@ -16,11 +16,9 @@ from specviz.commands.flags import (
     chosen_pair,
 )
 from specviz.decoding.drafters.registry import method_named
-from specviz.experiments.run.losslessness import measure_losslessness
+from specviz.experiments.run.losslessness import held_out_contexts, measure_losslessness
 from specviz.models.pair_loading import load_pair
-from specviz.prompts import TASKS, held_out_prompt
 
-_CONTEXT_TOKENS = 24
 _MAX_SAMPLES = 1_000_000
 
 
@@ -38,12 +36,12 @@ def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     config = chosen_config(options)
     needs = method_named(config.method).needs
     loaded = load_pair(chosen_pair(options), options.device, options.dtype, needs)
-    prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
-    contexts = [loaded.codec.encode(prompt, task)[:_CONTEXT_TOKENS] for task, prompt in prompts]
+    contexts = held_out_contexts(loaded.codec)
     found = measure_losslessness(loaded, config, contexts, options.samples, progress)
     return {
         **asdict(found),
         "verdict": found.verdict,
+        "context_tokens": [len(context) for context in contexts],
         "method": config.method,
         "rule": config.tree_kind.value,
         "temperature": config.temperature,

@@ -142,6 +142,7 @@ def sweep_text(result: dict[str, Any]) -> str:
     rows = [
         {
             **point["setting"],
+            **_prompt_length(point),
             "speedup": point["speedup"],
             "spread": point["speedup_spread"],
             "theory": point["theory_speedup"],
@@ -155,6 +156,12 @@ def sweep_text(result: dict[str, Any]) -> str:
     noise = result["noise"]
     noise_line = f"The baseline beside itself: {min(noise):.2f} to {max(noise):.2f}."
     return "\n\n".join([table(rows), *_grid(result), noise_line])
+
+
+def _prompt_length(point: dict[str, Any]) -> dict[str, float]:
+    """With a chat template a prompt is longer than its text, whose length is varied."""
+    is_varied = "prompt-length" in point["setting"]
+    return {"tokens in all": point["prompt_tokens"]} if is_varied else {}
 
 
 def _grid(result: dict[str, Any]) -> list[str]:

@@ -26,7 +26,11 @@ from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan
 from specviz.experiments.benchmark.peers import LibraryPeer
 from specviz.experiments.run.blocks import measure
-from specviz.experiments.run.losslessness import measure_distributions, measure_losslessness
+from specviz.experiments.run.losslessness import (
+    held_out_contexts,
+    measure_distributions,
+    measure_losslessness,
+)
 from specviz.experiments.run.racing import device_name
 from specviz.experiments.sweep.sweep_axis import axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
@@ -35,10 +39,9 @@ from specviz.metrics import BaselineSummary
 from specviz.models.files.loading import resolve_device, resolve_dtype
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.models.pair_loading import LoadedPair, load_pair
-from specviz.prompts import TASKS, held_out_prompt
+from specviz.prompts import held_out_prompt
 
 Progress = Callable[[str], None]
-_CONTEXT_TOKENS = 24  # of each task's first prompt, where distributions are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class ClaimMeasuring:
         config = replace(base.config, temperature=setting.temperature)
         loaded = self._load(setting.method)
         found = measure_losslessness(
-            loaded, config, self._contexts(loaded), self._budget.samples, self._progress
+            loaded, config, held_out_contexts(loaded.codec), self._budget.samples, self._progress
         )
         return {**asdict(found), "verdict": found.verdict}
 
@@ -161,7 +164,7 @@ class ClaimMeasuring:
         loaded = self._load("draft-model")
         return {
             "distributions": measure_distributions(
-                loaded, self._contexts(loaded), setting.temperatures
+                loaded, held_out_contexts(loaded.codec), setting.temperatures
             )
         }
 
@@ -193,10 +196,6 @@ class ClaimMeasuring:
 
     def _load(self, method: str) -> LoadedPair:
         return load_pair(self._pair, self._device, self._dtype, method_named(method).needs)
-
-    def _contexts(self, loaded: LoadedPair) -> list[list[int]]:
-        prompts = ((task, held_out_prompt(task, 1)) for task in TASKS)
-        return [list(loaded.codec.encode(text, task)[:_CONTEXT_TOKENS]) for task, text in prompts]
 
 
 def _step_seconds(baseline: BaselineSummary) -> float:

@@ -26,8 +26,11 @@ from specviz.decoding.target import Target, cache_capacity
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.models.pair_loading import LoadedPair
+from specviz.models.text.text_codec import TextCodec
+from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig
 
+CONTEXT_TOKENS = 24  # of a held-out prompt
 SIGNIFICANCE = 1e-3  # split over three criteria
 DEVIATIONS = 3.6  # of a normal variable: exceeded on either side with probability 1e-3 / 3
 BORDER = 1e-5  # by which two forwards may disagree on a border of top-p or min-p
@@ -75,6 +78,15 @@ class _Cell:
 
     distribution: Tensor  # [V] float64
     counts: Tensor  # [V] float64
+
+
+def held_out_contexts(codec: TextCodec) -> list[list[int]]:
+    """Token ids of one context per task: the beginning of a held-out prompt, as a prompt.
+
+    A chat template stands whole around it, so that the answer begins behind each.
+    """
+    texts = ((task, codec.beginning(held_out_prompt(task, 1), CONTEXT_TOKENS)) for task in TASKS)
+    return [codec.encode(text, task) for task, text in texts]
 
 
 def measure_losslessness(

@@ -5,7 +5,6 @@ Runs nothing; only to count a prompt's tokens it loads a tokenizer.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from specviz.decoding.batch_options import MAX_BATCH_SIZE, row_seed
@@ -26,8 +25,10 @@ class SweepSetting:
     They are the held-out ones of `task`, or `texts` of one's own, which need no task.
 
     Whole batches are decoded, the first prompts again behind the last, so that every batch size is
-    measured on the same texts. Each race has a row's seed. With `prompt_tokens` each prompt is cut
-    to at most so many, or goes on with the text of the next ones.
+    measured on the same texts. Each race has a row's seed.
+
+    With `prompt_tokens` each prompt's own text is cut to at most so many, or goes on with that of
+    the next ones; a chat template around it, or a system prompt, stays whole and is not counted.
     """
 
     pair: Pair
@@ -86,14 +87,9 @@ class SweepSetting:
         return RaceRequest(self.pair, text, self.config, self.task, self.device, self.dtype)
 
     def _sized(self, texts: tuple[Prompt, ...], number: int) -> Prompt:
-        """The longest beginning of the text from prompt `number` on that has so few tokens."""
+        """Prompt `number`, its text cut, or going on with that of the next ones."""
         assert self.prompt_tokens is not None
-        codec = load_request(self._request(texts[number])).codec
-        prompt, all_own = texts[number], map(own_text, texts[number:] + texts[:number])
-        text = "\n\n".join(all_own)[: 8 * self.prompt_tokens]
-
-        def tokens(length: int) -> int:
-            return len(codec.encode(with_own_text(prompt, text[:length]), self.task))
-
-        length = max(1, bisect_right(range(len(text) + 1), self.prompt_tokens, key=tokens) - 1)
-        return with_own_text(prompt, text[:length])
+        prompt, own_texts = texts[number], map(own_text, texts[number:] + texts[:number])
+        text = "\n\n".join(own_texts)[: 8 * self.prompt_tokens]
+        codec = load_request(self._request(prompt)).codec
+        return with_own_text(prompt, codec.beginning(text, self.prompt_tokens))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -212,6 +213,14 @@ class TextCodec:
             text, add_special_tokens=False, split_special_tokens=True, verbose=False
         ).input_ids
         return ids
+
+    def beginning(self, text: str, tokens: int) -> str:
+        """The longest beginning with at most so many tokens; at least one character."""
+
+        def count(length: int) -> int:
+            return len(self.encode_part(text[:length]))
+
+        return text[: max(1, bisect_right(range(len(text) + 1), tokens, key=count) - 1)]
 
     @cached_property
     def start_ids(self) -> tuple[int, ...]:

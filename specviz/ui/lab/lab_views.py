@@ -128,7 +128,10 @@ class SweepViews:
 
     def words(self, place: int) -> str:
         """`draft length K 4, temperature 0.7`: a point by its values."""
-        return ", ".join(_named(name, value) for name, value in self._places[place])
+        words = [_named(name, value) for name, value in self._places[place]]
+        if "prompt-length" in dict(self._places[place]) and place in self._known:
+            words.append(f"{self._known[place]['prompt_tokens']:.0f} tokens of context")
+        return ", ".join(words)
 
     def _line_words(self) -> str:
         """What the line keeps fixed, "" where there is but one axis."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,11 @@ from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.sweep.sweep_axis import AXES, axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import SweepPlan
-from specviz.models.pair_catalog import pair_named
+from specviz.models.pair_catalog import custom_pair, pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig
+from tests.chat_folder import chat_folder
 
 SETTING = SweepSetting(pair_named("bundled"), DecodingConfig(), device="cpu")
 
@@ -97,11 +99,24 @@ def test_a_longer_draft_has_the_methods_whole_shape(is_first: bool) -> None:
 def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None:
     first, second, _ = AXES["prompt-length"].apply(SETTING, tokens).requests
     codec = load_pair(SETTING.pair, "cpu").codec
-    found = len(codec.encode(first.prompt, "code"))
-    assert tokens - 3 <= found <= max(tokens, 2)
+    found = len(codec.encode_part(first.prompt))
+    assert tokens - 3 <= found <= tokens
     assert first.prompt != second.prompt or tokens < 5
     whole = held_out_prompt("code", 1)
     assert whole.startswith(first.prompt) or first.prompt.startswith(whole)
+
+
+def test_a_chat_model_s_prompt_is_cut_inside_its_template(tmp_path: Path) -> None:
+    pair = custom_pair(chat_folder(tmp_path), "")
+    lookup = DecodingConfig(method="prompt-lookup")
+    setting, lengths = SweepSetting(pair, lookup, device="cpu"), []
+    codec = load_pair(pair, "cpu", needs=frozenset()).codec
+    for tokens in (1, 8, 16):
+        first, *_ = AXES["prompt-length"].apply(setting, tokens).requests
+        ids = codec.encode(first.prompt)
+        assert codec.decode(ids) == f"user\n{first.prompt}assistant\n"
+        lengths.append(len(ids))
+    assert lengths == sorted(set(lengths))
 
 
 def test_batches_are_whole_and_a_batch_of_one_is_what_it_was() -> None:
