@@ -37,7 +37,7 @@ def _cell(value: Any) -> str:
         case [float() as low, float() as high]:
             return f"{low:.2f} to {high:.2f}"
         case list():
-            return ", ".join(map(str, value)) or "-"
+            return ", ".join(map(_cell, value)) or "-"
     return str(value)
 
 

@@ -1,6 +1,7 @@
 """Results as text: what a person reads when `--json` is not given."""
 
 from specviz.cli import main
+from specviz.commands.bench_command import bench_text
 from specviz.commands.console import table
 from specviz.commands.methods_command import list_methods, methods_text
 from specviz.commands.race_command import race_text
@@ -66,3 +67,12 @@ def test_a_text_that_goes_on_behind_the_baselines_end_says_so():
 def test_every_listing_prints_without_json(capsys):
     assert main(["methods"]) == main(["models"]) == 0
     assert "draft-tree" in capsys.readouterr().out
+
+
+def test_a_benchmark_prints_no_more_digits_than_were_measured() -> None:
+    row = {"method": "eagle", "rates": [3.14159265358979] * 3, "extra_bytes": 6690816}
+    refusals = [{"method": "medusa", "why": "pair 'own' has no Medusa heads"}]
+    assert bench_text({"rows": [row], "refusals": refusals}) == (
+        "method  extra MB\neagle       6.69\n\nmedusa: pair 'own' has no Medusa heads"
+    )
+    assert table([{"rates": [3.14159265358979] * 3}]).endswith("3.14, 3.14, 3.14")

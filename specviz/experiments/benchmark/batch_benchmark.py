@@ -6,18 +6,19 @@ task, beginning again where there are no more, and every size is measured in alt
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import method_named
+from specviz.errors import InputError
 from specviz.experiments.benchmark.batching import BatchMeasurement, measure_batch
-from specviz.experiments.benchmark.benchmark import Plan
+from specviz.experiments.benchmark.benchmark import Plan, none_runs, time_left
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.racing import RaceRequest
 from specviz.metrics import acceptance_rate, block_efficiency
-from specviz.prompts import held_out_rows
 from specviz.records import DecodingConfig
 
 
@@ -32,17 +33,30 @@ def batch_benchmark(
     That is the largest measured size up to which all speedups are above 1, 0 if there is none.
     """
     rows: list[dict[str, Any]] = []
-    for task in plan.tasks:
-        assert task is not None, "a batch takes held-out prompts"
-        for method in plan.methods:
-            for draft_length in plan.draft_lengths:
-                config = _config(plan, method, draft_length)
-                for size in sizes:
-                    progress(f"{task}, {method}, K {draft_length}: batch of {size}")
-                    request = _request(plan, task, config, size, options)
-                    rows.append(_row(task, config, size, measure_batch(request, plan.repeats)))
+    refusals: dict[str, str] = {}
+    series = list(product(plan.tasks, plan.methods, plan.draft_lengths))
+    configs = [_config(plan, method, draft_length) for _, method, draft_length in series]
+    began = time.perf_counter()
+    for number, ((task, method, draft_length), config) in enumerate(
+        zip(series, configs, strict=True)
+    ):
+        left = ""
+        if rows:
+            spent = time.perf_counter() - began
+            left = f", {time_left(spent / number * (len(series) - number))}"
+        try:
+            for size in sizes:
+                where = f"{task or 'your prompts'}, {method}, K {draft_length}"
+                progress(f"{where}: batch of {size}{left}")
+                request = _request(plan, task, config, size, options)
+                rows.append(_row(task, config, size, measure_batch(request, plan.repeats)))
+        except InputError as error:
+            refusals.setdefault(method, " ".join(str(error).split()))
+    if not rows:
+        raise none_runs(plan.methods, refusals[plan.methods[0]])
     return {
         "rows": rows,
+        "refusals": [{"method": name, "why": why} for name, why in refusals.items()],
         "pays_up_to": [_pays_up_to(list(series)) for _, series in groupby(rows, _series)],
         "temperature": plan.temperature,
         "max_new_tokens": plan.max_new_tokens,
@@ -55,15 +69,15 @@ def _config(plan: Plan, method: str, draft_length: int) -> DecodingConfig:
 
 
 def _request(
-    plan: Plan, task: str, config: DecodingConfig, size: int, options: BatchOptions
+    plan: Plan, task: str | None, config: DecodingConfig, size: int, options: BatchOptions
 ) -> BatchRequest:
-    prompts = held_out_rows(task, size)
+    prompts = plan.rows_of(task, size)
     first = RaceRequest(plan.pair, prompts[0], config, task, plan.device, plan.dtype)
     return BatchRequest(first, prompts, options)
 
 
 def _row(
-    task: str, config: DecodingConfig, size: int, measured: BatchMeasurement
+    task: str | None, config: DecodingConfig, size: int, measured: BatchMeasurement
 ) -> dict[str, Any]:
     typical = measured.typical
     low, high = measured.spread

@@ -11,18 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from statistics import median
 from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.experiments.benchmark.peers import ASSISTED, Assisted, LibraryPeer
+from specviz.errors import InputError
+from specviz.experiments.benchmark.peers import ASSISTED, NEED_DRAFT, Assisted, LibraryPeer
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
+from specviz.models.parts import Need
 from specviz.prompts import Framing, held_out_prompts
-from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Prompt, Round
+from specviz.records import BASELINE, SPECULATIVE, Prompt, Round, prompt_text
 
+WARM_UP_STEPS = 6
+PLAIN = "prompt-lookup"
 Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tokens -> new ones
 
 
@@ -50,8 +55,15 @@ class Plan:
 
     def prompts_of(self, task: str | None) -> tuple[Prompt, ...]:
         """Those of one task, framed."""
-        known = self.texts if task is None else held_out_prompts(task)
-        return tuple(map(self.framing.of, known[: self.prompts]))
+        return self.rows_of(task, min(self.prompts, len(self._known(task))))
+
+    def rows_of(self, task: str | None, count: int) -> tuple[Prompt, ...]:
+        """`count` of them, the first ones again behind the last."""
+        known = self._known(task)
+        return tuple(self.framing.of(known[row % len(known)]) for row in range(count))
+
+    def _known(self, task: str | None) -> tuple[Prompt, ...]:
+        return self.texts if task is None else held_out_prompts(task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +75,43 @@ class BenchmarkStep:
     repeat: int
     ends_pass: bool
     seconds_left: float | None
+    draft_length: int | None = None
+
+    def words(self, repeats: int) -> str:
+        """One line for a person who waits."""
+        doing = self.doing if self.draft_length is None else f"{self.doing}, K {self.draft_length}"
+        where = f"{self.task or 'your prompts'}, {doing}"
+        if self.seconds_left is None:
+            return f"warming up: {where}"
+        left = time_left(self.seconds_left)
+        return f"{where}: pass {self.repeat + 1} of {repeats}, {left}"
+
+
+def none_runs(methods: Sequence[str], why: str) -> InputError:
+    """What is said where not one method could be measured; `why` the first could not."""
+    named = ", ".join(methods)
+    return InputError(f"methods must name one that this pair can run, got {named}: {why}")
+
+
+def time_left(seconds: float) -> str:
+    """In the unit that fits.
+
+    >>> time_left(42.3), time_left(1750)
+    ('42 s left', '29 min left')
+    """
+    return f"{seconds:.0f} s left" if seconds < 120 else f"{seconds / 60:.0f} min left"
 
 
 @dataclass(slots=True)
 class Contender:
-    """One way to decode: runs one prompt and returns its token count; collects its passes."""
+    """One way to decode: runs one prompt and returns its token count; collects its passes.
+
+    `run` takes a prompt, and after how many steps or rounds to stop (None: at its end).
+    """
 
     name: str
     draft_length: int | None
-    run: Callable[[Prompt], int]
+    run: Callable[[Prompt, int | None], int]
     tokens: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
@@ -80,7 +120,7 @@ class Contender:
 
     def pass_over(self, prompts: Sequence[Prompt]) -> None:
         began = time.perf_counter()
-        self.tokens.append(sum(self.run(prompt) for prompt in prompts))
+        self.tokens.append(sum(self.run(prompt, None) for prompt in prompts))
         self.seconds.append(time.perf_counter() - began)
 
     @property
@@ -102,6 +142,9 @@ class Benchmark:
     def __init__(self, plan: Plan) -> None:
         """Load the models. InputError for what a user can mend."""
         self._plan = plan
+        self._refusals: dict[str, str] = {}  # of contenders by name
+        for method in plan.methods:
+            method_named(method)
         peer = _library_peer(plan) if plan.temperature == 0 else None
         self._contenders = {task: _contenders(plan, task, peer) for task in plan.tasks}
         self._done = 0
@@ -109,9 +152,12 @@ class Benchmark:
 
     def __iter__(self) -> Iterator[BenchmarkStep]:
         for task, contenders in self._contenders.items():
-            for contender in contenders:
-                self._warm_up(contender, task)
-                yield BenchmarkStep(task, contender.name, 0, False, None)
+            for contender in tuple(contenders):
+                if not self._can_run(contender, task):
+                    contenders.remove(contender)
+                    continue
+                yield BenchmarkStep(task, contender.name, 0, False, None, contender.draft_length)
+        self._check_methods()
         self._began = time.perf_counter()
         for task in self._contenders:
             for repeat in range(self._plan.repeats):
@@ -131,15 +177,32 @@ class Benchmark:
         plan = self._plan
         return {
             "rows": rows,
+            "refusals": [{"method": name, "why": why} for name, why in self._refusals.items()],
             "temperature": plan.temperature,
             "max_new_tokens": plan.max_new_tokens,
         }
 
-    def _warm_up(self, contender: Contender, task: str | None) -> None:
-        """Not counted."""
-        contender.run(self._plan.prompts_of(task)[0])
+    def _can_run(self, contender: Contender, task: str | None) -> bool:
+        """Warm it up on the longest prompt, uncounted; what it lacks is noted as its refusal."""
+        prompts = self._plan.prompts_of(task)
+        longest = max(prompts, key=lambda prompt: len(prompt_text(prompt)))
+        try:
+            contender.run(longest, WARM_UP_STEPS)
+        except InputError as error:
+            if contender.name == BASELINE:
+                raise
+            self._refusals.setdefault(contender.name, " ".join(str(error).split()))
+            return False
         contender.rounds.clear()
         contender.forwards = 0
+        return True
+
+    def _check_methods(self) -> None:
+        """InputError where not one of the methods runs."""
+        methods = self._plan.methods
+        names = {each.name for listed in self._contenders.values() for each in listed}
+        if methods and not names & set(methods):
+            raise none_runs(methods, self._refusals[methods[0]])
 
     def _pass(self, task: str | None, repeat: int) -> Iterator[BenchmarkStep]:
         contenders = self._contenders[task][:: -1 if repeat % 2 else 1]
@@ -147,7 +210,8 @@ class Benchmark:
             contender.pass_over(self._plan.prompts_of(task))
             self._done += 1
             ends_pass = contender is contenders[-1]
-            yield BenchmarkStep(task, contender.name, repeat, ends_pass, self._seconds_left)
+            left, length = self._seconds_left, contender.draft_length
+            yield BenchmarkStep(task, contender.name, repeat, ends_pass, left, length)
 
     @property
     def _seconds_left(self) -> float:
@@ -156,23 +220,25 @@ class Benchmark:
 
 
 def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Run it to the end, with a line of progress per pass."""
+    """Run it to the end, with a line of progress per contender and pass."""
     measuring = Benchmark(plan)
     for step in measuring:
-        if step.ends_pass:
-            progress(f"{step.task}: pass {step.repeat + 1} of {plan.repeats}")
+        progress(step.words(plan.repeats))
     return measuring.result()
 
 
 def _library_peer(plan: Plan) -> LibraryPeer:
     """After our own models, which are fetched where they are not on this machine yet."""
-    load_pair(plan.pair, plan.device, plan.dtype)
+    needs = frozenset({Need.DRAFT}) if plan.pair.draft else frozenset[Need]()
+    load_pair(plan.pair, plan.device, plan.dtype, needs)
     return LibraryPeer(plan.pair, plan.device, plan.dtype)
 
 
 def _contenders(plan: Plan, task: str | None, peer: LibraryPeer | None) -> list[Contender]:
-    baseline = Contender(BASELINE, None, lambda prompt: 0)
-    baseline.run = lambda prompt: _decode(_request(plan, task, prompt), BASELINE, baseline)
+    baseline = Contender(BASELINE, None, _nothing)
+    baseline.run = lambda prompt, steps: _decode(
+        _request(plan, task, prompt), BASELINE, baseline, steps
+    )
     listed = [baseline]
     for method in plan.methods:
         listed += [_method_contender(plan, task, method, k) for k in plan.draft_lengths]
@@ -180,12 +246,12 @@ def _contenders(plan: Plan, task: str | None, peer: LibraryPeer | None) -> list[
 
 
 def _method_contender(plan: Plan, task: str | None, method: str, draft_length: int) -> Contender:
-    contender = Contender(method, draft_length, lambda prompt: 0)
+    contender = Contender(method, draft_length, _nothing)
 
-    def run(prompt: Prompt) -> int:
+    def run(prompt: Prompt, steps: int | None) -> int:
         request = _request(plan, task, prompt)
         config = method_named(method).usual(draft_length, **request.config.beside_method)
-        return _decode(replace(request, config=config), SPECULATIVE, contender)
+        return _decode(replace(request, config=config), SPECULATIVE, contender, steps)
 
     contender.run = run
     return contender
@@ -195,10 +261,14 @@ def _peer_contenders(plan: Plan, task: str | None, peer: LibraryPeer) -> list[Co
     codec = load_pair(plan.pair, plan.device, plan.dtype, frozenset()).codec
 
     def contender(name: str, draft_length: int | None, generate: Generate) -> Contender:
-        made = Contender(name, draft_length, lambda prompt: 0)
+        made = Contender(name, draft_length, _nothing)
 
-        def run(prompt: Prompt) -> int:
-            tokens = generate(codec.encode(prompt, task), plan.max_new_tokens)
+        def run(prompt: Prompt, steps: int | None) -> int:
+            most = min(plan.max_new_tokens, steps or plan.max_new_tokens)
+            try:
+                tokens = generate(codec.encode(prompt, task), most)
+            except ValueError as error:  # such as two tokenizers
+                raise InputError(f"the library refuses: {error}") from None
             made.forwards += peer.target_forwards
             return len(tokens)
 
@@ -210,7 +280,7 @@ def _peer_contenders(plan: Plan, task: str | None, peer: LibraryPeer) -> list[Co
         *(
             contender(name, k, _of_length(generate, peer, k))
             for name, generate in ASSISTED.items()
-            if name in plan.peers
+            if name in plan.peers and (plan.pair.draft or name not in NEED_DRAFT)
             for k in plan.draft_lengths
         ),
     ]
@@ -221,13 +291,23 @@ def _of_length(generate: Assisted, peer: LibraryPeer, draft_length: int) -> Gene
 
 
 def _request(plan: Plan, task: str | None, prompt: Prompt) -> RaceRequest:
-    config = DecodingConfig(temperature=plan.temperature, max_new_tokens=plan.max_new_tokens)
+    """Of a method that needs nothing beside the target, for lanes that draft nothing."""
+    sampling = {"temperature": plan.temperature, "max_new_tokens": plan.max_new_tokens}
+    config = method_named(PLAIN).usual(1, **sampling)
     return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
 
 
-def _decode(request: RaceRequest, lane: str, contender: Contender) -> int:
+def _nothing(prompt: Prompt, steps: int | None) -> int:
+    return 0
+
+
+def _decode(request: RaceRequest, lane: str, contender: Contender, steps: int | None) -> int:
     race = start_race(request)
-    contender.rounds += [each for each in race.run_lane(lane) if isinstance(each, Round)]
+    try:
+        events = islice(race.run_lane(lane), steps)
+        contender.rounds += [each for each in events if isinstance(each, Round)]
+    finally:
+        race.close()
     contender.extra_bytes = race.header.main.drafter_bytes if lane == SPECULATIVE else None
     return len(race.emitted_ids(lane))
 

@@ -27,7 +27,7 @@ class LibraryPeer:
     def __init__(self, pair: Pair, device: str = "auto", dtype: str = "float32") -> None:
         self._device = resolve_device(device)
         self._target = load_library_model(pair.target, self._device, dtype)
-        self._draft = load_library_model(pair.draft, self._device, dtype)
+        self._draft = load_library_model(pair.draft, self._device, dtype) if pair.draft else None
         self._layers = self._target.config.num_hidden_layers
         self.target_forwards = 0
         self._target.register_forward_hook(self._count)
@@ -115,3 +115,4 @@ ASSISTED: dict[str, Assisted] = {
     "generate(prompt_lookup_num_tokens)": LibraryPeer.prompt_lookup,
     "generate(assistant_early_exit)": LibraryPeer.early_exit,
 }
+NEED_DRAFT = frozenset({"generate(assistant_model)"})
