@@ -50,10 +50,10 @@ def token_class(text: str, before: str = "") -> TokenClass:
     """
     if not text:
         return TokenClass.OTHER
+    if _BYTES.search(text):  # before the unused ids, which bytes of two digits look like
+        return TokenClass.BYTES
     if _CONTROL.fullmatch(text):
         return TokenClass.CONTROL
-    if _BYTES.search(text):
-        return TokenClass.BYTES
     if not text.strip():
         return TokenClass.LINE_BREAK if "\n" in text or "\r" in text else TokenClass.WHITESPACE
     if _LETTER.search(text):

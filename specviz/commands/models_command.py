@@ -17,6 +17,7 @@ from specviz.experiments.run.racing import demand_of
 from specviz.inflation.inflate import inflate, read_shape
 from specviz.inflation.larger_shape import SIZES
 from specviz.models.files.hub import local_folder
+from specviz.models.memory import gigabytes
 from specviz.models.pair_catalog import BUNDLED, Pair, custom_pair, pair_named, pairs
 from specviz.models.pair_check import check_pair_sources, needs_missing
 from specviz.models.pair_loading import load_pair
@@ -123,8 +124,10 @@ def _pair_report(pair: Pair, device: str, dtype: str) -> dict[str, Any]:
 
 
 def models_text(result: Sequence[dict[str, Any]]) -> str:
-    if "relation" in result[0] or "inflated" in result[0]:
+    if "inflated" in result[0]:
         return facts(result[0])
+    if "relation" in result[0]:
+        return _report_text(result[0])
     return table(
         [
             {
@@ -139,9 +142,41 @@ def models_text(result: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def _report_text(report: dict[str, Any]) -> str:
+    """One fact a line, bytes in gigabytes; then warnings and problems, a line each."""
+    shares = ("weights", "copies", "caches", "work")
+    memory = ", ".join(f"{name} {gigabytes(report['memory'][name])}" for name in shares)
+    free, shared = report["bytes_free"], report["shared_tokens"]
+    rows = {
+        "target": report["target"],
+        "draft": report["draft"],
+        "device": report["device"],
+        "precision": report["dtype"],
+        "vocabularies": report["relation"],
+        "tokens shared": None if shared is None else f"{shared:.0%}",
+        "memory needed": f"{gigabytes(report['bytes_needed'])} ({memory})",
+        "not known": ", ".join(report["memory"]["unknown"]) or None,
+        "memory free": None if free is None else gigabytes(free),
+        "to download": gigabytes(report["download_bytes"]) if report["download_bytes"] else None,
+        "gated": "yes" if report["gated"] else "no",
+        "chat template": "yes" if report["instruct"] else "no",
+        "methods": ", ".join(report["methods"]),
+    }
+    told = [f"{kind[:-1]}: {text}" for kind in ("warnings", "problems") for text in report[kind]]
+    return "\n\n".join([facts(rows), "\n".join(told)] if told else [facts(rows)])
+
+
+def shortfall(result: Sequence[dict[str, Any]]) -> str | None:
+    """One line where the models of --check cannot run as a pair."""
+    count = len(result[0].get("problems", ()))
+    if not count:
+        return None
+    return f"this pair cannot run: {'1 problem' if count == 1 else f'{count} problems'}"
+
+
 def _millions(pair: dict[str, Any]) -> str:
     sizes = [pair.get(role, {}).get("parameters") for role in ("target", "draft")]
     return " and ".join(f"{size / 1e6:.1f}" for size in sizes if size) or "-"
 
 
-COMMAND = Command(models, models_text, _add_flags)
+COMMAND = Command(models, models_text, _add_flags, shortfall)

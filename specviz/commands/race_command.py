@@ -31,6 +31,8 @@ from specviz.experiments.benchmark.batching import batch_report, measure_batch
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.blocks import Measurement, measure
 from specviz.experiments.run.racing import RaceRequest
+from specviz.prompts import prompt_json
+from specviz.trace_file.config_fields import encode_settings
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -121,6 +123,22 @@ def _result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
         "dtype": trace.dtype,
         "pair": request.pair.name,
         "method": trace.config.method,
+        "setting": _setting(request, len(measured.summaries)),
+    }
+
+
+def _setting(request: RaceRequest, repeats: int) -> dict[str, Any]:
+    """All that is needed to run it again."""
+    return {
+        "pair": request.pair.name,
+        "target": request.pair.target,
+        "draft": request.pair.draft or None,
+        "task": request.task,
+        "prompt": prompt_json(request.prompt),
+        "device": request.device,
+        "dtype": request.dtype,
+        "repeat": repeats,
+        **encode_settings(request.config),
     }
 
 

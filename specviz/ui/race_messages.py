@@ -31,6 +31,7 @@ from specviz.records import Event, FinishReason, Prefill, Round, TokenStep
 from specviz.trace_file import encode, encode_trace
 from specviz.ui.batches import Message
 from specviz.ui.note_words import remark
+from specviz.ui.race_line import race_line
 
 Figure = dict[str, Any]
 SUMMARY_SECONDS = 0.25
@@ -53,7 +54,9 @@ class RaceMessages:
 
     def messages(self, stop: Any) -> Iterator[Message]:
         """All messages, from the header to the end; numbers on the way while a race is live."""
-        yield {"kind": "header", "trace": encode_trace(self._race.header)}
+        request = self._race.request if isinstance(self._race, Race) else None
+        line = None if request is None else race_line(request)
+        yield {"kind": "header", "trace": encode_trace(self._race.header), "command": line}
         if isinstance(self._race, Race) and self._race.warning:
             yield {"kind": "warning", "text": self._race.warning}
         shown = time.monotonic()

@@ -12,7 +12,7 @@ CLASSES = {
     TokenClass.KEYWORD: ["def", " return", " for", "None", "(lambda"],
     TokenClass.IDENTIFIER: ["_", "__", "_lines", " read_all", "utf8", "getItem", "URL", ".strip"],
     TokenClass.WORD_START: ["The", " house", "é", '"Once', "的", " a"],
-    TokenClass.BYTES: ["⟨F0⟩", "⟨9F⟩⟨A6⟩", " ⟨E2⟩"],
+    TokenClass.BYTES: ["⟨F0⟩", "⟨82⟩", "⟨9F⟩⟨A6⟩", " ⟨E2⟩"],
     TokenClass.CONTROL: ["<|endoftext|>", "<|im_end|>", "</s>", "<eos>", "⟨4095⟩"],
 }
 

@@ -1,6 +1,7 @@
 """The command line's contract: one JSON value on stdout, one line and status 2 for bad input."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from specviz.cli import COMMANDS, main
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.pair_catalog import models_folder, pair_named
+from specviz.prompts import held_out_prompt
 from specviz.records import BASELINE, ProposalKind
 from specviz.trace_file import load
 
@@ -79,9 +81,23 @@ def test_models_reports_on_two_models_before_they_are_loaded(capsys):
     assert report["relation"] == "equal" and report["problems"] == []
     assert report["bytes_needed"] > 40_000_000
     assert set(report["methods"]) >= {"draft-model", "early-exit", "prompt-lookup"}
-    foreign = run_json(capsys, "models", "--check", pair.target, pair.foreign_draft)[0]
+    status, out, err = run(capsys, "models", "--json", "--check", pair.target, pair.foreign_draft)
+    (foreign,) = json.loads(out)
+    assert status == 1 and "this pair cannot run: 1 problem" in err
     assert foreign["relation"] == "different" and foreign["problems"]
     assert "cross-vocabulary" in foreign["methods"] and "draft-model" not in foreign["methods"]
+
+
+def test_the_report_on_two_models_is_for_people_and_in_the_precision_asked_for(capsys):
+    pair = pair_named("bundled")
+    sizes = []
+    for dtype in ("float32", "bfloat16"):
+        words = ("models", "--check", pair.target, pair.draft, "--dtype", dtype)
+        status, out, _ = run(capsys, *words)
+        assert status == 0 and re.search(rf"\nprecision +{dtype}\n", out)
+        assert not re.search(r"None|\(\)|[{\[]|\d{7}", out)
+        sizes.append(run_json(capsys, *words)[0]["memory"]["weights"])
+    assert sizes[0] == 2 * sizes[1]
 
 
 def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
@@ -94,6 +110,10 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     assert result["baseline"]["tokens"] == result["speculative"]["tokens"] == 12
     low, high = result["speedup_spread"]
     assert low <= result["speedup"] <= high
+    setting = result["setting"]
+    assert (setting["task"], setting["prompt"]) == ("code", held_out_prompt("code", 1))
+    assert (setting["draft_length"], setting["max_new_tokens"], setting["repeat"]) == (5, 12, 2)
+    assert set(setting) >= {"target", "draft", "dtype", "device", "top_p", "seed", "options"}
     trace = load(file)
     assert result["drafter_bytes"] > 1_000_000
     assert result["drafter_cache_bytes"] == trace.main.drafter_cache_bytes > 100_000

@@ -7,9 +7,11 @@ import torch
 
 from specviz.decoding import batch, speculative
 from specviz.decoding.batch_target import batch_target
+from specviz.decoding.drafters import self_draft
 from specviz.decoding.drafters.base import HostTransfer, PrefilledPrompt
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, make_row_drafters
+from specviz.errors import InputError
 from specviz.metrics import acceptance_rate
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import pair_named
@@ -52,6 +54,13 @@ def test_the_int8_copy_takes_at_most_three_tenths_of_the_target_s_memory():
 def test_leaving_layers_out_takes_no_memory_and_is_accepted_half_the_time():
     assert make_drafter(setup_of("layer-skip")).memory.weights == 0
     assert acceptance_rate(rounds_of("layer-skip")) >= 0.5
+
+
+def test_the_number_of_layers_left_out_can_be_chosen():
+    skipping, kept = self_draft._skipping(setup_of("layer-skip", options=(("skipped", 5),)))
+    assert skipping.info.layers == len(kept) == 12 - 5
+    with pytest.raises(InputError, match="skipped must be from 1 to 10 of the target's 12 layers"):
+        make_drafter(setup_of("layer-skip", options=(("skipped", 11),)))
 
 
 @pytest.mark.parametrize("method", ["quantised-self", "layer-skip"])

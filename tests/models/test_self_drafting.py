@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.models.llama.self_model import SelfDrafting, self_drafting
+from specviz.models.llama.self_model import SelfDrafting, self_drafting, spread_layers
 
 
 def write(folder: Path, content: Any) -> Path:
@@ -57,3 +57,13 @@ def test_skipped_layers_that_there_are_not_are_refused(tmp_path: Path, skipped: 
     folder = write(tmp_path, {"exit_layer": 3, "skipped_layers": skipped})
     with pytest.raises(InputError, match="skipped_layers in self_drafting.json must be some of 0"):
         self_drafting(folder, 12)
+
+
+@pytest.mark.parametrize("layers", [3, 4, 12, 30])
+def test_any_number_of_inner_layers_can_be_left_out(layers: int) -> None:
+    for count in range(1, layers - 1):
+        skipped = spread_layers(count, layers)
+        assert len(set(skipped)) == count and set(skipped) <= set(range(1, layers - 1))
+    for count in (0, layers - 1):
+        with pytest.raises(InputError, match=f"skipped must be from 1 to {layers - 2} of the"):
+            spread_layers(count, layers)

@@ -138,6 +138,7 @@ export class RacePage extends Page {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.view.take(message);
+    if (message.kind === "header") this.view.result.setCommand(message.command);
     if (message.kind === "header") this.begun();
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "event") this.heard("grew");

@@ -12,6 +12,12 @@ export class Result {
     this.clear();
   }
 
+  // `command` runs the same race again and again; null where it is not known.
+  setCommand(command) {
+    this.refs.repeatHint.hidden = !command;
+    setText(this.refs.repeatCommand, command ?? "");
+  }
+
   clear() {
     setText(this.refs.speedup, NOTHING);
     this.refs.speedupWord.textContent = "press Race to measure";

@@ -28,7 +28,12 @@ from specviz.models.parts import Need
 from specviz.records import ProposalKind
 
 EXIT_LAYER = Option(
-    "exit_layer", "Exit after layer", 0, 0, 200, "0: the layer that the target was trained for"
+    "exit_layer",
+    "Exit after layer",
+    0,
+    0,
+    200,
+    "0: the one that the model's self_drafting.json names, else a quarter of its layers",
 )
 
 

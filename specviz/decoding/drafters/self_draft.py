@@ -13,17 +13,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specviz.decoding.drafters.base import Drafter
-from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.drafters.source import ModelSource, SourceDrafter
 from specviz.decoding.drafters.static_rows import static_rows
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import LlamaModel
-from specviz.models.llama.self_model import layer_skipping, quantised
+from specviz.models.llama.self_model import layer_skipping, quantised, spread_layers
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need
 from specviz.records import ProposalKind
 
+SKIPPED = Option(
+    "skipped",
+    "Layers left out",
+    0,
+    0,
+    200,
+    "so many, spread evenly; 0: as self_drafting.json says, else a half of the middle ones",
+)
 _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC)
 
 
@@ -49,7 +57,8 @@ def _skipping(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
     usual = setup.parts.self_drafting
     if usual is None:
         raise setup.lacks(Need.LAYERS)
-    skipped = usual.skipped_layers
+    count = SKIPPING.completed(setup.config)[SKIPPED.name]
+    skipped = spread_layers(count, setup.target.info.layers) if count else usual.skipped_layers
     kept = [layer for layer in range(setup.target.info.layers) if layer not in skipped]
     return layer_skipping(_target(setup), skipped), kept
 
@@ -72,6 +81,7 @@ SKIPPING = Method(
     lambda setup: _drafter(setup, *_skipping(setup)),
     frozenset({Need.LAYERS}),
     takes_branching=True,
+    options=(SKIPPED,),
     extra_memory=ExtraMemory.TARGET_CACHE,
     make_rows=lambda setups: static_rows(setups, *_skipping(setups[0])),
 )

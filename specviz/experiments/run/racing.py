@@ -83,6 +83,7 @@ class Race:
             SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
+        self.request = request
         self.warning = template_warning(loaded.codec, (request.prompt,))  # for who asked
         self.header = trace_header(request, loaded, prompt_ids, drafter.memory.weights)
 

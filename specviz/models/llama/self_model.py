@@ -55,6 +55,20 @@ def _usual(layers: int) -> SelfDrafting:
     return SelfDrafting(max(1, quarter), tuple(range(quarter, layers - quarter, 2)))
 
 
+def spread_layers(count: int, layers: int) -> tuple[int, ...]:
+    """So many layers to leave out, spread evenly; the first and the last one stay.
+
+    >>> spread_layers(3, 12), spread_layers(2, 4)
+    ((2, 6, 9), (1, 2))
+    """
+    if not 1 <= count <= layers - 2:
+        raise InputError(
+            f"skipped must be from 1 to {layers - 2} of the target's {layers} layers, got {count}"
+        )
+    inner = layers - 2
+    return tuple(1 + (2 * at + 1) * inner // (2 * count) for at in range(count))
+
+
 def _read(file: Path, layers: int) -> SelfDrafting:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

@@ -1,0 +1,68 @@
+"""The command that runs a race of the page again, with its whole setting."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.experiments.run.racing import RaceRequest
+from specviz.models.pair_catalog import pairs
+from specviz.prompts import held_out_prompts
+from specviz.records import DECODING, SETTINGS, prompt_text
+
+REPEATS = 5
+_OF_THE_SHAPE = frozenset({"branching", "tree_kind", "options"})
+
+
+def race_line(request: RaceRequest) -> str:
+    """One line for a shell; what has its default is left out."""
+    words = ["python", "-m", "specviz", "race", "--repeat", str(REPEATS)]
+    words += [*_pair(request), *_prompt(request), *_decoding(request), *_machine(request)]
+    return shlex.join(words)
+
+
+def _pair(request: RaceRequest) -> Iterator[str]:
+    pair = request.pair
+    if pair.name in {each.name for each in pairs()}:
+        yield from ("--pair", pair.name)
+        return
+    yield from ("--target", pair.target)
+    if pair.draft:
+        yield from ("--draft", pair.draft)
+
+
+def _prompt(request: RaceRequest) -> Iterator[str]:
+    """A held-out prompt by its number, any other by its text."""
+    task, text = request.task, prompt_text(request.prompt)
+    known = held_out_prompts(task) if task else ()
+    if task:
+        yield from ("--task", task)
+    if text in known:
+        yield from ("--prompt-number", str(1 + known.index(text)))
+    else:
+        yield f"--prompt={text}"
+
+
+def _decoding(request: RaceRequest) -> Iterator[str]:
+    config = request.config
+    method = method_named(config.method)
+    yield from ("--method", method.name)
+    if config.branching or method.default_branching:
+        yield from ("--branching", ",".join(map(str, config.branching)))
+    if len(method.kinds) > 1:
+        yield from ("--rule", config.tree_kind.value)
+    for name, value in config.options:
+        yield from ("--option", f"{name}={value}")
+    for setting in DECODING:
+        value = getattr(config, setting.name)
+        is_told = setting.name in _OF_THE_SHAPE or setting.name == "method"
+        if not is_told and value != setting.default:
+            yield from (setting.flag, str(value))
+
+
+def _machine(request: RaceRequest) -> Iterator[str]:
+    for name in ("device", "dtype"):
+        value = getattr(request, name)
+        if value != SETTINGS[name].default:
+            yield from (SETTINGS[name].flag, value)

@@ -1,0 +1,57 @@
+"""The command beside a race's result runs that very race."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import ArgumentParser
+
+import pytest
+
+from specviz.commands.flags import chosen_config, chosen_pair, chosen_prompt
+from specviz.commands.race_command import COMMAND
+from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.experiments.run.racing import RaceRequest
+from specviz.prompts import held_out_prompt
+from specviz.ui.race_line import race_line
+from specviz.ui.settings_form import race_request
+
+SAMPLED = {"temperature": "0.7", "top_p": "0.9", "seed": "12", "max_new_tokens": "40"}
+OWN = {"prompt": '--it\'s "mine"\n$x <b>', "device": "cpu", "dtype": "bfloat16"}
+HELD_OUT = {"task": "story", "prompt": held_out_prompt("story", 4), **SAMPLED}
+
+
+def repeated(line: str) -> RaceRequest:
+    """The race that the command line makes of it."""
+    program, _, _, command, *words = shlex.split(line)
+    assert (program, command) == ("python", "race")
+    parser = ArgumentParser()
+    COMMAND.add_flags(parser)
+    options = parser.parse_args(words)
+    task, prompt = chosen_prompt(options, lambda line: None)
+    pair, config = chosen_pair(options), chosen_config(options)
+    return RaceRequest(pair, prompt, config, task, options.device, options.dtype)
+
+
+@pytest.mark.parametrize("form", [OWN, HELD_OUT], ids=["own", "held-out"])
+@pytest.mark.parametrize("method", DRAFTERS)
+def test_the_command_carries_the_whole_setting(method: str, form: dict[str, str]) -> None:
+    usual = DRAFTERS[method].usual(5)
+    shape = {"branching": ",".join(map(str, usual.branching)), "tree_kind": usual.tree_kind.value}
+    request = race_request({**form, "method": method, **shape})
+    assert repeated(race_line(request)) == request
+
+
+def test_two_models_of_ones_own_and_an_option_are_told() -> None:
+    request = race_request(
+        {
+            **OWN,
+            "pair": "custom",
+            "target": "my models/large",
+            "draft": "small",
+            "method": "early-exit",
+            "options": {"exit_layer": "4"},
+        }
+    )
+    line = race_line(request)
+    assert "--target 'my models/large' --draft small" in line and "exit_layer=4" in line
+    assert repeated(line) == request
