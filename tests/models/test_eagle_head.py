@@ -15,7 +15,7 @@ from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
-from tests.models.head_files import WIDTH, eagle_parts, save_head
+from tests.models.head_files import VOCAB, WIDTH, eagle_parts, save_head
 
 SHAPES: tuple[dict[str, Any], ...] = (
     {},
@@ -156,3 +156,33 @@ def test_memory_is_that_of_the_weights_and_a_full_cache_is_refused(
     assert head.bytes == sum(4 * tensor.numel() for tensor in tensors.values())
     with pytest.raises(InputError, match="cache has 2 slots, 0 of them in use: no room for 3"):
         head.forward(IDS[:3], torch.randn(3, WIDTH), torch.arange(3), head.new_cache(2))
+
+
+DRAFTED = torch.tensor([2, 3, 5, 19, 40, 60])
+
+
+def with_draft_vocabulary(ids: Tensor) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    config, tensors = eagle_parts()
+    offsets = ids - torch.arange(len(ids))
+    return config | {"draft_vocab_size": len(ids)}, tensors | {"d2t": offsets}
+
+
+def test_a_draft_vocabulary_gives_its_tokens_the_same_logits_and_others_no_probability(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    config, tensors = with_draft_vocabulary(DRAFTED)
+    head = EagleHead.open(save_head(tmp_path, config, tensors), target)
+    logits, foretold = head.forward(IDS, torch.randn(6, WIDTH), torch.arange(6), head.new_cache(8))
+    expected = target.output(foretold)
+    torch.testing.assert_close(logits[:, DRAFTED], expected[:, DRAFTED], rtol=1e-4, atol=1e-4)
+    others = torch.ones(VOCAB, dtype=torch.bool).index_fill(0, DRAFTED, False)
+    assert (logits[:, others] == -torch.inf).all() and logits.shape == (6, VOCAB)
+
+
+@pytest.mark.parametrize("ids", [[2, 2, 5], [1, 5, VOCAB], [-1, 5, 7]])
+def test_a_draft_vocabulary_must_name_different_tokens_of_the_target(
+    tmp_path: Path, target: LanguageModel, ids: list[int]
+) -> None:
+    config, tensors = with_draft_vocabulary(torch.tensor(ids))
+    with pytest.raises(InputError, match=f"must have 3 different tokens below {VOCAB} in d2t"):
+        EagleHead.open(save_head(tmp_path, config, tensors), target)

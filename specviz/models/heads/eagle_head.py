@@ -1,7 +1,8 @@
 """An EAGLE head: one decoder layer that foretells the target's next hidden state.
 
-Li et al., EAGLE (2401.15077). Knows nothing of trees or sampling. Letters: N tokens, W hidden size,
-V vocabulary, S slots that a tree mask covers, D head size.
+Li et al., EAGLE (2401.15077); the smaller draft vocabulary is that of FR-Spec (2502.14856), in the
+layout of EAGLE-3 (2503.01840). Knows nothing of trees or sampling. Letters: N tokens, W hidden
+size, V vocabulary, F draft vocabulary, S slots that a tree mask covers, D head size.
 """
 
 from __future__ import annotations
@@ -36,17 +37,24 @@ class EagleHead:
     A feature is the hidden state after the final norm; the target's own output matrix turns the
     foretold one into the distribution of token t + 2. No norm before attention, none at the end.
     What it says is a guess, so its matrices (a copy of the target's output among them) may be
-    compact.
+    compact. A head with a draft vocabulary gives all other tokens probability 0: it is exact all
+    the same, and reads a small part of the output matrix.
     """
 
     def __init__(
-        self, target: LanguageModel, fuse: Product, layer: LlamaLayer, rotary: Rotary
+        self,
+        target: LanguageModel,
+        fuse: Product,
+        layer: LlamaLayer,
+        rotary: Rotary,
+        drafted_ids: Tensor | None = None,  # [F] int64; None: the whole vocabulary
     ) -> None:
         self._target = target
         self._fuse = fuse  # [W, 2 W]
         self._layer = layer
         self._rotary = rotary
-        self._output = _compact_output(target)
+        self._drafted_ids = drafted_ids
+        self._output = _compact_output(target, drafted_ids)
         norm = target.info.hidden_size * target.dtype.itemsize
         self.bytes = _bytes(fuse, layer, self._output, norm)
 
@@ -62,10 +70,10 @@ class EagleHead:
             return source.tensor(name, shape, target.dtype, target.device)
 
         fuse = compact(matrix("fc.weight", width, 2 * width))
-        layer = _layer(config, matrix)
+        layer, drafted_ids = _layer(config, matrix), _drafted_ids(source, target)
         source.finish()
         rotary = Rotary(LlamaRotaryEmbedding(config).to(target.device), target.dtype, target.device)
-        return cls(target, fuse, layer, rotary)
+        return cls(target, fuse, layer, rotary, drafted_ids)
 
     def new_cache(self, capacity: int) -> SlotCache:
         """An empty cache for at most `capacity` pairs."""
@@ -93,22 +101,51 @@ class EagleHead:
         attend = attention(slots, self._layer.heads, hidden, tree_mask)
         foretold = self._layer(hidden, angles, attend, 0)
         cache.advance(slots.count)
-        output = self._target.output if self._output is None else self._output
-        return output(foretold[-1:] if last_only else foretold), foretold
+        return self._logits(foretold[-1:] if last_only else foretold), foretold
+
+    def _logits(self, foretold: Tensor) -> Tensor:  # [N, W] -> [N, V]
+        """Of the next token; minus infinity outside the draft vocabulary."""
+        if self._output is None:
+            return self._target.output(foretold)
+        logits = self._output(foretold)
+        if self._drafted_ids is None:
+            return logits
+        whole = logits.new_full((len(logits), self._target.info.vocab_size), -torch.inf)
+        return whole.index_copy_(1, self._drafted_ids, logits)
 
 
 @torch.inference_mode()
-def _compact_output(target: LanguageModel) -> CompactProjection | None:
-    """A copy of the target's output matrix, where that can be read faster than the original."""
+def _compact_output(target: LanguageModel, drafted_ids: Tensor | None) -> Product | None:
+    """A copy of the target's output matrix, where that can be read faster than the original.
+
+    With a draft vocabulary it has the rows of those tokens alone.
+    """
     width, vocabulary = target.info.hidden_size, target.info.vocab_size
-    if width * vocabulary * target.dtype.itemsize > MOST_COPIED_BYTES:
+    size = width * vocabulary * target.dtype.itemsize
+    if drafted_ids is None and size > MOST_COPIED_BYTES:
         return None
     identity = torch.eye(width, dtype=target.dtype, device=target.device)
-    copy = compact(target.output(identity).t())
+    matrix = target.output(identity).t()  # [V, W]
+    if drafted_ids is not None:
+        return compact(matrix[drafted_ids])
+    copy = compact(matrix)
     return copy if isinstance(copy, CompactProjection) else None
 
 
-def _bytes(fuse: Product, layer: LlamaLayer, output: CompactProjection | None, norm: int) -> int:
+def _drafted_ids(source: HeadWeights, target: LanguageModel) -> Tensor | None:
+    """The draft vocabulary [F] if the head has one: `d2t` holds token id minus row."""
+    if "draft_vocab_size" not in source.config:
+        return None
+    size, vocabulary = source.number("draft_vocab_size"), target.info.vocab_size
+    offsets = source.tensor("d2t", (size,), torch.int64, target.device)
+    ids = offsets + torch.arange(size, device=target.device)
+    given = {*ids.tolist()}
+    if len(given) < size or min(given) < 0 or max(given) >= vocabulary:
+        raise source.error(f"must have {size} different tokens below {vocabulary} in d2t")
+    return ids
+
+
+def _bytes(fuse: Product, layer: LlamaLayer, output: Product | None, norm: int) -> int:
     """Memory of all matrices that the head holds, and of its one norm."""
     products = [fuse, layer.qkv, layer.out, layer.gate_up, layer.down, output]
     return norm + sum(each.weight.nbytes for each in products if each is not None)
