@@ -147,7 +147,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "note": pair.note,
         "claim": pair.claim,
         "is_here": pair.name == BUNDLED,
-        "draft_parameters": _draft_parameters(pair) if pair.name == BUNDLED else None,
+        "draft_bytes": _draft_bytes(pair) if pair.name == BUNDLED else None,
         "refusals": refusals(pair),
     }
 
@@ -158,12 +158,14 @@ def _custom_pair() -> dict[str, Any]:
     return _pair(_CUSTOM) | {"title": title, "refusals_alone": refusals(_DRAFTLESS)}
 
 
-def _draft_parameters(pair: Pair) -> int | None:
-    """How large its draft model is, told from its small files; None where they are not there."""
+def _draft_bytes(pair: Pair) -> dict[str, int] | None:
+    """What its draft model takes by precision, told from its small files; None without them."""
     try:
-        return survey_model(pair.draft, Environment.read()).parameters
+        survey = survey_model(pair.draft, Environment.read())
     except InputError:
         return None
+    is_on_cpu = resolve_device("auto").type == "cpu"
+    return {name: survey.size(dtype).held(is_on_cpu) for name, dtype in DTYPES.items()}
 
 
 def _method(method: Method) -> dict[str, Any]:

@@ -124,3 +124,23 @@ def test_a_text_that_comes_in_parts_fades_only_what_lies_behind_the_moment(
     assert first > 3 and not any(faded[:first]) and all(faded[first + 1 :])
     step.press("End")
     assert not any(step.driver.evaluate(later))
+
+
+def test_a_file_that_is_refused_while_a_recording_opens_leaves_the_whole_recording(
+    debugger: StepDriver,
+) -> None:
+    name = "early-exit.translate"
+    debugger.driver.evaluate(
+        f"""(() => {{ const step = specviz.step, take = step.take.bind(step);
+            step.take = (message) => {{
+                take(message);
+                if (message.kind !== "header") return;
+                step.take = take;
+                step.open("kept-wrong", {{ data: btoa("nonsense") }}, "wrong.json");
+            }};
+            step.choose({name!r}); }})()"""
+    )
+    debugger.page.wait_for_selector("[data-ref=stepError]:visible")
+    debugger.driver.until(f"{CURSOR}.trace.ending && specviz.step.source === {name!r}", 10)
+    assert len(debugger.rounds()) == len(golden_trace(name).rounds)
+    assert debugger.driver.ref("stepError").is_visible()

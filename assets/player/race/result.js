@@ -119,12 +119,12 @@ export function milliseconds(seconds) {
 
 // What the method holds beside the target, which both lanes need; without a draft model also what
 // the pair's would take.
-/** @param {{ draft_parameters: number | null } | null} pair */
+/** @param {{ draft_bytes: Record<string, number> | null } | null} pair */
 export function memory(trace, pair = null) {
   const term = "drafter_memory";
   if (!trace) return { label: "weights beside the target", term, value: NOTHING };
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
-  const spared = draft ? 0 : (pair?.draft_parameters ?? 0) * (dtype === "float32" ? 4 : 2);
+  const spared = draft ? 0 : (pair?.draft_bytes?.[dtype] ?? 0);
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
   const value = (held) => (held ? `+${bytes(held)}` : "0 MB");
   const beside = `beside the target’s ${bytes(target.bytes)}${other}`;

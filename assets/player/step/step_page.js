@@ -177,11 +177,12 @@ export class StepPage extends Page {
 
   // A run is to come, or a fork; until it does, the one before it stays.
   begin(name, title, coming = "run") {
+    const isOpening = this.transport.isBusy && this.parent === null;
     this.menu.forgive();
     this.transport.leave();
     this.view.expect(coming);
     this.view.fork.errors.clear();
-    this.before = { source: this.source, isOurs: this.view.isOurs, trace: this.view.trace };
+    this.before = { source: this.source, isOurs: this.view.isOurs, trace: this.view.trace, isOpening };
     this.compare.clear();
     this.source = name;
     this.chosen = name;
@@ -255,12 +256,20 @@ export class StepPage extends Page {
   }
 
   failed(text) {
+    if (this.before?.isOpening) return this.openAgain(this.before.source, text);
     if (this.view.isForking) this.menu.showRunAgain(), this.view.fork.errors.report(text);
     else this.menu.fail(text);
     if (this.before) this.goBack(this.before);
     this.view.expect(null);
     this.menu.select(this.source);
     if (!this.view.trace) this.view.show(this.race.trace);
+  }
+
+  // The recording that had not come in full when another one was asked for, which is refused.
+  async openAgain(source, text) {
+    this.before = null;
+    await this.choose(source);
+    this.menu.fail(text);
   }
 
   // What was to come is not to be: the run before it, which a fork that was refused late had replaced.
