@@ -33,9 +33,10 @@ type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: 
 
 type RunMessage =
   | { kind: "loading"; pair: string }
-  | { kind: "header"; trace: TraceRecord }
+  | { kind: "header"; trace: TraceRecord; command?: string | null }
   | EventMessage
   | NumbersMessage
+  | { kind: "warning"; text: string }
   | { kind: "error"; text: string };
 
 // A token of a lane's text; round and node are -1 where none brought it.

@@ -117,7 +117,8 @@ def read_points(plan: SweepPlan, lines: Sequence[str], file: str) -> dict[Place,
     places = {json.dumps(dict(place)): place for place in plan.places}
     known: dict[Place, Point] = {}
     for number, line in enumerate(lines, start=2):
-        point = OLDER | (json_object(line) or {})
+        point = json_object(line) or {}
+        point |= {key: value for key, value in OLDER.items() if key not in point}
         place = places.get(json.dumps(point.get("setting")))  # as text: 1, 1.0 and true differ
         if place is None or place in known or not _is_whole(point):
             raise InputError(
