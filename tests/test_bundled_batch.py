@@ -30,7 +30,19 @@ def test_the_rows_of_a_plain_batch_write_what_the_baseline_writes_alone(task):
     assert texts(baseline_steps(loaded().target, config, prompts, ends)) == expected
 
 
-@pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if m.host_copies == 1])
+# decoding/test_batch.py proves it for every method on small models; of the others on the real pair
+# the rest is in make slow
+QUICK = ("draft-model", "prompt-lookup", "medusa", "eagle", "early-exit", "lookahead")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(method, marks=() if method.name in QUICK else pytest.mark.slow)
+        for method in DRAFTERS.values()
+        if method.host_copies == 1
+    ],
+)
 def test_rows_write_what_the_baseline_writes_alone(method):
     """Two tasks with the plain chain, one with each other method."""
     ends, able = loaded().codec.eos_ids, loaded(method.needs)

@@ -110,7 +110,7 @@ COVERED = """(() => {
 })()"""
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
 def test_the_buttons_cover_no_title(turn_page: OpenPage, random_url: str, width: int) -> None:
     driver = turn_page(random_url, viewport={"width": width, "height": 900})
     driver.race()
