@@ -41,9 +41,11 @@ node_modules/.stamp: package-lock.json
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# the headless shell needs less processor time than the whole browser
 browser:
-	@command -v chromium >/dev/null || \
-		{ echo "installing chromium for the browser tests"; apt-get update -qq && apt-get install -y -qq chromium; }
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || \
+		{ echo "installing chromium for the browser tests"; apt-get update -qq && \
+			{ apt-get install -y -qq chromium-headless-shell || apt-get install -y -qq chromium; }; }
 
 run: setup
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py

@@ -15,7 +15,8 @@ from tests.browser.contexts import SIZE, Contexts, give_all_back
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import NAME, StepDriver
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")  # the quickest first
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
