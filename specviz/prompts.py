@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -70,6 +72,15 @@ class Framing:
         if not self.system or turns[0].role == "system":
             return prompt
         return Conversation((Turn("system", self.system), *turns))
+
+
+@contextmanager
+def prompt_number(number: int) -> Iterator[None]:
+    """An InputError inside says which of several prompts it is about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"prompts are refused at number {number}: {error}") from None
 
 
 def own_text(prompt: Prompt) -> str:

@@ -84,15 +84,16 @@ def seconds_lost(round_: Round) -> float:
     where nothing failed. Had all D levels passed, the same round would have written D + 1 tokens,
     so each would have cost 1 / (D + 1) of it; it wrote a + 1 (the target's own token included), and
     the rest of its time is lost: drafting that was thrown away, and the part of the target's
-    forward that judged it. Assumes that a round costs the same however many of its tokens pass.
-    Summed over rounds it is how much sooner the same text would have come from perfect drafts.
+    forward that judged it. The drafter's reading of the prompt is no part of it. Assumes that a
+    round costs the same however many of its tokens pass. Summed over rounds it is how much sooner
+    the same text would have come from perfect drafts.
 
     A chain of 3 with 1 accepted in 0.14 s: 0.14 * 2 / 4 = 0.07 s.
     """
     counted = levels(round_)
     if counted.reached == counted.passed:
         return 0.0
-    return round_.seconds * (counted.drafted - counted.passed) / (counted.drafted + 1)
+    return round_.work_seconds * (counted.drafted - counted.passed) / (counted.drafted + 1)
 
 
 def _visit(

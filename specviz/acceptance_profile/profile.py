@@ -80,9 +80,10 @@ class Ranking:
 class AcceptanceProfile:
     """The loss in all and by dimension.
 
-    `seconds` and `tokens` are the rounds', no prefill's; `typical_seconds` is what they would have
-    taken at the median cost of a round, so `milliseconds_lost` is a part of it. In
-    `undrafted_rounds` nothing was proposed (a lookup that found nothing), so nothing could be lost.
+    `seconds` and `tokens` are the rounds', no prefill's (nor the drafter's); `typical_seconds` is
+    what they would have taken at the median cost of a round, so `milliseconds_lost` is a part of
+    it. In `undrafted_rounds` nothing was proposed (a lookup that found nothing), so nothing could
+    be lost.
     """
 
     prompts: int
@@ -151,7 +152,7 @@ class AcceptanceProfiler:
         for round_ in trace.rounds:
             counted = levels(round_)
             self._totals.add(round_)
-            self._costs.add(counted.drafted, round_.seconds)
+            self._costs.add(counted.drafted, round_.work_seconds)
             for visit in islice(visits, counted.reached):
                 yield visit, counted
 
@@ -163,7 +164,7 @@ class AcceptanceProfiler:
             rounds=totals.rounds,
             undrafted_rounds=totals.rounds_by_draft_length[0],
             tokens=totals.tokens,
-            seconds=totals.seconds,
+            seconds=totals.work_seconds,
             typical_seconds=self._costs.typical_sum,
             acceptance_rate=totals.acceptance_rate,
             block_efficiency=totals.block_efficiency,

@@ -329,7 +329,7 @@ def _memory(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceRe
 
 
 def _unraced(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
-    """What never raced promises more than what did: time ran out before."""
+    """What never raced promises more than what did: mostly time ran out before."""
     fresh = challengers(probe) if probe.finalists else ()
     if not fresh:
         return
@@ -338,7 +338,7 @@ def _unraced(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceR
         yield AdviceReason(
             "unraced",
             f"{wording.candidate(found.candidate)} promises {wording.factor(found.speedup)} by "
-            "theory, but no time was left to race it: more seconds would tell.",
+            "theory, but has not raced: with more seconds it may.",
             found.speedup,
             True,
         )

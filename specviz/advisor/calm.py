@@ -16,5 +16,15 @@ def calm_seconds(seconds: Sequence[float]) -> float:
     >>> calm_seconds([1.0, 1.5, 1.0, 9.0, 1.0])
     6.5
     """
+    shares = calm_shares(seconds)
+    return sum(share * each for share, each in zip(shares, seconds, strict=True))
+
+
+def calm_shares(seconds: Sequence[float]) -> list[float]:
+    """The share of each that counts: 1 up to OUTLIER times the median.
+
+    >>> calm_shares([1.0, 1.5, 1.0, 8.0, 1.0])
+    [1.0, 1.0, 1.0, 0.25, 1.0]
+    """
     most = OUTLIER * median(seconds) if seconds else 0.0
-    return sum(min(each, most) for each in seconds)
+    return [most / each if each > most else 1.0 for each in seconds]

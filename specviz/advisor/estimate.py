@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median
 
-from specviz.advisor.calm import calm_seconds
+from specviz.advisor.calm import calm_shares
 from specviz.advisor.probe import Candidate, CandidateRun, Probe, RoundSeen
 from specviz.theory import expected_seconds, waiting
 
@@ -211,7 +211,10 @@ def _typical_cost(probe: Probe, timed: Sequence[CandidateRun], draft_length: int
 
 
 def _calm_mean(rounds: Sequence[RoundSeen], part: int) -> float:
-    return calm_seconds([each.parts[part] for each in rounds]) / len(rounds)
+    """Whole rounds are judged: their parts may differ, as where some find their draft ready."""
+    shares = calm_shares([each.seconds for each in rounds])
+    pairs = zip(shares, rounds, strict=True)
+    return math.fsum(share * each.parts[part] for share, each in pairs) / len(rounds)
 
 
 def _races(probe: Probe, candidate: Candidate) -> list[CandidateRun]:

@@ -89,8 +89,8 @@ class BaselineRun:
 class CandidateRun:
     """A candidate over the prompts; `is_race`: at the output length that was asked for.
 
-    `draft_prefill_seconds` is the mean time in which its drafter read a prompt, once per prompt
-    beside the target's own `first_seconds`; both are part of `total_seconds`.
+    `draft_prefill_seconds` is the mean time in which its drafter read a prompt (of a batch: those
+    of all rows), beside the target's own `first_seconds`; both are part of `total_seconds`.
     """
 
     candidate: Candidate

@@ -48,6 +48,12 @@ def mark(device: torch.device) -> Mark:
     return CudaMark() if device.type == "cuda" else HostMark()
 
 
+def wait_for(device: torch.device) -> None:
+    """Return when the device has done all that it was given; only CUDA lets the host run ahead."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 class Stopwatch:
     """Splits a round into its parts; it starts when it is made."""
 

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from specviz.decoding.clock import wait_for
 from specviz.forward_curve import ForwardCurve
 from specviz.models.language_model import (
     BatchedModel,
@@ -56,10 +57,10 @@ def _passes(model: LanguageModel) -> list[list[float]]:
 
 
 def _forward_seconds(model: LanguageModel, cache: KeyValueCache, context: int, count: int) -> float:
-    _wait(model.device)
+    wait_for(model.device)
     began = time.perf_counter()
     _run_one(model, cache, context, count)
-    _wait(model.device)
+    wait_for(model.device)
     seconds = time.perf_counter() - began
     cache.keep(context, [])
     return seconds
@@ -97,10 +98,10 @@ def _measure_rows(model: BatchedModel, rows: int, count: int) -> float:
     _run_rows(model, cache, 0, context)
     seconds = []
     for _ in range(ROWS_REPEATS + 1):
-        _wait(model.device)
+        wait_for(model.device)
         began = time.perf_counter()
         _run_rows(model, cache, context, count)
-        _wait(model.device)
+        wait_for(model.device)
         seconds.append(time.perf_counter() - began)
         cache.keep([context] * rows, [()] * rows)
     return median(seconds[1:])
@@ -111,8 +112,3 @@ def _run_rows(model: BatchedModel, cache: RaggedKeyValueCache, start: int, count
     positions = torch.arange(start, start + count, device=model.device).expand(rows, -1)
     token_ids = positions % model.info.vocab_size  # [B, N]
     model.forward_rows(token_ids, [count] * rows, positions, cache, last_only=start == 0)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

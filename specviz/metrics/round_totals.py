@@ -85,9 +85,13 @@ class RoundTotals:
         return self._reached.total()
 
     @property
+    def work_seconds(self) -> float:
+        """Without the drafter's reading of the prompt."""
+        return self.draft_seconds + self.verify_seconds + self.host_seconds
+
+    @property
     def seconds(self) -> float:
-        parts = self.draft_seconds, self.verify_seconds, self.host_seconds
-        return self.draft_prefill_seconds + sum(parts)
+        return self.draft_prefill_seconds + self.work_seconds
 
     @property
     def acceptance_rate(self) -> float | None:

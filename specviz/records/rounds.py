@@ -226,9 +226,13 @@ class Round:
         return any(self.verdicts[i].outcome is Outcome.REJECTED for i in earlier)
 
     @property
+    def work_seconds(self) -> float:
+        """Without the drafter's reading of the text, which no later round has."""
+        return self.draft_seconds + self.verify_seconds + self.host_seconds
+
+    @property
     def seconds(self) -> float:
-        parts = self.draft_seconds, self.verify_seconds, self.host_seconds
-        return self.draft_prefill_seconds + sum(parts)
+        return self.draft_prefill_seconds + self.work_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,15 @@ def test_a_rejection_loses_the_share_of_its_round_that_brought_no_token() -> Non
     assert profile.seconds == pytest.approx(0.30)
 
 
+def test_no_rejection_costs_the_drafters_reading_of_the_prompt() -> None:
+    trace = tiny_trace()
+    first, *others = trace.rounds
+    reading = dataclasses.replace(first, draft_prefill_seconds=5.0)
+    assert reading.seconds == pytest.approx(5.14) and seconds_lost(reading) == seconds_lost(first)
+    late = changed(trace, rounds=(reading, *others))
+    assert acceptance_profile([late]) == acceptance_profile([trace])
+
+
 def test_perfect_drafts_would_have_written_the_text_sooner_by_the_loss() -> None:
     # at 4 tokens a round, round 0's two tokens take half of its time
     rounds = tiny_trace().rounds

@@ -133,6 +133,19 @@ def test_rounds_without_a_draft_cost_what_they_cost_and_do_not_stand_for_the_oth
 # --- the interval
 
 
+def test_of_rounds_that_mostly_find_their_draft_ready_the_others_count_as_well() -> None:
+    """Drafting ahead: of ten rounds six have nothing to draft, four draft for 0.8 of a step."""
+    whole = run("ahead", HALF, 4, 0.2, 0.0)
+    ready = RoundSeen((1,), 4, 4, 0.0, STEP, 0.0)
+    missed = RoundSeen((1,), 4, 4, 0.8 * STEP, STEP, 0.0)
+    burst = RoundSeen((1,), 4, 4, 0.0, 50 * STEP, 0.0)
+    found = estimate(probe(replace(whole, rounds=(ready,) * 6 + (missed,) * 4)), whole.candidate)
+    assert (found.draft_cost, found.verify_cost) == pytest.approx((0.32, 1.0))
+    loud = replace(whole, rounds=(ready,) * 6 + (missed,) * 3 + (burst,))
+    found = estimate(probe(loud), whole.candidate)
+    assert (found.draft_cost, found.verify_cost) == pytest.approx((0.24, 0.9 + 0.2))
+
+
 def doubt(*runs: CandidateRun, K: int, steps: tuple[float, ...] = (STEP,)) -> float:
     """The relative width."""
     plain = tuple(baseline(block, step=step) for block, step in enumerate(steps))

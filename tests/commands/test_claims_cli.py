@@ -7,10 +7,11 @@ import json
 import pytest
 
 from specviz.claims.all_claims import CLAIMS
-from specviz.claims.claim import ClaimVerdict
+from specviz.claims.claim import Batches, ClaimVerdict
 from specviz.cli import main
 from specviz.commands.claims_command import claims_result, judge_claims, shortfall
 from specviz.errors import InputError
+from specviz.experiments.benchmark import claim_measuring
 from specviz.experiments.benchmark.claim_measuring import BUDGETS, Budget, ClaimMeasuring
 
 TINY = Budget(prompts=1, max_new_tokens=6, repeats=1, samples=100)
@@ -130,6 +131,16 @@ def test_a_setting_that_two_claims_share_is_measured_once() -> None:
     (first,) = measuring.results(CLAIMS[2].settings)
     (second,) = measuring.results(CLAIMS[4].settings)
     assert first is second
+
+
+def test_a_batch_size_that_is_refused_ends_the_measurement_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refusals = [{"method": "draft-model", "why": "pair 'bundled' needs 9 GB"}]
+    found = {"rows": [{"batch_size": 1}], "refusals": refusals}
+    monkeypatch.setattr(claim_measuring, "batch_benchmark", lambda *_: found)
+    with pytest.raises(InputError, match="^pair 'bundled' needs 9 GB$"):
+        ClaimMeasuring(TINY, "cpu").results([Batches((1, 64), 4)])
 
 
 @pytest.mark.slow

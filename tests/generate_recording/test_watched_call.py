@@ -5,6 +5,7 @@ import time
 import torch
 
 import specviz
+from specviz.experiments.run import generate_run
 from specviz.records import FinishReason, ProposalKind
 from specviz.trace_file import dumps, loads
 from tests.generate_recording.watched_call import TOKENIZER, WAYS, inputs, watched
@@ -96,3 +97,10 @@ def test_times_are_the_calls_own_and_no_more_than_it_took(target, draft):
     assert [each.draft_prefill_seconds > 0 for each in trace.rounds[:2]] == [True, False]
     ends = [span.end for each in trace.rounds for span in each.spans]
     assert ends == sorted(ends) and ends[-1] <= took
+
+
+def test_the_prompt_is_read_when_the_device_has_read_it(target, draft, monkeypatch):
+    waited = []
+    monkeypatch.setattr(generate_run, "wait_for", waited.append)
+    trace = watched(target, assistant_model=draft, do_sample=False)
+    assert len(trace.rounds) > 1 and waited == [draft.device]  # once, behind the first forward

@@ -17,11 +17,10 @@ from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, R
 from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.forward_times import forward_curve, rows_time
-from specviz.decoding.target import check_prompt
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.batch_race import run_rows
-from specviz.experiments.run.racing import RaceRequest, load_request
+from specviz.experiments.run.racing import RaceRequest, load_for_all
 from specviz.forward_curve import ForwardCurve
 from specviz.metrics.round_totals import levels
 from specviz.models.files.survey import survey_model
@@ -105,9 +104,7 @@ def candidate_of(method: str, draft_length: int) -> Candidate:
     return Candidate(method, draft_length, method_named(method).usual_branching(draft_length))
 
 
-def workload_of(request: AdviceRequest) -> Workload:
-    """The target and its tokenizer."""
-    loaded = _loaded(request)
+def _workload(request: AdviceRequest, loaded: LoadedPair) -> Workload:
     lengths = [len(loaded.codec.encode(text, request.task)) for text in request.prompts[:8]]
     return Workload(
         request.batch_size,
@@ -121,8 +118,10 @@ def workload_of(request: AdviceRequest) -> Workload:
 
 def first_probe(request: AdviceRequest) -> Probe:
     """A probe with the workload and the forward curves, before anything is decoded."""
-    loaded = _loaded(request)
-    _check_prompts(request, loaded)
+    tokens = request.config.max_new_tokens
+    loaded, _ = load_for_all(
+        lambda prompt: request.race(Candidate(PLAIN, 1), prompt, tokens), request.prompts
+    )
     target = loaded.target
     row, rows = forward_curve(target), request.batch_size
     batched = as_batched(target)
@@ -134,21 +133,7 @@ def first_probe(request: AdviceRequest) -> Probe:
         seconds = [rows_time(batched, rows, count) for count in BATCH_COUNTS]
         least = tuple(min(seconds[index:]) for index in range(len(seconds)))
         batch = ForwardCurve(BATCH_COUNTS, least)
-    return Probe(workload_of(request), row, batch)
-
-
-def _loaded(request: AdviceRequest) -> LoadedPair:
-    """The baseline needs the target alone."""
-    return load_request(request.race(Candidate(PLAIN, 1), request.prompts[0], 1))
-
-
-def _check_prompts(request: AdviceRequest, loaded: LoadedPair) -> None:
-    """InputError with the number of a prompt that leaves no room for the output."""
-    for number, text in enumerate(request.prompts, start=1):
-        try:
-            check_prompt(loaded.target, loaded.codec.encode(text, request.task), request.config)
-        except InputError as error:
-            raise InputError(f"prompts are refused at number {number}: {error}") from None
+    return Probe(_workload(request, loaded), row, batch)
 
 
 def run_baseline(
@@ -182,8 +167,8 @@ def run_candidate(
     """Decode all prompts speculatively. InputError where the pair cannot run the method."""
     traces = _decode(request, candidate, prompts, tokens, SPECULATIVE)
     firsts = [trace.prefill.seconds for trace in traces if trace.prefill is not None]
-    reads = [sum(each.draft_prefill_seconds for each in trace.rounds) for trace in traces]
     groups = list(_groups(traces, request.batch_size))
+    reads = [max(map(_draft_prefill_seconds, group)) for group in groups]
     rounds = [seen for group in groups for seen in _rounds(group, candidate, tokens)]
     return CandidateRun(
         candidate,
@@ -197,6 +182,11 @@ def run_candidate(
         is_race,
         fmean(reads),
     )
+
+
+def _draft_prefill_seconds(trace: Trace) -> float:
+    """In a batch that of all rows, but for one that ended with its first token."""
+    return sum(each.draft_prefill_seconds for each in trace.rounds)
 
 
 def _calm_rounds(rounds: Sequence[RoundSeen]) -> float:

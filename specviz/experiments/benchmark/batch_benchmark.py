@@ -15,7 +15,7 @@ from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.benchmark.batching import BatchMeasurement, measure_batch
-from specviz.experiments.benchmark.benchmark import Plan, none_runs, time_left
+from specviz.experiments.benchmark.benchmark import Plan, check_prompts, none_runs, time_left
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.racing import RaceRequest
 from specviz.metrics import acceptance_rate, block_efficiency
@@ -36,6 +36,7 @@ def batch_benchmark(
     refusals: dict[str, str] = {}
     series = list(product(plan.tasks, plan.methods, plan.draft_lengths))
     configs = [_config(plan, method, draft_length) for _, method, draft_length in series]
+    check_prompts(plan, max(sizes))
     began = time.perf_counter()
     for number, ((task, method, draft_length), config) in enumerate(
         zip(series, configs, strict=True)

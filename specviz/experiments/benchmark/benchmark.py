@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from statistics import median
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.benchmark.peers import ASSISTED, NEED_DRAFT, Assisted, LibraryPeer
-from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.experiments.run.racing import RaceRequest, load_for_all, start_race
 from specviz.metrics import acceptance_rate, block_efficiency
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
@@ -55,12 +56,16 @@ class Plan:
 
     def prompts_of(self, task: str | None) -> tuple[Prompt, ...]:
         """Those of one task, framed."""
-        return self.rows_of(task, min(self.prompts, len(self._known(task))))
+        return self.rows_of(task, min(self.prompts, self.known(task)))
 
     def rows_of(self, task: str | None, count: int) -> tuple[Prompt, ...]:
         """`count` of them, the first ones again behind the last."""
         known = self._known(task)
         return tuple(self.framing.of(known[row % len(known)]) for row in range(count))
+
+    def known(self, task: str | None) -> int:
+        """How many there are."""
+        return len(self._known(task))
 
     def _known(self, task: str | None) -> tuple[Prompt, ...]:
         return self.texts if task is None else held_out_prompts(task)
@@ -145,6 +150,7 @@ class Benchmark:
         self._refusals: dict[str, str] = {}  # of contenders by name
         for method in plan.methods:
             method_named(method)
+        check_prompts(plan, plan.prompts)
         peer = _library_peer(plan) if plan.temperature == 0 else None
         self._contenders = {task: _contenders(plan, task, peer) for task in plan.tasks}
         self._done = 0
@@ -225,6 +231,13 @@ def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -
     for step in measuring:
         progress(step.words(plan.repeats))
     return measuring.result()
+
+
+def check_prompts(plan: Plan, count: int) -> None:
+    """InputError for one of the first `count` prompts of a task that leaves the output no room."""
+    for task in plan.tasks:
+        prompts = plan.rows_of(task, min(count, plan.known(task)))
+        load_for_all(partial(_request, plan, task), prompts)
 
 
 def _library_peer(plan: Plan) -> LibraryPeer:

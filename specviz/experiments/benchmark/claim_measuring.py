@@ -22,6 +22,7 @@ from specviz.claims.claim import (
 )
 from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import method_named
+from specviz.errors import InputError
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan
 from specviz.experiments.benchmark.peers import LibraryPeer
@@ -124,7 +125,10 @@ class ClaimMeasuring:
             device=self._device,
             dtype=self._dtype,
         )
-        return batch_benchmark(plan, setting.sizes, BatchOptions(), self._progress)
+        found = batch_benchmark(plan, setting.sizes, BatchOptions(), self._progress)
+        for refusal in found["refusals"]:  # a claim is judged by all sizes
+            raise InputError(refusal["why"])
+        return found
 
     @_measure.register
     def _(self, setting: Clocks) -> dict[str, Any]:

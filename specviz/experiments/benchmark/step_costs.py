@@ -18,6 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from transformers import DynamicCache
 
+from specviz.decoding.clock import wait_for
 from specviz.environment import silence_profiler
 from specviz.experiments.benchmark.peers import load_library_model
 from specviz.models.cache import SlotCache
@@ -132,7 +133,7 @@ def read_bandwidth(device: torch.device) -> float:
             data.sum()
         else:
             target.copy_(data)
-        _wait(device)
+        wait_for(device)
 
     return passes * data.nbytes / _seconds(read, _READS)
 
@@ -146,7 +147,7 @@ def _own_step(model: LanguageModel, cache: KeyValueCache) -> Callable[[], None]:
     def step() -> None:
         model.forward(one, place, cache)
         cache.keep(CONTEXT, [])
-        _wait(device)
+        wait_for(device)
 
     return step
 
@@ -166,7 +167,7 @@ def library_step(module: Any, model: LanguageModel) -> Callable[[], None]:
     def step() -> None:
         run(ids[:, :1])
         cache.crop(-1)
-        _wait(model.device)
+        wait_for(model.device)
 
     run(ids)
     return step
@@ -179,11 +180,6 @@ def _seconds(step: Callable[[], None], count: int) -> float:
         step()
         times.append(time.perf_counter() - began)
     return median(times)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _shares(step: Callable[[], None], count: int) -> dict[str, float]:

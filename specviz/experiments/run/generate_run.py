@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from transformers.generation import candidate_generator as library
 
+from specviz.decoding.clock import wait_for
 from specviz.errors import InputError
 from specviz.experiments.run.generated_round import SeenVerification, Times
 from specviz.experiments.run.recorder import Recorder
@@ -127,7 +128,8 @@ class GenerateRun:
     def _on_draft(self, module: Any, given: Any, output: Any) -> None:
         if self._is_drafting:
             if self._rounds == 0 and not self._raw_draft_logits:
-                self._read = self._clock.now()  # the first forward has the prompt in it
+                wait_for(output.logits.device)  # the first forward has the prompt in it
+                self._read = self._clock.now()
             with self._clock:
                 self._raw_draft_logits.append(output.logits[0, -1].detach().clone())
 

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from specviz.acceptance_profile import AcceptanceProfile, AcceptanceProfiler
-from specviz.decoding.target import check_prompt
 from specviz.errors import InputError
-from specviz.experiments.run.racing import Race, RaceRequest, load_request
+from specviz.experiments.run.racing import Race, RaceRequest, load_for_all
 from specviz.experiments.run.template_warning import template_warning
 from specviz.models.pair_catalog import Pair
-from specviz.models.pair_loading import LoadedPair
 from specviz.records import SPECULATIVE, DecodingConfig, Prompt, Round, Trace
 
 MAX_PROMPTS = 500
@@ -66,10 +64,7 @@ class Profiling:
         Raises InputError for anything that the user can mend.
         """
         self._request = request
-        self._requests = [_numbered(request, i) for i in range(len(request.prompts))]
-        self._loaded = load_request(self._requests[0])
-        for number, each in enumerate(self._requests, start=1):
-            _check_length(self._loaded, each, number)
+        self._loaded, self._requests = load_for_all(request.race, request.prompts)
         self.warning = template_warning(self._loaded.codec, request.prompts)
         self._profiler = AcceptanceProfiler()
         self.traces: dict[int, Trace] = {}
@@ -113,21 +108,3 @@ class Profiling:
                 pass
         finally:
             race.close()
-
-
-def _numbered(request: ProfileRequest, index: int) -> RaceRequest:
-    """The run of prompt `index`; an error says which prompt it is."""
-    try:
-        return request.race(request.prompts[index])
-    except InputError as error:
-        raise InputError(f"prompt {index + 1}: {error}") from None
-
-
-def _check_length(loaded: LoadedPair, request: RaceRequest, number: int) -> None:
-    """InputError for a prompt that does not fit either model's context."""
-    try:
-        ids = loaded.codec.encode(request.prompt, request.task)
-        for model in loaded.prompt_models:
-            check_prompt(model, ids, request.config)
-    except InputError as error:
-        raise InputError(f"prompt {number}: {error}") from None

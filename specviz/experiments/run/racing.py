@@ -5,7 +5,7 @@ The page, the command line and the experiments all race through this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from specviz.experiments.run.warm_up import rehearse, warm_up_pair
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair, load_pair
-from specviz.prompts import check_task
+from specviz.prompts import check_task, prompt_number
 from specviz.records import (
     BASELINE,
     SPECULATIVE,
@@ -187,6 +187,26 @@ def start_race(request: RaceRequest) -> Race:
     Raises InputError for anything that the user can mend.
     """
     return Race(request, load_request(request))
+
+
+def load_for_all(
+    race: Callable[[Prompt], RaceRequest], prompts: Sequence[Prompt]
+) -> tuple[LoadedPair, tuple[RaceRequest, ...]]:
+    """The pair and each prompt's run, all checked before anything is decoded.
+
+    InputError with the number of a prompt that breaks a rule or leaves no room for the output.
+    """
+    requests: list[RaceRequest] = []
+    for number, prompt in enumerate(prompts, start=1):
+        with prompt_number(number):
+            requests.append(race(prompt))
+    loaded = load_request(max(requests, key=lambda each: len(prompt_text(each.prompt))))
+    for number, request in enumerate(requests, start=1):
+        with prompt_number(number):
+            ids = loaded.codec.encode(request.prompt, request.task)
+            for model in loaded.prompt_models:
+                check_prompt(model, ids, request.config)
+    return loaded, tuple(requests)
 
 
 def load_request(request: DecodingRequest, sequences: int = 1) -> LoadedPair:

@@ -91,5 +91,6 @@ class SweepSetting:
         assert self.prompt_tokens is not None
         prompt, own_texts = texts[number], map(own_text, texts[number:] + texts[:number])
         text = "\n\n".join(own_texts)[: 8 * self.prompt_tokens]
-        codec = load_request(self._request(prompt)).codec
+        # loaded for a prompt of about that size: as a whole it need not fit
+        codec = load_request(self._request(with_own_text(prompt, text))).codec
         return with_own_text(prompt, codec.beginning(text, self.prompt_tokens))

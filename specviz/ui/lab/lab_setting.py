@@ -13,7 +13,7 @@ from specviz.errors import InputError, short
 from specviz.experiments.run.racing import RaceRequest
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.models.pair_catalog import Pair
-from specviz.prompts import held_out_prompts, prompts_of
+from specviz.prompts import held_out_prompts, prompt_number, prompts_of
 from specviz.records import DecodingConfig, Prompt, prompt_text
 from specviz.ui.settings_form import race_request
 
@@ -68,8 +68,9 @@ def lab_setting(question: Mapping[str, Any], *, has_method: bool = False) -> Lab
     form = _form(question) | ({} if has_method else PLAIN)
     task, prompts = _prompts(form.pop("task", ""), question.get("prompts"))
     usual = race_request({**form, "task": task or "", "prompt": prompt_text(prompts[0])})
-    for number, text in enumerate(prompts, start=1):
-        _check_prompt(usual, text, number)
+    for number, prompt in enumerate(prompts, start=1):
+        with prompt_number(number):
+            RaceRequest(usual.pair, prompt, usual.config, usual.task)
     return LabSetting(usual.pair, prompts, task, usual.config, usual.device, usual.dtype)
 
 
@@ -110,11 +111,3 @@ def _prompts(task: str, given: object) -> tuple[str | None, tuple[Prompt, ...]]:
     if not (count.isascii() and count.isdecimal() and len(count) < 9 and 1 <= int(count) <= most):
         raise InputError(f"prompts must be a whole number from 1 to {most}, got {short(count)}")
     return None if is_own else task, known[: int(count)]
-
-
-def _check_prompt(usual: RaceRequest, prompt: Prompt, number: int) -> None:
-    """An error says which prompt it is."""
-    try:
-        RaceRequest(usual.pair, prompt, usual.config, usual.task)
-    except InputError as error:
-        raise InputError(f"prompts are refused at number {number}: {error}") from None

@@ -84,9 +84,9 @@ def test_a_trace_once_let_go_is_never_named_by_a_group_again() -> None:
 
 
 def test_a_bad_prompt_is_named_before_anything_is_decoded() -> None:
-    with pytest.raises(InputError, match="prompt 2: prompt must have some text"):
+    with pytest.raises(InputError, match="prompts are refused at number 2: prompt must have some"):
         Profiling(request("fine", " "))
-    with pytest.raises(InputError, match="prompt 2: prompt must have at most 1008 tokens"):
+    with pytest.raises(InputError, match="refused at number 2: prompt must have at most 1008"):
         Profiling(request("fine", "word " * 3000))
     with pytest.raises(InputError, match=f"prompts must be from 1 to {MAX_PROMPTS}, got 0"):
         request()

@@ -10,13 +10,15 @@ import pytest
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.experiments.run.batch_race import BatchRequest
+from specviz.experiments.run.racing import RaceRequest, load_request
+from specviz.experiments.sweep import sweep_setting
 from specviz.experiments.sweep.sweep_axis import AXES, axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import SweepPlan
 from specviz.models.pair_catalog import custom_pair, pair_named
-from specviz.models.pair_loading import load_pair
+from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import held_out_prompt
-from specviz.records import DecodingConfig
+from specviz.records import DecodingConfig, prompt_text
 from tests.chat_folder import chat_folder
 
 SETTING = SweepSetting(pair_named("bundled"), DecodingConfig(), device="cpu")
@@ -104,6 +106,21 @@ def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None
     assert first.prompt != second.prompt or tokens < 5
     whole = held_out_prompt("code", 1)
     assert whole.startswith(first.prompt) or first.prompt.startswith(whole)
+
+
+def test_a_prompt_that_is_cut_need_not_fit_into_memory_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+
+    def load(request: RaceRequest) -> LoadedPair:
+        seen.append(len(prompt_text(request.prompt)))
+        return load_request(request)
+
+    monkeypatch.setattr(sweep_setting, "load_request", load)
+    setting = replace(SETTING, texts=("x = 1\n" * 9000,), task=None, prompts=1)
+    (request,) = AXES["prompt-length"].apply(setting, 16).requests
+    assert len(prompt_text(request.prompt)) < 100 and max(seen) < 200
 
 
 def test_a_chat_model_s_prompt_is_cut_inside_its_template(tmp_path: Path) -> None:
