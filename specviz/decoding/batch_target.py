@@ -134,7 +134,7 @@ class RaggedTarget:
         model: BatchedModel,
         prompts: Sequence[Sequence[int]],
         config: DecodingConfig,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> None:
         """Raises InputError for a prompt that the model cannot take."""
         for prompt in prompts:
@@ -145,7 +145,7 @@ class RaggedTarget:
         self.transfer = HostTransfer()
         self.tokens = self.padding = 0
         self._cache = model.new_ragged_cache(len(prompts), capacity)
-        self._with_features = with_features
+        self._feature_layers = feature_layers
 
     def cache(self, row: int) -> None:
         """All rows share one."""
@@ -201,7 +201,7 @@ class RaggedTarget:
         self.tokens = sum(counts)
         self.padding = token_ids.numel() - self.tokens
         return self.model.forward_rows(
-            token_ids, counts, positions, self._cache, mask, last_only, self._with_features
+            token_ids, counts, positions, self._cache, mask, last_only, self._feature_layers
         )
 
 
@@ -238,7 +238,7 @@ def batch_target(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     config: DecodingConfig,
-    with_features: bool = False,
+    feature_layers: Sequence[int] = (),
     shares_cache: bool = False,
 ) -> TargetRows:
     """A ragged target, unless the model cannot run one or the drafter needs each row's cache.
@@ -247,8 +247,8 @@ def batch_target(
     """
     batched = None if shares_cache else as_batched(model)
     if batched is not None:
-        return RaggedTarget(batched, prompts, config, with_features)
+        return RaggedTarget(batched, prompts, config, feature_layers)
     transfer = HostTransfer()
     return SeparateRows(
-        [Target.of(model, prompt, config, with_features, transfer) for prompt in prompts]
+        [Target.of(model, prompt, config, feature_layers, transfer) for prompt in prompts]
     )

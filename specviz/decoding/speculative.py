@@ -64,7 +64,7 @@ class SpeculativeRun:
         end_ids: Collection[int],
         departure: Departure | None = None,
     ) -> None:
-        self.target = Target.of(model, prompt_ids, config, drafter.needs_features)
+        self.target = Target.of(model, prompt_ids, config, drafter.feature_layers)
         self._row = Row(prompt_ids, config, end_ids, departure=departure)
         self._drafter = drafter
         self._prompt_length = len(prompt_ids)

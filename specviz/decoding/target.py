@@ -70,7 +70,7 @@ class Target:
     cache: KeyValueCache
     sampler: Sampler
     transfer: HostTransfer
-    with_features: bool = False
+    feature_layers: Sequence[int] = ()
 
     @classmethod
     def of(
@@ -78,10 +78,10 @@ class Target:
         model: LanguageModel,
         prompt_ids: Sequence[int],
         config: DecodingConfig,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
         transfer: HostTransfer | None = None,
     ) -> Target:
-        """`with_features`: every forward returns its hidden states after the final norm.
+        """`feature_layers`: every forward returns these features; see `ForwardOutput`.
 
         `transfer`: the counter of blocking copies, if several sequences share one. Raises
         InputError for a prompt that the model cannot take.
@@ -92,7 +92,7 @@ class Target:
             model.new_cache(cache_capacity(prompt_ids, config)),
             Sampler.of(config),
             transfer or HostTransfer(),
-            with_features,
+            feature_layers,
         )
 
     def to_host(self, packed: Tensor) -> list[float]:
@@ -105,7 +105,7 @@ class Target:
         tokens = torch.tensor([token_ids], dtype=torch.int64).to(device, non_blocking=True)
         positions = torch.arange(len(token_ids), device=device)[None]
         return self.model.forward(
-            tokens, positions, self.cache, last_only=True, with_features=self.with_features
+            tokens, positions, self.cache, last_only=True, feature_layers=self.feature_layers
         )
 
     def keys_values(self, count: int) -> Sequence[Tensor]:
@@ -124,7 +124,7 @@ class Target:
             positions[None],
             self.cache,
             inputs.mask,
-            with_features=self.with_features,
+            feature_layers=self.feature_layers,
         )
 
     def _complete(
@@ -142,8 +142,7 @@ class Target:
         rest = range(partial.layers, model.info.layers)
         hidden = model.run_layers(hidden, positions, self.cache, rest, start, mask)
         self.cache.advance(len(token_ids))
-        features = model.norm(hidden)
-        return ForwardOutput(model.output(features)[None], features[None])
+        return ForwardOutput(model.output(model.norm(hidden))[None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,7 @@
 """What the decoder needs of a model: forward over a draft tree, and a cache that can be cut.
 
 Knows nothing of drafting, sampling or text. Letters: B rows, N query tokens, L cached tokens,
-S slots that a tree mask covers, V vocabulary, W hidden size.
+S slots that a tree mask covers, V vocabulary, W hidden size, F feature layers.
 """
 
 from __future__ import annotations
@@ -93,13 +93,14 @@ class RaggedKeyValueCache(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForwardOutput:
-    """Logits over the real vocabulary, and the features that they come from where asked for.
+    """Logits over the real vocabulary, and each token's features where asked for.
 
-    A feature is a token's hidden state after the final norm: the input of the output matrix.
+    Features are hidden states: that of layer i goes into layer i (from 0), and that of i = the
+    number of layers comes out of the final norm: it is the input of the output matrix.
     """
 
     logits: Tensor  # [B, N, V]
-    features: Tensor | None = None  # [B, N, W]
+    features: Tensor | None = None  # [B, N, F W], those of several layers joined
 
 
 class LanguageModel(Protocol):
@@ -125,7 +126,7 @@ class LanguageModel(Protocol):
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [N, S] bool, S >= N, True = attend
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """Run N tokens behind the cache.
 
@@ -133,7 +134,7 @@ class LanguageModel(Protocol):
         slot where it is True (a drafter grows a tree level by level, so S may exceed N). All
         slots before those S are seen by every token. None means causal order.
         `last_only` returns the logits of the last token alone, [B, 1, V] (prefill); the features
-        are those of all N tokens nevertheless.
+        (of `feature_layers`, none where that is empty) are those of all N tokens nevertheless.
         Raises InputError where the cache has no room for N more, or where causal tokens or a
         tree's first slot stand outside the context. Reads nothing back from the device.
         """
@@ -196,7 +197,7 @@ class BatchedModel(LanguageModel, Protocol):
         cache: RaggedKeyValueCache,
         tree_mask: Tensor | None = None,  # [B, N, S] bool, S >= N, True = attend
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """Run the first `counts[b]` of N tokens behind each row b; the others are padding.
 

@@ -19,6 +19,7 @@ from transformers.cache_utils import Cache
 
 from specviz.errors import InputError
 from specviz.models.cache import RaggedCache, RaggedSlots, SlotCache, Slots, StraightSlots
+from specviz.models.feature_taps import FeatureTaps
 from specviz.models.language_model import (
     BatchedModel,
     ForwardOutput,
@@ -53,7 +54,7 @@ class LibraryModel(LocalModel):
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [N, S]
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         assert isinstance(cache, SlotCache)
@@ -61,7 +62,7 @@ class LibraryModel(LocalModel):
         self._check(cache, count, tree_mask)
         slots = StraightSlots(cache, cache.length, rows, count)
         last = torch.full((rows,), count - 1, device=self.device) if last_only else None
-        output = self._run(token_ids, position_ids, slots, tree_mask, last, with_features)
+        output = self._run(token_ids, position_ids, slots, tree_mask, last, feature_layers)
         cache.advance(count)
         return output
 
@@ -74,14 +75,14 @@ class LibraryModel(LocalModel):
         cache: RaggedKeyValueCache,
         tree_mask: Tensor | None = None,  # [B, N, S]
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """See `BatchedModel.forward_rows`."""
         assert isinstance(cache, RaggedCache)
         self._check_rows(cache, counts, token_ids.shape[1], tree_mask)
         slots = RaggedSlots(cache, counts, token_ids.shape[1], self.device)
         last = slots.last if last_only else None
-        output = self._run(token_ids, position_ids, slots, tree_mask, last, with_features)
+        output = self._run(token_ids, position_ids, slots, tree_mask, last, feature_layers)
         cache.advance(counts)
         return output
 
@@ -92,19 +93,24 @@ class LibraryModel(LocalModel):
         slots: Slots,
         tree_mask: Tensor | None,
         last: Tensor | None,  # [B]
-        with_features: bool,
+        feature_layers: Sequence[int],
     ) -> ForwardOutput:
         visible = slots.visible(tree_mask, token_ids.device)
+        taps, final = FeatureTaps(feature_layers), self._info.layers
         with self._tap.watching(last) as watch:
-            logits = self._module(
+            output = self._module(
                 input_ids=token_ids,
                 attention_mask=visible if visible.ndim == 4 else visible[None, None],
                 position_ids=position_ids,
                 past_key_values=_LibraryCache(slots),
                 use_cache=True,
-            ).logits
-        features = watch.features if with_features else None
-        return ForwardOutput(logits[..., : self._info.vocab_size], features)
+                output_hidden_states=any(layer < final for layer in taps.layers),
+            )
+        for layer, state in enumerate((output.hidden_states or ())[:final]):
+            taps.offer(layer, state)
+        if watch.features is not None:
+            taps.offer(final, watch.features)
+        return ForwardOutput(output.logits[..., : self._info.vocab_size], taps.joined())
 
     @torch.inference_mode()
     def embed(self, token_ids: Tensor) -> Tensor:  # [N] -> [N, W]
@@ -189,11 +195,11 @@ class SpreadModel(LibraryModel):
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [N, S]
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         output = super().forward(
-            token_ids, position_ids, cache, tree_mask, last_only, with_features
+            token_ids, position_ids, cache, tree_mask, last_only, feature_layers
         )
         features = output.features
         return ForwardOutput(

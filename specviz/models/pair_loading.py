@@ -19,6 +19,7 @@ from specviz.models.allocator import keep_freed_memory, return_freed_memory
 from specviz.models.files.hub import find_model_folder
 from specviz.models.files.loading import LoadedModel, load_surveyed, resolve_device, resolve_dtype
 from specviz.models.files.survey import Survey, survey_model
+from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.language_model import LanguageModel
@@ -241,7 +242,7 @@ class _Loader:
     def _eagle(self, target: LoadedModel) -> EagleHead:
         source = self.pair.eagle
         key = self._key("eagle", source, self.pair.target)
-        return _store.get(key, lambda: EagleHead.open(_head_folder(source), target.model))
+        return _store.get(key, lambda: open_eagle_head(_head_folder(source), target.model))
 
     def _self_drafting(self, target: LoadedModel) -> SelfDrafting:
         if not isinstance(target.model, LlamaModel):

@@ -38,7 +38,7 @@ def batch_parts(target, parts, config, prompts=PROMPTS):
     setups = setups_of(target, parts, config, prompts)
     drafter = make_row_drafters(setups)
     shares_cache = method_named(config.method).shares_cache
-    rows = batch_target(target, prompts, config, drafter.needs_features, shares_cache)
+    rows = batch_target(target, prompts, config, drafter.feature_layers, shares_cache)
     return rows, drafter, prompts, [setup.config for setup in setups]
 
 

@@ -29,12 +29,16 @@ class TableEagle:
     bytes = 7
 
     def __init__(self, target, table):
+        self.feature_layers = (target.info.layers,)
         self._target = target
         self._table = table
         self.pairs = 0  # run so far
 
     def new_cache(self, capacity):
         return TableEagleCache()
+
+    def reduce(self, features):
+        return features
 
     def forward(self, token_ids, features, position_ids, cache, tree_mask=None, last_only=False):
         start = cache.length
@@ -55,3 +59,16 @@ class TableEagle:
         above = [] if len(path) < 2 else [self._table.distribution(path[:-1])]
         true = [self._target.distribution(path[:-1])] if len(path) > 2 else [feature]
         assert any(torch.equal(feature, known) for known in true + above), "a foreign feature"
+
+
+class TableEagle3(TableEagle):
+    """One that asks for the states of two layers, and makes its feature of both."""
+
+    def __init__(self, target, table):
+        super().__init__(target, table)
+        self.feature_layers = (0, target.info.layers)
+
+    def reduce(self, features):
+        tokens, logits = features.tensor_split((-self._target.info.vocab_size,), 1)
+        assert torch.equal(tokens.sum(1), torch.ones(len(tokens))), "no states of the first layer"
+        return logits

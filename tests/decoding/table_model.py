@@ -85,17 +85,19 @@ class TableModel:
         return TableCache(len(self.layers), capacity)
 
     def forward(
-        self, token_ids, position_ids, cache, tree_mask=None, last_only=False, with_features=False
+        self, token_ids, position_ids, cache, tree_mask=None, last_only=False, feature_layers=()
     ):
-        layers, start = range(len(self.layers)), cache.length
-        hidden = self.run_layers(
-            self.embed(token_ids[0]), position_ids[0], cache, layers, start, tree_mask
-        )
+        hidden, start, states = self.embed(token_ids[0]), cache.length, []
+        for layer in range(len(self.layers)):
+            states.append(hidden)
+            one = range(layer, layer + 1)
+            hidden = self.run_layers(hidden, position_ids[0], cache, one, start, tree_mask)
         cache.advance(token_ids.shape[1])
         logits = self.norm(hidden)[None]
-        return ForwardOutput(
-            logits[:, -1:] if last_only else logits, logits if with_features else None
-        )
+        states.append(logits[0])
+        chosen = [states[layer] for layer in feature_layers]
+        features = torch.cat(chosen, 1)[None] if chosen else None
+        return ForwardOutput(logits[:, -1:] if last_only else logits, features)
 
     def embed(self, token_ids):
         one_hot = torch.nn.functional.one_hot(token_ids, self.info.vocab_size).float()

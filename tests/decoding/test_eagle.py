@@ -9,18 +9,21 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specviz.decoding import speculative
+from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.dynamic_tree import DynamicTree
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.drafters.static_tree import StaticTree
 from specviz.decoding.speculative import SpeculativeRun
+from specviz.models.library_model import LibraryModel
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, Prefill, ProposalKind, Round
 from tests.decoding.conftest import tiny_model
-from tests.decoding.table_eagle import TableEagle
+from tests.decoding.events import tokens_of
+from tests.decoding.table_eagle import TableEagle, TableEagle3
 from tests.decoding.table_model import TableModel
-from tests.decoding.tiny_parts import eagle_for
+from tests.decoding.tiny_parts import eagle3_for, eagle_for
 
 PROMPT = (0, 2, 1, 0, 2)
 DETERMINISTIC = ProposalKind.DETERMINISTIC
@@ -35,9 +38,9 @@ SHAPES = [
 ]
 
 
-def table_setup(config, table=None):
+def table_setup(config, table=None, kind=TableEagle):
     target = TableModel(1)
-    head = TableEagle(target, table or TableModel(2))
+    head = kind(target, table or TableModel(2))
     return Setup(target, Parts(eagle=head), config, 400)
 
 
@@ -48,11 +51,12 @@ def rounds_of(setup, prompt=PROMPT):
 
 @pytest.mark.parametrize("kind, branching", SHAPES)
 @pytest.mark.parametrize("prompt", [PROMPT, (1,)], ids=["prompt", "one token"])
+@pytest.mark.parametrize("head", [TableEagle, TableEagle3], ids=["EAGLE", "EAGLE-3"])
 def test_every_pair_is_run_once_on_true_features_and_every_expanded_node_once(
-    kind, branching, prompt
+    kind, branching, prompt, head
 ):
     """Prompt and committed tokens make one pair each, whatever became of the guesses."""
-    setup = table_setup(replace(CONFIG, tree_kind=kind, branching=branching))
+    setup = table_setup(replace(CONFIG, tree_kind=kind, branching=branching), kind=head)
     rounds = rounds_of(setup, prompt)
     true = rounds[-1].context_length - 1 if rounds[-1].tree.nodes else rounds[-2].context_length - 1
     guesses = sum(_parents(each.tree) for each in rounds)
@@ -102,10 +106,11 @@ def test_a_round_without_a_tree_loses_no_feature():
     assert setup.parts.eagle.pairs >= len(PROMPT)
 
 
-def test_the_head_drafts_what_it_says_along_each_path_of_the_tree():
+@pytest.mark.parametrize("head_for", [eagle_for, eagle3_for])
+def test_the_head_drafts_what_it_says_along_each_path_of_the_tree(head_for):
     """On a real layer: scores of the nodes equal a chain of single pairs over the same tokens."""
-    target = tiny_model(1, 2, "target")
-    head = eagle_for(target)
+    target = tiny_model(1, 3, "target")
+    head = head_for(target)
     setup = Setup(target, Parts(eagle=head), CONFIG, 400)
     text = list(PROMPT)
     checked = 0
@@ -128,13 +133,26 @@ def _chain_distribution(target, head, text, above):
     """Distribution behind text + above: true features for the text, then one guess at a time."""
     ids, cache = torch.tensor(text), target.new_cache(len(text))
     positions = torch.arange(len(text))
-    features = target.forward(ids[None, :-1], positions[None, :-1], cache, with_features=True)
+    states = target.forward(
+        ids[None, :-1], positions[None, :-1], cache, feature_layers=head.feature_layers
+    ).features
     own = head.new_cache(len(text) + len(above))
-    logits, guesses = head.forward(ids[1:], features.features[0], positions[:-1], own)
+    logits, guesses = head.forward(ids[1:], head.reduce(states[0]), positions[:-1], own)
     for step, token in enumerate(above):
         at = torch.tensor([len(text) - 1 + step])
         logits, guesses = head.forward(torch.tensor([token]), guesses[-1:], at, own)
     return logits[-1].softmax(-1)
+
+
+@pytest.mark.parametrize("kind, branching", SHAPES)
+@pytest.mark.parametrize("model", [LlamaModel, LibraryModel])
+def test_greedy_text_with_states_of_several_layers_is_the_baseline_text(kind, branching, model):
+    target = tiny_model(1, 3, "target", kind=model)
+    config = replace(CONFIG, tree_kind=kind, branching=branching, temperature=0.0)
+    setup = Setup(target, Parts(eagle=eagle3_for(target)), config, 400)
+    assert setup.parts.eagle.feature_layers == (2, 1, 0)
+    found = tokens_of(speculative.decode(target, make_drafter(setup), PROMPT, config))
+    assert found == tokens_of(autoregressive.decode(target, PROMPT, config))
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def feature_of(target, tokens):
     """Hidden state of the last of these tokens, from a plain forward."""
     ids, positions = torch.tensor([tokens]), torch.arange(len(tokens))[None]
     cache = target.new_cache(len(tokens))
-    return target.forward(ids, positions, cache, with_features=True).features[0, -1]
+    return target.forward(ids, positions, cache, feature_layers=(target.info.layers,)).features[
+        0, -1
+    ]
 
 
 def test_the_tree_is_the_best_nodes_by_products_of_accuracies():

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig
 
 from specviz.models.files.loading import LoadedModel
-from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.llama.self_model import SelfDrafting
 from specviz.models.parts import Need, Parts
@@ -51,7 +51,7 @@ def medusa_for(target, seed=3):
         shapes[f"heads.{i}.residual.weight"] = (width, width)
         shapes[f"heads.{i}.residual.bias"] = (width,)
         shapes[f"heads.{i}.output.weight"] = (vocab, width)
-    return _opened(MedusaHeads, config, _random(shapes, seed), target)
+    return _opened(MedusaHeads.open, config, _random(shapes, seed), target)
 
 
 def eagle_for(target, seed=4):
@@ -74,7 +74,33 @@ def eagle_for(target, seed=4):
         shapes[f"layers.0.mlp.{name}_proj.weight"] = (inner, width)
     shapes["layers.0.mlp.down_proj.weight"] = (width, inner)
     shapes["layers.0.post_attention_layernorm.weight"] = (width,)
-    return _opened(EagleHead, config, _random(shapes, seed), target)
+    return _opened(open_eagle_head, config, _random(shapes, seed), target)
+
+
+def eagle3_for(target, seed=5):
+    """A random EAGLE-3 layer for three states of the target, with a draft vocabulary."""
+    width, inner, vocab = target.info.hidden_size, 48, target.info.vocab_size
+    config = LlamaConfig(
+        vocab_size=vocab,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+    ).to_dict() | {"draft_vocab_size": vocab - 2}
+    shapes = {"fc.weight": (width, 3 * width), "lm_head.weight": (vocab - 2, width)}
+    for name in "qkv":
+        shapes[f"midlayer.self_attn.{name}_proj.weight"] = (32, 2 * width)
+    shapes["midlayer.self_attn.o_proj.weight"] = (width, 32)
+    for name in ("gate", "up"):
+        shapes[f"midlayer.mlp.{name}_proj.weight"] = (inner, width)
+    shapes["midlayer.mlp.down_proj.weight"] = (width, inner)
+    norms = ("midlayer.hidden_norm", "midlayer.input_layernorm", "norm")
+    for name in (*norms, "midlayer.post_attention_layernorm"):
+        shapes[f"{name}.weight"] = (width,)
+    d2t = {"d2t": torch.ones(vocab - 2, dtype=torch.int64)}  # all but the first and the last token
+    return _opened(open_eagle_head, config, _random(shapes, seed) | d2t, target)
 
 
 def _random(shapes, seed):
@@ -85,8 +111,8 @@ def _random(shapes, seed):
     }
 
 
-def _opened(kind, config, weights, target):
+def _opened(opened, config, weights, target):
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config))
         save_file(weights, Path(folder) / "model.safetensors")
-        return kind.open(Path(folder), target)
+        return opened(Path(folder), target)

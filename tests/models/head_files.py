@@ -38,6 +38,27 @@ def medusa_parts(
     return config, {name: tensor.bfloat16() for name, tensor in tensors.items()}
 
 
+def eagle3_parts(
+    drafted: list[int] | None = None, **changes: Any
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """As SafeAILab publish it: three layers' features, a draft vocabulary, an output of its own."""
+    config, tensors = eagle_parts(**changes)
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    named = {name.replace("layers.0", "midlayer"): shape for name, shape in shapes.items()}
+    for name in "qkv":
+        rows, _ = named[f"midlayer.self_attn.{name}_proj.weight"]
+        named[f"midlayer.self_attn.{name}_proj.weight"] = (rows, 2 * WIDTH)
+    for name in ("midlayer.hidden_norm", "midlayer.input_layernorm", "norm"):
+        named[f"{name}.weight"] = (WIDTH,)
+    ids = torch.tensor(drafted or range(VOCAB))
+    named |= {"fc.weight": (WIDTH, 3 * WIDTH), "lm_head.weight": (len(ids), WIDTH)}
+    made = {name: (0.3 * torch.randn(shape)).bfloat16() for name, shape in named.items()}
+    if drafted:
+        made["d2t"] = ids - torch.arange(len(ids))
+        made["t2d"] = torch.zeros(VOCAB, dtype=torch.bool).index_fill(0, ids, True)
+    return config | {"draft_vocab_size": len(ids)}, made
+
+
 def eagle_parts(**changes: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     shape: dict[str, Any] = dict(
         vocab_size=VOCAB,

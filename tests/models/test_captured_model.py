@@ -126,7 +126,7 @@ def test_results_stay_as_they_are_while_other_steps_run(pair: Pair) -> None:
     model = pair[0]
     cache = filled(model)
     root, position = ids_of(model, 1), positions_of(model, cache.length, 1)
-    first = model.forward(root, position, cache, with_features=True)
+    first = model.forward(root, position, cache, feature_layers=(model.info.layers,))
     assert first.features is not None
     logits, features = first.logits.clone(), first.features.clone()
     for seed in range(3):
@@ -178,7 +178,11 @@ def test_features_are_those_of_the_plain_forward(pair: Pair) -> None:
     for model in pair:
         cache = filled(model)
         positions = positions_of(model, cache.length, 3)
-        outputs.append(model.forward(ids, positions, cache, last_only=True, with_features=True))
+        outputs.append(
+            model.forward(
+                ids, positions, cache, last_only=True, feature_layers=(model.info.layers,)
+            )
+        )
     found, expected = outputs
     assert found.logits.shape == (1, 1, VOCAB)
     assert_near(found.logits, expected.logits)

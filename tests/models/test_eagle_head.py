@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.errors import InputError
+from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
@@ -84,7 +85,7 @@ def both(
     request: pytest.FixtureRequest, tmp_path: Path, target: LanguageModel
 ) -> tuple[EagleHead, PlainEagle]:
     config, tensors = eagle_parts(**SHAPES[request.param])
-    head = EagleHead.open(save_head(tmp_path, config, tensors), target)
+    head = open_eagle_head(save_head(tmp_path, config, tensors), target)
     return head, PlainEagle(config, tensors, target)
 
 
@@ -152,7 +153,7 @@ def test_memory_is_that_of_the_weights_and_a_full_cache_is_refused(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     config, tensors = eagle_parts()
-    head = EagleHead.open(save_head(tmp_path, config, tensors), target)
+    head = open_eagle_head(save_head(tmp_path, config, tensors), target)
     assert head.bytes == sum(4 * tensor.numel() for tensor in tensors.values())
     with pytest.raises(InputError, match="cache has 2 slots, 0 of them in use: no room for 3"):
         head.forward(IDS[:3], torch.randn(3, WIDTH), torch.arange(3), head.new_cache(2))
@@ -171,7 +172,7 @@ def test_a_draft_vocabulary_gives_its_tokens_the_same_logits_and_others_no_proba
     tmp_path: Path, target: LanguageModel
 ) -> None:
     config, tensors = with_draft_vocabulary(DRAFTED)
-    head = EagleHead.open(save_head(tmp_path, config, tensors), target)
+    head = open_eagle_head(save_head(tmp_path, config, tensors), target)
     logits, foretold = head.forward(IDS, torch.randn(6, WIDTH), torch.arange(6), head.new_cache(8))
     expected = target.output(foretold)
     torch.testing.assert_close(logits[:, DRAFTED], expected[:, DRAFTED], rtol=1e-4, atol=1e-4)
@@ -185,4 +186,4 @@ def test_a_draft_vocabulary_must_name_different_tokens_of_the_target(
 ) -> None:
     config, tensors = with_draft_vocabulary(torch.tensor(ids))
     with pytest.raises(InputError, match=f"must have 3 different tokens below {VOCAB} in d2t"):
-        EagleHead.open(save_head(tmp_path, config, tensors), target)
+        open_eagle_head(save_head(tmp_path, config, tensors), target)

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from specviz.errors import InputError
-from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import LlamaModel
 from tests.models.head_files import eagle_parts, medusa_parts, save_head
 
 HEADS = (
-    (MedusaHeads, "Medusa heads", medusa_parts, "heads.0.output.weight"),
-    (EagleHead, "EAGLE head", eagle_parts, "fc.weight"),
+    (MedusaHeads.open, "Medusa heads", medusa_parts, "heads.0.output.weight"),
+    (open_eagle_head, "EAGLE head", eagle_parts, "fc.weight"),
 )
 
 
@@ -32,92 +32,94 @@ def target(tiny_module: Any, tiny_info: Any) -> LanguageModel:
     return LlamaModel(module, tiny_info(module))
 
 
-def refusal(kind: Any, folder: Path, target: LanguageModel) -> str:
+def refusal(open_head: Any, folder: Path, target: LanguageModel) -> str:
     with pytest.raises(InputError) as caught:
-        kind.open(folder, target)
+        open_head(folder, target)
     message = str(caught.value)
     assert "\n" not in message
     return message
 
 
 def test_a_missing_folder_is_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
-    kind, title, _, _ = head
+    open_head, title, _, _ = head
     folder = tmp_path / "none"
     expected = f"{title} in {str(folder)!r} has no config.json that can be read"
-    assert refusal(kind, folder, target) == expected
+    assert refusal(open_head, folder, target) == expected
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\xff" * 3, "[" * 100_000])
 def test_a_broken_config_is_refused(
     head: Any, tmp_path: Path, target: LanguageModel, text: str
 ) -> None:
-    kind, _, parts, _ = head
+    open_head, _, parts, _ = head
     folder = save_head(tmp_path, *parts())
     (folder / "config.json").write_text(text, encoding="latin-1")
-    assert "has a broken config.json: it is no JSON object" in refusal(kind, folder, target)
+    assert "has a broken config.json: it is no JSON object" in refusal(open_head, folder, target)
 
 
 def test_missing_weights_are_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
-    kind, _, parts, _ = head
+    open_head, _, parts, _ = head
     folder = save_head(tmp_path, *parts())
     (folder / "model.safetensors").unlink()
-    assert "must have its weights as *.safetensors" in refusal(kind, folder, target)
+    assert "must have its weights as *.safetensors" in refusal(open_head, folder, target)
 
 
 def test_broken_weights_are_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
-    kind, _, parts, _ = head
+    open_head, _, parts, _ = head
     folder = save_head(tmp_path, *parts())
     (folder / "model.safetensors").write_bytes(b"none")
-    assert "has weights that cannot be read" in refusal(kind, folder, target)
+    assert "has weights that cannot be read" in refusal(open_head, folder, target)
 
 
 def test_a_missing_tensor_is_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
-    kind, _, parts, name = head
+    open_head, _, parts, name = head
     config, tensors = parts()
     del tensors[name]
-    assert f"has no tensor {name}" in refusal(kind, save_head(tmp_path, config, tensors), target)
+    assert f"has no tensor {name}" in refusal(
+        open_head, save_head(tmp_path, config, tensors), target
+    )
 
 
 def test_a_tensor_too_many_is_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
-    kind, _, parts, _ = head
+    open_head, _, parts, _ = head
     config, tensors = parts()
     tensors["layers.0.input_layernorm.weight"] = torch.ones(32)
     folder = save_head(tmp_path, config, tensors)
     expected = "has a tensor that is not part of it: layers.0.input_layernorm.weight"
-    assert expected in refusal(kind, folder, target)
+    assert expected in refusal(open_head, folder, target)
 
 
 def test_a_tensor_of_another_shape_is_refused(
     head: Any, tmp_path: Path, target: LanguageModel
 ) -> None:
-    kind, _, parts, name = head
+    open_head, _, parts, name = head
     config, tensors = parts()
     shape = tuple(tensors[name].shape)
     tensors[name] = tensors[name].t().contiguous()
     folder = save_head(tmp_path, config, tensors)
     expected = f"must have {name} of shape {shape}, got {shape[::-1]}"
-    assert expected in refusal(kind, folder, target)
+    assert expected in refusal(open_head, folder, target)
 
 
 def test_weights_that_are_no_numbers_are_refused(
     head: Any, tmp_path: Path, target: LanguageModel
 ) -> None:
-    kind, _, parts, name = head
+    open_head, _, parts, name = head
     config, tensors = parts()
     tensors[name][0, 0] = torch.nan
     folder = save_head(tmp_path, config, tensors)
-    assert f"got NaN or infinity in {name}" in refusal(kind, folder, target)
+    assert f"got NaN or infinity in {name}" in refusal(open_head, folder, target)
 
 
 def test_a_head_of_another_target_is_refused(
     head: Any, tmp_path: Path, target: LanguageModel
 ) -> None:
-    kind, _, parts, _ = head
+    open_head, _, parts, _ = head
     config, tensors = parts()
     folder = save_head(tmp_path, {**config, "hidden_size": 64}, tensors)
-    assert "must have hidden_size 32 like tiny, got 64" in refusal(kind, folder, target)
+    assert "must have hidden_size 32 like tiny, got 64" in refusal(open_head, folder, target)
     folder = save_head(tmp_path, {**config, "vocab_size": 60}, tensors)
-    assert "must have vocab_size >= 61, got 60" in refusal(kind, folder, target)
+    assert "must have vocab_size >= 61, got 60" in refusal(open_head, folder, target)
 
 
 @pytest.mark.parametrize("value", [None, 0, -1, 2.5, "3", True])
@@ -126,11 +128,11 @@ def test_numbers_that_are_no_counts_are_refused(
 ) -> None:
     config, tensors = medusa_parts()
     folder = save_head(tmp_path / "medusa", {**config, "heads": value}, tensors)
-    assert f"must have heads >= 1, got {value!r}" in refusal(MedusaHeads, folder, target)
+    assert f"must have heads >= 1, got {value!r}" in refusal(MedusaHeads.open, folder, target)
     config, tensors = eagle_parts()
     folder = save_head(tmp_path / "eagle", {**config, "num_attention_heads": value}, tensors)
     expected = f"must have num_attention_heads >= 1, got {value!r}"
-    assert expected in refusal(EagleHead, folder, target)
+    assert expected in refusal(open_eagle_head, folder, target)
 
 
 @pytest.mark.parametrize(
@@ -149,4 +151,4 @@ def test_a_layer_of_another_family_is_refused(
 ) -> None:
     config, tensors = eagle_parts()
     folder = save_head(tmp_path, {**config, **changes}, tensors)
-    assert problem in refusal(EagleHead, folder, target)
+    assert problem in refusal(open_eagle_head, folder, target)

@@ -47,7 +47,9 @@ def test_a_model_sent_to_another_process_gives_the_same(tiny_module: Any, tiny_i
     copy = pickle.loads(pickle.dumps(model))
     assert torch.equal(plain_logits(copy, PROMPT), plain_logits(model, PROMPT))
     ids = torch.tensor([PROMPT])
-    last = copy.forward(ids, ids, copy.new_cache(16), last_only=True, with_features=True)
+    last = copy.forward(
+        ids, ids, copy.new_cache(16), last_only=True, feature_layers=(copy.info.layers,)
+    )
     assert last.logits.shape == (1, 1, VOCAB) and last.features.shape == (1, len(PROMPT), 32)
 
 

@@ -51,7 +51,9 @@ def test_prompt_single_token_chain_and_tree_equal_the_library(both: Any) -> None
 def test_features_and_embeddings_equal_the_library(both: Any) -> None:
     ids = torch.arange(20)
     features = [
-        model.forward(ids[None], ids[None], model.new_cache(64), with_features=True).features
+        model.forward(
+            ids[None], ids[None], model.new_cache(64), feature_layers=(model.info.layers,)
+        ).features
         for model in both
     ]
     torch.testing.assert_close(*features, rtol=1e-4, atol=1e-4)

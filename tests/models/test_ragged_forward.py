@@ -195,14 +195,16 @@ def test_features_are_each_rows_own(model: BatchedModel) -> None:
     for last_only in (False, True):
         cache = model.new_ragged_cache(len(PROMPTS), 16)
         output = model.forward_rows(
-            ids, counts, positions, cache, last_only=last_only, with_features=True
+            ids, counts, positions, cache, last_only=last_only, feature_layers=(model.info.layers,)
         )
         assert output.features is not None
         assert output.logits.shape[1] == (1 if last_only else ids.shape[1])
         for row, prompt in enumerate(PROMPTS):
             own = torch.tensor([prompt], device=model.device)
             places = torch.arange(len(prompt), device=model.device)[None]
-            expected = model.forward(own, places, model.new_cache(16), with_features=True)
+            expected = model.forward(
+                own, places, model.new_cache(16), feature_layers=(model.info.layers,)
+            )
             assert expected.features is not None
             assert_same([output.features[row, : len(prompt)]], [expected.features[0]])
             at = 0 if last_only else len(prompt) - 1

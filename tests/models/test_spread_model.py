@@ -24,7 +24,7 @@ def steps(model: LibraryModel) -> list[Tensor]:
     found.append(model.forward(tree, positions, cache, star).logits)
     cache.keep(4, [4, 6])
     last = torch.tensor([[6]], device=model.device)
-    output = model.forward(last, last, cache, last_only=True, with_features=True)
+    output = model.forward(last, last, cache, last_only=True, feature_layers=(model.info.layers,))
     assert output.features is not None
     assert output.features.device == model.device
     return [*found, output.logits, output.features, model.output(output.features)]

@@ -103,9 +103,9 @@ class IgnoresMask(LibraryModel):
         cache: Any,
         tree_mask: Tensor | None = None,
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Any = (),
     ) -> ForwardOutput:
-        return super().forward(token_ids, position_ids, cache, None, last_only, with_features)
+        return super().forward(token_ids, position_ids, cache, None, last_only, feature_layers)
 
 
 class IgnoresPositions(LibraryModel):
@@ -118,10 +118,10 @@ class IgnoresPositions(LibraryModel):
         cache: Any,
         tree_mask: Tensor | None = None,
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Any = (),
     ) -> ForwardOutput:
         slots = cache.length + torch.arange(token_ids.shape[1])[None]
-        return super().forward(token_ids, slots, cache, tree_mask, last_only, with_features)
+        return super().forward(token_ids, slots, cache, tree_mask, last_only, feature_layers)
 
 
 class LooksAhead(LibraryModel):
@@ -134,11 +134,11 @@ class LooksAhead(LibraryModel):
         cache: Any,
         tree_mask: Tensor | None = None,
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Any = (),
     ) -> ForwardOutput:
         count = token_ids.shape[1]
         seen = torch.ones((count, count), dtype=torch.bool)
-        return super().forward(token_ids, position_ids, cache, seen, last_only, with_features)
+        return super().forward(token_ids, position_ids, cache, seen, last_only, feature_layers)
 
     def plain_logits(self, token_ids: Tensor) -> Tensor:
         places = torch.arange(token_ids.shape[1])[None]
@@ -155,13 +155,13 @@ class SeesItsNeighbour(LibraryModel):
         cache: Any,
         tree_mask: Tensor | None = None,
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Any = (),
     ) -> ForwardOutput:
         if tree_mask is not None:
             count = len(tree_mask)
             tree_mask = tree_mask | torch.eye(count, dtype=torch.bool).roll(-1, 1).tril()
             tree_mask[1:, :-1] |= torch.eye(count - 1, dtype=torch.bool)
-        return super().forward(token_ids, position_ids, cache, tree_mask, last_only, with_features)
+        return super().forward(token_ids, position_ids, cache, tree_mask, last_only, feature_layers)
 
 
 DISOBEDIENT = (IgnoresMask, IgnoresPositions, LooksAhead, SeesItsNeighbour)

@@ -153,8 +153,10 @@ def test_features_are_what_the_output_matrix_turns_into_logits(model: LanguageMo
     ids = torch.tensor([PROMPT], device=model.device)
     positions = torch.arange(len(PROMPT), device=model.device)[None]
     plain = model.forward(ids, positions, model.new_cache(16))
-    full = model.forward(ids, positions, model.new_cache(16), with_features=True)
-    last = model.forward(ids, positions, model.new_cache(16), last_only=True, with_features=True)
+    full = model.forward(ids, positions, model.new_cache(16), feature_layers=(model.info.layers,))
+    last = model.forward(
+        ids, positions, model.new_cache(16), last_only=True, feature_layers=(model.info.layers,)
+    )
     assert plain.features is None and full.features is not None and last.features is not None
     assert full.features.shape == (1, len(PROMPT), model.info.hidden_size)
     assert last.logits.shape == (1, 1, VOCAB)
@@ -162,6 +164,30 @@ def test_features_are_what_the_output_matrix_turns_into_logits(model: LanguageMo
     assert_same(last.logits[0, 0], plain.logits[0, -1])
     assert_same(last.features, full.features)
     assert_same(model.output(full.features[0]), plain.logits[0])
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path[0].__name__}-{path[1]}")
+def test_features_of_several_layers_are_the_library_s_hidden_states(
+    path: Any, device: str, tiny_module: Any, tiny_info: Any
+) -> None:
+    """In a prompt and in a step behind it, in the order that was asked for."""
+    kind, family = path
+    reference, module = (tiny_module(family).to(device) for _ in range(2))
+    model, layers = kind(module, tiny_info(module)), (2, 0, 3, 1)
+    ids = torch.tensor([[*PROMPT, 1, 2, 3]], device=model.device)
+    states = reference(ids, output_hidden_states=True, use_cache=False).hidden_states
+    expected = torch.cat([states[layer] for layer in layers], dim=-1)
+    cache, positions = model.new_cache(16), torch.arange(10, device=model.device)[None]
+    for start, end in ((0, len(PROMPT)), (len(PROMPT), 10)):
+        found = model.forward(
+            ids[:, start:end],
+            positions[:, start:end],
+            cache,
+            last_only=True,
+            feature_layers=layers,
+        )
+        assert found.logits.shape == (1, 1, VOCAB)
+        assert_same(found.features, expected[:, start:end])
 
 
 def test_rows_of_a_batch_do_not_see_each_other(model: LanguageModel) -> None:

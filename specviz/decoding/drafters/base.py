@@ -2,7 +2,8 @@
 
 Between rounds all committed tokens but the last, the *root*, are in the target's cache. Letters: N
 nodes, R = N + 1 rows (the root, then the nodes), E leading rows up to the last one that may have
-children, Q extra queries, P tokens of the prompt, W the target's hidden size, V its vocabulary.
+children, Q extra queries, P tokens of the prompt, W the target's hidden size, F layers whose
+features are asked for, V the vocabulary.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class PrefilledPrompt:
 
     prompt_ids: tuple[int, ...]
     cache: KeyValueCache | None  # the target's; None if the rows of a batch share one
-    features: Tensor | None  # [P, W], if the drafter asked for them
+    features: Tensor | None  # [P, F W], if the drafter asked for them
     transfer: HostTransfer  # for every blocking copy that the drafter makes
     keys_values: Callable[[], Sequence[Tensor]] | None = None
 
@@ -147,7 +148,7 @@ class Observation:
     path: tuple[int, ...]  # accepted nodes, from depth 1 down
     origins: tuple[int, ...]  # the same nodes in the drafter's own numbers
     token_ids: tuple[int, ...]  # newly committed: the path, then the extra token if there is one
-    features: Tensor | None  # [R, W], the target's last hidden states, if the drafter asked
+    features: Tensor | None  # [R, F W], if the drafter asked for them
     query_ids: tuple[int, ...]  # the likeliest token after each extra query
 
     @property
@@ -189,8 +190,8 @@ class Drafter(Protocol):
     """Proposes the trees of one run."""
 
     @property
-    def needs_features(self) -> bool:
-        """Whether it asks for the target's hidden states after the final norm."""
+    def feature_layers(self) -> tuple[int, ...]:
+        """Which features of the target it asks for, as `ForwardOutput` counts them; () if none."""
         ...
 
     @property
@@ -222,7 +223,7 @@ class Drafter(Protocol):
 class QuietDrafter:
     """Defaults for a drafter that keeps nothing between rounds."""
 
-    needs_features = False
+    feature_layers: tuple[int, ...] = ()
 
     @property
     def memory(self) -> HeldMemory:

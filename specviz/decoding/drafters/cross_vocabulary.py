@@ -275,7 +275,7 @@ class IntersectionSource:
     exact. The restriction comes before top-k and top-p, so that something is always left.
     """
 
-    needs_features = False
+    feature_layers: tuple[int, ...] = ()
 
     def __init__(self, draft: ForeignSource, shared: SharedTokens) -> None:
         self._draft = draft
@@ -325,7 +325,7 @@ class IntersectionSource:
 class IntersectionDrafter:
     """A chain over the shared tokens; their probability is noted when the round ends."""
 
-    needs_features = False
+    feature_layers: tuple[int, ...] = ()
 
     def __init__(self, source: IntersectionSource, shape: DraftShape, shared: SharedTokens) -> None:
         self._source = source

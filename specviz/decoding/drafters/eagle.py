@@ -1,10 +1,11 @@
 """EAGLE: one decoder layer predicts the target's next hidden state from its last ones.
 
 Li et al., 2401.15077; the dynamic tree is that of EAGLE-2 (2406.16858). A *feature* is the target's
-last hidden state. Pair t, the embedding of token t + 1 with the feature of token t, predicts the
-feature of token t + 1, and so the distribution of token t + 2. For committed tokens the features
-are the target's own, below the root they are the head's predictions. Letters: M nodes of one level,
-P pairs, W the target's hidden size, V vocabulary.
+last hidden state; in EAGLE-3 (2503.01840) the head makes it of several layers' states. Pair t, the
+embedding of token t + 1 with the feature of token t, predicts the feature of token t + 1, and so
+the distribution of token t + 2. For committed tokens the features are the target's own, below the
+root they are the head's predictions. Letters: M nodes of one level, P pairs, W hidden size, F
+layers whose states make a feature, V vocabulary.
 """
 
 from __future__ import annotations
@@ -34,14 +35,13 @@ AGREEMENT = Agreement(
 class EagleSource:
     """Logits of the head; its cache covers a prefix of the pairs of committed tokens."""
 
-    needs_features = True
-
     def __init__(self, head: EagleHead, device: torch.device, capacity: int) -> None:
+        self.feature_layers = head.feature_layers
         self._head = head
         self._device = device
         self._cache = head.new_cache(capacity)
         self._pairs = 0  # in the cache, made from the target's own features
-        self._unused: list[Tensor] = []  # the target's features after them
+        self._unused: list[Tensor] = []  # the target's features after them, [.., F W]
         self._guesses: list[Tensor] = []  # after the root [1, W], then after each level [M, W]
 
     @property
@@ -72,7 +72,7 @@ class EagleSource:
         new = torch.tensor(committed[self._pairs + 1 :]).to(self._device, non_blocking=True)
         end = self._pairs + len(new)
         positions = torch.arange(self._pairs, end, device=self._device)
-        features = torch.cat(self._unused)
+        features = self._head.reduce(torch.cat(self._unused))
         logits, guesses = self._head.forward(new, features, positions, self._cache, last_only=True)
         self._pairs, self._unused = end, []
         return logits, guesses[-1:]

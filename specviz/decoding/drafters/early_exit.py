@@ -40,7 +40,7 @@ EXIT_LAYER = Option(
 class EarlyExitSource:
     """Logits after the first `layers` layers; root and nodes use the slots after `cache.length`."""
 
-    needs_features = False
+    feature_layers: tuple[int, ...] = ()
     memory = HeldMemory()  # it has no weights of its own, and drafts in the target's cache
 
     def __init__(self, model: LayeredModel, layers: int) -> None:

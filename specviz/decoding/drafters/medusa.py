@@ -67,8 +67,6 @@ def medusa_tree(nodes: Sequence[RankedNode], heads: int, device: torch.device) -
 class MedusaDrafter(QuietDrafter):
     """Fills the tree of `nodes` with the heads' choices."""
 
-    needs_features = True
-
     def __init__(
         self,
         heads: MedusaHeads,
@@ -76,6 +74,7 @@ class MedusaDrafter(QuietDrafter):
         kind: ProposalKind,
         device: torch.device,
     ) -> None:
+        self.feature_layers = heads.feature_layers
         self._heads = heads
         self._kind = kind
         self._width = 1 + max(node.rank for node in nodes)

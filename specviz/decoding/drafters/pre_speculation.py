@@ -45,7 +45,7 @@ FAN_OUT = Option(
 class PreSpeculation:
     """A chain; `executor` drafts the next ones while the target verifies."""
 
-    needs_features = False
+    feature_layers: tuple[int, ...] = ()
 
     def __init__(self, setting: Setting, executor: DraftExecutor, device: torch.device) -> None:
         self._setting = setting

@@ -23,7 +23,7 @@ class BatchDrafter(Protocol):
     """Proposes the trees of all rows; each method does for many what `Drafter`'s does for one."""
 
     @property
-    def needs_features(self) -> bool: ...
+    def feature_layers(self) -> tuple[int, ...]: ...
 
     @property
     def memory(self) -> HeldMemory: ...
@@ -52,8 +52,8 @@ class RowDrafters:
         self._drafters = list(drafters)
 
     @property
-    def needs_features(self) -> bool:
-        return self._drafters[0].needs_features
+    def feature_layers(self) -> tuple[int, ...]:
+        return self._drafters[0].feature_layers
 
     @property
     def memory(self) -> HeldMemory:

@@ -42,8 +42,8 @@ class DraftSource(Protocol):
     def device(self) -> torch.device: ...
 
     @property
-    def needs_features(self) -> bool:
-        """Whether it asks for the target's hidden states after the final norm."""
+    def feature_layers(self) -> tuple[int, ...]:
+        """Which features of the target it asks for, as `ForwardOutput` counts them; () if none."""
         ...
 
     @property
@@ -86,8 +86,8 @@ class SourceDrafter:
         self._shape = shape
 
     @property
-    def needs_features(self) -> bool:
-        return self._source.needs_features
+    def feature_layers(self) -> tuple[int, ...]:
+        return self._source.feature_layers
 
     @property
     def memory(self) -> HeldMemory:
@@ -114,7 +114,7 @@ class ModelSource:
     prompt: it starts from a copy of the target's own keys and values in those layers.
     """
 
-    needs_features = False
+    feature_layers: tuple[int, ...] = ()
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ from specviz.records import ProposalKind
 class StaticRows:
     """The drafter of all rows: a draft model, and the tree that each row grows."""
 
-    needs_features = False
+    feature_layers: tuple[int, ...] = ()
 
     def __init__(self, source: ModelRows, trees: Sequence[StaticTree]) -> None:
         self._source = source

@@ -64,7 +64,7 @@ class BatchRace:
         plain = batch_target(target, prompts, configs[0])
         shares_cache = method_named(configs[0].method).shares_cache
         drafted = batch_target(
-            target, prompts, configs[0], self._drafter.needs_features, shares_cache
+            target, prompts, configs[0], self._drafter.feature_layers, shares_cache
         )
         ends = loaded.codec.eos_ids
         self._lanes = {

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specviz.models.feature_taps import FeatureTaps
 from specviz.models.graphs.graph_buffers import (
     LEAST_SLOTS,
     MOST_TOKENS,
@@ -38,6 +39,7 @@ class CapturedModel(LlamaModel):
     def __init__(self, module: Any, info: ModelInfo) -> None:
         super().__init__(module, info)
         self._free = FreeBuffers()
+        self._tapped: tuple[int, ...] = ()  # layers whose features graphs hand out beside the last
 
     def with_layers(
         self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Product | None = None
@@ -73,26 +75,37 @@ class CapturedModel(LlamaModel):
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [n, S]
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         rows, count = token_ids.shape
         buffers = self._buffers(cache, rows, cache.length, count)
         if buffers is None:
             return super().forward(
-                token_ids, position_ids, cache, tree_mask, last_only, with_features
+                token_ids, position_ids, cache, tree_mask, last_only, feature_layers
             )
         assert isinstance(cache, GraphCache)
         self._check(cache, count, tree_mask)
+        taps = FeatureTaps(feature_layers)
+        tapped = self._tap(taps)
         buffers.token_ids[:count].copy_(token_ids[0])
-        features, logits = self._replay(
-            buffers, None, position_ids[0], cache.length, count, tree_mask
+        logits, *states = self._replay(
+            buffers, None, position_ids[0], cache.length, count, tree_mask, tapped
         )
         cache.advance(count)
-        first = count - 1 if last_only else 0
+        for layer, state in zip((*tapped, self._info.layers), states, strict=True):
+            taps.offer(layer, state[:count])
+        first, features = count - 1 if last_only else 0, taps.joined()
         return ForwardOutput(
-            logits[:, first:count].clone(), features[:, :count].clone() if with_features else None
+            logits[:, first:count].clone(), None if features is None else features[None].clone()
         )
+
+    def _tap(self, taps: FeatureTaps) -> tuple[int, ...]:
+        """The tapped layers, those that are asked for now among them; they only grow."""
+        asked = {layer for layer in taps.layers if layer < self._info.layers}
+        if not asked <= set(self._tapped):
+            self._tapped = tuple(sorted(asked | set(self._tapped)))
+        return self._tapped
 
     @torch.inference_mode()
     def run_layers(
@@ -123,9 +136,10 @@ class CapturedModel(LlamaModel):
         start: int,
         count: int,
         tree_mask: Tensor | None,
+        tapped: tuple[int, ...] = (),
     ) -> tuple[Tensor, ...]:
         """Run what the buffers hold; the results stay there until the next step."""
-        shape = buffers.shape(layers, start, count, tree_mask)
+        shape = buffers.shape(layers, start, count, tree_mask, tapped)
         buffers.position_ids[:count].copy_(position_ids)
         buffers.write_step(shape, start, count, tree_mask)
         if not buffers.has(shape):
@@ -140,7 +154,8 @@ class CapturedModel(LlamaModel):
 
     def _capture_expected(self, buffers: GraphBuffers) -> None:
         """Capture now what the sequence may need, so that no step of it waits for a capture."""
-        missing = [each for each in self._free.expected(buffers.slots) if not buffers.has(each)]
+        expected = self._free.expected(buffers.slots, self._tapped)
+        missing = [each for each in expected if not buffers.has(each)]
         for shape in missing:
             causal = torch.ones(shape.count, shape.count, dtype=torch.bool, device=self.device)
             buffers.write_step(shape, 0, shape.count, causal.tril() if shape.is_tree else None)
@@ -153,17 +168,21 @@ class CapturedModel(LlamaModel):
         buffers.capture(shape, lambda: self._work(buffers, shape), table)
 
     def _work(self, buffers: GraphBuffers, shape: StepShape) -> tuple[Tensor, ...]:
-        """What is captured: reads nothing but the buffers and the weights, waits for nothing."""
+        """What is captured: reads nothing but the buffers and the weights, waits for nothing.
+
+        Of some layers the last hidden states [N, W]; of all of them logits [1, N, V], and the
+        states of the tapped layers and of the final norm.
+        """
         slots = GraphSlots(buffers, shape.count, shape.end)
         positions = buffers.position_ids[: shape.count]
         mask = buffers.mask(shape) if shape.is_tree else None
         if shape.layers is not None:
             hidden = buffers.hidden[: shape.count]
-            return (self._run(hidden, positions, slots, shape.layers, mask),)
-        hidden = self._run_all(buffers.token_ids[None, : shape.count], positions, slots, mask)
-        output = self._finish(hidden, 1, None, with_features=True)
-        assert output.features is not None
-        return output.features, output.logits
+            return (self._run(hidden, positions, slots, shape.layers, mask, FeatureTaps(())),)
+        taps = FeatureTaps((*shape.tapped, self._info.layers))
+        hidden = self._run_all(buffers.token_ids[None, : shape.count], positions, slots, mask, taps)
+        logits = self._finish(hidden, 1, None, taps).logits
+        return (logits, *taps.states())
 
     def _buffers(
         self, cache: KeyValueCache, rows: int, start: int, count: int

@@ -30,6 +30,7 @@ class StepShape:
     count: int  # N
     end: int  # E
     is_tree: bool
+    tapped: tuple[int, ...] = ()  # layers whose hidden states it hands out
 
 
 class GraphBuffers:
@@ -60,12 +61,17 @@ class GraphBuffers:
         self._tables: list[Tensor] = []
 
     def shape(
-        self, layers: range | None, start: int, count: int, tree_mask: Tensor | None
+        self,
+        layers: range | None,
+        start: int,
+        count: int,
+        tree_mask: Tensor | None,
+        tapped: tuple[int, ...],
     ) -> StepShape:
         """The shape whose graph fits `count` tokens at slot `start`."""
         size = power_of_two(count)
         end = max(LEAST_SLOTS, power_of_two(start + size))
-        return StepShape(layers, size, end, tree_mask is not None)
+        return StepShape(layers, size, end, tree_mask is not None, tapped)
 
     def write_step(
         self, shape: StepShape, start: int, count: int, tree_mask: Tensor | None
@@ -142,13 +148,16 @@ class FreeBuffers:
         with self._lock:
             self._most[layers, is_tree] = max(size, self._most.get((layers, is_tree), 0))
 
-    def expected(self, slots: int) -> list[StepShape]:
-        """The shapes of all steps that a sequence of so many slots may come to."""
+    def expected(self, slots: int, tapped: tuple[int, ...]) -> list[StepShape]:
+        """The shapes of all steps that a sequence of so many slots may come to.
+
+        Whole forwards hand out the states of the layers `tapped`.
+        """
         with self._lock:
             kinds = list(self._most.items())
         powers = [1 << i for i in range(slots.bit_length())]
         return [
-            StepShape(layers, count, end, is_tree)
+            StepShape(layers, count, end, is_tree, tapped if layers is None else ())
             for (layers, is_tree), most in kinds
             for count in powers
             if count <= most

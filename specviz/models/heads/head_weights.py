@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import reprlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class HeadWeights:
         self.config = self._read_config(folder)
         self._tensors = self._read_tensors(folder)
         self.bytes = 0  # of the tensors taken so far
+        self.numbers = 0  # in them
 
     def number(self, key: str, least: int = 1) -> int:
         """A whole number of the configuration."""
@@ -35,13 +37,29 @@ class HeadWeights:
             raise self.error(f"must have {key} >= {least}, got {reprlib.repr(value)}")
         return value
 
-    def fit_width(self, target: ModelInfo) -> None:
+    def fit_width(self, target: ModelInfo, key: str = "hidden_size") -> None:
         """Insist that the head was made for the hidden states of such a target."""
-        width = self.number("hidden_size")
+        width = self.number(key)
         if width != target.hidden_size:
             raise self.error(
-                f"must have hidden_size {target.hidden_size} like {target.name}, got {width}"
+                f"must have {key} {target.hidden_size} like {target.name}, got {width}"
             )
+
+    def rename(self, start: str, other: str) -> None:
+        """Tensors whose names begin with `start` begin with `other` from now on."""
+        self._tensors = {
+            other + name.removeprefix(start) if name.startswith(start) else name: tensor
+            for name, tensor in self._tensors.items()
+        }
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a tensor."""
+        return name in self._tensors
+
+    def skip(self, names: Iterable[str]) -> None:
+        """Tensors of these names say nothing that is needed."""
+        for name in names:
+            self._tensors.pop(name, None)
 
     def tensor(
         self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
@@ -56,6 +74,7 @@ class HeadWeights:
             raise self.error(f"must have finite weights, got NaN or infinity in {name}")
         taken = held.to(device, dtype)
         self.bytes += taken.nbytes
+        self.numbers += taken.numel()
         return taken
 
     def finish(self) -> None:
@@ -78,12 +97,25 @@ class HeadWeights:
         return content
 
     def _read_tensors(self, folder: Path) -> dict[str, Tensor]:
-        files = sorted(folder.glob("*.safetensors"))
+        kinds = ("*.safetensors", "*.bin", "*.pt")
+        files = next((found for kind in kinds if (found := sorted(folder.glob(kind)))), [])
         if not files:
-            raise self.error("must have its weights as *.safetensors, found none")
+            raise self.error(f"must have its weights as {', '.join(kinds)}, found none")
         try:
-            parts = [load_file(file) for file in files]
-        except Exception as error:  # safetensors raises a class of its own, and the system's
+            parts = [_read(file) for file in files]
+        except Exception as error:  # each library raises classes of its own, and the system's
             line = (str(error).splitlines() or [type(error).__name__])[0]
             raise self.error(f"has weights that cannot be read: {line[:200]}") from None
         return {name: tensor for part in parts for name, tensor in part.items()}
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    """A pickled file is read for its tensors alone: what else it holds is refused, never run."""
+    held: dict[str, Tensor]
+    if file.suffix == ".safetensors":
+        held = load_file(file)
+        return held
+    held = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(held, dict) or not all(isinstance(each, Tensor) for each in held.values()):
+        raise ValueError(f"{file.name} is no table of tensors")
+    return held

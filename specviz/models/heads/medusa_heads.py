@@ -31,7 +31,9 @@ class MedusaHeads:
         outputs: list[Projection],  # H times [V, W]
         accuracies: tuple[tuple[float, ...], ...],
         size: int,
+        feature_layers: tuple[int, ...],
     ) -> None:
+        self.feature_layers = feature_layers
         self._residual = residual
         self._outputs = outputs
         self._dtype = residual.weight.dtype
@@ -60,7 +62,7 @@ class MedusaHeads:
             for weight in stacked("output.weight", vocabulary, width)
         ]
         source.finish()
-        return cls(residual, outputs, _accuracies(source, heads), source.bytes)
+        return cls(residual, outputs, _accuracies(source, heads), source.bytes, (info.layers,))
 
     @property
     def count(self) -> int:

@@ -3,8 +3,8 @@
 Llama, SmolLM2, Mistral with full attention, Qwen2 and Qwen3; `library_model` is the reference that
 it equals. Top to bottom: rotary positions, attention over a cache, one layer, the model. Letters:
 B rows, N query tokens, T = B * N, E = the slots up to the last of them, S slots that a tree mask
-covers, P positions in a table, W hidden size, A query heads, G key-value heads, R = A / G, D head
-size, V vocabulary.
+covers, P positions in a table, W hidden size, I inputs of attention, A query heads, G key-value
+heads, R = A / G, D head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.models.cache import RaggedCache, RaggedSlots, SlotCache, Slots, StraightSlots
+from specviz.models.feature_taps import FeatureTaps
 from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
 from specviz.models.llama.projection import Product, Projection, has_onednn
 from specviz.models.local_model import LocalModel
@@ -171,7 +172,7 @@ class LlamaLayer:
     """Weights and forward of one layer."""
 
     heads: Heads
-    input_norm: RootMeanSquareNorm | None  # none in an EAGLE head
+    input_norm: RootMeanSquareNorm | None  # none in the first of an EAGLE head
     qkv: Product  # queries, keys and values joined
     head_norm: RootMeanSquareNorm | None  # of queries and keys (Qwen3)
     out: Product
@@ -183,8 +184,19 @@ class LlamaLayer:
     def __call__(
         self, hidden: Tensor, angles: tuple[Tensor, Tensor], attend: CachedAttention, index: int
     ) -> Tensor:  # [T, W] -> [T, W]
-        heads = self.heads
         normed = hidden if self.input_norm is None else self.input_norm(hidden)
+        return self.run(normed, hidden, angles, attend, index)
+
+    def run(
+        self,
+        normed: Tensor,  # [T, I], what attention reads
+        hidden: Tensor,  # [T, W], what its result is added to
+        angles: tuple[Tensor, Tensor],
+        attend: CachedAttention,
+        index: int,
+    ) -> Tensor:  # [T, W]
+        """The layer behind its input norm."""
+        heads = self.heads
         joined = self.qkv(normed).view(hidden.shape[0], -1, heads.size)
         turned = joined.narrow(1, 0, heads.queries + heads.keys)
         rotate(turned if self.head_norm is None else self.head_norm(turned), angles, out=turned)
@@ -292,17 +304,18 @@ class LlamaModel(LocalModel):
         cache: KeyValueCache,
         tree_mask: Tensor | None = None,  # [N, S]
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """See `LanguageModel.forward`."""
         assert isinstance(cache, SlotCache)
         rows, count = token_ids.shape
         self._check(cache, count, tree_mask)
         slots = StraightSlots(cache, cache.length, rows, count)
-        hidden = self._run_all(token_ids, position_ids, slots, tree_mask)
+        taps = FeatureTaps(feature_layers)
+        hidden = self._run_all(token_ids, position_ids, slots, tree_mask, taps)
         cache.advance(count)
         last = slice(count - 1, None, count) if last_only else None
-        return self._finish(hidden, rows, last, with_features)
+        return self._finish(hidden, rows, last, taps)
 
     @torch.inference_mode()
     def forward_rows(
@@ -313,17 +326,18 @@ class LlamaModel(LocalModel):
         cache: RaggedKeyValueCache,
         tree_mask: Tensor | None = None,  # [B, N, S]
         last_only: bool = False,
-        with_features: bool = False,
+        feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
         """See `BatchedModel.forward_rows`."""
         assert isinstance(cache, RaggedCache)
         rows, count = token_ids.shape
         self._check_rows(cache, counts, count, tree_mask)
         slots = RaggedSlots(cache, counts, count, self.device)
-        hidden = self._run_all(token_ids, position_ids, slots, tree_mask)
+        taps = FeatureTaps(feature_layers)
+        hidden = self._run_all(token_ids, position_ids, slots, tree_mask, taps)
         cache.advance(counts)
         last = slots.last + count * torch.arange(rows, device=self.device) if last_only else None
-        return self._finish(hidden, rows, last, with_features)
+        return self._finish(hidden, rows, last, taps)
 
     @torch.inference_mode()
     def run_layers(
@@ -338,13 +352,18 @@ class LlamaModel(LocalModel):
         """See `LayeredModel.run_layers`."""
         assert isinstance(cache, SlotCache)
         slots = StraightSlots(cache, start, 1, hidden.shape[0])
-        return self._run(hidden, position_ids, slots, layers, tree_mask)
+        return self._run(hidden, position_ids, slots, layers, tree_mask, FeatureTaps(()))
 
     def _run_all(
-        self, token_ids: Tensor, position_ids: Tensor, slots: Slots, tree_mask: Tensor | None
+        self,
+        token_ids: Tensor,
+        position_ids: Tensor,
+        slots: Slots,
+        tree_mask: Tensor | None,
+        taps: FeatureTaps,
     ) -> Tensor:  # [B, N] -> [T, W]
         hidden, layers = self.embed(token_ids.reshape(-1)), range(self._info.layers)
-        return self._run(hidden, position_ids.reshape(-1), slots, layers, tree_mask)
+        return self._run(hidden, position_ids.reshape(-1), slots, layers, tree_mask, taps)
 
     def _run(
         self,
@@ -353,24 +372,27 @@ class LlamaModel(LocalModel):
         slots: Slots,
         layers: range,
         tree_mask: Tensor | None,
+        taps: FeatureTaps,
     ) -> Tensor:  # [T, W]
         angles = self._rotary.angles(position_ids, slots.end)
         attend = attention(slots, self._heads, hidden, tree_mask)
         for index in layers:
+            taps.offer(index, hidden)
             hidden = self.layers[index](hidden, angles, attend, index)
         return hidden
 
     def _finish(
-        self, hidden: Tensor, rows: int, last: slice | Tensor | None, with_features: bool
+        self, hidden: Tensor, rows: int, last: slice | Tensor | None, taps: FeatureTaps
     ) -> ForwardOutput:
         """Norm and output matrix; `last` picks the tokens [B] of T that get logits, None all."""
-        if last is not None and not with_features:
+        if last is not None and self._info.layers not in taps:
             hidden, last = hidden[last], None
-        features = self.norm(hidden)
-        logits = self.output(features if last is None else features[last])
+        normed = self.norm(hidden)
+        taps.offer(self._info.layers, normed)
+        logits, features = self.output(normed if last is None else normed[last]), taps.joined()
         return ForwardOutput(
             logits.view(rows, -1, self._info.vocab_size),
-            features.view(rows, -1, features.shape[-1]) if with_features else None,
+            None if features is None else features.view(rows, -1, features.shape[-1]),
         )
 
     def embed(self, token_ids: Tensor) -> Tensor:  # [T] -> [T, W]

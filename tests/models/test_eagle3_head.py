@@ -1,0 +1,223 @@
+"""An EAGLE-3 head in the layout that it is published in equals a plain forward of its weights.
+
+The plain forward is written after the published one (SafeAILab's `cnets.py`): one sequence, no
+cache, float64.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.heads.eagle_files import open_eagle_head
+from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.language_model import LanguageModel
+from specviz.models.llama.llama_model import LlamaModel
+from tests.models.head_files import VOCAB, WIDTH, eagle3_parts, save_head
+from tests.models.test_eagle_head import PlainEagle
+
+IDS = torch.tensor([7, 3, 11, 42, 5, 19])
+DRAFTED = [2, 3, 5, 19, 40, 60]
+Parts = tuple[dict[str, Any], dict[str, Tensor]]
+
+
+class PlainEagle3(PlainEagle):
+    """The names are those of EAGLE's layer, which it shares attention and MLP with."""
+
+    def __init__(self, config: dict[str, Any], tensors: dict[str, Tensor], target: Any) -> None:
+        renamed = {name.replace("midlayer", "layers.0"): each for name, each in tensors.items()}
+        super().__init__(config, renamed, target)
+
+    def normed(self, name: str, x: Tensor) -> Tensor:
+        scale = (x.pow(2).mean(-1, keepdim=True) + self.config["rms_norm_eps"]).rsqrt()
+        return x * scale * self.weights[f"{name}.weight"]
+
+    def reduced(self, states: Tensor) -> Tensor:  # [N, 3 W] -> [N, W]
+        states = states.double()
+        if "input_norm.weight" in self.weights:
+            states = self.normed("input_norm", states)
+        if "fc_norm.0.weight" in self.weights:
+            parts = enumerate(states.chunk(3, dim=1))
+            states = torch.cat([self.normed(f"fc_norm.{i}", part) for i, part in parts], 1)
+        return self.times("fc", states)
+
+    def __call__(self, token_ids: Tensor, features: Tensor) -> Tensor:  # [N], [N, W] -> [N, W]
+        table = self.weights.get("embed_tokens.weight")
+        embedded = self.target.embed(token_ids).double() if table is None else table[token_ids]
+        hidden = self.normed("layers.0.hidden_norm", features.double())
+        residual = hidden if self.config.get("norm_before_residual") else features.double()
+        joined = torch.cat((self.normed("layers.0.input_layernorm", embedded), hidden), dim=1)
+        hidden = residual + self.times("layers.0.self_attn.o_proj", self.attend(joined))
+        normed = self.normed("layers.0.post_attention_layernorm", hidden)
+        gate = F.silu(self.times("layers.0.mlp.gate_proj", normed))
+        hidden = hidden + self.times(
+            "layers.0.mlp.down_proj", gate * self.times("layers.0.mlp.up_proj", normed)
+        )
+        return self.normed("norm", hidden) if self.config.get("norm_output") else hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:  # [N, W] -> [N, R]
+        if not self.config.get("norm_output"):
+            hidden = self.normed("norm", hidden)
+        return self.times("lm_head", hidden)
+
+
+@pytest.fixture
+def target(tiny_module: Any, tiny_info: Any) -> LanguageModel:
+    module = tiny_module("llama")
+    return LlamaModel(module, tiny_info(module))
+
+
+def opened(folder: Path, parts: Parts, target: LanguageModel) -> tuple[EagleHead, PlainEagle3]:
+    return open_eagle_head(save_head(folder, *parts), target), PlainEagle3(*parts, target)
+
+
+def with_norms(name: str, *widths: int) -> Parts:
+    config, tensors = eagle3_parts()
+    names = [name] if len(widths) == 1 else [f"{name}.{i}" for i in range(len(widths))]
+    for each, width in zip(names, widths, strict=True):
+        tensors[f"{each}.weight"] = 1 + 0.3 * torch.randn(width)
+    return config, tensors
+
+
+def with_config(**changes: Any) -> Parts:
+    config, tensors = eagle3_parts()
+    return config | changes, tensors
+
+
+def with_own_embedding() -> Parts:
+    config, tensors = eagle3_parts()
+    return config, tensors | {"embed_tokens.weight": torch.randn(VOCAB, WIDTH)}
+
+
+def as_speculators() -> Parts:
+    """The layer's own numbers stand in a part of the configuration, its tensors in `layers.0`."""
+    config, tensors = eagle3_parts()
+    size = config.pop("draft_vocab_size")
+    nested = {"speculators_model_type": "eagle3", "draft_vocab_size": size}
+    named = {name.replace("midlayer", "layers.0"): each for name, each in tensors.items()}
+    return nested | {"transformer_layer_config": config}, named
+
+
+LAYOUTS = {
+    "published": lambda: eagle3_parts(),
+    "head size of its own": lambda: eagle3_parts(head_dim=16),
+    "own embedding": with_own_embedding,
+    "norm of all states": lambda: with_norms("input_norm", 3 * WIDTH),
+    "norm of each state": lambda: with_norms("fc_norm", WIDTH, WIDTH, WIDTH),
+    "normed residual": lambda: with_config(norm_before_residual=True),
+    "normed output fed back": lambda: with_config(norm_output=True),
+}
+
+
+def assert_same(left: Tensor, right: Tensor) -> None:
+    torch.testing.assert_close(left.double(), right, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_states_of_the_target_and_foretold_ones_equal_the_plain_forward(
+    tmp_path: Path, target: LanguageModel, layout: Any
+) -> None:
+    """Four pairs of the target's own states, then two that the head feeds itself."""
+    head, plain = opened(tmp_path, layout(), target)
+    states = torch.randn(4, 3 * WIDTH)
+    features = head.reduce(states)
+    assert_same(features, plain.reduced(states))
+    cache = head.new_cache(8)
+    logits, foretold = head.forward(IDS[:4], features, torch.arange(4), cache)
+    expected = plain(IDS[:4], features)
+    assert_same(foretold, expected)
+    assert_same(logits, plain.logits(expected))
+    path = torch.cat((features, foretold[-1:]))
+    for position in (4, 5):
+        token, at = IDS[position, None], torch.tensor([position])
+        last, foretold = head.forward(token, path[-1:], at, cache, last_only=True)
+        expected = plain(IDS[: position + 1], path)[-1:]
+        assert_same(foretold, expected)
+        assert_same(last, plain.logits(expected))
+        path = torch.cat((path, foretold))
+
+
+def test_the_format_of_speculators_is_read_as_the_published_one(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    config, tensors = as_speculators()
+    head = open_eagle_head(save_head(tmp_path, config, tensors), target)
+    plain = PlainEagle3(config["transformer_layer_config"], tensors, target)
+    features = torch.randn(6, WIDTH)
+    logits, _ = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
+    assert_same(logits, plain.logits(plain(IDS, features)))
+
+
+def test_its_own_output_covers_the_draft_vocabulary_and_nothing_else(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    head, plain = opened(tmp_path, eagle3_parts(DRAFTED), target)
+    features = torch.randn(6, WIDTH)
+    logits, foretold = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
+    assert_same(logits[:, DRAFTED], plain.logits(foretold.double()))
+    others = torch.ones(VOCAB, dtype=torch.bool).index_fill(0, torch.tensor(DRAFTED), False)
+    assert (logits[:, others] == -torch.inf).all() and logits.shape == (6, VOCAB)
+
+
+def test_without_an_output_of_its_own_it_uses_the_target_s(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    config, tensors = eagle3_parts(DRAFTED)
+    del tensors["lm_head.weight"]
+    head, plain = opened(tmp_path, (config, tensors), target)
+    logits, foretold = head.forward(IDS, torch.randn(6, WIDTH), torch.arange(6), head.new_cache(8))
+    normed = plain.normed("norm", foretold.double()).float()
+    assert_same(logits[:, DRAFTED], target.output(normed)[:, DRAFTED].double())
+
+
+def test_a_pickled_file_is_read_for_its_tensors_and_never_run(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    config, tensors = eagle3_parts()
+    folder = save_head(tmp_path, config, tensors)
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    head, plain = open_eagle_head(folder, target), PlainEagle3(config, tensors, target)
+    features = torch.randn(6, WIDTH)
+    logits, _ = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
+    assert_same(logits, plain.logits(plain(IDS, features)))
+    torch.save({"fc.weight": Path}, folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match="has weights that cannot be read") as caught:
+        open_eagle_head(folder, target)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({}, (2, 1, 0)),  # of three layers
+        ({"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}, (0, 1, 2)),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 1, 2]}}, (1, 1, 2)),
+    ],
+)
+def test_the_states_are_those_of_the_layers_that_the_configuration_names(
+    tmp_path: Path, target: LanguageModel, where: dict[str, Any], expected: tuple[int, ...]
+) -> None:
+    head, _ = opened(tmp_path, with_config(**where), target)
+    assert head.feature_layers == expected
+
+
+@pytest.mark.parametrize("layers", [[0, 1, 3], [-1, 0, 1], [], 2, ["1"]])
+def test_layers_that_the_target_does_not_have_are_refused(
+    tmp_path: Path, target: LanguageModel, layers: Any
+) -> None:
+    parts = with_config(eagle_aux_hidden_state_layer_ids=layers)
+    with pytest.raises(InputError, match="must have eagle_aux_hidden_state_layer_ids from 0 to 2"):
+        opened(tmp_path, parts, target)
+
+
+def test_memory_is_that_of_the_weights(tmp_path: Path, target: LanguageModel) -> None:
+    parts = eagle3_parts()
+    head, _ = opened(tmp_path, parts, target)
+    assert head.bytes == sum(4 * tensor.numel() for tensor in parts[1].values())
