@@ -6,6 +6,8 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 MINUTES ?= 220
 BIN := .venv/bin
+# with it, each of the many processes that the tests start would compile all sources again
+unexport PYTHONDONTWRITEBYTECODE
 SHARE := --dist loadfile --no-loadscope-reorder
 CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_settings.py \
 	test_metrics.py test_what_if.py test_trace_tables.py test_fork_points.py test_glossary.py \

@@ -1,18 +1,27 @@
 """One thread for all tests: on a shared machine, threads that wait for each other cost the most.
 
-Files that take long are handed out first, so that all workers end together.
+Files that take long are handed out first, so that all workers end together, and those of the
+browser all to one worker: each worker that has any pays for two servers, a browser, and pages that
+open for the first time.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 torch.set_num_threads(1)
 
 settings.register_profile("specviz", deadline=None)  # other work must not fail a test
 settings.load_profile("specviz")
 
-LONG_FIRST = ("browser/", "test_bundled", "training/", "experiments/", "commands/", "decoding/")
+BROWSER = "tests/browser/"
+LONG_FIRST = (BROWSER, "test_bundled", "training/", "experiments/", "commands/", "decoding/")
 
 
 @pytest.hookimpl(trylast=True)
@@ -20,7 +29,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order of files in which xdist hands them out; within a file nothing moves."""
 
     def turn(item: pytest.Item) -> int:
-        parts = (i for i, part in enumerate(LONG_FIRST) if f"tests/{part}" in item.nodeid)
+        parts = (i for i, part in enumerate(LONG_FIRST) if part in item.nodeid)
         return next(parts, len(LONG_FIRST))
 
     items.sort(key=turn)
+
+
+class BrowserApart(LoadFileScheduling):
+    """The first worker has the browser's files, the others the rest, and then what is left."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        wants_browser = node is self.nodes[0]
+        files = (file for file in self.workqueue if (BROWSER in file) == wants_browser)
+        if (wanted := next(files, None)) is not None:
+            self.workqueue.move_to_end(wanted, last=False)
+        super()._assign_work_unit(node)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BrowserApart | None:
+    return BrowserApart(config, log) if config.getoption("dist") == "loadfile" else None
