@@ -17,6 +17,9 @@ COPY --chown=user app.py ./
 COPY --chown=user specviz ./specviz
 COPY --chown=user assets ./assets
 
+# The chat model, as a part of the image; without it the app starts on the bundled pair.
+RUN python -m specviz models --get smollm2 || echo "built without the chat model"
+
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/', timeout=4)"]

@@ -1,9 +1,11 @@
-# make run | check | test | slow | lint | typecheck | format | picture | types | traces | lossy |
+# make run | chat | check | test | slow | lint | typecheck | format | picture | types | traces | lossy |
 #      models CORPUS=DIR
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
+# MODEL=bundled: run without the chat model, and do not fetch it
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 7860
+MODEL ?=
 MINUTES ?= 220
 BIN := .venv/bin
 # with it, each of the many processes that the tests start would compile all sources again
@@ -16,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev browser node-tests run check test slow lint typecheck format models lossy traces picture types
+.PHONY: setup setup-dev chat browser node-tests run check test slow lint typecheck format models lossy traces picture types
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -24,7 +26,7 @@ define no-node
 @echo "skipped, for there is no node here: $(1)"
 endef
 
-setup: .venv/run.stamp
+setup: .venv/run.stamp $(if $(filter-out smollm2,$(MODEL)),,.venv/chat.stamp)
 setup-dev: .venv/dev.stamp
 
 .venv/bin/python:
@@ -34,6 +36,15 @@ setup-dev: .venv/dev.stamp
 	$(BIN)/pip install --quiet torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(BIN)/pip install --quiet -r requirements.txt -c constraints.txt
 	@touch $@
+
+# The chat model: once, and not for the tests. Without it the app starts on the bundled pair.
+.venv/chat.stamp: | .venv/run.stamp
+	@$(BIN)/python -m specviz models --get smollm2 || \
+		echo "going on without the chat model; to try again: make chat"
+	@touch $@
+
+chat: .venv/run.stamp
+	$(BIN)/python -m specviz models --get smollm2
 
 .venv/dev.stamp: requirements-dev.txt .venv/run.stamp
 	$(BIN)/pip install --quiet -r requirements-dev.txt -c constraints.txt
@@ -50,7 +61,7 @@ browser:
 			{ apt-get install -y -qq chromium-headless-shell || apt-get install -y -qq chromium; }; }
 
 run: setup
-	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
+	HOST=$(HOST) PORT=$(PORT) $(if $(MODEL),SPECVIZ_PAIR=$(MODEL)) $(BIN)/python app.py
 
 node-tests:
 ifeq ($(NODE),yes)
@@ -94,20 +105,20 @@ else
 	$(call no-node,tsc)
 endif
 
-models: setup
+models: .venv/run.stamp
 	$(BIN)/python -m specviz.training --corpus "$(CORPUS)" --output assets/models --minutes $(MINUTES)
 
 # how far each lossy rule is from the target's distribution, for the page to say
-lossy: setup
+lossy: .venv/run.stamp
 	$(BIN)/python -m specviz lossless --method medusa --rule typical --temperature 0.8 \
 		--samples 2500 --json > assets/lossy/medusa-typical.json
 
 # docs/architecture.svg, drawn from the imports
-picture: setup
+picture: .venv/run.stamp
 	$(BIN)/python docs/draw_architecture.py
 
 # assets/player/records.d.ts, the browser's types, from the fields of the records
-types: setup
+types: .venv/run.stamp
 	PYTHONPATH=. $(BIN)/python docs/declare_records.py
 
 # one recorded run of each method, which the page can open with no model loaded

@@ -21,6 +21,9 @@ class Environment:
     `target` and `draft`; None: the repository's own). SPECVIZ_THREADS: torch threads (0: by the
     size of the model). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE:
     never ask the Hub. SPECVIZ_CUDA_GRAPHS: whether steps on a GPU are recorded and replayed.
+    SPECVIZ_CACHE: where a chat model is kept that is not from the Hub. SPECVIZ_PAIR: the pair that
+    page and commands begin with ("": the chat model where it is on this machine, else the bundled
+    one).
     """
 
     host: str = "127.0.0.1"
@@ -30,12 +33,15 @@ class Environment:
     max_model_gb: int = 20
     hub_offline: bool = False
     cuda_graphs: bool = True
+    cache_folder: Path = Path.home() / ".cache" / "specviz"
+    pair: str = ""
 
     @classmethod
     def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
         """Read the process's environment (or the mapping given); InputError for a bad value."""
         source = os.environ if variables is None else variables
         folder = source.get("SPECVIZ_MODELS", "").strip()
+        cache = source.get("SPECVIZ_CACHE", "").strip()
         return cls(
             host=source.get("HOST", "").strip() or cls().host,
             port=_integer(source, "PORT", cls().port, 0, 65535),
@@ -44,6 +50,8 @@ class Environment:
             max_model_gb=_integer(source, "SPECVIZ_MAX_MODEL_GB", cls().max_model_gb, 1, 10_000),
             hub_offline=_switch(source, "HF_HUB_OFFLINE", cls().hub_offline),
             cuda_graphs=_switch(source, "SPECVIZ_CUDA_GRAPHS", cls().cuda_graphs),
+            cache_folder=Path(cache).expanduser() if cache else cls().cache_folder,
+            pair=source.get("SPECVIZ_PAIR", "").strip(),
         )
 
 

@@ -1,5 +1,7 @@
-"""Prompts: the held-out ones of the five tasks, which no bundled model has seen in training, and
-those of a user's file, which all commands and pages read by the same rules.
+"""Prompts: the held-out ones of each task, which no bundled model has seen in training, and those
+of a user's file, which all commands and pages read by the same rules.
+
+There are two sets of held-out prompts: texts to be continued, and messages to a chat model.
 """
 
 from __future__ import annotations
@@ -17,36 +19,46 @@ from specviz.errors import InputError, short
 from specviz.records import ROLES, Conversation, Prompt, RawText, Turn, turns_of
 
 TASKS = ("code", "story", "maths", "translate", "summarise")
-_FILE = Path(__file__).resolve().parents[1] / "assets" / "prompts.json"
+CHAT_TASKS = (*TASKS, "chat")
+PROMPT_FILES = tuple(  # to be continued, for chat
+    Path(__file__).resolve().parents[1] / "assets" / name
+    for name in ("prompts.json", "chat_prompts.json")
+)
 _JSON_LINES = frozenset({".jsonl", ".ndjson"})
 _EMPTY_LINES = re.compile(r"\n[^\S\n]*\n")
 
 
+def tasks(is_chat: bool = False) -> tuple[str, ...]:
+    """Those of the prompts for chat models, or of the others."""
+    return CHAT_TASKS if is_chat else TASKS
+
+
 @cache
-def held_out_prompts(task: str) -> tuple[str, ...]:
+def held_out_prompts(task: str, is_chat: bool = False) -> tuple[str, ...]:
     """The prompts of one task; InputError for a task that there is not."""
-    check_task(task)
-    return tuple(json.loads(_FILE.read_text(encoding="utf-8"))[task])
+    check_task(task, is_chat)
+    return tuple(json.loads(PROMPT_FILES[is_chat].read_text(encoding="utf-8"))[task])
 
 
-def held_out_prompt(task: str, number: int) -> str:
+def held_out_prompt(task: str, number: int, is_chat: bool = False) -> str:
     """Prompt `number` of a task, counted from 1 as on the page."""
-    prompts = held_out_prompts(task)
+    prompts = held_out_prompts(task, is_chat)
     if not 1 <= number <= len(prompts):
         raise InputError(f"prompt-number must be from 1 to {len(prompts)}, got {number}")
     return prompts[number - 1]
 
 
-def held_out_rows(task: str, count: int, number: int = 1) -> tuple[str, ...]:
+def held_out_rows(task: str, count: int, number: int = 1, is_chat: bool = False) -> tuple[str, ...]:
     """`count` prompts of a task from `number` on; behind the last the first ones again."""
-    first, prompts = held_out_prompt(task, number), held_out_prompts(task)
+    first, prompts = held_out_prompt(task, number, is_chat), held_out_prompts(task, is_chat)
     others = (prompts[(number - 1 + row) % len(prompts)] for row in range(1, count))
     return (first, *others)
 
 
-def check_task(task: str) -> None:
-    if task not in TASKS:
-        raise InputError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+def check_task(task: str, is_chat: bool = False) -> None:
+    known = tasks(is_chat)
+    if task not in known:
+        raise InputError(f"task must be one of {', '.join(known)}, got {task!r}")
 
 
 @dataclass(frozen=True, slots=True)

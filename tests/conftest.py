@@ -2,11 +2,13 @@
 
 Files that take long are handed out first, so that all workers end together, and those of the
 browser all to one worker: each worker that has any pays for two servers, a browser, and pages that
-open for the first time.
+open for the first time. Whatever names no pair runs on the bundled one, whether the chat model is
+on this machine or not.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+os.environ["SPECVIZ_PAIR"] = "bundled"  # of browser tests, too: their app inherits it
 torch.set_num_threads(1)
 
 settings.register_profile("specviz", deadline=None)  # other work must not fail a test

@@ -23,8 +23,13 @@ def test_every_setting_is_read() -> None:
         "SPECVIZ_MAX_MODEL_GB": "3",
         "HF_HUB_OFFLINE": "1",
         "SPECVIZ_CUDA_GRAPHS": "0",
+        "SPECVIZ_CACHE": "another/folder",
+        "SPECVIZ_PAIR": "bundled",
     }
-    expected = Environment("0.0.0.0", 80, Path("some/folder"), 2, 3, True, False)
+    expected = Environment(
+        *("0.0.0.0", 80, Path("some/folder"), 2, 3, True, False),
+        *(Path("another/folder"), "bundled"),
+    )
     assert Environment.read(environment) == expected
 
 

@@ -26,7 +26,8 @@ from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan, benchmark
-from specviz.prompts import TASKS, held_out_prompts, read_prompts
+from specviz.models.pair_catalog import Pair
+from specviz.prompts import TASKS, held_out_prompts, read_prompts, tasks
 from specviz.records import SETTINGS, read_integers
 
 _DEFAULT_PROMPTS = 3
@@ -56,13 +57,14 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     count = options.prompts
     if count is None:
         count = len(texts) or _DEFAULT_PROMPTS
-    check_integer("prompts", count, 1, len(texts or held_out_prompts(TASKS[0])))
+    pair = chosen_pair(options)
+    check_integer("prompts", count, 1, len(texts or held_out_prompts(TASKS[0], pair.instruct)))
     lengths = read_integers("draft-lengths", options.draft_lengths)
     if not lengths:
         raise InputError("draft-lengths must be at least one number, got none")
     plan = Plan(
-        pair=chosen_pair(options),
-        tasks=_tasks(options, bool(texts)),
+        pair=pair,
+        tasks=_tasks(options, pair, bool(texts)),
         methods=tuple(DRAFTERS) if options.methods is None else _words("methods", options.methods),
         draft_lengths=lengths,
         temperature=options.temperature,
@@ -81,9 +83,9 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     return benchmark(plan, progress)
 
 
-def _tasks(options: Namespace, has_texts: bool) -> tuple[str | None, ...]:
+def _tasks(options: Namespace, pair: Pair, has_texts: bool) -> tuple[str | None, ...]:
     if options.tasks is None:
-        return (None,) if has_texts else TASKS
+        return (None,) if has_texts else tasks(pair.instruct)
     if has_texts:
         raise InputError("tasks and prompt-file must not be given together")
     return _words("tasks", options.tasks)

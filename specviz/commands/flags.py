@@ -15,6 +15,7 @@ from specviz.experiments.run.profiling import MAX_PROMPTS
 from specviz.experiments.run.template_warning import pair_warning
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import (
+    CHAT_TASKS,
     TASKS,
     Framing,
     held_out_prompts,
@@ -54,10 +55,11 @@ def add_flag(parser: _ActionsContainer, setting: RunSetting, **changes: Any) -> 
     parser.add_argument(setting.flag, **(given | changes))
 
 
-def add_pair_flags(parser: ArgumentParser) -> None:
-    """Which models, and where they run; read by `chosen_pair`."""
+def add_pair_flags(parser: ArgumentParser, **changes: Any) -> None:
+    """Which models, and where they run; read by `chosen_pair`. `changes` are to `--pair`."""
     group = parser.add_argument_group("models")
-    for name in ("pair", "target", "draft"):
+    add_flag(group, SETTINGS["pair"], **changes)
+    for name in ("target", "draft"):
         add_flag(group, SETTINGS[name])
     add_machine_flags(group)
 
@@ -79,7 +81,7 @@ def chosen_pair(options: Namespace) -> Pair:
 def add_prompt_flags(parser: ArgumentParser) -> None:
     """One prompt, or one per row of a batch; read by `chosen_prompt` and `chosen_rows`."""
     group = parser.add_argument_group("prompt")
-    group.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with --prompt)")
+    group.add_argument("--task", help=f"{', '.join(CHAT_TASKS)} (default code, none with --prompt)")
     group.add_argument(
         "--prompt-number", type=int, default=1, help="which held-out prompt, or which of the file"
     )
@@ -138,7 +140,8 @@ def _unframed_rows(options: Namespace, count: int) -> tuple[str | None, tuple[Pr
             )
         return options.task, known[:count]
     task = options.task or TASKS[0]
-    return task, held_out_rows(task, count, options.prompt_number)
+    is_chat = chosen_pair(options).instruct
+    return task, held_out_rows(task, count, options.prompt_number, is_chat)
 
 
 def _check_one_source(options: Namespace) -> None:
@@ -149,7 +152,9 @@ def _check_one_source(options: Namespace) -> None:
 def add_many_prompts_flags(parser: ArgumentParser) -> None:
     """Many prompts, of a task or a file; read by `chosen_prompts`."""
     group = parser.add_argument_group("prompts")
-    group.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with --prompts)")
+    group.add_argument(
+        "--task", help=f"{', '.join(CHAT_TASKS)} (default code, none with --prompts)"
+    )
     group.add_argument("--prompts", metavar="FILE", help=f"your own texts: {FILE_HELP}")
     group.add_argument("--count", type=int, help="the first so many (default 10, all of a file)")
     add_framing_flags(group)
@@ -164,7 +169,8 @@ def chosen_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
 def _unframed_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
     if options.prompts is None:
         task = options.task or TASKS[0]
-        return task, _first(held_out_prompts(task), options.count or _DEFAULT_COUNT, options)
+        known = held_out_prompts(task, chosen_pair(options).instruct)
+        return task, _first(known, options.count or _DEFAULT_COUNT, options)
     prompts = read_prompts(options.prompts)
     if options.count is None and len(prompts) > MAX_PROMPTS:
         raise InputError(
@@ -216,7 +222,8 @@ def add_config_flags(parser: ArgumentParser, **defaults: Any) -> None:
     """The method and how it decodes; read by `chosen_config`. `defaults` are a command's own."""
     group = parser.add_argument_group("decoding")
     for setting in _OF_METHOD:
-        add_flag(group, setting)
+        usual = {"default": ""} if setting.name == "method" else {}  # what the pair begins with
+        add_flag(group, setting, **usual)
     add_sampling_flags(group, **defaults)
 
 
@@ -228,7 +235,7 @@ def add_sampling_flags(group: _ActionsContainer, **defaults: Any) -> None:
 
 def chosen_config(options: Namespace) -> DecodingConfig:
     """With the method's usual tree and rule where none is given."""
-    method = method_named(options.method)
+    method = method_named(options.method or chosen_pair(options).method)
     shape: dict[str, Any] = {"options": named_integers("option", options.option)}
     if options.branching is not None:
         shape["branching"] = read_integers("branching", options.branching)

@@ -17,13 +17,15 @@ from specviz.commands.flags import (
 )
 from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.run.losslessness import held_out_contexts, measure_losslessness
+from specviz.models.pair_catalog import BUNDLED
 from specviz.models.pair_loading import load_pair
 
 _MAX_SAMPLES = 1_000_000
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    add_pair_flags(parser)
+    many_draws = "a named pair (default %(default)s, which is quick)"
+    add_pair_flags(parser, default=BUNDLED, help=many_draws)
     add_config_flags(parser, temperature=1.0)
     parser.add_argument(
         "--samples", type=int, default=2000, help="rounds in all (default %(default)s)"

@@ -12,13 +12,15 @@ from specviz.commands.command import Command, Progress
 from specviz.commands.console import facts, table
 from specviz.commands.flags import add_machine_flags, named_integers
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.racing import demand_of
 from specviz.inflation.inflate import inflate, read_shape
 from specviz.inflation.larger_shape import SIZES
-from specviz.models.files.hub import local_folder
+from specviz.models.files.chat_model import get_chat_model
+from specviz.models.files.hub import find_model_folder, local_folder
 from specviz.models.memory import gigabytes
-from specviz.models.pair_catalog import BUNDLED, Pair, custom_pair, pair_named, pairs
+from specviz.models.pair_catalog import BUNDLED, CHAT, Pair, custom_pair, pair_named, pairs
 from specviz.models.pair_check import check_pair_sources, needs_missing
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
@@ -36,6 +38,9 @@ def _add_flags(parser: ArgumentParser) -> None:
         help="report on two models before their weights are fetched",
     )
     parser.add_argument(
+        "--get", metavar="PAIR", help=f"fetch the models of a named pair, such as {CHAT}"
+    )
+    parser.add_argument(
         "--inflate", metavar="FOLDER", help="write a larger model that computes the same there"
     )
     parser.add_argument("--model", metavar="FOLDER", help="of which (default the bundled target)")
@@ -50,7 +55,9 @@ def _add_flags(parser: ArgumentParser) -> None:
 
 
 def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
-    """Every named pair, the report on two models that may become one, or a model made larger."""
+    """Every named pair, one that was fetched, the report on two models, or a model made larger."""
+    if options.get is not None:
+        return [_got(options.get, progress)]
     if options.inflate is not None:
         return [_inflated(options)]
     if options.shape or options.model:
@@ -58,6 +65,19 @@ def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
     if options.check is None:
         return [_describe_pair(pair) for pair in pairs()]
     return [_pair_report(custom_pair(*options.check), options.device, options.dtype)]
+
+
+def _got(name: str, progress: Progress) -> dict[str, Any]:
+    """Fetch what the pair lacks on this machine."""
+    pair, environment = pair_named(name), Environment.read()
+    if pair.name == CHAT:
+        get_chat_model(environment, progress)
+    elif not pair.is_here:
+        for source in (pair.target, pair.draft):
+            progress(f"fetching {source} from the Hub")
+            find_model_folder(source, environment)
+    pair = pair_named(name)
+    return {"got": pair.name, "title": pair.title, "target": pair.target, "draft": pair.draft}
 
 
 def _inflated(options: Namespace) -> dict[str, Any]:
@@ -124,7 +144,7 @@ def _pair_report(pair: Pair, device: str, dtype: str) -> dict[str, Any]:
 
 
 def models_text(result: Sequence[dict[str, Any]]) -> str:
-    if "inflated" in result[0]:
+    if "inflated" in result[0] or "got" in result[0]:
         return facts(result[0])
     if "relation" in result[0]:
         return _report_text(result[0])

@@ -25,7 +25,7 @@ from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep.sweep_file import SweepFile, describe, write_csv
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS, SweepSetting
 from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
-from specviz.prompts import TASKS, Framing, held_out_prompts, read_prompts
+from specviz.prompts import CHAT_TASKS, TASKS, Framing, held_out_prompts, read_prompts
 from specviz.records import Prompt
 
 _DEFAULT_PROMPTS = 3
@@ -41,7 +41,7 @@ def _add_flags(parser: ArgumentParser) -> None:
         metavar="NAME=VALUES",
         help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4 (default {_DEFAULT_AXIS})",
     )
-    parser.add_argument("--task", help=f"{', '.join(TASKS)} (default code, none with a file)")
+    parser.add_argument("--task", help=f"{', '.join(CHAT_TASKS)} (default code, none with a file)")
     parser.add_argument("--prompt-file", metavar="FILE", help=f"your own texts: {FILE_HELP}")
     add_framing_flags(parser)
     parser.add_argument("--prompts", type=int, help="how many (default 3, all of a file)")
@@ -118,7 +118,8 @@ def _own_texts(options: Namespace) -> tuple[Prompt, ...]:
     if options.prompt_file:
         return read_prompts(options.prompt_file, "prompt-file")
     is_usual = chosen_framing(options) == Framing()
-    return () if is_usual else held_out_prompts(options.task or TASKS[0])
+    is_chat = chosen_pair(options).instruct
+    return () if is_usual else held_out_prompts(options.task or TASKS[0], is_chat)
 
 
 def _axis(text: str) -> tuple[str, tuple[Value, ...]]:

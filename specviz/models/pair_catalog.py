@@ -1,4 +1,5 @@
-"""Which pairs of target and draft there are: the bundled one, ones from the Hub, any two.
+"""Which pairs of target and draft there are: the chat model and what drafts for it, the bundled
+pair, ones from the Hub, any two. Which of them page and commands begin with.
 
 A pair names sources; nothing is loaded here.
 """
@@ -10,6 +11,11 @@ from pathlib import Path
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.files.chat_model import chat_model
+
+CHAT = "smollm2"
+BUNDLED = "bundled"
+GET_CHAT_MODEL = f"python -m specviz models --get {CHAT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +24,8 @@ class Pair:
 
     `name` is typed, `title` is shown. `claim` is what others say of the pair: nothing of it is
     measured here. `instruct` and `model_type` (the architecture in the words of a configuration, ""
-    where unknown) are about the target, for what must be known before a download.
+    where unknown) are about the target, for what must be known before a download. `is_here`: all of
+    it is known to lie on this machine. `method` is the one to begin with.
     """
 
     name: str
@@ -32,6 +39,22 @@ class Pair:
     medusa: str = ""
     eagle: str = ""
     foreign_draft: str = ""
+    is_here: bool = False
+    method: str = "draft-model"
+
+    def model_name(self, role: str) -> str:
+        """What a model of the pair is called on screen and in traces.
+
+        `role` is "target", "draft" or "foreign draft".
+        """
+        match self.name, role:
+            case (name, _) if name == BUNDLED:
+                return f"bundled {role}"
+            case (name, "target") if name == CHAT:
+                return self.title
+            case (name, _) if name == CHAT:
+                return f"{role} for SmolLM2"
+        return {"target": self.target, "draft": self.draft}.get(role, self.foreign_draft)
 
 
 def _claimed(what: str) -> str:
@@ -40,7 +63,7 @@ def _claimed(what: str) -> str:
 
 PRESETS = (
     Pair(
-        "smollm2",
+        "smollm2-360m",
         "SmolLM2 360M and 135M",
         "HuggingFaceTB/SmolLM2-360M",
         "HuggingFaceTB/SmolLM2-135M",
@@ -48,7 +71,7 @@ PRESETS = (
         model_type="llama",
     ),
     Pair(
-        "smollm2-instruct",
+        "smollm2-1.7b",
         "SmolLM2 1.7B and 135M, instruct",
         "HuggingFaceTB/SmolLM2-1.7B-Instruct",
         "HuggingFaceTB/SmolLM2-135M-Instruct",
@@ -141,9 +164,6 @@ PRESETS = (
 )
 
 
-BUNDLED = "bundled"
-
-
 def models_folder(environment: Environment | None = None) -> Path:
     """The folder of the bundled models: SPECVIZ_MODELS, or assets/models of the repository."""
     chosen = (environment or Environment.read()).models_folder
@@ -151,9 +171,46 @@ def models_folder(environment: Environment | None = None) -> Path:
 
 
 def pairs() -> tuple[Pair, ...]:
-    """Every pair that has a name, the bundled one first."""
-    folder = models_folder()
-    bundled = Pair(
+    """Every pair that has a name: the chat model and the bundled one come first."""
+    environment = Environment.read()
+    return (_chat_pair(environment), _bundled_pair(environment), *PRESETS)
+
+
+def default_pair() -> Pair:
+    """The pair that page and commands begin with.
+
+    SPECVIZ_PAIR names it; else it is the chat model where that is on this machine.
+    """
+    chosen = Environment.read().pair
+    if chosen:
+        return pair_named(chosen)
+    chat = pair_named(CHAT)
+    return chat if chat.is_here else pair_named(BUNDLED)
+
+
+def _chat_pair(environment: Environment) -> Pair:
+    """The chat model with the drafters that are bundled for it."""
+    found, drafters = chat_model(environment), models_folder(environment) / "smollm2-135m"
+    return Pair(
+        CHAT,
+        found.title,
+        found.source,
+        _part(drafters / "draft"),
+        "A chat model that answers in good English; 540 MB in float32."
+        if found.is_here
+        else f"Not on this machine; fetched by: {GET_CHAT_MODEL}",
+        instruct=True,
+        model_type="llama",
+        medusa=_part(drafters / "medusa"),
+        eagle=_part(drafters / "eagle"),
+        is_here=found.is_here,
+        method="prompt-lookup",
+    )
+
+
+def _bundled_pair(environment: Environment) -> Pair:
+    folder = models_folder(environment)
+    return Pair(
         BUNDLED,
         "Bundled pair",
         str(folder / "target"),
@@ -163,8 +220,8 @@ def pairs() -> tuple[Pair, ...]:
         medusa=_part(folder / "medusa"),
         eagle=_part(folder / "eagle"),
         foreign_draft=_part(folder / "foreign-draft"),
+        is_here=True,
     )
-    return (bundled, *PRESETS)
 
 
 def _part(folder: Path) -> str:
@@ -172,7 +229,9 @@ def _part(folder: Path) -> str:
 
 
 def pair_named(name: str) -> Pair:
-    """The pair of that name; InputError lists the names there are."""
+    """The pair of that name, "" being the default one; InputError lists the names there are."""
+    if not name:
+        return default_pair()
     for pair in pairs():
         if pair.name == name:
             return pair

@@ -27,7 +27,7 @@ from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.self_model import SelfDrafting, self_drafting
 from specviz.models.memory import room_bytes, shortage
 from specviz.models.memory_estimate import NO_REQUEST, Demand, ModelSize, estimate, without_weights
-from specviz.models.pair_catalog import BUNDLED, Pair
+from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import (
     head_bytes,
     need_refusal,
@@ -221,7 +221,7 @@ class _Loader:
             raise InputError(f"pair {self.pair.name!r} {shown}")
 
     def _model(self, source: str, role: str, surveys: dict[str, Survey]) -> LoadedModel:
-        name = f"bundled {role}" if self.pair.name == BUNDLED else None
+        name = self.pair.model_name(role)
 
         def load() -> LoadedModel:
             survey = surveys.get(source) or survey_model(source, Environment.read())

@@ -42,13 +42,17 @@ class _Worker:
 
     def run(self, call: Callable[[], T]) -> T:
         """Wait for what the call returns, or raise what it raises."""
+        return self.begin(call).result()
+
+    def begin(self, call: Callable[[], T]) -> Future[T]:
+        """Have the call run behind those that came before it, and wait for nothing."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="decoding", daemon=True)
                 self._thread.start()
         answer: Future[T] = Future()
         self._calls.put((call, answer))
-        return answer.result()
+        return answer
 
     def _serve(self) -> None:
         while True:
@@ -61,6 +65,11 @@ class _Worker:
 
 
 _worker = _Worker()
+
+
+def begin_in_decoding_thread(call: Callable[[], T]) -> Future[T]:
+    """Have the decoding thread make the call as soon as it is free; what comes later waits."""
+    return _worker.begin(call)
 
 
 def in_decoding_thread(

@@ -254,11 +254,11 @@ _TABLE = (
         "pair",
         "Models",
         ValueType.CHOICE,
-        "bundled",
+        "",
         Part.MODELS,
         key="pair",
         flag="--pair",
-        flag_help="a named pair (default %(default)s)",
+        flag_help="a named pair (default the chat model where it is here, else the bundled one)",
         menu="pairs",
     ),
     RunSetting(

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from itertools import chain
 
 import gradio as gr
 
@@ -122,7 +123,8 @@ class Handlers:
         try:
             steps = in_decoding_thread(lambda: run_messages(run, self._start))
             with closing(steps) as messages:
-                yield from batches(self._heard(run, messages), run.ticket, run.messages)
+                told = chain([_loading(run)], self._heard(run, messages))
+                yield from batches(told, run.ticket, run.messages)
         finally:
             self._runs.leave(run)
 
@@ -201,11 +203,16 @@ GATE_MOVES: dict[str, Callable[[Gate], None]] = {
 }
 
 
+def _loading(run: Run) -> Message:
+    """The first message: the decoding thread may still be loading what the page begins with."""
+    assert run.request is not None, "a recording is not raced"
+    return {"kind": "loading", "pair": run.request.pair.title}
+
+
 def run_messages(run: Run, start: StartRun) -> Generator[Message]:
-    """All messages of an order (race, fork, profile or lab), errors included."""
+    """All further messages of an order (race, fork, profile or lab), errors included."""
     try:
         assert run.request is not None, "a recording is not raced"
-        yield {"kind": "loading", "pair": run.request.pair.title}
         if isinstance(run.request, LabOrder):
             yield from run.request.messages(run.stop)
         elif isinstance(run.request, ProfileRequest):

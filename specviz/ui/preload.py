@@ -1,22 +1,39 @@
-"""Loads the bundled pair when the app starts, so that the first race need not wait for it.
+"""Loads the pair that the page begins with while visitors look around already.
 
-It must end before any race begins: while transformers loads a model, the default precision of the
-whole process is that model's. A failure is only logged; the race that needs the pair reports it.
+In the decoding thread: a race that is started meanwhile waits there for its end, and two loads
+never meet (while transformers loads a model, the default precision of the whole process is that
+model's). A failure is only logged; the race that needs the pair reports it.
 """
 
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 
+from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
-from specviz.models.pair_catalog import BUNDLED, pair_named
+from specviz.models.pair_catalog import CHAT, GET_CHAT_MODEL, Pair, default_pair, pair_named
 from specviz.models.pair_loading import load_pair
+from specviz.models.threads import begin_in_decoding_thread
 
 log = logging.getLogger("specviz")
 
 
-def preload() -> None:
+def preload() -> Future[None]:
+    """Begin to load what the page begins with, and say where the chat model is missing.
+
+    Nothing is downloaded. InputError where SPECVIZ_PAIR names no pair.
+    """
+    pair = default_pair()
+    if not pair_named(CHAT).is_here:
+        log.warning("the chat model is not on this machine; it is fetched by: %s", GET_CHAT_MODEL)
+    return begin_in_decoding_thread(lambda: _load(pair))
+
+
+def _load(pair: Pair) -> None:
+    if not pair.is_here:
+        return
     try:
-        load_pair(pair_named(BUNDLED))
+        load_pair(pair, needs=method_named(pair.method).needs)
     except InputError as error:
-        log.warning("the bundled pair is not ready: %s", error)
+        log.warning("the pair %s is not ready: %s", pair.name, error)

@@ -20,7 +20,7 @@ from specviz.prompts import held_out_prompts, prompts_of
 from specviz.records import Prompt, prompt_text
 from specviz.trace_file import dumps
 from specviz.ui.batches import Message
-from specviz.ui.settings_form import race_request
+from specviz.ui.settings_form import form_pair, race_request
 
 PROGRESS_SECONDS = 0.25
 MAX_FILE_CHARACTERS = 2_000_000
@@ -49,7 +49,7 @@ def profile_request(question: Mapping[str, Any]) -> ProfileRequest:
 def _prompts(question: Mapping[str, Any]) -> tuple[str | None, tuple[Prompt, ...]]:
     if "text" not in question:
         task = str(question.get("task"))
-        held_out = held_out_prompts(task)
+        held_out = held_out_prompts(task, form_pair(question["form"]).instruct)
         return task, held_out[: _count(question.get("count"), len(held_out))]
     text, name = question["text"], str(question.get("name"))
     if not isinstance(text, str) or len(text) > MAX_FILE_CHARACTERS:

@@ -35,7 +35,7 @@ def _pair(request: RaceRequest) -> Iterator[str]:
 def _prompt(request: RaceRequest) -> Iterator[str]:
     """A held-out prompt by its number, any other by its text."""
     task, text = request.task, prompt_text(request.prompt)
-    known = held_out_prompts(task) if task else ()
+    known = held_out_prompts(task, request.pair.instruct) if task else ()
     if task:
         yield from ("--task", task)
     if text in known:

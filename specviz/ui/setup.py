@@ -20,7 +20,7 @@ from specviz.glossary import tooltips
 from specviz.golden import golden_names
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.files.survey import survey_model
-from specviz.models.pair_catalog import BUNDLED, Pair, pairs
+from specviz.models.pair_catalog import Pair, default_pair, pairs
 from specviz.models.parts import Need
 from specviz.prompts import TASKS
 from specviz.records import (
@@ -97,12 +97,14 @@ def _setting(setting: RunSetting) -> dict[str, Any]:
 
 
 def _default(setting: RunSetting) -> str:
-    """As a field holds it; the first pair of the list and the first rule of the method."""
+    """As a field holds it; the pair to begin with, its method, and the first rule of that."""
     match setting.name:
         case "pair":
-            return pairs()[0].name
+            return default_pair().name
+        case "method":
+            return default_pair().method
         case "tree_kind":
-            return method_named(SETTINGS["method"].default).kinds[0].value
+            return method_named(default_pair().method).kinds[0].value
     if setting.is_bounded:
         return f"{setting.default:.17g}"
     return setting.default if isinstance(setting.default, str) else ""
@@ -146,8 +148,8 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "title": pair.title,
         "note": pair.note,
         "claim": pair.claim,
-        "is_here": pair.name == BUNDLED,
-        "draft_bytes": _draft_bytes(pair) if pair.name == BUNDLED else None,
+        "is_here": pair.is_here,
+        "draft_bytes": _draft_bytes(pair) if pair.is_here and pair.draft else None,
         "refusals": refusals(pair),
     }
 

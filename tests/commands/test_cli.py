@@ -69,7 +69,7 @@ def test_a_race_under_a_lossy_rule_says_so_in_result_and_trace(capsys, tmp_path)
 
 
 def test_models_tells_the_size_of_the_bundled_pair(capsys):
-    bundled = run_json(capsys, "models")[0]
+    bundled = run_json(capsys, "models")[1]
     assert bundled["name"] == "bundled" and bundled["source"] == "bundled"
     assert bundled["target"]["parameters"] > bundled["draft"]["parameters"] > 100_000
     assert bundled["methods"] == list(DRAFTERS)

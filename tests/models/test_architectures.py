@@ -28,7 +28,7 @@ ARCHITECTURES = {
     "qwen3": ("qwen3", "qwen3"),
     "gpt2": ("gpt2", "gpt2"),
     "gpt-neox": ("gpt-neox", "gpt-neox"),
-    "smollm2": ("llama", "llama"),
+    "smollm2-360m": ("llama", "llama"),
 }
 CHAT = (
     "{% for turn in messages %}<|story|>{{ turn.role }}\n{{ turn.content }}<|endoftext|>"
@@ -96,7 +96,7 @@ def test_instruct_models_are_asked_in_their_template(pair: Pair) -> None:
 
 
 def test_every_preset_s_architecture_is_among_them() -> None:
-    kinds = {"gpt_neox": "gpt-neox", "llama": "smollm2"}
+    kinds = {"gpt_neox": "gpt-neox", "llama": "smollm2-360m"}
     assert {kinds.get(each.model_type, each.model_type) for each in PRESETS} <= set(ARCHITECTURES)
 
 

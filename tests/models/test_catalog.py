@@ -30,15 +30,15 @@ def test_the_bundled_pair_has_the_parts_that_lie_in_its_folder(
     assert parts == (str(tmp_path / "target"), "", str(tmp_path / "eagle"), "")
 
 
-def test_names_are_unique_and_the_bundled_pair_is_first() -> None:
+def test_names_are_unique_and_what_the_app_may_begin_with_comes_first() -> None:
     names = [pair.name for pair in pairs()]
-    assert names[0] == "bundled"
+    assert names[:2] == ["smollm2", "bundled"]
     assert len(set(names)) == len(names)
     assert all(pair_named(name).name == name for name in names)
 
 
 def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(InputError, match="pair must be one of bundled, .*, got 'nothing'"):
+    with pytest.raises(InputError, match="pair must be one of smollm2, bundled, .*, got 'nothing'"):
         pair_named("nothing")
 
 

@@ -31,7 +31,7 @@ def test_a_pair_says_beforehand_what_it_lacks(saved_pair: Pair) -> None:
     assert needs_missing(turned, need(Need.DRAFT, Need.TEXT)) == ()
 
 
-@pytest.mark.parametrize(("name", "is_layered"), [("smollm2", True), ("gpt2", False)])
+@pytest.mark.parametrize(("name", "is_layered"), [("smollm2-360m", True), ("gpt2", False)])
 def test_of_a_preset_it_is_known_before_the_download(name: str, is_layered: bool) -> None:
     missing = needs_missing(pair_named(name), frozenset(Need))
     assert (Need.LAYERS not in missing) is is_layered

@@ -146,7 +146,7 @@ def test_a_need_that_the_pair_lacks_is_refused_with_pairs_that_have_it(
     assert message.startswith("pair 'custom' has no Medusa heads: choose a method that needs none")
     message = refusal(custom_pair(saved_pair.draft, saved_pair.target), Need.LAYERS)
     assert "has no target whose layers can be run one by one: choose a method that" in message
-    assert "or one of the pairs bundled, smollm2" in message
+    assert "or one of the pairs smollm2, bundled, " in message
     assert loads == []
 
 

@@ -1,33 +1,67 @@
-"""What happens before the page is served."""
+"""What the app loads as it starts."""
 
+import logging
 import runpy
 import threading
+from concurrent.futures import Future
 
 import gradio as gr
 
+from specviz.models.files import chat_model
+from specviz.models.threads import in_decoding_thread
 from specviz.ui import preload as preloading
 
 
-def test_nothing_is_loaded_beside_the_first_race(monkeypatch) -> None:
-    """Two loads at once would leave the process with the default precision of a model."""
-    order: list[str] = []
+def test_the_page_is_served_while_its_models_are_loaded(monkeypatch) -> None:
+    served = threading.Event()
+    loaded: Future[str] = Future()
 
-    def load(*_: object) -> None:
-        assert threading.current_thread() is threading.main_thread()
-        order.append("loaded")
+    def load(*_: object, **__: object) -> None:
+        assert served.wait(20)
+        loaded.set_result(threading.current_thread().name)
 
     monkeypatch.setattr(preloading, "load_pair", load)
-    monkeypatch.setattr(gr.Blocks, "launch", lambda *_, **__: order.append("served"))
+    monkeypatch.setattr(gr.Blocks, "launch", lambda *_, **__: served.set())
     runpy.run_path("app.py", run_name="__main__")
-    assert order == ["loaded", "served"]
+    assert loaded.result(20) == "decoding"
+
+
+def test_a_race_waits_until_the_models_are_loaded(monkeypatch) -> None:
+    """Two loads at once would leave the process with the default precision of a model."""
+    order: list[str] = []
+    may_end = threading.Event()
+
+    def load(*_: object, **__: object) -> None:
+        assert may_end.wait(20)
+        order.append("loaded")
+
+    def race():
+        yield "raced"
+
+    monkeypatch.setattr(preloading, "load_pair", load)
+    preloading.preload()
+    threading.Timer(0.1, may_end.set).start()
+    order += in_decoding_thread(race)
+    assert order == ["loaded", "raced"]
 
 
 def test_a_pair_that_cannot_be_loaded_does_not_keep_the_page_from_opening(
     monkeypatch, caplog
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise preloading.InputError("no such folder")
 
     monkeypatch.setattr(preloading, "load_pair", fail)
-    preloading.preload()
-    assert "the bundled pair is not ready: no such folder" in caplog.text
+    preloading.preload().result(20)
+    assert "the pair bundled is not ready: no such folder" in caplog.text
+
+
+def test_an_app_without_the_chat_model_says_once_how_to_get_it(
+    monkeypatch, caplog, tmp_path
+) -> None:
+    monkeypatch.setenv("SPECVIZ_CACHE", str(tmp_path))
+    monkeypatch.setattr(chat_model, "fetched_folder", lambda source: None)
+    monkeypatch.setattr(preloading, "load_pair", lambda *_, **__: None)
+    with caplog.at_level(logging.WARNING):
+        preloading.preload().result(20)
+    assert caplog.text.count("python -m specviz models --get smollm2") == 1

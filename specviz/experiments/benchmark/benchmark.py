@@ -68,7 +68,7 @@ class Plan:
         return len(self._known(task))
 
     def _known(self, task: str | None) -> tuple[Prompt, ...]:
-        return self.texts if task is None else held_out_prompts(task)
+        return self.texts if task is None else held_out_prompts(task, self.pair.instruct)
 
 
 @dataclass(frozen=True, slots=True)

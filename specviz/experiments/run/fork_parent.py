@@ -8,7 +8,7 @@ from dataclasses import replace
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.drafters.tree_budget import NODES
 from specviz.errors import InputError
-from specviz.models.pair_catalog import BUNDLED, Pair, pairs
+from specviz.models.pair_catalog import Pair, pairs
 from specviz.models.text.text_codec import TextCodec
 from specviz.records import DecodingConfig, FinishReason, Lane, Trace
 
@@ -19,17 +19,10 @@ def catalog_pair_of(trace: Trace) -> Pair | None:
     None where no name fits. What a file from elsewhere names is never loaded because of its name
     alone: only pairs that the app offers anyway are looked through.
     """
-    fitting = [pair for pair in pairs() if _shown(pair, "target") == trace.target.name]
+    fitting = [pair for pair in pairs() if pair.model_name("target") == trace.target.name]
     draft = trace.main.draft.name if trace.main.draft else ""
-    same = (pair for pair in fitting if _shown(pair, "draft") == draft)
+    same = (pair for pair in fitting if pair.model_name("draft") == draft)
     return next(same, next(iter(fitting), None))
-
-
-def _shown(pair: Pair, role: str) -> str:
-    """What a model of the pair is called in a trace."""
-    if pair.name == BUNDLED:
-        return f"bundled {role}"
-    return pair.target if role == "target" else pair.draft
 
 
 def check_texts(trace: Trace, codec: TextCodec, pair_name: str) -> None:

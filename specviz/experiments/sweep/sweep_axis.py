@@ -82,7 +82,7 @@ def _integer(word: str) -> int:
 
 
 def _task(word: str) -> str:
-    check_task(word)
+    check_task(word, is_chat=True)  # the pair decides which of them it has
     return word
 
 

@@ -58,7 +58,7 @@ class SweepSetting:
     @property
     def all_texts(self) -> tuple[Prompt, ...]:
         """What the prompts are taken from."""
-        return self.texts or held_out_prompts(self.task or "")
+        return self.texts or held_out_prompts(self.task or "", self.pair.instruct)
 
     @property
     def batches(self) -> int:

@@ -75,12 +75,15 @@ def download_problems(source: str, listing: Listing, environment: Environment) -
         )
 
 
-def fetch(source: str, environment: Environment, weights: bool) -> Path:
+def fetch(
+    source: str, environment: Environment, weights: bool, with_progress: bool = False
+) -> Path:
     """The local copy of a repository, its weights only where asked for.
 
     Raises InputError where the Hub refuses or does not answer.
     """
-    disable_progress_bars()
+    if not with_progress:
+        disable_progress_bars()
     try:
         folder = huggingface_hub.snapshot_download(
             source,

