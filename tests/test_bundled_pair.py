@@ -4,11 +4,12 @@ Float32, because a forward over several tokens rounds otherwise than one over a 
 a near tie may then flip.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from specviz.decoding import autoregressive, speculative
+from specviz.decoding import autoregressive, speculative, verification
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.target import cache_capacity
@@ -84,43 +85,48 @@ def test_the_baseline_equals_generate_of_transformers(prompts):
     assert differences(generate, prompts) == []
 
 
-# 200 pairs of tokens behind one context find what a rule that resamples from p does, see below.
-SAMPLES, CONTEXT_LENGTH = 200, 16
-WITHOUT_REPLACEMENT = (1.0, 1.0, ProposalKind.WITHOUT_REPLACEMENT)
-
-
-@pytest.mark.parametrize(
-    "temperature, top_p, kind, tasks",
-    [
-        pytest.param(*WITHOUT_REPLACEMENT, ["translate"], id="without replacement"),
-        pytest.param(
-            *WITHOUT_REPLACEMENT, TASKS, id="without replacement, all tasks", marks=pytest.mark.slow
-        ),
-        pytest.param(0.7, 1.0, ProposalKind.IID, TASKS, id="IID", marks=pytest.mark.slow),
-        pytest.param(
-            *(1.0, 0.9, ProposalKind.DETERMINISTIC, TASKS), id="best", marks=pytest.mark.slow
-        ),
-    ],
+# Both tests below measure the same tree behind the same context, so that the second is the power of
+# the first: 120 pairs of tokens, where a draw of the draft is as good as the target's in 30 of 100
+# cases. Simulated from the exact distributions, a rule that resamples from p instead of the
+# residual (total variation 0.49) was noticed in 1,000 of 1,000 measurements, and an exact one was
+# called biased in 12 of 3,000. The seed is fixed, so a test that passes goes on passing.
+SAMPLES, CONTEXT_LENGTH = 120, 16
+MANY_SAMPLES = 200  # behind each of several contexts
+TELLING = 6  # the number of the prompt
+SIBLINGS = DecodingConfig(
+    method="draft-tree",
+    draft_length=2,
+    branching=(4,),
+    tree_kind=ProposalKind.WITHOUT_REPLACEMENT,
+    temperature=1.0,
 )
-def test_total_variation_is_at_its_noise_floor(temperature, top_p, kind, tasks):
-    config = DecodingConfig(
-        method="draft-tree",
-        draft_length=2,
-        branching=(2,),
-        tree_kind=kind,
-        temperature=temperature,
-        top_p=top_p,
-    )
-    contexts = [prompt_ids(task, 1)[:CONTEXT_LENGTH] for task in tasks]
-    found = measure_losslessness(loaded(WITH_DRAFT), config, contexts, SAMPLES * len(tasks))
+
+
+def measured(config, tasks, samples):
+    contexts = [prompt_ids(task, TELLING)[:CONTEXT_LENGTH] for task in tasks]
+    return measure_losslessness(loaded(WITH_DRAFT), config, contexts, samples * len(tasks))
+
+
+def test_total_variation_is_at_its_noise_floor():
+    found = measured(SIBLINGS, ["translate"], SAMPLES)
     assert found.verdict == "lossless", found
 
 
 def test_the_measurement_notices_a_biased_rule(monkeypatch):
     """Resampling rejected tokens from p instead of the residual."""
-    import specviz.decoding.verification as verification
-
     monkeypatch.setattr(verification, "residual", lambda p, q: p)
-    contexts = [prompt_ids("translate", 1)[:CONTEXT_LENGTH]]
-    config = DecodingConfig(draft_length=1, temperature=0.7)
-    assert measure_losslessness(loaded(WITH_DRAFT), config, contexts, SAMPLES).verdict == "biased"
+    assert measured(SIBLINGS, ["translate"], SAMPLES).verdict == "biased"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="without replacement"),
+        pytest.param({"tree_kind": ProposalKind.IID, "temperature": 0.7}, id="IID"),
+        pytest.param({"tree_kind": ProposalKind.DETERMINISTIC, "top_p": 0.9}, id="best"),
+    ],
+)
+def test_total_variation_is_at_its_noise_floor_behind_every_task(changes):
+    found = measured(replace(SIBLINGS, **changes), TASKS, MANY_SAMPLES)
+    assert found.verdict == "lossless", found

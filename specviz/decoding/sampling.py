@@ -89,7 +89,8 @@ def _kept_of_few(probs: Tensor, top_p: float, sizes: Sequence[int]) -> Tensor:
     count = (~is_beyond).sum(-1, keepdim=True)  # [R, 1]
     least, following = best.gather(-1, count - 1), best.gather(-1, count.clamp(max=few - 1))
     kept = probs.masked_fill(probs < least, 0.0)
-    is_decided = is_beyond[..., -1] & (following < least).squeeze(-1)  # else: too few, or a tie
+    # else a tie; where the best are too few, both are the last of them
+    is_decided = (following < least).squeeze(-1)
     if not is_decided.all():
         kept[~is_decided] = _kept_of_few(probs[~is_decided], top_p, more)
     return kept

@@ -1,6 +1,6 @@
 """Trees judged together are judged as each is alone; cut trees are trees of fewer nodes."""
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import pytest
 import torch
@@ -143,15 +143,18 @@ def test_the_first_nodes_are_judged_as_in_a_tree_of_no_more(kind, count):
 def test_cutting_keeps_what_rides_along():
     generator = torch.Generator().manual_seed(3)
     whole = proposal_of(SHAPES[2], ProposalKind.DETERMINISTIC, generator, queries=2)
+    mask = torch.rand(2, 8, generator=generator) < 0.5
     whole = Proposal(
         **{
             **{name: getattr(whole, name) for name in whole.__slots__},
             "partial": Partial(1, torch.arange(4.0)[:, None]),
             "origins": torch.tensor([7, 8, 9, 3, 4]),
+            "queries": replace(whole.queries, mask=mask),
         }
     )
     cut = first_nodes(whole, 2)
     assert cut.partial.hidden.flatten().tolist() == [0, 1, 2]
     assert cut.origins.tolist() == [7, 8]
-    assert cut.queries.mask.shape == (2, 3 + 2)
-    assert first_nodes(whole, 0).queries.mask.shape == (2, 1 + 2)
+    seen = whole.queries.mask  # the root, five nodes, the queries themselves
+    assert cut.queries.mask.tolist() == seen[:, [0, 1, 2, 6, 7]].tolist()
+    assert first_nodes(whole, 0).queries.mask.tolist() == seen[:, [0, 6, 7]].tolist()

@@ -11,6 +11,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
+from specviz.decoding import sampling, streams
 from specviz.decoding.sampling import Sampler, draw, residual
 from specviz.decoding.streams import Purpose, RandomStream
 
@@ -45,8 +46,11 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     assert Sampler(1.0, top_p=0.81).distributions(LOGITS)[0].tolist() == pytest.approx(three)
 
 
-def test_top_p_never_drops_the_best_token():
-    assert Sampler(1.0, top_p=1e-6).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
+@pytest.mark.parametrize("top_p", [1e-6, 1e-50])  # the second is 0 in float32
+@pytest.mark.parametrize("size", [4, 20_000])
+def test_top_p_never_drops_the_best_token(top_p, size):
+    kept = Sampler(1.0, top_p=top_p).distributions(-torch.arange(size)[None].float())
+    assert kept[0, 0] == 1 and kept.sum() == 1
 
 
 def test_top_p_is_applied_to_what_top_k_left():
@@ -119,6 +123,11 @@ def test_min_p_keeps_what_is_near_the_best_token():
     assert torch.equal(Sampler(1.0, min_p=0.0).distributions(LOGITS), LOGITS.softmax(-1))
 
 
+def test_min_p_keeps_a_token_that_just_reaches_it():
+    kept = sampling._near_best(torch.tensor([[0.5, 0.25, 0.125, 0.125]]), 0.5)
+    assert kept[0].tolist() == pytest.approx([2 / 3, 1 / 3, 0, 0])
+
+
 def test_min_p_is_applied_to_what_top_p_left():
     # first min-p would leave (0.625, 0.375), of whose mass the best token alone has 0.6
     kept = Sampler(1.0, top_p=0.6, min_p=0.31).distributions(LOGITS)[0].tolist()
@@ -175,6 +184,12 @@ def test_streams_of_other_seeds_purposes_rows_and_keys_are_unrelated():
     assert rows.mean(1).tolist() == pytest.approx([0.5] * 4, abs=0.07)
     correlation = torch.corrcoef(rows) - torch.eye(4)
     assert correlation.abs().max() < 4 / math.sqrt(rows.shape[1])
+
+
+@pytest.mark.parametrize("state, expected", [(0, 0.0), (2**64 - 1, 1 - 2**-53)])
+def test_a_number_is_at_least_0_and_below_1_whatever_its_bits(state, expected, monkeypatch):
+    monkeypatch.setattr(streams, "_fold", lambda *_: state)
+    assert RandomStream(0, Purpose.VERIFY).uniform(0) == expected
 
 
 def test_a_stream_gives_the_same_number_for_the_same_key_in_any_order():

@@ -62,7 +62,10 @@ class Losslessness:
 
     @property
     def verdict(self) -> str:
-        """An exact sampler is called biased about once in a thousand measurements."""
+        """An exact sampler is called biased about once in a thousand measurements.
+
+        Of few samples oftener: four times at 120 samples behind one context, as simulated.
+        """
         clean = (
             self.forbidden == 0
             and self.p_value >= SIGNIFICANCE / 3
