@@ -84,15 +84,8 @@ def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
         "mode": "markers",
         "x": [place + 0.09 for place in places],
         "y": [each["theory_speedup"] for each in found],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [each["theory_band"][1] - each["theory_speedup"] for each in found],
-            "arrayminus": [each["theory_speedup"] - each["theory_band"][0] for each in found],
-            "color": LIGHT["expected"],
-            "thickness": 1,
-            "width": 0,
-        },
+        "error_y": _error_bars(found, "theory_speedup", "theory_band")
+        | {"color": LIGHT["expected"], "thickness": 1, "width": 0},
         "marker": {
             "symbol": "line-ew",
             "size": 12,
@@ -102,6 +95,16 @@ def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
         },
         "hoverinfo": "skip",
         "meta": {"role": "expected"},
+    }
+
+
+def _error_bars(points: Sequence[Mapping[str, Any]], middle: str, ends: str) -> dict[str, Any]:
+    """From the lower to the upper of each point's `ends`."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [each[ends][1] - each[middle] for each in points],
+        "arrayminus": [each[middle] - each[ends][0] for each in points],
     }
 
 
@@ -123,15 +126,8 @@ def _measured(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) ->
         "mode": "markers",
         "x": list(places),
         "y": [each["speedup"] for each in found],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [each["speedup_spread"][1] - each["speedup"] for each in found],
-            "arrayminus": [each["speedup"] - each["speedup_spread"][0] for each in found],
-            "color": LIGHT["accepted"],
-            "thickness": 1.4,
-            "width": 4,
-        },
+        "error_y": _error_bars(found, "speedup", "speedup_spread")
+        | {"color": LIGHT["accepted"], "thickness": 1.4, "width": 4},
         "marker": {"color": LIGHT["accepted"], "size": 9, "opacity": 1},
         "customdata": list(places),
         "hovertext": [hover(each) for each in found],

@@ -25,6 +25,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
+from specviz.models.pair_catalog import Pair, custom_pair
 from specviz.records import ModelInfo
 from tests.models.hub_stub import HubStub, install
 
@@ -156,6 +157,13 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return save
+
+
+@pytest.fixture
+def saved_pair(save_model: Callable[..., Path]) -> Pair:
+    """A target whose layers can be run one by one, and a draft whose cannot."""
+    target, draft = save_model("llama", "target"), save_model("gpt2", "draft")
+    return custom_pair(str(target), str(draft))
 
 
 @pytest.fixture(scope="session")

@@ -48,12 +48,6 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return noted
 
 
-@pytest.fixture
-def saved_pair(save_model: Save) -> Pair:
-    target, draft = save_model("llama", "target"), save_model("gpt2", "draft")
-    return custom_pair(str(target), str(draft))
-
-
 def need(*needs: Need) -> frozenset[Need]:
     return frozenset(needs)
 

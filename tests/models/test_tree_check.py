@@ -97,48 +97,30 @@ class IgnoresMask(LibraryModel):
     """Attends to everything before a token, whatever the mask."""
 
     def forward(
-        self,
-        token_ids: Tensor,
-        position_ids: Tensor,
-        cache: Any,
-        tree_mask: Tensor | None = None,
-        last_only: bool = False,
-        feature_layers: Any = (),
+        self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
     ) -> ForwardOutput:
-        return super().forward(token_ids, position_ids, cache, None, last_only, feature_layers)
+        return super().forward(token_ids, position_ids, cache, None, **how)
 
 
 class IgnoresPositions(LibraryModel):
     """A token's position is its slot."""
 
     def forward(
-        self,
-        token_ids: Tensor,
-        position_ids: Tensor,
-        cache: Any,
-        tree_mask: Tensor | None = None,
-        last_only: bool = False,
-        feature_layers: Any = (),
+        self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
     ) -> ForwardOutput:
         slots = cache.length + torch.arange(token_ids.shape[1])[None]
-        return super().forward(token_ids, slots, cache, tree_mask, last_only, feature_layers)
+        return super().forward(token_ids, slots, cache, tree_mask, **how)
 
 
 class LooksAhead(LibraryModel):
     """Every token sees those behind it too."""
 
     def forward(
-        self,
-        token_ids: Tensor,
-        position_ids: Tensor,
-        cache: Any,
-        tree_mask: Tensor | None = None,
-        last_only: bool = False,
-        feature_layers: Any = (),
+        self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
     ) -> ForwardOutput:
         count = token_ids.shape[1]
         seen = torch.ones((count, count), dtype=torch.bool)
-        return super().forward(token_ids, position_ids, cache, seen, last_only, feature_layers)
+        return super().forward(token_ids, position_ids, cache, seen, **how)
 
     def plain_logits(self, token_ids: Tensor) -> Tensor:
         places = torch.arange(token_ids.shape[1])[None]
@@ -149,19 +131,13 @@ class SeesItsNeighbour(LibraryModel):
     """A mask is followed but for the slot before each token, which is seen always."""
 
     def forward(
-        self,
-        token_ids: Tensor,
-        position_ids: Tensor,
-        cache: Any,
-        tree_mask: Tensor | None = None,
-        last_only: bool = False,
-        feature_layers: Any = (),
+        self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
     ) -> ForwardOutput:
         if tree_mask is not None:
             count = len(tree_mask)
             tree_mask = tree_mask | torch.eye(count, dtype=torch.bool).roll(-1, 1).tril()
             tree_mask[1:, :-1] |= torch.eye(count - 1, dtype=torch.bool)
-        return super().forward(token_ids, position_ids, cache, tree_mask, last_only, feature_layers)
+        return super().forward(token_ids, position_ids, cache, tree_mask, **how)
 
 
 DISOBEDIENT = (IgnoresMask, IgnoresPositions, LooksAhead, SeesItsNeighbour)
