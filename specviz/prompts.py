@@ -19,7 +19,7 @@ from specviz.errors import InputError, short
 from specviz.records import ROLES, Conversation, Prompt, RawText, Turn, turns_of
 
 TASKS = ("code", "story", "maths", "translate", "summarise")
-CHAT_TASKS = (*TASKS, "chat")
+CHAT_TASKS = ("chat", *TASKS)
 PROMPT_FILES = tuple(  # to be continued, for chat
     Path(__file__).resolve().parents[1] / "assets" / name
     for name in ("prompts.json", "chat_prompts.json")
@@ -38,6 +38,11 @@ def held_out_prompts(task: str, is_chat: bool = False) -> tuple[str, ...]:
     """The prompts of one task; InputError for a task that there is not."""
     check_task(task, is_chat)
     return tuple(json.loads(PROMPT_FILES[is_chat].read_text(encoding="utf-8"))[task])
+
+
+def all_held_out(is_chat: bool) -> dict[str, tuple[str, ...]]:
+    """Task -> its prompts."""
+    return {task: held_out_prompts(task, is_chat) for task in tasks(is_chat)}
 
 
 def held_out_prompt(task: str, number: int, is_chat: bool = False) -> str:

@@ -9,6 +9,8 @@ import pytest
 from specviz.errors import InputError
 from specviz.prompts import (
     Framing,
+    all_held_out,
+    held_out_prompt,
     prompt_from_json,
     prompt_json,
     prompts_of,
@@ -147,3 +149,20 @@ def test_a_system_prompt_of_the_prompt_s_own_stays() -> None:
 def test_the_name_of_the_option_stands_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="prompt-file 'nowhere' cannot be read"):
         read_prompts("nowhere", "prompt-file")
+
+
+@pytest.mark.parametrize("is_chat", [False, True])
+def test_every_task_has_prompts_that_differ(is_chat: bool) -> None:
+    for task, prompts in all_held_out(is_chat).items():
+        assert len(prompts) > 10 and len(set(prompts)) == len(prompts), task
+
+
+def test_messages_to_a_chat_model_are_whole_sentences() -> None:
+    for prompts in all_held_out(is_chat=True).values():
+        assert all(prompt[0].isupper() and prompt[-1] in ".?`\"'*" for prompt in prompts)
+
+
+def test_only_chat_models_have_the_task_chat() -> None:
+    assert held_out_prompt("chat", 1, is_chat=True).endswith("?")
+    with pytest.raises(InputError, match="task must be one of code, .*, got 'chat'"):
+        held_out_prompt("chat", 1)

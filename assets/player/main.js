@@ -4,6 +4,7 @@ import { App } from "./app.js";
 import { PAGES } from "./pages.js";
 import { loadPlotly } from "./shared/charts.js";
 import { takeOutcomes } from "./shared/outcomes.js";
+import { HeldOut } from "./shared/held_out.js";
 import { makeFields } from "./shared/setting_fields.js";
 import { takeSettings } from "./shared/settings.js";
 
@@ -28,6 +29,6 @@ export async function mount(host, gradio) {
   takeOutcomes(setup.outcomes);
   takeSettings(setup.settings);
   makeFields(root);
-  window.specviz = new App(root, setup, prompts, gradio).pages; // for the console, and for tests
+  window.specviz = new App(root, setup, new HeldOut(prompts), gradio).pages; // for the console, and for tests
   root.dataset.ready = "yes";
 }

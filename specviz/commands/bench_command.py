@@ -27,7 +27,7 @@ from specviz.errors import InputError
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan, benchmark
 from specviz.models.pair_catalog import Pair
-from specviz.prompts import TASKS, held_out_prompts, read_prompts, tasks
+from specviz.prompts import held_out_prompts, read_prompts, tasks
 from specviz.records import SETTINGS, read_integers
 
 _DEFAULT_PROMPTS = 3
@@ -58,7 +58,8 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     if count is None:
         count = len(texts) or _DEFAULT_PROMPTS
     pair = chosen_pair(options)
-    check_integer("prompts", count, 1, len(texts or held_out_prompts(TASKS[0], pair.instruct)))
+    first = tasks(pair.instruct)[0]
+    check_integer("prompts", count, 1, len(texts or held_out_prompts(first, pair.instruct)))
     lengths = read_integers("draft-lengths", options.draft_lengths)
     if not lengths:
         raise InputError("draft-lengths must be at least one number, got none")

@@ -16,11 +16,11 @@ from specviz.experiments.run.template_warning import pair_warning
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import (
     CHAT_TASKS,
-    TASKS,
     Framing,
     held_out_prompts,
     held_out_rows,
     read_prompts,
+    tasks,
 )
 from specviz.records import (
     DECODING,
@@ -37,6 +37,10 @@ MAX_REPEATS = 1000
 FILE_HELP = (
     "a line each, blocks between empty lines, or .jsonl with `prompt` or `messages`, "
     "and perhaps `system`"
+)
+TASK_HELP = (
+    f"{', '.join(CHAT_TASKS)} (chat: chat models only; default the first that there is, none with "
+    "{})"
 )
 _DEFAULT_COUNT = 10  # of held-out prompts
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
@@ -81,7 +85,7 @@ def chosen_pair(options: Namespace) -> Pair:
 def add_prompt_flags(parser: ArgumentParser) -> None:
     """One prompt, or one per row of a batch; read by `chosen_prompt` and `chosen_rows`."""
     group = parser.add_argument_group("prompt")
-    group.add_argument("--task", help=f"{', '.join(CHAT_TASKS)} (default code, none with --prompt)")
+    group.add_argument("--task", help=TASK_HELP.format("--prompt"))
     group.add_argument(
         "--prompt-number", type=int, default=1, help="which held-out prompt, or which of the file"
     )
@@ -139,8 +143,8 @@ def _unframed_rows(options: Namespace, count: int) -> tuple[str | None, tuple[Pr
                 f"prompt-file must have a prompt for each of {count} rows, got {len(known)}"
             )
         return options.task, known[:count]
-    task = options.task or TASKS[0]
     is_chat = chosen_pair(options).instruct
+    task = options.task or tasks(is_chat)[0]
     return task, held_out_rows(task, count, options.prompt_number, is_chat)
 
 
@@ -152,9 +156,7 @@ def _check_one_source(options: Namespace) -> None:
 def add_many_prompts_flags(parser: ArgumentParser) -> None:
     """Many prompts, of a task or a file; read by `chosen_prompts`."""
     group = parser.add_argument_group("prompts")
-    group.add_argument(
-        "--task", help=f"{', '.join(CHAT_TASKS)} (default code, none with --prompts)"
-    )
+    group.add_argument("--task", help=TASK_HELP.format("--prompts"))
     group.add_argument("--prompts", metavar="FILE", help=f"your own texts: {FILE_HELP}")
     group.add_argument("--count", type=int, help="the first so many (default 10, all of a file)")
     add_framing_flags(group)
@@ -168,8 +170,9 @@ def chosen_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
 
 def _unframed_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
     if options.prompts is None:
-        task = options.task or TASKS[0]
-        known = held_out_prompts(task, chosen_pair(options).instruct)
+        is_chat = chosen_pair(options).instruct
+        task = options.task or tasks(is_chat)[0]
+        known = held_out_prompts(task, is_chat)
         return task, _first(known, options.count or _DEFAULT_COUNT, options)
     prompts = read_prompts(options.prompts)
     if options.count is None and len(prompts) > MAX_PROMPTS:

@@ -11,6 +11,7 @@ from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
 from specviz.commands.flags import (
     FILE_HELP,
+    TASK_HELP,
     add_config_flags,
     add_framing_flags,
     add_pair_flags,
@@ -25,7 +26,7 @@ from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep.sweep_file import SweepFile, describe, write_csv
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS, SweepSetting
 from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
-from specviz.prompts import CHAT_TASKS, TASKS, Framing, held_out_prompts, read_prompts
+from specviz.prompts import Framing, held_out_prompts, read_prompts, tasks
 from specviz.records import Prompt
 
 _DEFAULT_PROMPTS = 3
@@ -41,7 +42,7 @@ def _add_flags(parser: ArgumentParser) -> None:
         metavar="NAME=VALUES",
         help=f"one or two of {', '.join(AXES)}: 1-8 or 1,2,4 (default {_DEFAULT_AXIS})",
     )
-    parser.add_argument("--task", help=f"{', '.join(CHAT_TASKS)} (default code, none with a file)")
+    parser.add_argument("--task", help=TASK_HELP.format("a file"))
     parser.add_argument("--prompt-file", metavar="FILE", help=f"your own texts: {FILE_HELP}")
     add_framing_flags(parser)
     parser.add_argument("--prompts", type=int, help="how many (default 3, all of a file)")
@@ -102,10 +103,11 @@ def _setting(options: Namespace) -> SweepSetting:
             f"prompt-file must have at most {MAX_PROMPTS} prompts, got {count}; "
             "prompts takes the first ones"
         )
+    pair = chosen_pair(options)
     return SweepSetting(
-        pair=chosen_pair(options),
+        pair=pair,
         config=chosen_config(options),
-        task=options.task or (None if is_file else TASKS[0]),
+        task=options.task or (None if is_file else tasks(pair.instruct)[0]),
         prompts=count,
         device=options.device,
         dtype=options.dtype,
@@ -119,7 +121,7 @@ def _own_texts(options: Namespace) -> tuple[Prompt, ...]:
         return read_prompts(options.prompt_file, "prompt-file")
     is_usual = chosen_framing(options) == Framing()
     is_chat = chosen_pair(options).instruct
-    return () if is_usual else held_out_prompts(options.task or TASKS[0], is_chat)
+    return () if is_usual else held_out_prompts(options.task or tasks(is_chat)[0], is_chat)
 
 
 def _axis(text: str) -> tuple[str, tuple[Value, ...]]:

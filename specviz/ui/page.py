@@ -22,6 +22,7 @@ from starlette.types import Scope
 
 from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
+from specviz.prompts import all_held_out
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import ASSETS, PLAYER, module_sources, page_folders, styles
@@ -129,9 +130,10 @@ def launch_options(environment: Environment) -> dict[str, Any]:
 def routes() -> list[BaseRoute]:
     """The page's own files, under /specviz; relative addresses reach them behind any proxy."""
     setup = json.dumps(page_setup() | {"lab": lab_offer()})
+    prompts = json.dumps({"plain": all_held_out(False), "chat": all_held_out(True)})
     return [
         Mount("/specviz/player", _FreshFiles(directory=PLAYER)),
-        Route("/specviz/prompts.json", _file(ASSETS / "prompts.json")),
+        Route("/specviz/prompts.json", lambda _: Response(prompts, media_type="application/json")),
         Route("/specviz/plotly.min.js", _file(plotly_script())),
         Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
     ]

@@ -22,7 +22,7 @@ from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.files.survey import survey_model
 from specviz.models.pair_catalog import Pair, default_pair, pairs
 from specviz.models.parts import Need
-from specviz.prompts import TASKS
+from specviz.prompts import CHAT_TASKS, tasks
 from specviz.records import (
     SETTINGS,
     ProposalKind,
@@ -58,7 +58,7 @@ _ALONE = "With the target alone"
 def page_setup() -> dict[str, Any]:
     """Everything that the page needs to know before a race."""
     return {
-        "tasks": [{"name": task, "title": task} for task in TASKS],
+        "tasks": [{"name": task, "title": task} for task in _tasks()],
         "pairs": [*map(_pair, pairs()), _custom_pair()],
         "methods": [_method(method) for method in DRAFTERS.values()],
         "kinds": [_kind(kind, title) for kind, title in KIND_TITLES.items()],
@@ -71,6 +71,11 @@ def page_setup() -> dict[str, Any]:
         "glossary": tooltips(),
         "traces": [{"name": name, "title": _trace_title(name)} for name in _traces()],
     }
+
+
+def _tasks() -> tuple[str, ...]:
+    """All that there are; those of the models to begin with come first."""
+    return tuple(dict.fromkeys((*tasks(default_pair().instruct), *CHAT_TASKS)))
 
 
 def settings_table() -> list[dict[str, Any]]:
@@ -149,6 +154,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "note": pair.note,
         "claim": pair.claim,
         "is_here": pair.is_here,
+        "prompts": "chat" if pair.instruct else "plain",
         "draft_bytes": _draft_bytes(pair) if pair.is_here and pair.draft else None,
         "refusals": refusals(pair),
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.models.pair_catalog import BUNDLED, pairs
+from specviz.prompts import held_out_prompt
 from tests.browser.app_server import ROOT
 from tests.browser.race_driver import RaceDriver
 
@@ -22,6 +23,21 @@ def test_the_bundled_pair_needs_no_check(random_url: str, turn_page: Open) -> No
     assert tab.ref("pair").input_value() == BUNDLED
     assert not tab.ref("checkPair").is_visible()
     assert not tab.ref("pairClaim").is_visible()
+
+
+def test_chat_models_get_messages_and_other_models_texts_to_continue(
+    random_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(random_url, "?pair=smollm2-1.7b&task=chat&prompt=2")
+    assert tab.ref("prompt").input_value() == held_out_prompt("chat", 2, is_chat=True)
+    tab.ref("pair").select_option("bundled")
+    assert tab.ref("prompt").input_value() == held_out_prompt("code", 2)
+    assert not tab.page.locator("[data-task=chat]").is_visible()
+    tab.ref("pair").select_option("smollm2-1.7b")
+    assert tab.ref("prompt").input_value() == held_out_prompt("code", 2, is_chat=True)
+    tab.fill("prompt", "Mine.")
+    tab.ref("pair").select_option("bundled")
+    assert tab.ref("prompt").input_value() == "Mine."
 
 
 @pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.claim], ids=lambda p: p.name)

@@ -35,7 +35,7 @@ const PROMPTS = { code: ["a", "b", "c"], chat: ["d"] };
 
 // What the address fills: fields, the method's options, and the prompt that was picked.
 function raceForm() {
-  const picker = { task: "code", place: 0, text: "a", isHeldOut: true, show: null, showText: null };
+  const picker = { prompts: PROMPTS, task: "code", place: 0, text: "a", isHeldOut: true, show: null, showText: null };
   picker.show = (task, place) => Object.assign(picker, { task, place, text: PROMPTS[task][place], isHeldOut: true });
   picker.showText = (task, text) => Object.assign(picker, { task, text, isHeldOut: false });
   const form = { fields: {}, methodPart: { options: {} }, picker };
@@ -46,7 +46,7 @@ function raceForm() {
 
 function read(search) {
   const form = raceForm();
-  const problems = new Address(form, SETUP, PROMPTS).read(search);
+  const problems = new Address(form, SETUP).read(search);
   return { form, problems };
 }
 
@@ -56,7 +56,7 @@ test("a race's link is read back as it was written", () => {
   assert.deepEqual(form.fields, { method: "lookup", draft_length: "7", temperature: "0.5", top_k: "40" });
   assert.deepEqual(form.methodPart.options, { ngram: "2" });
   assert.deepEqual([form.picker.task, form.picker.place], ["code", 2]);
-  const { link } = new Address(form, SETUP, PROMPTS);
+  const { link } = new Address(form, SETUP);
   const again = read(new URL(link).search);
   assert.deepEqual(again.problems, []);
   assert.deepEqual([again.form.fields, again.form.methodPart.options], [form.fields, form.methodPart.options]);
@@ -66,14 +66,14 @@ test("a race's link keeps the parameters of others and drops its own old ones", 
   visit("?view=race&round=3&k=9&option-old=1");
   const form = raceForm();
   form.fields = { draft_length: "5" };
-  const given = new URL(new Address(form, SETUP, PROMPTS).link).searchParams;
+  const given = new URL(new Address(form, SETUP).link).searchParams;
   assert.deepEqual(Object.fromEntries(given), { view: "race", round: "3", task: "code", prompt: "1", k: "5" });
 });
 
 test("a text of one's own travels in the link unless it is long", () => {
   const { form } = read("?task=chat&text=h%C3%A9+%26%3D");
   assert.deepEqual([form.picker.task, form.picker.text], ["chat", "hé &="]);
-  const address = new Address(form, SETUP, PROMPTS);
+  const address = new Address(form, SETUP);
   assert.equal(new URL(address.link).searchParams.get("text"), "hé &=");
   assert.equal(address.linkLimit, "");
   form.picker.text = "x".repeat(4001);

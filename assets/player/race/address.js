@@ -8,10 +8,9 @@ const OPTION = "option-"; // before the name of an option that only one method h
 const OF_PROMPT = ["task", "prompt", "text"];
 
 export class Address {
-  constructor(form, setup, prompts) {
+  constructor(form, setup) {
     this.form = form;
     this.setup = setup;
-    this.prompts = prompts;
   }
 
   // Fill the form from the address; returns one sentence per parameter that made no sense.
@@ -59,7 +58,8 @@ export class Address {
   }
 
   readPrompt(given, problems) {
-    const tasks = this.setup.tasks.map((task) => task.name);
+    const { prompts } = this.form.picker; // those of the pair that the address names
+    const tasks = Object.keys(prompts);
     let task = given.get("task");
     if (task !== null && !tasks.includes(task)) {
       problems.push(`task must be one of ${tasks.join(", ")}, got “${brief(task)}”`);
@@ -71,7 +71,7 @@ export class Address {
     }
     const known = task ?? tasks[0];
     const place = Number(given.get("prompt") ?? 1);
-    const count = this.prompts[known].length;
+    const count = prompts[known].length;
     const holds = Number.isInteger(place) && place >= 1 && place <= count;
     if (!holds) problems.push(`prompt must be from 1 to ${count}, got “${brief(given.get("prompt"))}”`);
     this.form.picker.show(known, holds ? place - 1 : 0);

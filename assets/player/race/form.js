@@ -12,9 +12,10 @@ import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
 export class Form {
-  // `ask(form)` asks the server about the models that the form names.
-  constructor(refs, setup, prompts, { onChange, ask }) {
+  // `heldOut`: the prompts for each pair; `ask(form)` asks the server about the models that the form names.
+  constructor(refs, setup, heldOut, { onChange, ask }) {
     this.refs = refs;
+    this.heldOut = heldOut;
     this.setup = setup;
     this.controls = controlsOf(refs.form);
     this.onChange = () => (this.refresh(), onChange());
@@ -28,7 +29,7 @@ export class Form {
     this.fillMenus();
     const dragged = allSettings().filter(({ slider }) => slider);
     this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], slider));
-    this.picker = new PromptPicker(refs, setup.tasks, prompts, () => this.onChange());
+    this.picker = new PromptPicker(refs, setup.tasks, heldOut.of(this.pair), () => this.onChange());
     this.fields = defaults();
     refs.method.addEventListener("change", () => {
       this.onChange();
@@ -115,6 +116,7 @@ export class Form {
   refresh() {
     this.methodPart.methodChanged();
     this.pairPart.refresh();
+    this.picker.use(this.heldOut.of(this.pair));
     this.methodPart.refresh(Number(this.controls.temperature.value) === 0);
   }
 

@@ -6,11 +6,12 @@ import { element, setText } from "../shared/dom.js";
 const FREE = ""; // the task of free text
 
 export class PromptPicker {
+  // `tasks`: all that there are; `prompts`: task -> texts, of those that the models take.
   constructor(refs, tasks, prompts, onChange) {
     this.refs = refs;
     this.prompts = prompts;
     this.onChange = onChange;
-    this.task = tasks[0].name;
+    this.task = Object.keys(prompts)[0];
     this.place = 0;
     this.buttons = [...tasks, { name: FREE, title: "free" }].map((task) => this.button(task));
     refs.tasks.append(...this.buttons);
@@ -18,7 +19,24 @@ export class PromptPicker {
     refs.nextPrompt.addEventListener("click", () => this.show(this.task, this.place + 1, true));
     refs.anyPrompt.addEventListener("click", () => this.showAny());
     refs.prompt.addEventListener("input", () => this.edited());
+    this.offer();
     this.show(this.task, 0);
+  }
+
+  // The prompts of other models. One that was edited stays.
+  use(prompts) {
+    if (prompts === this.prompts) return;
+    const { isHeldOut } = this;
+    this.prompts = prompts;
+    this.offer();
+    const isThere = this.task in prompts;
+    if (isHeldOut) this.show(isThere ? this.task : Object.keys(prompts)[0], this.place);
+    else this.task = isThere ? this.task : FREE;
+    this.paint();
+  }
+
+  offer() {
+    for (const button of this.buttons) button.hidden = ![FREE, ...Object.keys(this.prompts)].includes(button.dataset.task);
   }
 
   button({ name, title }) {
@@ -35,7 +53,7 @@ export class PromptPicker {
   }
 
   get isHeldOut() {
-    return this.task !== FREE && this.text === this.prompts[this.task][this.place];
+    return this.task !== FREE && this.text === this.prompts[this.task]?.[this.place];
   }
 
   choose(task) {
@@ -73,8 +91,9 @@ export class PromptPicker {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const at = this.buttons.findIndex((each) => each.dataset.task === this.task);
-    const next = this.buttons[(at + step + this.buttons.length) % this.buttons.length];
+    const offered = this.buttons.filter(({ hidden }) => !hidden);
+    const at = offered.findIndex((each) => each.dataset.task === this.task);
+    const next = offered[(at + step + offered.length) % offered.length];
     this.show(next.dataset.task, 0, true);
     next.focus();
   }
@@ -87,7 +106,7 @@ export class PromptPicker {
     }
     const isFree = this.task === FREE;
     this.refs.nextPrompt.hidden = this.refs.anyPrompt.hidden = isFree;
-    this.refs.prompt.placeholder = isFree ? "Type a beginning for the models to continue." : "";
+    this.refs.prompt.placeholder = isFree ? "Type a message to a chat model, or a beginning for other models to continue." : "";
     const count = (this.prompts[this.task] ?? []).length;
     setText(this.refs.promptPlace, isFree ? "" : this.isHeldOut ? `${this.place + 1} of ${count}` : "edited");
   }

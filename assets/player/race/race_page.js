@@ -36,7 +36,7 @@ export class RacePage extends Page {
     });
     new Fold(refs.form, { end: refs.formEnd, cover: refs.actions, button: refs.moreBelow });
     this.raced = new RacedSetting(refs.staleNotice);
-    this.setting = new Address(this.form, setup, prompts);
+    this.setting = new Address(this.form, setup);
     this.transport = new Transport(gradio, {
       accepted: () => this.showResults(),
       message: (message) => this.take(message),
