@@ -176,6 +176,25 @@ def reads(monkeypatch):
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
+def test_no_walk_looks_at_a_draw_twice(method, kind, target, drafter_for):
+    """Siblings that shared one would hardly show in a sampled distribution, yet bend it.
+
+    Of the walks through a round one is taken, so draws at the same depth and rank may be alike.
+    """
+    config = config_of(method, kind, temperature=0.8)
+    seen: dict[float, tuple[int, int]] = {}
+    events = speculative.decode(target, drafter_for(config, PROMPT), PROMPT, config)
+    for each in events:
+        if not isinstance(each, Round):
+            continue
+        for index, (node, verdict) in enumerate(zip(each.tree.nodes, each.verdicts, strict=True)):
+            position = each.context_length + node.depth - 1
+            place = position, each.tree.children(node.parent).index(index)
+            assert seen.setdefault(verdict.uniform_draw, place) == place
+    assert seen
+
+
+@pytest.mark.parametrize("method, kind", VARIANTS)
 def test_a_round_waits_for_the_device_exactly_once(method, kind, target, drafter_for, reads):
     """One counted copy, and no read of a tensor beside it, up to the context's very end."""
     prompt = 11 * PROMPT

@@ -11,6 +11,7 @@ from specviz.decoding.drafters.base import Proposal, QuietDrafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.prompt_lookup import find_match
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
+from specviz.decoding.drafters.source import fitted
 from specviz.decoding.topology import topology
 from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, NgramMatch, ProposalKind, Round
@@ -19,6 +20,15 @@ from tests.decoding.events import tokens_of
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_a_draft_gives_probability_to_the_targets_tokens_alone(size):
+    logits = torch.arange(size)[None].float()
+    fit = fitted(logits, 5)
+    assert fit.shape == (1, 5)
+    assert fit.softmax(-1)[0, size:].sum() == 0  # tokens that the draft lacks
+    assert torch.equal(fit[:, :size], logits[:, :5])  # and none that the target lacks
 
 
 class OddDrafter(QuietDrafter):
