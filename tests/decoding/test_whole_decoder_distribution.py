@@ -2,7 +2,9 @@
 distributions.
 
 What enumeration proves of the two pure parts, this shows of everything around them: which
-distributions are handed over, which rows and slots are meant, which draws are shared by mistake.
+distributions are handed over, which rows and slots are meant, which draws are shared by mistake (by
+depths: 7 to 10 deviations; by siblings it would be at most 3, so `test_every_drafter` looks at the
+draws themselves).
 """
 
 import math
