@@ -1,4 +1,4 @@
-# make run | chat | check | test | slow | lint | typecheck | format | picture | types | traces | lossy |
+# make run | chat | check | test | slow | gpu | lint | typecheck | format | picture | types | traces | lossy |
 #      models CORPUS=DIR
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
@@ -18,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev chat browser node-tests run check test slow lint typecheck format models lossy traces picture types
+.PHONY: setup setup-dev chat browser node-tests run check test slow gpu lint typecheck format models lossy traces picture types
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -83,6 +83,13 @@ test: setup-dev browser node-tests
 # what takes long, or measures time and must be alone on the machine
 slow: setup-dev browser
 	$(BIN)/python -m pytest -m slow -s
+
+# what only a GPU can show, into one folder: PARTS chooses some of it, CHAT names the chat model's folder
+RESULTS ?= gpu-results
+PARTS ?=
+CHAT ?=
+gpu: setup-dev
+	$(BIN)/python -m tests.gpu_run --output $(RESULTS) $(if $(CHAT),--chat $(CHAT)) $(PARTS)
 
 lint: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/ruff check .
