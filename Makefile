@@ -84,12 +84,9 @@ test: setup-dev browser node-tests
 slow: setup-dev browser
 	$(BIN)/python -m pytest -m slow -s
 
-# what only a GPU can show, into one folder: PARTS chooses some of it, CHAT names the chat model's folder
-RESULTS ?= gpu-results
-PARTS ?=
-CHAT ?=
+# what only a GPU can show, into one folder: PARTS chooses some of it
 gpu: setup-dev
-	$(BIN)/python -m tests.gpu_run --output $(RESULTS) $(if $(CHAT),--chat $(CHAT)) $(PARTS)
+	$(BIN)/python -m tests.gpu_run --output gpu-results $(PARTS)
 
 lint: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/ruff check .

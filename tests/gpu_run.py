@@ -8,7 +8,7 @@ Each part ends within nine minutes and can be called alone. A part's commands ar
 command line; what each printed lies in a file named after it, and `index.json` says how it ended,
 how long it took and how much memory of the GPU was in use at most. A command that has succeeded is
 not run again, so that a run that was cut off goes on. Nothing is fetched: the chat model takes part
-where `--chat` names its folder.
+where it is on this machine (`make chat`, or a folder SPECVIZ_CACHE that holds it).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
 
 ROOT = Path(__file__).resolve().parents[1]
 PART_SECONDS = 9 * 60
@@ -63,7 +65,6 @@ class Bench:
 
     scale: Scale
     output: Path
-    chat: str | None
 
     @property
     def large(self) -> Path:
@@ -74,10 +75,10 @@ class Bench:
         """By name: the flags that choose a target. The large one drafts with the bundled draft."""
         draft = ROOT / "assets" / "models" / "draft"
         chosen: dict[str, Arguments] = {
-            "bundled": ("--pair", "bundled"),
+            "bundled": ("--pair", BUNDLED),
             "large": ("--target", str(self.large), "--draft", str(draft)),
         }
-        return chosen | ({"chat": ("--target", self.chat)} if self.chat else {})
+        return chosen | ({"chat": ("--pair", CHAT)} if pair_named(CHAT).is_here else {})
 
     def command(self, name: str, *flags: str) -> Arguments:
         scale = self.scale
@@ -110,10 +111,10 @@ class Bench:
         """Chains and trees; drafting ahead on a stream of its own beside the same chain."""
         yield from self._build()
         new_tokens = ("--max-new-tokens", str(self.scale.new_tokens), "--task", "code")
-        without_draft = ("prompt-lookup", "layer-skip")
+        alone = ("prompt-lookup", "layer-skip")
+        with_draft = ("draft-model", "pre-speculation", "draft-tree")
         for name, flags in self.models().items():
-            methods = ("draft-model", "pre-speculation", "draft-tree", *without_draft)
-            for method in without_draft if name == "chat" else methods:
+            for method in alone if name == "chat" else (*with_draft, *alone):
                 for heat in ("0", "0.7"):
                     setting = ("--method", method, "--temperature", heat, *new_tokens)
                     yield f"{name}-{method}-{heat}", self.command("race", *flags, *setting)
@@ -155,14 +156,13 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (all)")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--chat", metavar="FOLDER", help="the chat model")
     options = parser.parse_args()
     if unknown := [part for part in options.parts if part not in PARTS]:
         parser.error(f"PART must be one of {', '.join(PARTS)}, got {unknown[0]!r}")
     if options.device == "cuda" and not has_gpu():
         parser.error("device cuda must be there, but no GPU was found; --device cpu rehearses")
     scale = GPU if options.device == "cuda" else REHEARSAL
-    bench = Bench(scale, options.output.resolve(), options.chat)
+    bench = Bench(scale, options.output.resolve())
     bench.output.mkdir(parents=True, exist_ok=True)
     outcomes = [run_part(bench, part) for part in options.parts or PARTS]
     return 0 if all(outcomes) else 1

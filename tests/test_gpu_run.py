@@ -15,7 +15,7 @@ from tests import gpu_run
 def test_the_command_line_takes_every_command(
     part: str, scale: gpu_run.Scale, tmp_path: Path
 ) -> None:
-    bench = gpu_run.Bench(scale, tmp_path, chat="a-folder")
+    bench = gpu_run.Bench(scale, tmp_path)
     commands = dict(bench.part(part))
     assert commands
     for _python, module, name, *flags in commands.values():
@@ -34,7 +34,7 @@ def test_a_command_that_succeeded_is_not_run_again_and_one_that_failed_is(tmp_pa
             yield "good", (gpu_run.sys.executable, "-c", count)
             yield "bad", (gpu_run.sys.executable, "-c", f"{count}; raise SystemExit(3)")
 
-    bench = Two(gpu_run.REHEARSAL, tmp_path, None)
+    bench = Two(gpu_run.REHEARSAL, tmp_path)
     for _ in range(2):
         assert not gpu_run.run_part(bench, "steps")
     assert (tmp_path / "ran").read_text() == "xxx"
