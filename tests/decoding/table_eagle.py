@@ -27,6 +27,7 @@ class TableEagleCache:
 
 class TableEagle:
     bytes = 7
+    shares = None
 
     def __init__(self, target, table):
         self.feature_layers = (target.info.layers,)
@@ -72,3 +73,13 @@ class TableEagle3(TableEagle):
         tokens, logits = features.tensor_split((-self._target.info.vocab_size,), 1)
         assert torch.equal(tokens.sum(1), torch.ones(len(tokens))), "no states of the first layer"
         return logits
+
+
+class NarrowTableEagle(TableEagle):
+    """One with a draft vocabulary, which lacks token 1."""
+
+    def forward(self, *given, **how):
+        logits, foretold = super().forward(*given, **how)
+        logits = logits.clone()
+        logits[:, 1] = -torch.inf
+        return logits, foretold

@@ -21,6 +21,7 @@ from specviz.models.parts import Need, Parts
 from specviz.records import DecodingConfig, ExtraKind, Outcome, Prefill, ProposalKind, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
+from tests.decoding.table_eagle import NarrowTableEagle
 from tests.decoding.table_model import TableModel
 from tests.decoding.test_every_drafter import ONE_KIND_EACH, VARIANTS, config_of
 from tests.decoding.tiny_parts import pair_for, parts_for
@@ -102,7 +103,15 @@ def test_min_p_cuts_the_target_and_the_draft_alike():
     assert sampled_deviations(DRAFTERS["draft-tree"], kind, {"min_p": 0.2}) < 4
 
 
-def sampled_deviations(method, kind, cut):
+@pytest.mark.parametrize("kind", DRAFTERS["eagle"].kinds, ids=lambda kind: kind.value)
+def test_a_head_that_never_drafts_a_token_leaves_it_its_probability(kind):
+    """Nor does it matter that a level asks for more siblings than its vocabulary has tokens."""
+    target, table = pair_for(DRAFTERS["eagle"], tiny_model)
+    parts = Parts(eagle=NarrowTableEagle(target, table))
+    assert sampled_deviations(DRAFTERS["eagle"], kind, {}, parts) < 4
+
+
+def sampled_deviations(method, kind, cut, parts=None):
     """Of the four tokens that sampled runs write from what the target alone would."""
     target, draft = pair_for(method, tiny_model)
     config = config_of(
@@ -114,7 +123,7 @@ def sampled_deviations(method, kind, cut):
         **cut,
     )
     counts: dict = {}
-    parts = parts_for(target, draft)
+    parts = parts or parts_for(target, draft)
     is_few = kind is ProposalKind.DETERMINISTIC or method.name in OF_FEW
     for seed in range(FEW if is_few else MANY):
         seeded = replace(config, seed=seed)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specviz.errors import InputError
 from specviz.models.heads.eagle_files import open_eagle_head
-from specviz.models.heads.eagle_head import EagleHead
+from specviz.models.heads.eagle_head import ChoiceShares, EagleHead
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
@@ -187,3 +187,26 @@ def test_a_draft_vocabulary_must_name_different_tokens_of_the_target(
     config, tensors = with_draft_vocabulary(torch.tensor(ids))
     with pytest.raises(InputError, match=f"must have 3 different tokens below {VOCAB} in d2t"):
         open_eagle_head(save_head(tmp_path, config, tensors), target)
+
+
+SHARES = {"greedy": [0.5, 0.25], "sampled": [0.4, 0.1]}
+
+
+def test_a_head_says_how_often_its_choices_are_right_if_it_was_measured(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    config, tensors = eagle_parts()
+    assert open_eagle_head(save_head(tmp_path / "a", config, tensors), target).shares is None
+    measured = config | {"choice_shares": SHARES}
+    head = open_eagle_head(save_head(tmp_path / "b", measured, tensors), target)
+    assert head.shares == ChoiceShares((0.5, 0.25), (0.4, 0.1))
+
+
+@pytest.mark.parametrize(
+    "shares", [3, {}, {"greedy": [0.5]}, SHARES | {"sampled": []}, SHARES | {"greedy": [0.9, 0.2]}]
+)
+def test_bad_shares_are_refused(tmp_path: Path, target: LanguageModel, shares: object) -> None:
+    config, tensors = eagle_parts()
+    folder = save_head(tmp_path, config | {"choice_shares": shares}, tensors)
+    with pytest.raises(InputError, match="must have choice_shares of at most 1 in all for greedy"):
+        open_eagle_head(folder, target)

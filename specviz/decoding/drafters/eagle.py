@@ -105,7 +105,14 @@ def _make(setup: Setup) -> Drafter:
     source = EagleSource(head, setup.target.device, setup.capacity)
     values = METHOD.completed(setup.config)
     one_layer = LevelCost(setup.target, 1 / setup.target.info.layers)
-    return SourceDrafter(source, any_tree(setup, values, AGREEMENT, one_layer))
+    return SourceDrafter(source, any_tree(setup, values, _agreement(head), one_layer))
+
+
+def _agreement(head: EagleHead) -> Agreement:
+    """As measured for this head, or else that of the bundled one."""
+    if head.shares is None:
+        return AGREEMENT
+    return Agreement(head.shares.greedy, head.shares.sampled, AGREEMENT.sharpest)
 
 
 METHOD = Method(

@@ -19,6 +19,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specviz.models.heads.eagle_head import (
+    ChoiceShares,
     DraftOutput,
     EagleHead,
     FusedEntry,
@@ -39,6 +40,7 @@ T = TypeVar("T", Product, Product | None)
 
 MOST_COPIED_BYTES = 64 << 20  # of an output matrix
 FEATURE_LAYERS = "eagle_aux_hidden_state_layer_ids"
+CHOICE_KINDS = ("greedy", "sampled")
 UNUSED = ("t2d", "layers.0.self_attn.rotary_emb.inv_freq")  # what they say is said elsewhere
 
 
@@ -85,7 +87,23 @@ class _Reader:
             output,
             self._bytes,
             feeds_normed=source.config.get("norm_output") is True,
+            shares=self._shares(),
         )
+
+    def _shares(self) -> ChoiceShares | None:
+        """Of specviz's own heads; others do not say."""
+        named = self._source.config.get("choice_shares")
+        if named is None:
+            return None
+        try:
+            shares = ChoiceShares(*(tuple(map(float, named[kind])) for kind in CHOICE_KINDS))
+        except (KeyError, TypeError, ValueError):
+            shares = ChoiceShares((), ())
+        for rates in (shares.greedy, shares.sampled):
+            if not rates or min(rates) < 0 or not sum(rates) <= 1:
+                kinds = " and ".join(CHOICE_KINDS)
+                raise self._source.error(f"must have choice_shares of at most 1 in all for {kinds}")
+        return shares
 
     def _feature_layers(self) -> tuple[int, ...]:
         """Those named by the configuration, or the usual three: an early, a middle, a late one."""

@@ -71,6 +71,14 @@ class NormedEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceShares:
+    """How often the head's k-th choice is the target's next token, from its first choice on."""
+
+    greedy: tuple[float, ...]  # at temperature 0
+    sampled: tuple[float, ...]  # at temperature 0.8
+
+
+@dataclass(frozen=True, slots=True)
 class DraftOutput:
     """Logits of the next token; minus infinity outside the draft vocabulary."""
 
@@ -109,10 +117,15 @@ class EagleHead:
         output: DraftOutput,
         size: int,
         feeds_normed: bool = False,
+        shares: ChoiceShares | None = None,
     ) -> None:
-        """`size` is the memory of its weights. `feeds_normed`: features are foretold normed."""
+        """`size` is the memory of its weights. `feeds_normed`: features are foretold normed.
+
+        `shares`: as measured by whoever made the head.
+        """
         self.feature_layers = feature_layers
         self.bytes = size
+        self.shares = shares
         self._target = target
         self._embed = embed
         self._entry = entry
