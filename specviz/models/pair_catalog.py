@@ -6,12 +6,12 @@ A pair names sources; nothing is loaded here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from specviz.environment import Environment
 from specviz.errors import InputError
-from specviz.models.files.chat_model import chat_model
+from specviz.models.files.chat_model import chat_model, is_chat_model
 
 CHAT = "smollm2"
 BUNDLED = "bundled"
@@ -170,6 +170,11 @@ def models_folder(environment: Environment | None = None) -> Path:
     return chosen or Path(__file__).resolve().parents[2] / "assets" / "models"
 
 
+def chat_drafters(environment: Environment | None = None) -> Path:
+    """The folder of what drafts for the chat model."""
+    return models_folder(environment) / "smollm2-135m"
+
+
 def pairs() -> tuple[Pair, ...]:
     """Every pair that has a name: the chat model and the bundled one come first."""
     environment = Environment.read()
@@ -190,7 +195,7 @@ def default_pair() -> Pair:
 
 def _chat_pair(environment: Environment) -> Pair:
     """The chat model with the drafters that are bundled for it."""
-    found, drafters = chat_model(environment), models_folder(environment) / "smollm2-135m"
+    found, drafters = chat_model(environment), chat_drafters(environment)
     return Pair(
         CHAT,
         found.title,
@@ -242,10 +247,14 @@ def pair_named(name: str) -> Pair:
 def custom_pair(target: str, draft: str = "") -> Pair:
     """A pair of any two sources, or a target alone, for methods that need no draft.
 
-    The draft may also have a vocabulary of its own.
+    The draft may also have a vocabulary of its own. The chat model has its heads here, too.
     """
     target, draft = target.strip(), draft.strip()
     if not target:
         raise InputError(f"target must be a model folder or a Hub id, got {target!r}")
     title = f"{target} and {draft}" if draft else target
-    return Pair("custom", title, target, draft, foreign_draft=draft)
+    pair = Pair("custom", title, target, draft, foreign_draft=draft)
+    if not is_chat_model(target):
+        return pair
+    drafters = chat_drafters()
+    return replace(pair, medusa=_part(drafters / "medusa"), eagle=_part(drafters / "eagle"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.files import chat_model as chat
 from specviz.models.files import gguf_file
-from specviz.models.pair_catalog import default_pair, pair_named
+from specviz.models.pair_catalog import custom_pair, default_pair, pair_named
 from tests.models.hub_stub import HubStub
 
 Fetch = Callable[[], list[str]]
@@ -124,3 +125,37 @@ def test_the_app_begins_with_the_chat_model_where_it_is_here(
     assert default_pair().is_here
     monkeypatch.setenv("SPECVIZ_PAIR", "bundled")
     assert default_pair().name == "bundled"
+
+
+def chat_model_files(folder: Path, **changes: object) -> Path:
+    """What tells the chat model from others, without its weights."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(chat.SIZES | changes))
+    added = [{"content": token, "id": number} for token, number in chat.CONTROL_TOKENS.items()]
+    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
+    (folder / "tokenizer_config.json").write_text("{}")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    return folder
+
+
+def test_a_folder_of_the_chat_model_finds_the_head_that_is_bundled_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = tmp_path / "models" / "smollm2-135m" / "eagle"
+    head.mkdir(parents=True)
+    monkeypatch.setenv("SPECVIZ_MODELS", str(tmp_path / "models"))
+    folder = chat_model_files(tmp_path / "model")
+    assert custom_pair(str(folder)).eagle == custom_pair(chat.HUB_ID).eagle == str(head)
+    assert custom_pair(str(folder)).medusa == ""
+
+
+def test_another_model_or_one_without_a_template_finds_none(tmp_path: Path) -> None:
+    assert not chat.is_chat_model(str(chat_model_files(tmp_path / "deep", num_hidden_layers=32)))
+    base = chat_model_files(tmp_path / "base")
+    (base / "chat_template.jinja").unlink()
+    other = chat_model_files(tmp_path / "other")
+    (other / "tokenizer.json").write_text(json.dumps({"added_tokens": []}))
+    broken = chat_model_files(tmp_path / "broken")
+    (broken / "tokenizer.json").write_text("[]")
+    folders = (base, other, broken, tmp_path / "nowhere")
+    assert not any(chat.is_chat_model(str(folder)) for folder in folders)

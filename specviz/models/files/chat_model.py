@@ -8,6 +8,7 @@ differ slightly, so each source has a name of its own.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from specviz.environment import Environment
 from specviz.errors import InputError
@@ -26,6 +28,16 @@ HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ORIGINAL = "SmolLM2 135M Instruct (bfloat16 original)"
 UNPACKED = "SmolLM2 135M Instruct (4-bit weights, dequantised)"
 FOLDER = "smollm2-135m-instruct-q4_1"  # in the cache folder
+SIZES = {
+    "model_type": "llama",
+    "vocab_size": 49152,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+}
+CONTROL_TOKENS = {"<|endoftext|>": 0, "<|im_start|>": 1, "<|im_end|>": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,34 @@ def chat_model(environment: Environment) -> ChatModel:
     if (unpacked / "config.json").is_file():
         return ChatModel(str(unpacked), UNPACKED, is_here=True)
     return ChatModel(HUB_ID, ORIGINAL, is_here=False)
+
+
+def is_chat_model(source: str) -> bool:
+    """Whether a folder or a Hub id is the chat model, with the weights of either source.
+
+    A folder is known by its sizes, its vocabulary and its chat template.
+    """
+    if source == HUB_ID:
+        return True
+    folder = Path(source)
+    try:
+        config = _read_json(folder / "config.json")
+        if any(config.get(name) != size for name, size in SIZES.items()):
+            return False
+        tokenizer = _read_json(folder / "tokenizer.json")
+        ids = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+        is_in_file = (folder / "chat_template.jinja").is_file()
+        has_template = is_in_file or "chat_template" in _read_json(folder / "tokenizer_config.json")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return has_template and CONTROL_TOKENS.items() <= ids.items()
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    content = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError(f"{file.name} must hold an object")
+    return content
 
 
 def get_chat_model(environment: Environment, report: Callable[[str], None]) -> ChatModel:
