@@ -1,5 +1,5 @@
 # make run | chat | check | test | slow | gpu | lint | typecheck | format | picture | types | traces | lossy |
-#      models CORPUS=DIR
+#      models CORPUS=DIR [CHAT_MODEL=DIR]
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
 PYTHON ?= python3
@@ -109,8 +109,13 @@ else
 	$(call no-node,tsc)
 endif
 
+# CHAT_MODEL: the folder of SmolLM2-135M-Instruct, whose drafters are made then as well
 models: .venv/run.stamp
 	$(BIN)/python -m specviz.training --corpus "$(CORPUS)" --output assets/models --minutes $(MINUTES)
+ifneq ($(CHAT_MODEL),)
+	$(BIN)/python -m specviz.training.chat --corpus "$(CORPUS)" --target "$(CHAT_MODEL)" \
+		--output assets/models/smollm2-135m --minutes $(MINUTES)
+endif
 
 # how far each lossy rule is from the target's distribution, for the page to say
 lossy: .venv/run.stamp

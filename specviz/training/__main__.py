@@ -7,18 +7,13 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import torch
 
 from specviz.models.allocator import keep_freed_memory
 from specviz.training.family import make_family
+from specviz.training.options import OneLineParser
 from specviz.training.plan import FamilyPlan, Step
-
-
-class _OneLineParser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _OneLineParser(prog="specviz.training", description="Make the bundled model family.")
+    parser = OneLineParser(prog="specviz.training", description="Make the bundled model family.")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with the source files")
     parser.add_argument("--output", type=Path, required=True, help="gets a folder per model")
     parser.add_argument(

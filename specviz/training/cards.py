@@ -1,12 +1,15 @@
 """The README.md of every member of the family; every number comes from a run and its evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
 from transformers import LlamaConfig
 
+from specviz.training.chat_head import DEPTH as CHAT_DEPTH
+from specviz.training.chat_head import LEVELS as CHAT_LEVELS
+from specviz.training.chat_head import SAMPLED, ChatScores
 from specviz.training.corpus import FILES
 from specviz.training.evaluation import SAMPLE_TEMPERATURE, Evaluation
 from specviz.training.foreign_training import CHARS, WRITTEN_SHARE, ForeignEvaluation
@@ -329,3 +332,81 @@ def _foreign_scores(evaluation: ForeignEvaluation) -> str:
         shares = (scores.target_mass, scores.foreign_mass, scores.overlap, scores.common_ends)
         rows.append((task, *(f"{loss:.3f}" for loss in losses), *map(share, shares)))
     return table(FOREIGN_COLUMNS, rows)
+
+
+# ---- EAGLE head of the chat model
+
+
+CHAT_MODEL = "[SmolLM2-135M-Instruct](https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct)"
+CHAT_MEASURED = f"""Answers of the target to messages that nothing was trained on. *Level n*: share of
+places where the head's n-th guess in a row is the target's likeliest token (the target's own text
+before it), answers at temperature 0. *Tokens per round*: what a chain of {CHAT_LEVELS} guesses commits per
+forward of the target, the target's own token among them. *At {SAMPLED}*: the mean of
+sum(min(p, q)) at that temperature, the expected acceptance of a drawn token, for the same
+levels."""  # noqa: E501
+CHAT_REPRODUCE = """## Reproduce
+`make models CORPUS=DIR CHAT_MODEL=FOLDER` in the specviz repository, or
+`python -m specviz.training.chat --corpus DIR --target FOLDER --output assets/models/smollm2-135m
+--minutes MINUTES`, where DIR holds {files} and FOLDER the chat model. The budget is wall-clock
+time; a second run adds answers and goes on from the checkpoint.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFacts:
+    """What the card of the chat model's head tells besides its scores."""
+
+    config: LlamaConfig
+    parameters: int
+    drafted: int  # tokens of the draft vocabulary
+    answer_tokens: int
+    progress: Progress
+    machine: str
+
+
+def write_chat_eagle_card(folder: Path, facts: ChatFacts, scores: Mapping[str, ChatScores]) -> None:
+    """README.md of the EAGLE head of the chat model."""
+    config, minutes = facts.config, facts.progress.elapsed_seconds / 60
+    layout = (
+        "An EAGLE head ([arXiv 2401.15077](https://arxiv.org/abs/2401.15077)) for"
+        f" {CHAT_MODEL} (Apache-2.0). One decoder layer without input norm and without final norm"
+        " over `fc([embedding of token t + 1 ; feature of t])` at position t; a feature is the"
+        " target's hidden state after its final norm. What comes out stands for the feature of"
+        " t + 1, and the target's own output matrix makes of it the distribution of token t + 2"
+        f" over a draft vocabulary of {facts.drafted:,} tokens (`d2t`: token id minus row), those"
+        " that the target gave the highest mean probability. MLP"
+        f" {config.intermediate_size}, {config.num_attention_heads} heads of {config.head_dim} with"
+        f" {config.num_key_value_heads} keys; {facts.parameters / 1e6:.2f} M parameters, bfloat16."
+    )
+    training = (
+        f"{facts.answer_tokens:,} tokens that the target answered at temperatures 0,"
+        f" 0.7 and 1 ({facts.progress.tokens / 1e6:.2f} million in several passes) in"
+        f" {facts.progress.step:,} steps and {minutes:.0f} minutes of wall-clock time on"
+        f" {facts.machine}. First three products by"
+        " least squares, then all by gradients: KL divergence to the target's likeliest tokens"
+        " within the draft vocabulary, and smooth L1 distance of the feature, at up to"
+        f" {CHAT_DEPTH} levels; from the second on the head is fed what it foretold itself."
+    )
+    levels = (f"level {level + 1}" for level in range(CHAT_LEVELS))
+    rows = [
+        (
+            task,
+            *map(share, found.greedy),
+            f"{found.tokens_per_round:.2f}",
+            ", ".join(map(share, found.sampled)),
+        )
+        for task, found in scores.items()
+    ]
+    heads = ("task", *levels, "tokens per round", f"at {SAMPLED}")
+    front = FRONT_MATTER.format(library="", tag="eagle")
+    parts = [
+        f"{front}# specviz EAGLE head for SmolLM2-135M-Instruct",
+        layout,
+        "## Data\nThe target's own answers to questions of specviz's making, and to messages made"
+        f" from these texts:\n\n{SOURCES.split(chr(10) * 2)[0]}",
+        f"## Training\n{training}",
+        f"## Held-out messages\n{CHAT_MEASURED}\n\n{table(heads, rows)}",
+        CHAT_REPRODUCE.format(files=", ".join(f"`{file}`" for file in FILES)),
+    ]
+    text = "\n\n".join(part.strip() for part in parts) + "\n"
+    (folder / "README.md").write_text(text, encoding="utf-8")

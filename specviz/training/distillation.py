@@ -1,5 +1,6 @@
 """Trains the draft on the target's probabilities: KL divergence to its TOP likeliest tokens."""
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -179,15 +180,22 @@ def draft_loss(network: Network, tokens: Tensor, top_ids: Tensor, top_probs: Ten
     return divergence(network(tokens), top_ids, top_probs)
 
 
-def divergence(logits: Tensor, top_ids: Tensor, top_probs: Tensor) -> Tensor:
+def divergence(
+    logits: Tensor, top_ids: Tensor, top_probs: Tensor, weights: Tensor | None = None
+) -> Tensor:
     """Mean KL(target || draft) per position in nats; all tokens outside the top count as one.
 
-    logits [..., V]; top ids and probabilities [..., k]. It is 0 where the draft gives the top
-    tokens, and the rest together, the same probabilities.
+    logits [..., V]; top ids and probabilities [..., k], where a probability of 0 is no token;
+    weights [...] of the positions (None: all alike). It is 0 where the draft gives the top tokens,
+    and the rest together, the same probabilities.
     """
     log_draft = logits.float().log_softmax(-1).gather(-1, top_ids)  # [..., k]
+    log_draft = log_draft.masked_fill(top_probs == 0, math.log(SMALLEST))
     rest = (1 - top_probs.sum(-1)).clamp_min(SMALLEST)
     log_rest = torch.log1p(-log_draft.exp().sum(-1).clamp_max(1 - SMALLEST))
     inside = (top_probs * (top_probs.clamp_min(SMALLEST).log() - log_draft)).sum(-1)
-    mean: Tensor = (inside + rest * (rest.log() - log_rest)).mean()
+    each = inside + rest * (rest.log() - log_rest)
+    if weights is None:
+        return each.mean()
+    mean: Tensor = (each * weights).sum() / weights.sum().clamp_min(SMALLEST)
     return mean

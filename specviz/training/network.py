@@ -21,27 +21,34 @@ class Attention(nn.Module):
         super().__init__()
         width = config.hidden_size
         self.head_dim = config.head_dim
-        inner = config.num_attention_heads * self.head_dim
-        self.q_proj = nn.Linear(width, inner, bias=False)
-        self.k_proj = nn.Linear(width, inner, bias=False)
-        self.v_proj = nn.Linear(width, inner, bias=False)
-        self.o_proj = nn.Linear(inner, width, bias=False)
+        self.queries_per_key = config.num_attention_heads // config.num_key_value_heads
+        queries = config.num_attention_heads * self.head_dim
+        keys = config.num_key_value_heads * self.head_dim
+        self.q_proj = nn.Linear(width, queries, bias=False)
+        self.k_proj = nn.Linear(width, keys, bias=False)
+        self.v_proj = nn.Linear(width, keys, bias=False)
+        self.o_proj = nn.Linear(queries, width, bias=False)
 
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """hidden [B, T, D] -> [B, T, D]."""
         return self.write(attend(*self.project(hidden, cos, sin)))
 
     def project(self, hidden: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """hidden [B, T, D] -> query and key, both rotated, and value, each [B, H, T, d]."""
+        """hidden [B, T, D] -> query and key, both rotated, and value, each [B, H, T, d].
+
+        Where several queries share a key and its value, both are repeated.
+        """
         rows, length, _ = hidden.shape
-        weight = torch.cat((self.q_proj.weight, self.k_proj.weight, self.v_proj.weight)).to(
-            hidden.dtype
-        )
-        packed = F.linear(hidden, weight).view(
-            rows, length, 3, -1, self.head_dim
-        )  # [B, T, 3, H, d]
-        query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)  # [B, H, T, d]
-        return rotate(query, cos, sin), rotate(key, cos, sin), value
+        weights = self.q_proj.weight, self.k_proj.weight, self.v_proj.weight
+        packed = F.linear(hidden, torch.cat(weights).to(hidden.dtype))
+        packed = packed.view(rows, length, -1, self.head_dim).transpose(1, 2)  # [B, H + 2 G, T, d]
+        groups = self.k_proj.out_features // self.head_dim
+        parts = [groups * self.queries_per_key, groups, groups]
+        query, key, value = torch.split(packed, parts, dim=1)
+        query, key = rotate(query, cos, sin), rotate(key, cos, sin)
+        if self.queries_per_key > 1:
+            key, value = (each.repeat_interleave(self.queries_per_key, 1) for each in (key, value))
+        return query, key, value
 
     def write(self, mixed: Tensor) -> Tensor:
         """The heads' results [B, H, T, d] through the output product -> [B, T, D]."""
@@ -191,7 +198,7 @@ class CachedNetwork:
         device = network.model.embed_tokens.weight.device
         self.network = network
         self.length = 0
-        shape = (rows, config.num_attention_heads, length, config.head_dim)
+        shape = (rows, config.num_key_value_heads, length, config.head_dim)
         self.keys = [
             torch.zeros(shape, dtype=network.dtype, device=device) for _ in network.model.layers
         ]
@@ -228,6 +235,7 @@ class CachedNetwork:
             self.keys[index][:, :, :end],
             self.values[index][:, :, :end],
             is_causal=width > 1,
+            enable_gqa=attention.queries_per_key > 1,
         )
         return linear(mixed.transpose(1, 2).reshape(rows, width, -1), attention.o_proj)
 

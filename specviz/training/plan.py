@@ -63,6 +63,11 @@ class FamilyPlan:
     @property
     def machine(self) -> str:
         """The machine it runs on, in words."""
-        if self.device.startswith("cuda"):
-            return torch.cuda.get_device_name(self.device)
-        return f"{os.cpu_count()} shared {platform.machine()} CPU cores"
+        return machine(self.device)
+
+
+def machine(device: str = "cpu") -> str:
+    """A device's machine in words."""
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    return f"{os.cpu_count()} shared {platform.machine()} CPU cores"

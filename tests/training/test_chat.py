@@ -1,0 +1,76 @@
+"""The drafters of a chat model, made from beginning to end on the smallest one."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.models.files.loading import load_model
+from specviz.models.heads.eagle_files import open_eagle_head
+from specviz.training import chat, chat_sampling
+from specviz.training.chat import main
+from specviz.training.chat_prompts import chat_prompts
+from tests.chat_folder import chat_folder
+
+
+@pytest.fixture
+def few_messages(sources: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "chat_prompts", lambda corpus: chat_prompts(corpus, sources[1]))
+    for name, value in (("MESSAGES", 8), ("POOL", 8), ("LONGEST_ANSWER", 12)):
+        monkeypatch.setattr(chat_sampling, name, value)
+    monkeypatch.setattr(chat, "keep_freed_memory", lambda of_any_size: True)
+
+
+@pytest.mark.usefixtures("few_messages", "step_a_second")
+def test_a_head_is_made_that_the_app_opens_with_a_card_of_its_scores(
+    sources: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, output, work = chat_folder(tmp_path), tmp_path / "out", tmp_path / "work"
+    folders = ["--target", target, "--output", str(output), "--work", str(work)]
+    options = [*folders, "--corpus", str(sources[0]), "--minutes", "0.1"]
+    assert main(options) == 0
+    files = [path.name for path in sorted((work / "answers").glob("*.npz"))]
+    assert files and (work / "answers" / "held-out" / "part-00000.npz").exists()
+    scores = json.loads(capsys.readouterr().out)["eagle"]
+    assert 1 <= scores["all"]["tokens_per_round"] <= 5
+
+    model = load_model(target).model
+    head = open_eagle_head(output / "eagle", model)
+    logits, _ = head.forward(
+        torch.tensor([5]),
+        torch.zeros(1, model.info.hidden_size),
+        torch.tensor([0]),
+        head.new_cache(4),
+    )
+    assert logits.shape == (1, model.info.vocab_size)
+    card = (output / "eagle" / "README.md").read_text("utf-8")
+    assert f"| {scores['all']['tokens_per_round']:.2f} |" in card
+
+    checkpoint = (work / "chat-eagle.pt").stat().st_mtime_ns
+    assert main([*options, "--minutes", "0.3", "--only", "answers"]) == 0
+    more = [path.name for path in sorted((work / "answers").glob("*.npz"))]
+    assert {*files} < {*more} and (work / "chat-eagle.pt").stat().st_mtime_ns == checkpoint
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--minutes", "0"], "minutes must be > 0, got 0.0"),
+        (["--minutes", "1", "--target", "nowhere"], "target must be a model folder, got 'nowhere'"),
+        (["--minutes", "1", "--only", "eagle"], "work must hold answers, got none in '"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_status_2(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    extra: list[str],
+    message: str,
+) -> None:
+    monkeypatch.setattr(chat, "keep_freed_memory", lambda of_any_size: True)
+    folders = ["--target", chat_folder(tmp_path), "--corpus", str(tmp_path)]
+    work = ["--output", str(tmp_path / "o"), "--work", str(tmp_path / "w")]
+    assert main([*folders, *work, *extra]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err and printed.err.count("\n") == 1 and not printed.out

@@ -1,0 +1,178 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig
+
+from specviz.training import chat_head
+from specviz.training.chat_answers import ChatAnswer
+from specviz.training.chat_head import (
+    ChatReader,
+    chat_eagle_loss,
+    chat_scores,
+    choice_shares,
+    fit_by_least_squares,
+    load_chat_eagle,
+    save_chat_eagle,
+    train_chat_eagle,
+)
+from specviz.training.head_training import EagleNetwork
+
+VOCABULARY, WIDTH = 48, 32
+DRAFTED = torch.arange(0, VOCABULARY, 2)  # the even tokens
+
+
+@pytest.fixture(scope="module")
+def config() -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        intermediate_size=40,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        tie_word_embeddings=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def table() -> torch.Tensor:
+    return torch.randn(VOCABULARY, WIDTH, generator=torch.Generator().manual_seed(0))
+
+
+def answer(
+    table: torch.Tensor, length: int, prompt: int, temperature: float, seed: int
+) -> ChatAnswer:
+    """A target that counts up by two: it is sure of the token two above the last one.
+
+    Its feature is that token's row, so the next feature is a linear map of neither half alone.
+    """
+    start = 2 * int(np.random.default_rng(seed).integers(0, VOCABULARY // 2))
+    tokens = (start + 2 * np.arange(length)) % VOCABULARY
+    features = 4 * table[(tokens[:-1] + 2) % VOCABULARY]
+    ids = np.stack([tokens[prompt:], (tokens[prompt:] + 1) % VOCABULARY], axis=1)
+    probs = np.tile(np.array([0.75, 0.25]), (length - prompt, 1))
+    return ChatAnswer(
+        "code" if seed % 2 else "chat",
+        temperature,
+        tokens.astype(np.uint16),
+        prompt,
+        features.half().numpy()[:, None],
+        ids.astype(np.uint16),
+        probs.astype(np.float16),
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(table: torch.Tensor) -> list[ChatAnswer]:
+    return [
+        answer(table, 20 + seed, 4 + seed % 5, (0.0, 0.7)[seed // 2 % 2], seed)
+        for seed in range(24)
+    ]
+
+
+@pytest.fixture
+def reader(answers: list[ChatAnswer]) -> ChatReader:
+    return ChatReader(answers, DRAFTED, VOCABULARY, seed=0)
+
+
+def test_a_lesson_has_the_distributions_of_the_draft_vocabulary_where_answers_are(
+    reader: ChatReader, answers: list[ChatAnswer]
+) -> None:
+    lesson = reader.lesson_of(answers[:2])
+    for row, given in enumerate(answers[:2]):
+        first, end = given.prompt_length - 1, len(given.tokens) - 1
+        counted = lesson.weights[row].nonzero()[:, 0].tolist()
+        assert counted == list(range(first, end))
+        assert torch.allclose(lesson.weights[row, first:end], torch.tensor(0.75))
+        assert torch.allclose(lesson.top_probs[row, first:end], torch.tensor([1.0, 0.0]))
+        wanted = DRAFTED[lesson.top_ids[row, first:end, 0]]
+        assert wanted.tolist() == given.tokens[given.prompt_length :].tolist()
+
+
+def test_a_long_message_loses_its_beginning(
+    table: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_head, "LONGEST_ROW", 12)
+    given = answer(table, 30, 20, 0.0, seed=1)
+    lesson = ChatReader([given], DRAFTED, VOCABULARY, seed=0).lesson_of([given])
+    assert lesson.tokens[0].tolist() == given.tokens[-13:-1].tolist()
+    assert lesson.weights[0].nonzero()[:, 0].tolist() == list(range(2, 12))
+
+
+def test_every_answer_is_in_one_batch_of_a_pass(
+    reader: ChatReader, answers: list[ChatAnswer]
+) -> None:
+    assert sum(len(batch) for batch in reader.batches) == len(answers)
+    for _ in reader.batches:
+        reader.lesson()
+    assert reader.tokens_read == sum(len(given.top_ids) for given in answers)
+
+
+def test_least_squares_finds_what_is_linear_and_scores_say_so(
+    config: LlamaConfig, table: torch.Tensor, reader: ChatReader, answers: list[ChatAnswer]
+) -> None:
+    torch.manual_seed(0)
+    network = EagleNetwork(config, torch.float32)
+    before = chat_scores(network, table, DRAFTED, answers)["all"]
+    fit_by_least_squares(network, reader, table)
+    after = chat_scores(network, table, DRAFTED, answers)
+    assert {*after} == {"all", "chat", "code"}
+    assert before.tokens_per_round < 1.5
+    assert after["all"].greedy == [1.0] * 4 and after["all"].tokens_per_round == 5
+    assert after["all"].sampled[0] > 0.6  # the odd tokens have the rest
+
+    shares = choice_shares(network, table, DRAFTED, answers)
+    assert shares["greedy"] == [1.0] + [0.0] * 7
+    sharp = 0.75**1.25
+    assert shares["sampled"][0] == pytest.approx(sharp / (sharp + 0.25**1.25), abs=1e-3)
+
+
+def test_the_loss_looks_at_answers_alone(
+    config: LlamaConfig, table: torch.Tensor, reader: ChatReader, answers: list[ChatAnswer]
+) -> None:
+    torch.manual_seed(0)
+    network = EagleNetwork(config, torch.float32)
+    lesson = reader.lesson_of(answers[:3])
+    loss = chat_eagle_loss(network, table, table[DRAFTED], lesson, depth=2)
+    elsewhere = lesson.weights == 0
+    lesson.top_ids[elsewhere] = 3
+    lesson.top_probs[elsewhere] = 0.5
+    again = chat_eagle_loss(network, table, table[DRAFTED], lesson, depth=2)
+    assert loss.item() == again.item() > 0
+
+
+@pytest.mark.usefixtures("step_a_second")
+def test_training_resumes_where_it_stopped(
+    config: LlamaConfig, table: torch.Tensor, answers: list[ChatAnswer], tmp_path: Path
+) -> None:
+    def train(seconds: float) -> tuple[EagleNetwork, int]:
+        torch.manual_seed(0)
+        network = EagleNetwork(config, torch.float32)
+        reader = ChatReader(answers, DRAFTED, VOCABULARY, seed=0)
+        path = tmp_path / "head.pt"
+        progress = train_chat_eagle(network, reader, table, DRAFTED, path, seconds)
+        return network, progress.step
+
+    _, first = train(3)
+    network, second = train(5)
+    again, third = train(5)
+    assert (first, second, third) == (3, 5, 5)
+    assert torch.equal(network.fc.weight, again.fc.weight)
+
+
+def test_a_saved_head_comes_back_with_its_draft_vocabulary(
+    config: LlamaConfig, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    network = EagleNetwork(config)
+    shares = {"greedy": [0.5, 0.2], "sampled": [0.4, 0.1]}
+    save_chat_eagle(network, DRAFTED, shares, tmp_path / "eagle")
+    saved, drafted = load_chat_eagle(tmp_path / "eagle")
+    assert torch.equal(drafted, DRAFTED)
+    rounded = network.state_dict()
+    for name, weight in saved.state_dict().items():
+        assert torch.equal(weight, rounded[name].bfloat16().float())
