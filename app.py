@@ -4,11 +4,13 @@ Knows nothing else.
 """
 
 from specviz.environment import Environment
+from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
 from specviz.ui.preload import preload
 
-demo = build_page()
+handlers = Handlers()
+demo = build_page(handlers)
 
 if __name__ == "__main__":
     preload()
-    demo.launch(**launch_options(Environment.read()))
+    demo.launch(**launch_options(Environment.read(), handlers))

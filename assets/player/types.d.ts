@@ -56,6 +56,15 @@ interface Figure {
   layout: any;
 }
 
+// A field with a rule that the browser knows; `options`: those of its method, whose titles it may have.
+interface CheckedField {
+  name: string;
+  control: any;
+  problem: (text: string) => string;
+  title?: string;
+  options?: { name: string; title: string }[];
+}
+
 interface Look extends LookRecord {
   name: string;
 }

@@ -54,6 +54,8 @@ def add_flag(parser: _ActionsContainer, setting: RunSetting, **changes: Any) -> 
         given |= {"action": "append", "default": [], "metavar": "NAME=INTEGER"}
     elif setting.is_bounded:
         given |= {"type": setting.parser, "default": setting.default}
+    elif setting.type is ValueType.SWITCH:
+        given |= {"action": "store_true"}
     elif setting.type is ValueType.CHOICE:
         given |= {"default": setting.default}
     parser.add_argument(setting.flag, **(given | changes))
@@ -96,12 +98,8 @@ def add_prompt_flags(parser: ArgumentParser) -> None:
 
 def add_framing_flags(group: _ActionsContainer) -> None:
     """How prompts are put to the model; read by `chosen_framing`."""
-    group.add_argument("--system", default="", help="a system prompt before every prompt")
-    group.add_argument(
-        "--raw",
-        action="store_true",
-        help="prompts as they are, without a chat template; names of control tokens are tokens",
-    )
+    add_flag(group, SETTINGS["system"], default="")
+    add_flag(group, SETTINGS["raw"])
 
 
 def chosen_framing(options: Namespace) -> Framing:

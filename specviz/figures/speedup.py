@@ -63,10 +63,11 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
 def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 62, "t": 28 if band else 12, "b": 40}
-    # the first tokens jump about: a tenth of the run must not set the scale of the rest
+    # the first tokens jump about: how high must not set the scale of the rest; how low ends at 0
     settled = [point.speedup for point in points if point.speculative_tokens >= last / 10]
     values = settled + ([band.high, band.low] if band else [])
-    low, high = min([0.8, *values]), max([2.0, *values])
+    low = min([0.8, *values, *(point.speedup for point in points)])
+    high = max([2.0, *values])
     layout["xaxis"] = quiet_axis(
         range=[0, last], showgrid=False, rangemode="tozero", title=_axis_title("tokens")
     )

@@ -21,6 +21,7 @@ MAX_NEW_TOKENS = 4096
 MAX_TEMPERATURE = 5.0
 MIN_TEMPERATURE = 1e-3  # of those above 0: colder, logits overflow when divided by it
 MAX_SEED = 2**53 - 1  # the largest integer that a browser holds exactly
+ON = "yes"  # a switch as text; an empty one is off
 MOST_DIGITS = 9  # of an integer in a list: far beyond every bound
 
 
@@ -51,6 +52,7 @@ class ValueType(Enum):
     INTEGERS = "integers"  # from 1 on, as a tuple
     KIND = "kind"  # a ProposalKind
     OPTIONS = "options"  # pairs of a name and an integer, as a tuple
+    SWITCH = "switch"  # on or off
 
 
 class Part(Enum):
@@ -147,6 +149,7 @@ class RunSetting:
             ValueType.INTEGERS: "a tuple of integers >= 1",
             ValueType.KIND: "a ProposalKind",
             ValueType.OPTIONS: "pairs of a name and an integer",
+            ValueType.SWITCH: "true or false",
         }.get(self.type, "a name")
 
     def check(self, value: object) -> None:
@@ -173,6 +176,8 @@ class RunSetting:
             case ValueType.OPTIONS:
                 pairs = isinstance(value, tuple)
                 return pairs and all(isinstance(name, str) and is_integer(n) for name, n in value)
+            case ValueType.SWITCH:
+                return isinstance(value, bool)
         return isinstance(value, str) and bool(value)
 
     def _is_within(self, value: float) -> bool:
@@ -197,6 +202,8 @@ class RunSetting:
                 return read_integers(self.name, read_text(self.name, given))
             case ValueType.OPTIONS:
                 return read_options(self.name, given)
+            case ValueType.SWITCH:
+                return read_switch(self.name, given)
         return read_text(self.name, given)
 
 
@@ -247,9 +254,37 @@ def read_options(name: str, given: object) -> tuple[tuple[str, int], ...]:
     return tuple((str(each), read_integer(each, value)) for each, value in given.items())
 
 
+def read_switch(name: str, given: object) -> bool:
+    text = read_text(name, given)
+    if text not in ("", ON):
+        raise InputError(f"{name} must be {ON} or empty, got {short(text)}")
+    return text == ON
+
+
 _TABLE = (
     RunSetting("task", "Task", ValueType.CHOICE, None, Part.PROMPT, key="task", flag="--task"),
     RunSetting("prompt", "Prompt", ValueType.TEXT, "", Part.PROMPT, key="text", flag="--prompt"),
+    RunSetting(
+        "system",
+        "System prompt",
+        ValueType.TEXT,
+        "",
+        Part.PROMPT,
+        key="system",
+        flag="--system",
+        flag_help="a system prompt before every prompt",
+    ),
+    RunSetting(
+        "raw",
+        "Raw prompt",
+        ValueType.SWITCH,
+        False,
+        Part.PROMPT,
+        key="raw",
+        flag="--raw",
+        flag_help="prompts as they are, without a chat template; "
+        "names of control tokens are tokens",
+    ),
     RunSetting(
         "pair",
         "Models",

@@ -77,9 +77,24 @@ def loads(data: bytes) -> Trace:
         )
     except InputError:
         raise
+    except json.JSONDecodeError as error:
+        raise InputError(
+            "trace must be a run's file (JSON text or gzip of it), got text that is no JSON "
+            f"from line {error.lineno}, column {error.colno} on: {_beginning(error)}"
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError(
+            "trace must be a run's file (JSON text or gzip of it), got bytes that are neither"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"trace must be JSON text or gzip of it, got {_reason(error)}") from None
     return decode_trace(value)
+
+
+def _beginning(error: json.JSONDecodeError) -> str:
+    """A few characters from where it is no JSON any more."""
+    rest = error.doc[error.pos :]
+    return short(rest[:20]) if rest else "the file ends there"
 
 
 def _check_size(size: int) -> None:

@@ -26,6 +26,7 @@ from specviz.prompts import all_held_out
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import ASSETS, PLAYER, module_sources, page_folders, styles
+from specviz.ui.runs import TICKET_LENGTHS
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
@@ -61,9 +62,8 @@ import(page).then((module) => module.mount(element, {
 TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p></div>'
 
 
-def build_page(handlers: Handlers | None = None) -> gr.Blocks:
+def build_page(handlers: Handlers) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
-    handlers = handlers or Handlers()
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
         asked = [getattr(handlers, name) for name in ASKED]
         race = _player(asked + [getattr(handlers.lab, name) for name in LAB_ASKED])
@@ -107,8 +107,8 @@ def _plain(method: ServerFunction) -> ServerFunction:
     return function
 
 
-def launch_options(environment: Environment) -> dict[str, Any]:
-    """What `launch` needs to serve this page as it is meant.
+def launch_options(environment: Environment, handlers: Handlers) -> dict[str, Any]:
+    """What `launch` needs to serve the page of `handlers` as it is meant.
 
     Host and port left at their defaults are left to Gradio, which then obeys GRADIO_SERVER_NAME and
     GRADIO_SERVER_PORT (a Space sets them) and takes the next free port after 7860.
@@ -123,12 +123,15 @@ def launch_options(environment: Environment) -> dict[str, Any]:
         "footer_links": [],
         "ssr_mode": False,
         "show_error": False,
-        "app_kwargs": {"routes": routes()},
+        "app_kwargs": {"routes": routes(handlers)},
     }
 
 
-def routes() -> list[BaseRoute]:
-    """The page's own files, under /specviz; relative addresses reach them behind any proxy."""
+def routes(handlers: Handlers) -> list[BaseRoute]:
+    """The page's own files, and where a page that goes leaves its run: under /specviz.
+
+    Relative addresses reach them behind any proxy.
+    """
     setup = json.dumps(page_setup() | {"lab": lab_offer()})
     prompts = json.dumps({"plain": all_held_out(False), "chat": all_held_out(True)})
     return [
@@ -136,7 +139,23 @@ def routes() -> list[BaseRoute]:
         Route("/specviz/prompts.json", lambda _: Response(prompts, media_type="application/json")),
         Route("/specviz/plotly.min.js", _file(plotly_script())),
         Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
+        Route("/specviz/left", _left(handlers), methods=["POST"]),
     ]
+
+
+def _left(handlers: Handlers) -> Any:
+    """The body is the ticket of a run whose page went away: it ends."""
+
+    async def stop(request: Request) -> Response:
+        ticket = b""
+        async for chunk in request.stream():
+            ticket += chunk
+            if len(ticket) >= TICKET_LENGTHS.stop:
+                return Response(status_code=413)
+        handlers.stop({"ticket": ticket.decode("ascii", "replace")})
+        return Response(status_code=204)
+
+    return stop
 
 
 def _file(path: Path) -> Any:

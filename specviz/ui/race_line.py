@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.run.racing import RaceRequest
 from specviz.models.pair_catalog import pairs
-from specviz.prompts import held_out_prompts
-from specviz.records import DECODING, SETTINGS, prompt_text
+from specviz.prompts import held_out_prompts, own_text
+from specviz.records import DECODING, SETTINGS, Conversation, RawText
 
 REPEATS = 5
 _OF_THE_SHAPE = frozenset({"branching", "tree_kind", "options"})
@@ -33,8 +33,8 @@ def _pair(request: RaceRequest) -> Iterator[str]:
 
 
 def _prompt(request: RaceRequest) -> Iterator[str]:
-    """A held-out prompt by its number, any other by its text."""
-    task, text = request.task, prompt_text(request.prompt)
+    """A held-out prompt by its number, any other by its text; how it is put to the model."""
+    task, text = request.task, own_text(request.prompt)
     known = held_out_prompts(task, request.pair.instruct) if task else ()
     if task:
         yield from ("--task", task)
@@ -42,6 +42,10 @@ def _prompt(request: RaceRequest) -> Iterator[str]:
         yield from ("--prompt-number", str(1 + known.index(text)))
     else:
         yield f"--prompt={text}"
+    if isinstance(request.prompt, RawText):
+        yield SETTINGS["raw"].flag
+    if isinstance(request.prompt, Conversation):
+        yield f"{SETTINGS['system'].flag}={request.prompt.turns[0].content}"
 
 
 def _decoding(request: RaceRequest) -> Iterator[str]:

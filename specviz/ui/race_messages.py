@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from specviz.decoding.race import LaneEvent
@@ -27,7 +27,7 @@ from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_drawing
 from specviz.metrics import RunMeter
 from specviz.pause import Gate, in_turns
-from specviz.records import Event, FinishReason, Prefill, Round, TokenStep
+from specviz.records import Event, FinishReason, Prefill, Round, TokenStep, Trace
 from specviz.trace_file import encode, encode_trace
 from specviz.ui.batches import Message
 from specviz.ui.note_words import remark
@@ -53,10 +53,13 @@ class RaceMessages:
         self._last_rounds: list[Round] = []  # at most three
 
     def messages(self, stop: Any) -> Iterator[Message]:
-        """All messages, from the header to the end; numbers on the way while a race is live."""
+        """All messages, from the header to the end; numbers on the way while a race is live.
+
+        A race that is held has its numbers up to the round after which it waits.
+        """
         request = self._race.request if isinstance(self._race, Race) else None
         line = None if request is None else race_line(request)
-        yield {"kind": "header", "trace": encode_trace(self._race.header), "command": line}
+        yield {"kind": "header", "trace": encode_trace(self._header), "command": line}
         if isinstance(self._race, Race) and self._race.warning:
             yield {"kind": "warning", "text": self._race.warning}
         shown = time.monotonic()
@@ -64,10 +67,18 @@ class RaceMessages:
             yield self._event(event)
             if stop.is_set():
                 break
-            if time.monotonic() - shown >= self._summary_seconds:
+            is_held = self._gate.is_paused and event.lane == self._main
+            if is_held or time.monotonic() - shown >= self._summary_seconds:
                 yield self._summary("summary")
                 shown = time.monotonic()
         yield self._summary("end") | {"reason": self._reason()}
+
+    @property
+    def _header(self) -> Trace:
+        """With the texts of the prompt's tokens, so that the page can show what the model got."""
+        header = self._race.header
+        texts = tuple((i, self._race.token_text(i)) for i in sorted(set(header.prompt_ids)))
+        return replace(header, token_texts=texts)
 
     def _reason(self) -> str:
         """Why the main lane ended; every lane's own reason was among its events."""

@@ -16,7 +16,8 @@ from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.models.pair_check import needs_missing
 from specviz.models.parts import Need
-from specviz.records import DECODING, SETTINGS, DecodingConfig
+from specviz.prompts import Framing
+from specviz.records import DECODING, SETTINGS, DecodingConfig, Prompt
 
 CUSTOM = "custom"
 
@@ -32,7 +33,7 @@ def race_request(form: Mapping[str, Any]) -> RaceRequest:
     method = form_method(form)
     request = RaceRequest(
         pair=form_pair(form),
-        prompt=_prompt(form.get("prompt", "")),
+        prompt=_prompt(form),
         task=form.get("task") or None,
         config=_config(form, method),
         device=_read(form, "device"),
@@ -65,7 +66,7 @@ def form_demand(form: Mapping[str, Any]) -> Demand:
         config = method.usual(SETTINGS["draft_length"].default)
     prompt = form.get("prompt")
     known = isinstance(prompt, str) and prompt.strip()
-    return demand_of(config, _prompt(prompt) if known else None, form.get("task") or None)
+    return demand_of(config, _prompt(form) if known else None, form.get("task") or None)
 
 
 def _read(form: Mapping[str, Any], name: str) -> Any:
@@ -80,14 +81,20 @@ def _config(form: Mapping[str, Any], method: Method) -> DecodingConfig:
     return DecodingConfig(**{**given, "method": method.name, "tree_kind": kind})
 
 
-def _prompt(value: object) -> str:
+def _prompt(form: Mapping[str, Any]) -> Prompt:
+    """The form's text, behind its system prompt, or raw."""
+    system = _text("system", _read(form, "system"))
+    return Framing(system, _read(form, "raw")).of(_text("prompt", form.get("prompt", "")))
+
+
+def _text(name: str, value: object) -> str:
     """The text as it is; half a surrogate pair, which no tokenizer takes, is refused."""
     if not isinstance(value, str):
-        raise InputError(f"prompt must be text, got {short(value)}")
+        raise InputError(f"{name} must be text, got {short(value)}")
     lone = next((i for i, char in enumerate(value) if "\ud800" <= char <= "\udfff"), None)
     if lone is not None:
         half = f"half a surrogate pair (U+{ord(value[lone]):04X}) at character {lone}"
-        raise InputError(f"prompt must be valid Unicode, got {half}")
+        raise InputError(f"{name} must be valid Unicode, got {half}")
     return value
 
 

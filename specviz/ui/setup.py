@@ -93,7 +93,7 @@ def _setting(setting: RunSetting) -> dict[str, Any]:
         "type": setting.type.value,
         "part": setting.part.value,
         "default": _default(setting),
-        "bounds": _bounds(setting),
+        "bounds": setting_bounds(setting),
         "off": setting.off,
         "hint": setting.hint,
         "slider": None if setting.slider is None else asdict(setting.slider),
@@ -115,18 +115,20 @@ def _default(setting: RunSetting) -> str:
     return setting.default if isinstance(setting.default, str) else ""
 
 
-def _bounds(setting: RunSetting) -> dict[str, Any] | None:
-    """Of a number; `high` is None where there is no end."""
+def setting_bounds(setting: RunSetting) -> dict[str, Any] | None:
+    """None for what is no number."""
     if not setting.is_bounded:
         return None
-    return {
-        "low": setting.low,
-        "high": setting.high,
-        "is_whole": setting.type is ValueType.INTEGER,
+    return number_bounds(setting.low, setting.high, setting.type is ValueType.INTEGER) | {
         "excludes_low": setting.excludes_low,
         "excludes_high": setting.excludes_high,
         "least": setting.least,
     }
+
+
+def number_bounds(low: float, high: float | None, is_whole: bool = True) -> dict[str, Any]:
+    """What the browser checks a number by; `high` is None where there is no end."""
+    return {"low": low, "high": high, "is_whole": is_whole}
 
 
 def group(method: Method) -> str:

@@ -59,5 +59,6 @@ def known_pair(*_: object) -> PairReport:
 
 
 if __name__ == "__main__":
-    page = build_page(Handlers(start=HostileRace, check=known_pair))  # type: ignore[arg-type]
-    page.launch(**launch_options(Environment(port=int(sys.argv[1]))))
+    handlers = Handlers(start=HostileRace, check=known_pair)  # type: ignore[arg-type]
+    page = build_page(handlers)
+    page.launch(**launch_options(Environment(port=int(sys.argv[1])), handlers))

@@ -122,3 +122,67 @@ def test_a_double_click_starts_one_race(app_url: str, open_page: Open) -> None:
     tab.wait_for_end()
     assert tab.evaluate("window.orders") == 1
     assert len(tab.lane_text("baseline")) > 0
+
+
+LINES_OF_A_WORD = """[...document.querySelectorAll("[data-ref=repeatCommand] span")].map((word) => {
+  const range = document.createRange();
+  range.selectNodeContents(word);
+  return [word.textContent, new Set([...range.getClientRects()].map(({ top }) => top)).size];
+})"""
+
+
+def test_no_flag_of_a_race_s_command_is_broken_at_its_hyphens(
+    random_url: str, turn_page: Open
+) -> None:
+    command = (
+        "python -m specviz race --repeat 5 --pair bundled --task code --prompt-number 1 "
+        "--method prompt-lookup --max-new-tokens 64 --draft-length 12 --temperature 0.7"
+    )
+    tab = turn_page(random_url, "?tokens=6")
+    tab.race()
+    tab.evaluate(f"specviz.race.view.result.setCommand({command!r})")
+    for width in (1400, 390):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        found = tab.evaluate(LINES_OF_A_WORD)
+        assert found == [[word, 1] for word in command.split(" ")]
+    assert tab.text("repeatCommand") == command
+
+
+def test_a_load_of_the_page_brings_the_race_of_its_tab_back(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=6&seed=3")
+    tab.race()
+    numbers, text = tab.text("stats"), tab.lane_text("speculative")
+    tab.page.locator("[data-page=lab]").click()
+    tab.reload()
+    tab.page.go_back()
+    tab.until("specviz.race.view.trace.ending !== null && !specviz.race.isReopening")
+    tab.settle()
+    assert (tab.text("stats"), tab.lane_text("speculative")) == (numbers, text)
+    assert tab.ref("staleNotice").is_hidden() and tab.errors == []
+    tab.fill("maxNewTokens", "8")
+    tab.race()
+    assert tab.rounds == 8
+
+
+def test_a_system_prompt_and_a_raw_prompt_are_kept_in_the_link_and_the_template_shows(
+    random_url: str, open_page: Open, turn_page: Open
+) -> None:
+    tab = turn_page(random_url, "?tokens=4")
+    tab.evaluate("specviz.race.form.refs.more.open = true")
+    tab.fill("system", "Be brief.")
+    assert tab.evaluate("specviz.race.form.order.system") == "Be brief."
+    assert "system=Be+brief." in tab.query
+    tab.ref("raw").check()
+    assert tab.ref("system").is_disabled()
+    assert "raw=yes" in tab.query and "system" not in tab.query
+    other = open_page(random_url, tab.query)
+    assert other.evaluate("specviz.race.form.order") == tab.evaluate("specviz.race.form.order")
+    tab.race()
+    prompt = tab.page.locator("[data-ref=baselineRibbon] .prompt")
+    typed = prompt.inner_text()
+    tab.ref("showRaw").click()
+    assert prompt.inner_text() != typed
+    tab.ref("showRaw").click()
+    assert prompt.inner_text() == typed

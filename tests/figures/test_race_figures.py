@@ -35,6 +35,16 @@ def test_everything_drawn_lies_within_the_axes() -> None:
     assert low < 0.3 and high > 6
 
 
+def test_a_slow_start_is_not_cut_below_and_a_quick_one_does_not_set_the_scale() -> None:
+    points = [
+        SpeedupPoint(0.1, 1, 5.0, 0.2),
+        SpeedupPoint(0.2, 8, 1.0, 9.0),
+        SpeedupPoint(1.0, 90, 60.0, 1.5),
+    ]
+    low, high = speedup_figure(points)["layout"]["yaxis"]["range"]
+    assert low < 0.2 and high < 3
+
+
 def test_the_shares_of_time_add_up_and_carry_milliseconds() -> None:
     figure = time_split_figure(METER.totals)
     shares = [share for bar in figure["data"] for share in bar["x"]]

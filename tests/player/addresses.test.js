@@ -5,6 +5,7 @@ import { beforeEach, test } from "node:test";
 
 import { LabAddress } from "../../assets/player/lab/lab_address.js";
 import { Address } from "../../assets/player/race/address.js";
+import { numberProblem } from "../../assets/player/shared/settings.js";
 import { StepAddress } from "../../assets/player/step/step_address.js";
 import { takeExampleSettings } from "./example_settings.js";
 
@@ -101,6 +102,14 @@ for (const [search, sentence] of WRONG) {
   });
 }
 
+test("what breaks a rule in a field is no part of the race's link, so no reload blames a link for it", () => {
+  const form = raceForm();
+  form.fields = { method: "lookup", temperature: "9", draft_length: "5", top_k: "" };
+  form.methodPart.options = { ngram: "99" };
+  const given = Object.fromEntries(new URL(new Address(form, SETUP, PROMPTS).link).searchParams);
+  assert.deepEqual(given, { task: "code", prompt: "1", method: "lookup", k: "5" });
+});
+
 test("siblings are read where the method has them", () => {
   assert.equal(read("?method=draft-tree&siblings=drawn").form.fields.tree_kind, "drawn");
 });
@@ -146,8 +155,14 @@ function lab() {
   };
   const own = { text: "", name: "", take: null };
   own.take = (given) => Object.assign(own, given);
-  return { fields, own, address: new LabAddress(fields, { k: { low: 1, high: 32, is_whole: true } }, own) };
+  return { fields, own, address: new LabAddress(fields, { k: (text) => numberProblem({ low: 1, high: 32, is_whole: true }, text) }, own) };
 }
+
+test("what breaks a rule in a field is no part of the lab's link", () => {
+  const { fields, address } = lab();
+  fields.k.value = "99";
+  assert.equal(new URL(address.link).searchParams.has("lab-k"), false);
+});
 
 test("the lab's link is read back as it was written", () => {
   const first = lab();
@@ -185,7 +200,7 @@ test("the lab's address names each parameter that makes no sense, and leaves its
   assert.deepEqual(address.read(), [
     "lab-task must be one of code, own, got “poem”",
     "lab-k must be a whole number from 1 to 32, got “99”",
-    `lab-values must have at most 500 characters, got “${"1,".repeat(20)}”`,
+    `lab-values must have at most 500 characters, got “${"1,".repeat(20).slice(0, 39)}…”`,
   ]);
   assert.deepEqual([fields.task.value, fields.k.value, fields.values.value], ["code", "4", "1-4"]);
 });

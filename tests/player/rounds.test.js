@@ -83,7 +83,7 @@ test("a figure is its template with what differs", () => {
 
 function run() {
   const trace = new Trace();
-  trace.take({ kind: "header", trace: { prompt: "", lanes: [{ name: "speculative", kind: "speculative", config: { temperature: 0.7 }, draft: null, forks: [] }] } });
+  trace.take({ kind: "header", trace: { prompt: "", tokens: [], lanes: [{ name: "speculative", kind: "speculative", config: { temperature: 0.7 }, draft: null, forks: [] }] } });
   const event = { kind: "event", lane: "speculative", texts: { 11: "b" } };
   trace.take({ ...event, type: "prefill", clock: 0.5, record: { extra: { id: 9, kind: "first" } } });
   for (const [i, clock] of [[0, 1.5], [1, 2.5]]) trace.take({ ...event, type: "round", clock, record: record({ i }), timelines: {} });
@@ -120,4 +120,24 @@ test("an ended race stands on its last whole round that tells most", () => {
   const telling = (letters) => get?.call({ rounds: [...letters].map(kind) });
   const expected = { mamac: 2, aaac: 2, aee: 0, ee: 1, c: 0, "": -1 };
   for (const [letters, at] of Object.entries(expected)) assert.equal(telling(letters), at, letters);
+});
+
+// ---- the prompt
+
+function headed(prompt, texts) {
+  const trace = new Trace();
+  const tokens = texts.map((text, id) => [id, text]);
+  trace.take({ kind: "header", trace: { prompt, prompt_ids: tokens.map(([id]) => id), tokens, lanes: [] } });
+  return trace.templatedPrompt;
+}
+
+test("a prompt in a chat template is shown with it, token by token", () => {
+  const tokens = ["<|im_start|>", "user", "\n", "Why", "?", "<|im_end|>", "\n", "<|im_start|>", "assistant", "\n"];
+  assert.deepEqual(headed("Why?", tokens), tokens);
+});
+
+test("a prompt without a template has nothing more to show", () => {
+  assert.equal(headed("Why?", ["Why", "?"]), null);
+  assert.equal(headed("Why?\n", ["<|code|>", "Why", "?"]), null);
+  assert.equal(headed("Hi 😀", ["<s>", "Hi", " ", "⟨F0⟩⟨9F⟩", "⟨98⟩⟨80⟩"]), null);
 });

@@ -3,10 +3,28 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { breachOf, cutWords, defaults, labelled, numberBreach, settingNamed } from "../../assets/player/shared/settings.js";
+import { breachOf, cutWords, defaults, labelled, numberBreach, numberProblem, settingNamed } from "../../assets/player/shared/settings.js";
+import { valuesProblem } from "../../assets/player/lab/axis_field.js";
 import { takeExampleSettings } from "./example_settings.js";
 
 takeExampleSettings();
+
+test("a number above a bound that is not named by hand is told that bound and what it was", () => {
+  const seed = { low: 0, high: 2 ** 53 - 1, is_whole: true };
+  assert.equal(numberProblem(seed, "-1"), "must be a whole number of at least 0, got “-1”");
+  assert.equal(numberProblem(seed, "9007199254740993"), "must be a whole number from 0 to 9007199254740991, got “9007199254740993”");
+});
+
+test("the values of an axis are each within its bounds, or of its names", () => {
+  const length = { bounds: { low: 1, high: 32, is_whole: true } };
+  for (const text of ["1-8", " 1, 4 ,8", "32"]) assert.equal(valuesProblem(length, undefined, text), "", text);
+  assert.equal(valuesProblem(length, undefined, "1-99"), "must be a whole number from 1 to 32, got “99”");
+  assert.equal(valuesProblem(length, undefined, "1,x"), "must be a whole number from 1 to 32, got “x”");
+  assert.equal(valuesProblem(length, undefined, " "), "must have at least one value, got “ ”");
+  const names = [{ name: "code" }, { name: "story" }];
+  assert.equal(valuesProblem({ bounds: null }, names, "code,story"), "");
+  assert.equal(valuesProblem({ bounds: null }, names, "code,poem"), "must be names of code, story, got “poem”");
+});
 
 const TEMPERATURE = { low: 0, high: 2, is_whole: false, least: 0.001 };
 
@@ -30,6 +48,11 @@ test("a number out of its bounds is told which ones it has", () => {
 test("branching is whole numbers with commas, or nothing", () => {
   for (const text of ["", "3,2", " 3 , 2 ", "01"]) assert.equal(breachOf({ name: "branching" }, text), "", text);
   for (const text of ["0", "3,", "a", "3;2", "-1"]) assert.notEqual(breachOf({ name: "branching" }, text), "", text);
+});
+
+test("a switch is on or empty", () => {
+  for (const text of ["", "yes"]) assert.equal(breachOf({ name: "raw", type: "switch" }, text), "", text);
+  assert.equal(breachOf({ name: "raw", type: "switch" }, "true"), "must be yes or empty");
 });
 
 test("a setting without bounds may be any text", () => {

@@ -8,8 +8,13 @@ import { Transport } from "../../assets/player/shared/transport.js";
 const PARTS = 4;
 const QUICK_MILLISECONDS = 400; // a page that misses something asks for it later than that
 
+let leaving = [];
+const left = [];
+
 before(() => {
   globalThis.window = globalThis;
+  globalThis.addEventListener = (name, listener) => leaving.push([name, listener]);
+  Object.defineProperty(globalThis, "navigator", { value: { sendBeacon: (url, ticket) => left.push([url.pathname.split("/").at(-1), ticket]) } });
 });
 
 // A server that has made one more message of a recording at each look.
@@ -25,6 +30,22 @@ function server() {
     },
   };
 }
+
+test("a page that goes says so of the run that it leaves, and of nothing else", async () => {
+  leaving = [];
+  const on = { accepted: () => {}, queued: () => {}, message: () => {}, failed: () => {} };
+  const answers = { join: async () => ({ error: null }), look: async () => ({ state: "running", ahead: 0, messages: [] }), stop: async () => ({}) };
+  const transport = new Transport({ server: answers, onBatch: () => {}, race: () => {} }, on);
+  const [[name, leave]] = leaving;
+  assert.equal(name, "pagehide");
+  leave();
+  assert.deepEqual(left, []);
+  await transport.start("join", {});
+  const { ticket } = transport;
+  leave();
+  assert.deepEqual(left, [["left", ticket]]);
+  transport.leave();
+});
 
 test("a recording that comes in parts is whole before the page would miss one", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });

@@ -207,8 +207,12 @@ def test_more_rounds_than_a_run_can_have_are_refused() -> None:
     [
         (b"", "trace must be JSON text or gzip of it, got an empty file"),
         (gzip.compress(b"", mtime=0), "trace must be JSON text or gzip of it, got an empty file"),
-        (b"not json", "trace must be JSON text or gzip of it, got Expecting value"),
-        (b"\xff\xfe", "trace must be JSON text or gzip of it, got 'utf-8' codec can't decode"),
+        (
+            b"not json",
+            "trace must be a run's file (JSON text or gzip of it), got text that is no JSON from "
+            "line 1, column 1 on: 'not json'",
+        ),
+        (b"\xff\xfe", "trace must be a run's file (JSON text or gzip of it), got bytes"),
         (b"[" * 100_000, "trace must be JSON text or gzip of it, got maximum recursion"),
         (b"[" + b"9" * 5000 + b"]", "trace must be JSON text or gzip of it, got Exceeds the limit"),
         (b"[NaN]", "trace must hold finite numbers only, got NaN"),
@@ -227,6 +231,11 @@ def test_bytes_that_are_no_trace_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(InputError) as error:
         loads(data)
     assert str(error.value).startswith(message)
+
+
+def test_a_file_that_was_cut_off_is_told_where_it_ends() -> None:
+    with pytest.raises(InputError, match="no JSON from line 1, column 4 on: the file ends there"):
+        loads(b"[1,")
 
 
 def test_a_repeat_among_many_fields_is_found_at_once() -> None:

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.environment import Environment
@@ -13,7 +15,8 @@ from specviz.figures.theme import PALETTES
 from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.models.parts import Need
 from specviz.records import SETTINGS
-from specviz.ui.page import ASSETS, HEAD, MOUNT, build_page, launch_options
+from specviz.ui.handlers import Handlers
+from specviz.ui.page import ASSETS, HEAD, MOUNT, build_page, launch_options, routes
 from specviz.ui.settings_form import CUSTOM, race_request, refusals
 from specviz.ui.setup import page_setup
 
@@ -68,17 +71,29 @@ def test_the_defaults_are_a_valid_order() -> None:
 
 
 def test_the_page_builds_with_an_explicit_queue() -> None:
-    page = build_page()
+    page = build_page(Handlers())
     (event,) = page.fns.values()
     assert event.concurrency_limit == 1 and event.concurrency_id == "decoding"
     assert page._queue.max_size
 
 
 def test_the_address_is_ours_where_it_was_chosen_and_else_the_spaces() -> None:
-    chosen = launch_options(Environment(host="0.0.0.0", port=8000))
+    chosen = launch_options(Environment(host="0.0.0.0", port=8000), Handlers())
     assert (chosen["server_name"], chosen["server_port"]) == ("0.0.0.0", 8000)
-    left = launch_options(Environment())
+    left = launch_options(Environment(), Handlers())
     assert (left["server_name"], left["server_port"]) == (None, None)
+
+
+def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() -> None:
+    handlers, ticket = Handlers(), "a-word-long-enough-to-be-secret"
+    form = {"prompt": "x", "method": "prompt-lookup"}
+    assert handlers.join({"ticket": ticket, "form": form})["error"] is None
+    client = TestClient(Starlette(routes=routes(handlers)))
+    assert client.post("/specviz/left", content=ticket * 9).status_code == 413
+    assert handlers.look({"ticket": ticket, "after": 0})["state"] == "waiting"
+    assert client.post("/specviz/left", content=ticket).status_code == 204
+    assert handlers.look({"ticket": ticket, "after": 0})["state"] == "done"
+    assert client.post("/specviz/left", content=b"\xff").status_code == 204
 
 
 def test_plotly_is_at_hand() -> None:

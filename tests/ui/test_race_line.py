@@ -17,6 +17,8 @@ from specviz.ui.settings_form import race_request
 
 SAMPLED = {"temperature": "0.7", "top_p": "0.9", "seed": "12", "max_new_tokens": "40"}
 OWN = {"prompt": '--it\'s "mine"\n$x <b>', "device": "cpu", "dtype": "bfloat16"}
+FRAMED = {"prompt": "Why?", "system": "Be brief: --raw"}
+RAW = {"prompt": "<|im_start|>user\nWhy?", "raw": "yes"}
 HELD_OUT = {"task": "story", "prompt": held_out_prompt("story", 4), **SAMPLED}
 
 
@@ -30,6 +32,13 @@ def repeated(line: str) -> RaceRequest:
     task, prompt = chosen_prompt(options, lambda line: None)
     pair, config = chosen_pair(options), chosen_config(options)
     return RaceRequest(pair, prompt, config, task, options.device, options.dtype)
+
+
+@pytest.mark.parametrize("form", [FRAMED, RAW, {**HELD_OUT, "system": "Be brief."}])
+def test_the_command_puts_the_prompt_to_the_model_in_the_same_way(form: dict[str, str]) -> None:
+    request = race_request({**form, "method": "prompt-lookup"})
+    assert not isinstance(request.prompt, str)
+    assert repeated(race_line(request)) == request
 
 
 @pytest.mark.parametrize("form", [OWN, HELD_OUT], ids=["own", "held-out"])

@@ -8,6 +8,7 @@ import pytest
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_drawing
 from specviz.metrics import summarise
+from specviz.pause import Gate
 from specviz.trace_file import encode
 from specviz.ui.note_words import remark
 from specviz.ui.race_messages import RaceMessages, delta
@@ -119,6 +120,24 @@ def test_the_last_numbers_are_those_of_the_whole_trace() -> None:
     assert end["summary"]["speedup"] == whole.speedup
     assert end["summary"]["speculative"]["target_forwards"] == whole.speculative.target_forwards
     assert end["reason"] == "length"
+
+
+def test_a_held_race_has_its_numbers_up_to_the_round_after_which_it_waits() -> None:
+    gate = Gate(patience_seconds=0.05)
+    gate.pause()
+    gate.advance(2)
+    race = RandomRace(race_request(FORM))
+    messages = list(RaceMessages(race, gate).messages(threading.Event()))  # type: ignore[arg-type]
+    rounds = [at for at, each in enumerate(messages) if each.get("type") == "round"]
+    assert len(rounds) == 2 and messages[rounds[-1] + 1]["kind"] == "summary"
+
+
+def test_the_header_has_the_texts_of_what_the_model_got_as_its_prompt() -> None:
+    race, messages = played()
+    header = next(each["trace"] for each in messages if each["kind"] == "header")
+    texts = dict(header["tokens"])
+    assert set(header["prompt_ids"]) == set(texts) != set()
+    assert all(text == race.token_text(i) for i, text in texts.items())
 
 
 def test_stop_ends_after_the_event_at_work() -> None:

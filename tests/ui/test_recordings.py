@@ -57,7 +57,10 @@ def test_every_golden_recording_opens(name: str) -> None:
         ({"golden": ["x"]}, "trace must be one of"),
         ({}, "trace must be a file in base64, got none"),
         ({"data": "%%%"}, "trace must be a file in base64, got other text"),
-        ({"data": encoded(b"hello")}, "trace must be JSON text or gzip of it"),
+        (
+            {"data": encoded(b"hello")},
+            "trace must be a run's file (JSON text or gzip of it)",
+        ),
         ({"data": encoded(b"\x1f\x8bhello")}, "trace must be a whole gzip file"),
         ({"data": encoded(b"[]")}, 'trace must be an object with "format"'),
         ({"data": encoded(b"[" * 200_000)}, "trace must be JSON text"),

@@ -1,6 +1,7 @@
 """The form as a request: everything that breaks a rule is named, nothing is silently mended."""
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.models.pair_catalog import custom_pair, models_folder
 from specviz.models.pair_check import needs_missing
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.records import Conversation, DecodingConfig, ProposalKind, RawText, Turn
 from specviz.ui.settings_form import form_pair, race_request, refusal
+
+LOOKUP = {"method": "prompt-lookup"}
 
 
 def test_an_order_of_texts_becomes_a_request() -> None:
@@ -39,6 +42,21 @@ def test_an_order_of_texts_becomes_a_request() -> None:
     assert request.config == config
     assert (request.prompt, request.task) == (" def f():\n", "code")
     assert (request.pair.name, request.dtype) == ("bundled", "bfloat16")
+
+
+def test_a_prompt_is_put_behind_a_system_prompt_or_raw_but_not_both() -> None:
+    system, user = Turn("system", "Be brief."), Turn("user", "Why?")
+    framed = race_request({**LOOKUP, "prompt": "Why?", "system": " Be brief. ", "raw": ""})
+    assert framed.prompt == Conversation((system, user))
+    assert race_request({**LOOKUP, "prompt": "Why?", "raw": "yes"}).prompt == RawText("Why?")
+    for change, message in (
+        ({"system": "x", "raw": "yes"}, "raw must not be given with a system prompt, got 'x'"),
+        ({"raw": "true"}, "raw must be yes or empty, got 'true'"),
+        ({"system": "\ud83d"}, "system must be valid Unicode, got half a surrogate pair"),
+        ({"system": "x", "prompt": " "}, "prompt must have some text, got an empty one"),
+    ):
+        with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+            race_request({**LOOKUP, "prompt": "Why?", **change})
 
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)

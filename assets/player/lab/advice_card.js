@@ -3,6 +3,7 @@
 import { element, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { tab } from "../shared/kept.js";
+import { got, numberProblem } from "../shared/settings.js";
 import { body, bodyRow, headRow } from "./cells.js";
 import { LabRun } from "./lab_run.js";
 
@@ -12,13 +13,19 @@ const HEADINGS = ["method", "speedup", "interval", "acceptance α", "tokens per 
 export class AdviceCard {
   // `setting()`: what is measured; `onSweep(method)` sweeps what was advised; `onResult()`
   // hears that there is one.
-  constructor(refs, { lab }, gradio, { setting, onSweep, onResult }) {
+  constructor(refs, { lab, methods }, gradio, { setting, onSweep, onResult }) {
     this.refs = refs;
+    this.methods = methods.map(({ name }) => name);
     this.setting = setting;
     this.onResult = onResult;
     this.advice = null;
     refs.adviceSeconds.value = String(lab.advice.seconds);
-    this.errors = new FieldErrors(refs.adviceError.closest("section"), { method: refs.adviceMethods, methods: refs.adviceMethods, batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds });
+    const fields = { method: refs.adviceMethods, methods: refs.adviceMethods, batch: refs.adviceBatch, batch_size: refs.adviceBatch, seconds: refs.adviceSeconds };
+    this.errors = new FieldErrors(refs.adviceError.closest("section"), fields, () => [
+      { name: "methods", control: refs.adviceMethods, problem: (text) => this.methodsProblem(text) },
+      { name: "batch_size", control: refs.adviceBatch, problem: (text) => numberProblem(lab.bounds.batch_size, text) },
+      { name: "seconds", control: refs.adviceSeconds, problem: (text) => numberProblem(lab.bounds.seconds, text) },
+    ]);
     this.run = new LabRun({ go: refs.adviceGo, stop: refs.adviceStop, state: refs.adviceState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
@@ -39,10 +46,15 @@ export class AdviceCard {
 
   start() {
     const { adviceMethods, adviceBatch, adviceSeconds } = this.refs;
-    this.errors.clear();
     this.setting().clearErrors();
-    if (this.setting().refuses()) return;
+    if (this.errors.refuses() || this.setting().refuses()) return;
     this.run.start("advice", { ...this.setting().order, methods: adviceMethods.value, batch_size: adviceBatch.value, seconds: adviceSeconds.value });
+  }
+
+  // What is wrong with names of methods, "" for nothing.
+  methodsProblem(text) {
+    const unknown = text.split(",").map((word) => word.trim()).find((word) => word && !this.methods.includes(word));
+    return unknown === undefined ? "" : got(`must be names of ${this.methods.join(", ")}`, unknown);
   }
 
   begun() {

@@ -1,12 +1,14 @@
 // One axis of a sweep: what is varied, and its values, typed as numbers or chosen as names.
-// Knows the axes as the server lists them; no rule of a value.
+// Knows the axes as the server lists them.
 
 import { element, option } from "../shared/dom.js";
+import { got, numberProblem } from "../shared/settings.js";
 
+const SPAN = /^(\d+)-(\d+)$/; // 1-8 is every number from 1 to 8
 const FIRST_CHOSEN = 3; // names that are on where an axis of names is first taken
 
 export class AxisField {
-  // `axes`: {name, title, usual, settings}; `names`: axis -> [{name, title}] of those that take names.
+  // `axes`: {name, title, usual, settings, bounds of a number}; `names`: axis -> [{name, title}] of those that take names.
   constructor({ select, input, choices }, axes, { names, none = "", onChange }) {
     this.select = select;
     this.input = input;
@@ -34,11 +36,16 @@ export class AxisField {
     if (!this.axis) return 1;
     const words = this.input.value.split(",").map((word) => word.trim()).filter(Boolean);
     const counts = words.map((word) => {
-      const [, low, high] = /^(\d+)-(\d+)$/.exec(word) ?? [null, 0, 0];
+      const [, low, high] = SPAN.exec(word) ?? [null, 0, 0];
       return Number(high) - Number(low) + 1;
     });
     const sum = counts.reduce((total, each) => total + each, 0);
     return sum > 0 && counts.every((each) => each > 0) ? sum : null;
+  }
+
+  // What is wrong with values, "" for nothing.
+  problem(text) {
+    return this.axis ? valuesProblem(this.axis, this.names[this.axis.name], text) : "";
   }
 
   // Another axis was chosen: its usual values.
@@ -68,6 +75,19 @@ export class AxisField {
     this.input.value = [...chosen].map(({ dataset }) => dataset.name).join(",");
     this.onChange();
   }
+}
+
+// As a clause behind the axis's title. `listed`: [{name}] of an axis of names. Whether there are too many, and
+// whether a method takes its own, the server says.
+export function valuesProblem({ bounds }, listed, text) {
+  const words = text.split(",").map((word) => word.trim()).filter(Boolean);
+  if (!words.length) return got("must have at least one value", text);
+  if (listed) {
+    const unknown = words.find((word) => !listed.some(({ name }) => name === word));
+    return unknown === undefined ? "" : got(`must be names of ${listed.map(({ name }) => name).join(", ")}`, unknown);
+  }
+  const ends = words.flatMap((word) => (bounds.is_whole && SPAN.exec(word)?.slice(1)) || [word]);
+  return ends.map((end) => numberProblem(bounds, end)).find(Boolean) ?? "";
 }
 
 function firstOf(listed) {

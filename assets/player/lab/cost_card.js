@@ -2,6 +2,7 @@
 
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
+import { numberProblem } from "../shared/settings.js";
 import { body, bodyRow, DASH, headRow, megabytes, milliseconds } from "./cells.js";
 
 const REST_MILLISECONDS = 150; // after the last key
@@ -13,12 +14,14 @@ const LABELS = {
   baseline_rate: "Plain decoding",
   speculative_rate: "Speculation",
 };
+const IN_THOUSANDS = /^\d{1,3}(,\d{3})+(\.\d*)?$/;
 const ROWS = { baseline: "plain decoding", speculative: "speculation" };
 
 export class CostCard {
-  // `ask(name, question)` asks the server.
-  constructor(refs, ask) {
+  // `bounds` of the fields by name; `ask(name, question)` asks the server.
+  constructor(refs, bounds, ask) {
     this.refs = refs;
+    this.bounds = bounds;
     this.ask = ask;
     this.point = null;
     this.costs = null;
@@ -30,6 +33,12 @@ export class CostCard {
       window.clearTimeout(this.waiting);
       this.waiting = window.setTimeout(() => this.reckon(), REST_MILLISECONDS);
     });
+  }
+
+  // What is wrong with a field's text, "" for nothing. Thousands may have commas.
+  problem(name, text) {
+    const plain = text.replaceAll(" ", "");
+    return numberProblem(this.bounds[name], IN_THOUSANDS.test(plain) ? plain.replaceAll(",", "") : plain);
   }
 
   // The rates follow the chosen point.

@@ -1,9 +1,9 @@
 // The lab's forms in the address, so that a link and a reload bring them back.
-// Knows the names of the parameters; what a field may hold the server says when it is measured.
+// Knows the names of the parameters; what a field may hold, its form says.
 
 import { tab } from "../shared/kept.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
-import { numberBreach } from "../shared/settings.js";
+import { brief, got } from "../shared/settings.js";
 import { OWN } from "./own_prompts.js";
 
 const PAGE = "lab";
@@ -15,11 +15,11 @@ const ALL = "prompts"; // an empty count is all of them
 const [FORM, TEXT] = ["lab-form", "lab-prompts"]; // what a tab remembers
 
 export class LabAddress {
-  // `fields`: parameter -> its control; `bounds`: parameter -> those of its number, where it has any;
-  // `own`: the prompts of one's own.
-  constructor(fields, bounds, own) {
+  // `fields`: parameter -> its control; `rules`: parameter -> what is wrong with a text, as a clause, where
+  // the field has a rule; `own`: the prompts of one's own.
+  constructor(fields, rules, own) {
     this.fields = fields;
-    this.bounds = bounds;
+    this.rules = rules;
     this.own = own;
   }
 
@@ -39,20 +39,20 @@ export class LabAddress {
   }
 
   take(name, text) {
-    const control = this.fields[name];
-    const problem = this.problem(control, this.bounds[name], text);
-    if (problem) return `${PREFIX}${name} ${problem}, got “${text.slice(0, 40)}”`;
-    control.value = text;
+    const problem = this.problem(name, text);
+    if (problem) return `${PREFIX}${name} ${problem}`;
+    this.fields[name].value = text;
     return "";
   }
 
-  problem(control, bounds, text) {
-    if (control.options) {
-      const names = [...control.options].map(({ value }) => value);
-      return names.includes(text) ? "" : `must be one of ${names.filter(Boolean).join(", ")}`;
+  problem(name, text) {
+    const { options } = this.fields[name];
+    if (options) {
+      const names = [...options].map(({ value }) => value);
+      return names.includes(text) ? "" : `must be one of ${names.filter(Boolean).join(", ")}, got “${brief(text)}”`;
     }
-    if (text.length > LONGEST_VALUE) return `must have at most ${LONGEST_VALUE} characters`;
-    return bounds ? numberBreach(bounds, text) : "";
+    if (text.length > LONGEST_VALUE) return got(`must have at most ${LONGEST_VALUE} characters`, text);
+    return this.rules[name]?.(text) ?? "";
   }
 
   // For others: of this page alone.
@@ -73,11 +73,12 @@ export class LabAddress {
     return this.isOwn && this.own.text.length <= LONGEST_TEXT;
   }
 
+  // What breaks a rule is no part of it: its field says so, and no link brings it back.
   filled(url) {
     const given = url.searchParams;
     for (const name of [...given.keys()]) if (name.startsWith(PREFIX)) given.delete(name);
     for (const [name, control] of Object.entries(this.fields)) {
-      if (control.value !== "" || name === ALL) given.set(PREFIX + name, control.value);
+      if ((control.value !== "" || name === ALL) && !this.problem(name, control.value)) given.set(PREFIX + name, control.value);
     }
     if (this.hasText) given.set(`${PREFIX}text`, this.own.text);
     if (this.hasText && this.own.name) given.set(`${PREFIX}file`, this.own.name);

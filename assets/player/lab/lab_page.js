@@ -2,7 +2,7 @@
 
 import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
-import { addressSettings, settingOf } from "../shared/settings.js";
+import { addressSettings, numberProblem, problemOf, settingOf } from "../shared/settings.js";
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";
@@ -17,22 +17,22 @@ export class LabPage extends Page {
 
   constructor(shell) {
     super(shell);
-    const { refs, theme, setup, gradio } = shell;
+    const { refs, theme, setup, prompts, gradio } = shell;
     this.refs = refs;
     const setting = () => this.setting;
     const onResult = () => this.setting.fold.close();
     this.sweep = new SweepCard(refs, theme, setup, gradio, { setting, onResult, onPoint: (...point) => this.costs.setPoint(...point) });
     const ask = (name, question) => this.sweep.run.transport.ask(name, question);
-    this.setting = new SettingForm(refs, setup, ask, {
+    this.setting = new SettingForm(refs, setup, prompts, ask, {
       changed: () => this.sweep.form.drawSize(),
       offer: (refusals) => this.sweep.form.offer(refusals),
     });
     this.sweep.form.begin();
-    this.costs = new CostCard(refs, ask);
+    this.costs = new CostCard(refs, setup.lab.bounds, ask);
     this.peers = new PeersCard(refs, gradio, { setting, onResult });
     this.claims = new ClaimsCard(refs, gradio);
     this.advice = new AdviceCard(refs, setup, gradio, { setting, onResult, onSweep: (method) => this.sweep.startWith(method) });
-    this.fields = labAddress(refs, this.setting);
+    this.fields = labAddress(this, setup.lab.bounds);
     this.readAddress();
     for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.fields.writeSoon());
     refs.lab.addEventListener("warned", (event) => this.showWarning(/** @type {CustomEvent} */ (event).detail));
@@ -93,9 +93,9 @@ export class LabPage extends Page {
 }
 
 // Every field of the page that a link brings back.
-function labAddress(refs, setting) {
+function labAddress({ refs, setting, sweep: { form }, advice, costs }, bounds) {
   const shared = Object.entries(setting.controls).map(([name, control]) => [settingOf(name).key, control]);
-  const [load, peak, price] = ["tokens_per_day", "peak_factor", "price_per_hour"].map((name) => refs.costsForm.querySelector(`[data-cost=${name}]`));
+  const costFields = { load: "tokens_per_day", peak: "peak_factor", price: "price_per_hour" };
   const sweep = {
     vary: refs.axis1,
     values: refs.values1,
@@ -105,8 +105,24 @@ function labAddress(refs, setting) {
     k: refs.labLength,
     repeats: refs.labRepeats,
   };
-  const others = { batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength, load, peak, price };
-  const bounds = Object.fromEntries(addressSettings().map(({ key, bounds: own }) => [key, own]));
-  const fields = { ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others };
-  return new LabAddress(fields, { ...bounds, "peers-k": bounds.k }, setting.own);
+  const others = { methods: refs.adviceMethods, batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength };
+  const costed = Object.entries(costFields);
+  const fields = {
+    ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others,
+    ...Object.fromEntries(costed.map(([key, name]) => [key, costs.fields[name]])),
+  };
+  const number = (name) => (text) => numberProblem(bounds[name], text);
+  const rules = {
+    ...Object.fromEntries(addressSettings().map((each) => [each.key, (text) => problemOf(each, text)])),
+    prompts: (text) => setting.countProblem(text),
+    values: (text) => form.fields[0].problem(text),
+    "and-values": (text) => form.fields[1].problem(text),
+    repeats: number("repeats"),
+    methods: (text) => advice.methodsProblem(text),
+    batch: number("batch_size"),
+    seconds: number("seconds"),
+    "peers-k": (text) => problemOf(settingOf("draft_length"), text),
+    ...Object.fromEntries(costed.map(([key, name]) => [key, (text) => costs.problem(name, text)])),
+  };
+  return new LabAddress(fields, rules, setting.own);
 }

@@ -4,6 +4,7 @@ import { element, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { LabRun } from "./lab_run.js";
 import { leftWords } from "../shared/number_words.js";
+import { problemOf, settingOf } from "../shared/settings.js";
 
 export class PeersCard {
   // `setting()`: what is measured; `onResult()` hears that there is one.
@@ -11,7 +12,9 @@ export class PeersCard {
     this.refs = refs;
     this.setting = setting;
     this.onResult = onResult;
-    this.errors = new FieldErrors(refs.peersError.closest("section"), { draft_length: refs.peersLength });
+    this.errors = new FieldErrors(refs.peersError.closest("section"), { draft_length: refs.peersLength }, () => [
+      { name: "draft_length", control: refs.peersLength, problem: (text) => problemOf(settingOf("draft_length"), text) },
+    ]);
     this.run = new LabRun({ go: refs.peersGo, stop: refs.peersStop, state: refs.peersState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
@@ -22,9 +25,8 @@ export class PeersCard {
   }
 
   start() {
-    this.errors.clear();
     this.setting().clearErrors();
-    if (this.setting().refuses()) return;
+    if (this.errors.refuses() || this.setting().refuses()) return;
     this.run.start("peers", { ...this.setting().order, draft_length: this.refs.peersLength.value });
   }
 

@@ -4,20 +4,22 @@
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { controlsOf } from "../shared/setting_fields.js";
-import { breachOf, defaults, labelled, settingNamed, settingOf } from "../shared/settings.js";
+import { defaults, labelled, numberProblem, problemOf, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { NarrowFold } from "./narrow_fold.js";
 import { OWN, OwnPrompts } from "./own_prompts.js";
 
 export class SettingForm {
-  // `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
-  constructor(refs, setup, ask, on) {
+  // `prompts`: the held-out ones by task; `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
+  constructor(refs, setup, prompts, ask, on) {
     this.refs = refs;
+    this.prompts = prompts;
+    this.mostPrompts = setup.lab.bounds.prompts.high;
     this.on = on;
     this.tasks = setup.tasks;
     this.controls = controlsOf(refs.settingForm);
-    this.errors = new FieldErrors(refs.settingForm);
+    this.errors = new FieldErrors(refs.settingForm, {}, () => this.checked);
     this.own = new OwnPrompts(refs, ask, () => this.changed());
     this.fill(setup);
     this.pairs = new PairFields(pairRefs(refs), setup, {
@@ -109,9 +111,20 @@ export class SettingForm {
 
   // Whether it is plain that the server would say no.
   refuses() {
-    const said = Object.entries(this.controls).map(([name, { value }]) => [name, breachOf(settingOf(name), value)]);
-    const wrong = said.find(([, breach]) => breach);
-    return wrong ? this.show(wrong.join(" ")) : false;
+    if (this.errors.wrong.length) this.fold.open();
+    return this.errors.refuses();
+  }
+
+  get checked() {
+    const own = Object.entries(this.controls).map(([name, control]) => ({ name, control, problem: (text) => problemOf(settingOf(name), text) }));
+    return [...own, { name: "prompts", control: this.refs.labPrompts, problem: (text) => this.countProblem(text) }];
+  }
+
+  // What is wrong with a count of prompts, "" for nothing.
+  countProblem(text) {
+    if (this.isOwn && text.trim() === "") return "";
+    const there = this.isOwn ? this.own.count : this.prompts[this.controls.task.value]?.length;
+    return numberProblem({ low: 1, high: Math.min(there ?? Infinity, this.mostPrompts), is_whole: true }, text);
   }
 
   // Whether a sentence of the server is about a field of this form; then it stands there.
@@ -126,7 +139,7 @@ export class SettingForm {
   }
 
   clearErrors() {
-    this.errors.clear();
+    this.errors.recheck();
   }
 }
 

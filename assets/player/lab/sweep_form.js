@@ -3,7 +3,7 @@
 
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
-import { breachOf, labelled, settingNamed, settingOf } from "../shared/settings.js";
+import { labelled, numberProblem, problemOf, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { AxisField } from "./axis_field.js";
 import { NarrowFold } from "./narrow_fold.js";
@@ -20,8 +20,9 @@ export class SweepForm {
     this.methods = methods;
     this.usual = lab.sweep.defaults;
     this.axes = lab.sweep.axes;
+    this.repeats = lab.bounds.repeats;
     this.menu = new Menu(refs.labMethod);
-    this.errors = new FieldErrors(refs.sweepForm);
+    this.errors = new FieldErrors(refs.sweepForm, {}, () => this.checked);
     this.offer({});
     const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: tasks, method: methods };
     const onChange = () => this.changed();
@@ -73,9 +74,9 @@ export class SweepForm {
   }
 
   changed() {
-    this.clearErrors();
     const varied = this.chosenAxes.map(({ name }) => name);
     for (const field of this.refs.sweepForm.querySelectorAll("[data-axis]")) field.hidden = varied.includes(field.dataset.axis);
+    this.clearErrors();
     this.drawSize();
   }
 
@@ -102,7 +103,7 @@ export class SweepForm {
     const counts = this.fields.map((field) => field.count);
     const points = counts[0] * counts[1];
     const runs = 2 * points * (this.setting().count ?? NaN) * Number(this.refs.labRepeats.value);
-    if (counts.includes(null) || !Number.isInteger(runs) || runs <= 0) return "";
+    if (counts.includes(null) || !Number.isInteger(runs) || runs <= 0 || this.errors.wrong.length) return "";
     return `${points} ${points === 1 ? "point" : "points"}, ${runs} runs`;
   }
 
@@ -110,10 +111,17 @@ export class SweepForm {
 
   // Whether it is plain that the server would say no.
   refuses() {
-    const { labLength } = this.refs;
-    const breach = labLength.closest("[hidden]") ? "" : breachOf(settingOf("draft_length"), labLength.value);
-    if (breach) return this.show("draft_length", labelled(`draft_length ${breach}`)), true;
-    return this.setting().refuses();
+    if (this.errors.wrong.length) this.fold.open();
+    return this.errors.refuses() || this.setting().refuses();
+  }
+
+  // A method or a length that is varied has a hidden field.
+  get checked() {
+    const { labLength, labRepeats } = this.refs;
+    const varied = this.fields.map((field, at) => ({ name: `axis${at + 1}`, title: field.axis?.title, control: field.input, problem: (text) => field.problem(text) }));
+    const length = { name: "draft_length", control: labLength, problem: (text) => problemOf(settingOf("draft_length"), text) };
+    const repeats = { name: "repeats", control: labRepeats, problem: (text) => numberProblem(this.repeats, text) };
+    return [...varied, ...(labLength.closest(".field[hidden]") ? [] : [length]), repeats];
   }
 
   showError(text) {
@@ -136,6 +144,6 @@ export class SweepForm {
   }
 
   clearErrors() {
-    this.errors.clear();
+    this.errors.recheck();
   }
 }

@@ -1,6 +1,6 @@
 // The setting in the address bar: a link reproduces a race.
 
-import { addressSettings, breachOf, numberBreach, settingOf } from "../shared/settings.js";
+import { addressSettings, brief, numberProblem, problemOf, settingOf } from "../shared/settings.js";
 
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 
@@ -50,7 +50,7 @@ export class Address {
     for (const [parameter, text] of given) {
       if (!parameter.startsWith(OPTION)) continue;
       const option = known.find((each) => OPTION + each.name === parameter);
-      const problem = option ? got(numberBreach({ ...option, is_whole: true }, text), text) : "is no option of this method";
+      const problem = option ? numberProblem({ ...option, is_whole: true }, text) : "is no option of this method";
       if (problem) problems.push(`${brief(parameter)} ${problem}`);
       else values[option.name] = text;
     }
@@ -78,12 +78,13 @@ export class Address {
   }
 
   problem(setting, text) {
-    if (!setting.menu) return got(breachOf(setting, text), text);
+    if (!setting.menu) return problemOf(setting, text);
     const names = this.setup[setting.menu].map((each) => each.name);
     return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
   }
 
-  // The address of the present setting, whole: later defaults may change.
+  // The address of the present setting, whole: later defaults may change. What breaks a rule is no part of
+  // it: its field says so, and no link brings it back.
   get link() {
     const given = new URLSearchParams(window.location.search);
     const ours = [...addressSettings().map(({ key }) => key), ...OF_PROMPT];
@@ -93,10 +94,15 @@ export class Address {
     if (picker.isHeldOut) given.set("prompt", String(picker.place + 1));
     else if (picker.text.length <= LONGEST_TEXT) given.set("text", picker.text);
     const order = this.form.order;
-    for (const { key, name } of addressSettings()) {
-      if (order[name] !== undefined && order[name] !== "") given.set(key, order[name]);
+    for (const setting of addressSettings()) {
+      const text = order[setting.name];
+      const isWhole = text !== undefined && text !== "" && text.length <= LONGEST_TEXT;
+      if (isWhole && !this.problem(setting, text)) given.set(setting.key, text);
     }
-    for (const [name, text] of Object.entries(order.options ?? {})) given.set(OPTION + name, text);
+    for (const { name, ...bounds } of this.form.method?.options ?? []) {
+      const text = order.options?.[name];
+      if (text !== undefined && !numberProblem({ ...bounds, is_whole: true }, text)) given.set(OPTION + name, text);
+    }
     const url = new URL(window.location.href);
     url.search = given.toString();
     return url.href;
@@ -104,20 +110,12 @@ export class Address {
 
   // What the link leaves out.
   get linkLimit() {
-    const holds = this.form.picker.isHeldOut || this.form.picker.text.length <= LONGEST_TEXT;
-    return holds ? "" : "without the long prompt";
+    const { picker, order } = this.form;
+    const texts = [picker.isHeldOut ? "" : picker.text, order.system ?? ""];
+    return texts.every((text) => text.length <= LONGEST_TEXT) ? "" : "without the long prompt";
   }
 
   write() {
     window.history.replaceState(window.history.state, "", this.link);
   }
-}
-
-function got(breach, text) {
-  return breach && `${breach}, got “${brief(text)}”`;
-}
-
-function brief(text) {
-  const plain = String(text ?? "");
-  return plain.length > 40 ? `${plain.slice(0, 39)}…` : plain;
 }

@@ -6,8 +6,8 @@ import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
-import { controlsOf } from "../shared/setting_fields.js";
-import { allSettings, breachOf, defaults, labelled, settingNamed } from "../shared/settings.js";
+import { controlsOf, putText, textOf } from "../shared/setting_fields.js";
+import { allSettings, defaults, labelled, problemOf, settingNamed } from "../shared/settings.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
@@ -25,7 +25,7 @@ export class Form {
       onOffer: (refusals) => this.methodPart.offer(refusals),
       onReport: () => this.onChange(),
     });
-    this.errors = new FieldErrors(refs.form);
+    this.errors = new FieldErrors(refs.form, {}, () => this.checked);
     this.fillMenus();
     const dragged = allSettings().filter(({ slider }) => slider);
     this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], slider));
@@ -56,14 +56,11 @@ export class Form {
     return this.pairPart.pair;
   }
 
-  // The fields whose texts break a rule: {name, control, sentence}.
-  get wrong() {
-    const bounded = allSettings()
-      .filter(({ bounds }) => bounds)
-      .map((setting) => ({ name: setting.name, control: this.controls[setting.name], breach: (text) => breachOf(setting, text) }));
-    return [...bounded, ...this.methodPart.checked]
-      .map(({ name, control, breach }) => ({ name, control, sentence: breach(control.value) }))
-      .filter(({ sentence }) => sentence);
+  // The fields with a rule that the browser knows.
+  get checked() {
+    const bounded = allSettings().filter(({ bounds }) => bounds);
+    const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (text) => problemOf(setting, text) }));
+    return [...own, ...this.methodPart.checked];
   }
 
   // Why the chosen method cannot run on the chosen models, "" where it can.
@@ -74,15 +71,12 @@ export class Form {
   // Whether it is plain that the server would say no; then the first such field has the focus.
   refuses() {
     if (this.refusal) return this.refs.method.focus(), true;
-    const [first] = this.wrong;
-    first?.control.focus();
-    first?.control.closest(".field")?.scrollIntoView({ block: "nearest" });
-    return Boolean(first);
+    return this.errors.refuses();
   }
 
   // All settings as text, under the server's names (prompt, task and the method's options apart).
   get fields() {
-    return Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value]));
+    return Object.fromEntries(Object.entries(this.controls).map(([name, control]) => [name, textOf(control)]));
   }
 
   // The method goes first: it says which rules and options there are.
@@ -90,7 +84,7 @@ export class Form {
     if (method !== undefined) this.refs.method.value = method;
     this.methodPart.methodChanged();
     for (const [name, value] of Object.entries(values)) {
-      if (name in this.controls) this.controls[name].value = String(value);
+      if (name in this.controls) putText(this.controls[name], String(value));
     }
     for (const slider of this.sliders) slider.follow();
     this.refresh();
@@ -98,7 +92,8 @@ export class Form {
 
   // What is sent: settings that do not apply are left out.
   get order() {
-    const { target, draft, branching: _branching, tree_kind: _kind, ...order } = this.fields;
+    const { target, draft, branching: _branching, tree_kind: _kind, system, ...order } = this.fields;
+    if (!order.raw) order.system = system;
     if (this.pairPart.isCustom) Object.assign(order, { target, draft });
     Object.assign(order, this.methodPart.order);
     return { ...order, prompt: this.picker.text, task: this.picker.task || null };
@@ -110,7 +105,8 @@ export class Form {
     const task = this.setup.tasks.find((each) => each.name === this.picker.task)?.title ?? "free text";
     const place = this.picker.isHeldOut ? ` ${this.picker.place + 1}` : "";
     const shape = [this.method?.title ?? "", `K ${draft_length}`, ...this.methodPart.words];
-    return [`${task}${place}`, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
+    const framing = this.fields.raw ? ["raw prompt"] : this.fields.system.trim() ? ["system prompt"] : [];
+    return [`${task}${place}`, ...framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
   }
 
   refresh() {
@@ -118,6 +114,7 @@ export class Form {
     this.pairPart.refresh();
     this.picker.use(this.heldOut.of(this.pair));
     this.methodPart.refresh(Number(this.controls.temperature.value) === 0);
+    this.refs.system.disabled = this.refs.raw.checked; // a raw prompt is all that the model gets
   }
 
   // Each message goes beside the control it names first, or above the button.
@@ -132,9 +129,6 @@ export class Form {
 
   // Those that the fields themselves know of stay.
   clearErrors() {
-    this.errors.clear([this.refs.methodRefusal]);
-    for (const { name, control, sentence } of this.wrong) {
-      this.errors.show(this.errors.lineOf(name), labelled(`${name} ${sentence}`, this.method?.options), control);
-    }
+    this.errors.recheck([this.refs.methodRefusal]);
   }
 }

@@ -90,6 +90,12 @@ export class Lanes {
     this.box.setAttribute("aria-label", count === 1 ? "The text" : `The ${COUNTS[count] ?? count} texts`);
   }
 
+  // Of every lane, above what it wrote: `tokens` as the model got them, null for the text as it was typed.
+  /** @param {string[] | null} tokens */
+  showPrompt(tokens) {
+    for (const { ribbon } of this.cards) ribbon.showPrompt(tokens ?? this.trace.header.prompt);
+  }
+
   // By the lanes' names.
   get ribbons() {
     return Object.fromEntries(this.cards.map(({ name, ribbon }) => [name, ribbon]));

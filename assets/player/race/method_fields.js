@@ -2,7 +2,7 @@
 // Knows what the server says of each method; no method by name.
 
 import { element, setText } from "../shared/dom.js";
-import { breachOf, numberBreach, settingOf } from "../shared/settings.js";
+import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
 import { biasWords, lossOf } from "./loss_badge.js";
 import { Menu } from "../shared/menu.js";
 import { Slider } from "./slider.js";
@@ -95,12 +95,12 @@ export class MethodFields {
     }
   }
 
-  // The fields with a rule: name, control, and what is wrong with a text, "" for nothing.
+  // The fields with a rule, as FieldErrors takes them.
   get checked() {
     const { method, refs } = this;
-    const tree = method?.tree ? [{ name: "branching", control: refs.branching, breach: (text) => breachOf(settingOf("branching"), text) }] : [];
+    const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (text) => problemOf(settingOf("branching"), text) }] : [];
     const own = (method?.options ?? []).map(({ name, low, high }) => {
-      return { name, control: this.inputs.get(name), breach: (text) => numberBreach({ low, high, is_whole: true }, text) };
+      return { name, control: this.inputs.get(name), options: method.options, problem: (text) => numberProblem({ low, high, is_whole: true }, text) };
     });
     return [...tree, ...own];
   }

@@ -2,6 +2,7 @@
 // Others may watch its race: began(isHeld), grew(), ended().
 
 import { setText } from "../shared/dom.js";
+import { tab } from "../shared/kept.js";
 import { Page } from "../shared/page.js";
 import { waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
@@ -10,6 +11,7 @@ import { Form } from "./form.js";
 import { writeProof } from "./proof.js";
 import { RaceView } from "./race_view.js";
 
+const LAST = "race"; // under which a tab remembers the race that it shows
 const RACING = "racing …";
 const HELD = "held: nothing is decoded until it goes on";
 
@@ -29,6 +31,8 @@ export class RacePage extends Page {
     this.root = root;
     this.refs = refs;
     this.watchers = [];
+    this.isReopening = false; // the race that the tab showed before a load of the page
+    this.command = null;
     this.view = new RaceView(root, refs, theme, setup);
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
@@ -38,7 +42,7 @@ export class RacePage extends Page {
     this.raced = new RacedSetting(refs.staleNotice);
     this.setting = new Address(this.form, setup);
     this.transport = new Transport(gradio, {
-      accepted: () => this.showResults(),
+      accepted: () => this.isReopening || this.showResults(),
       message: (message) => this.take(message),
       queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
@@ -96,9 +100,11 @@ export class RacePage extends Page {
 
   // `isHeld`: it waits before its first round, and goes on from the debugger.
   async race(isHeld = false) {
-    if (this.transport.isBusy) return;
+    if (this.transport.isBusy && !this.isReopening) return;
     this.form.clearErrors();
     if (this.form.refuses()) return;
+    if (this.isReopening) this.transport.leave();
+    this.isReopening = false;
     this.refs.linkNotice.hidden = true;
     this.showWarning("");
     this.setting.write();
@@ -107,6 +113,25 @@ export class RacePage extends Page {
     this.view.result.pair = this.form.pair;
     this.isHeld = isHeld;
     await this.transport.start("join", { form: this.ordered[0], held: isHeld });
+  }
+
+  // What this tab showed before a load of the page, or null: { name } of the kept run, and what belongs to it.
+  get last() {
+    return tab.recall(LAST, ({ name, order, words }) => [name, words].every((each) => typeof each === "string") && order !== null);
+  }
+
+  keepLast(name) {
+    const [order, words] = this.ordered ?? [];
+    if (order) tab.keep(LAST, { name, order, words, command: this.view.result.command });
+  }
+
+  // `recording`: the file of that run. A race that is pressed for meanwhile goes first.
+  async reopen(recording, { order, words, command }) {
+    if (this.transport.isBusy || this.trace.header) return;
+    this.isReopening = true;
+    this.ordered = [order, words];
+    this.command = command;
+    await this.transport.open(recording);
   }
 
   // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
@@ -131,14 +156,14 @@ export class RacePage extends Page {
 
   showHeld(isHeld) {
     this.refs.toHeld.hidden = !isHeld;
-    this.showState(isHeld ? HELD : RACING);
+    if (!this.isReopening) this.showState(isHeld ? HELD : RACING);
   }
 
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.view.take(message);
-    if (message.kind === "header") this.view.result.setCommand(message.command);
+    if (message.kind === "header") this.view.result.setCommand(this.isReopening ? this.command : message.command);
     if (message.kind === "header") this.begun();
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "event") this.heard("grew");
@@ -153,14 +178,15 @@ export class RacePage extends Page {
 
   ended(reason) {
     if (!this.trace.summary) this.view.result.clear();
-    this.setBusy(false, ENDINGS[reason] ?? "");
+    if (!this.isReopening) this.setBusy(false, ENDINGS[reason] ?? "");
+    this.isReopening = false;
     this.heard("grew");
     this.heard("ended");
   }
 
   showHeader({ header, main }) {
     this.root.classList.remove("is-waiting");
-    this.showState(RACING);
+    if (!this.isReopening) this.showState(RACING);
     setText(this.refs.pairNote, modelWords(header.target, main.draft));
     setText(this.refs.device, deviceWords(header));
   }
@@ -174,7 +200,8 @@ export class RacePage extends Page {
   failed(text) {
     if (this.trace.isLive) this.view.interrupt();
     if (!this.trace.summary) this.view.result.clear();
-    this.form.showError(text);
+    if (!this.isReopening) this.form.showError(text); // nobody asked for it
+    this.isReopening = false;
     this.setBusy(false, "");
   }
 

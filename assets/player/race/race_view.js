@@ -38,6 +38,7 @@ export class RaceView {
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
     refs.legend.append(...legendRows());
+    refs.showRaw.addEventListener("click", () => this.showRaw(refs.showRaw.getAttribute("aria-pressed") !== "true"));
     this.lastCharts = 0;
     this.wireTransport();
     this.clear();
@@ -82,6 +83,7 @@ export class RaceView {
     this.inspector.clear();
     this.result.clear();
     this.loss.show(null);
+    this.refs.showRaw.hidden = true;
     for (const chart of Object.values(this.charts)) chart.clear();
     this.shownFigures = null;
     this.lastCharts = 0;
@@ -97,11 +99,20 @@ export class RaceView {
     if (isNew) {
       this.lanes.start();
       this.loss.show(this.trace.main.config);
+      this.refs.showRaw.hidden = !this.trace.templatedPrompt;
+      this.showRaw(this.refs.showRaw.getAttribute("aria-pressed") === "true");
     }
     this.cursor.follow();
     if (message.kind !== "end") return this.frame.askAtLeisure();
     this.lastCharts = 0;
     this.frame.ask();
+  }
+
+  // Whether the prompt shows as the model got it, in its chat template; where it has none, as it was typed.
+  /** @param {boolean} isRaw */
+  showRaw(isRaw) {
+    this.refs.showRaw.setAttribute("aria-pressed", String(isRaw));
+    this.lanes.showPrompt(isRaw ? this.trace.templatedPrompt : null);
   }
 
   interrupt() {
@@ -171,7 +182,9 @@ export class RaceView {
   drawCharts() {
     const now = performance.now();
     const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);
-    if (isRunning && now - this.lastCharts < LIVE_CHART_MILLISECONDS) return;
+    const wait = isRunning ? LIVE_CHART_MILLISECONDS - (now - this.lastCharts) : 0;
+    window.clearTimeout(this.heldBack);
+    if (wait > 0) return void (this.heldBack = window.setTimeout(() => this.frame.ask(), wait)); // the run may be held now
     this.lastCharts = now;
     const { round, node } = this.cursor;
     if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();

@@ -14,8 +14,9 @@ export class Result {
 
   // `command` runs the same race again and again; null where it is not known.
   setCommand(command) {
+    this.command = command;
     this.refs.repeatHint.hidden = !command;
-    setText(this.refs.repeatCommand, command ?? "");
+    this.refs.repeatCommand.replaceChildren(...unbroken(command ?? ""));
   }
 
   clear() {
@@ -48,6 +49,11 @@ export class Result {
     row.append(element("dt", "", label), shown);
     return row;
   }
+}
+
+// Each word in a box of its own, for else a browser breaks a line behind the hyphens of a flag.
+function unbroken(command) {
+  return command.split(" ").flatMap((word, index) => [index ? " " : "", element("span", "", word)]);
 }
 
 function speedupWord(speedup, ending) {

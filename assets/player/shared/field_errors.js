@@ -7,13 +7,20 @@ import { labelled, settingNamed } from "./settings.js";
 export class FieldErrors {
   // `root` holds the fields and their lines. A line names its settings in data-error="target draft"; the
   // last line is for whatever has none of its own. `fields`: the server's name of a setting -> its control,
-  // where these are few and share a line; an edit of one clears it.
-  constructor(root, fields = {}) {
+  // where these are few and share a line. `checked()`: the fields with a rule that the browser knows:
+  // { name, control, problem(text) } and, where the table of settings has none, a title.
+  /**
+   * @param {HTMLElement} root
+   * @param {Record<string, any>} [fields]
+   * @param {() => CheckedField[]} [checked]
+   */
+  constructor(root, fields = {}, checked = () => []) {
     this.root = root;
     this.fields = fields;
+    this.checked = checked;
     for (const field of Object.values(fields)) {
       field.setAttribute("aria-describedby", this.lastLine.id);
-      field.addEventListener("input", () => this.clear());
+      field.addEventListener("input", () => this.recheck());
     }
   }
 
@@ -28,6 +35,30 @@ export class FieldErrors {
   // Undefined where the setting has no line of its own.
   lineOf(name) {
     return this.lines.find(({ dataset }) => name !== "" && dataset.error?.split(" ").includes(name));
+  }
+
+  // The fields whose texts break a rule.
+  get wrong() {
+    return this.checked()
+      .map((each) => ({ ...each, problem: each.problem(each.control.value) }))
+      .filter(({ problem }) => problem);
+  }
+
+  // What stood here goes; what the fields themselves know of stays.
+  recheck(kept = []) {
+    this.clear(kept);
+    for (const { name, title, control, problem, options } of this.wrong.reverse()) {
+      const sentence = title ? `${title} ${problem}` : labelled(`${name} ${problem}`, options);
+      this.show(this.lineOf(name) ?? this.lastLine, sentence, control);
+    }
+  }
+
+  // Whether it is plain that the server would say no; then the first such field has the focus.
+  refuses() {
+    this.recheck();
+    const [first] = this.wrong;
+    if (first) this.lead(this.lineOf(first.name) ?? this.lastLine, first.control);
+    return Boolean(first);
   }
 
   // A sentence of the server, which begins with the name of a setting: in sight, its control with the focus.

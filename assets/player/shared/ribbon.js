@@ -45,6 +45,13 @@ export class Ribbon {
     this.box.scrollTop = this.box.scrollHeight; // the new tokens come at the end
   }
 
+  // The prompt in another form: as text, or as tokens, whose control tokens stand out.
+  /** @param {string | string[]} prompt */
+  showPrompt(prompt) {
+    const parts = typeof prompt === "string" ? visible(prompt) : prompt.flatMap(promptToken);
+    this.box.querySelector(".prompt")?.replaceChildren(...parts);
+  }
+
   // Add what is new of `tokens`; stay at the end of the text if the reader is there.
   grow(tokens) {
     if (tokens.length === this.spans.length) return;
@@ -105,6 +112,13 @@ function tokenSpan({ text, origin }) {
   const span = element("span", `token ${origin}`);
   span.append(...visible(text === "" ? "∅" : text));
   return span;
+}
+
+const CONTROL = /^(<.+>|\[.+\])$/; // as tokenizers name them
+
+/** @param {string} text */
+function promptToken(text) {
+  return CONTROL.test(text) ? [element("span", "control", text)] : visible(text);
 }
 
 // Text nodes, with an empty mark before each line break: the mark is drawn by CSS alone, so the

@@ -2,7 +2,7 @@
 // their setting.
 
 import { element } from "./dom.js";
-import { plainNumbers, settingOf } from "./settings.js";
+import { plainNumbers, settingOf, SWITCHED_ON } from "./settings.js";
 
 // In place of <template data-settings="sliders|others|all" data-prefix="lab">: a field for each plain number.
 export function makeFields(root) {
@@ -14,9 +14,9 @@ export function makeFields(root) {
   for (const place of root.querySelectorAll("[data-setting-titles]")) place.textContent = titles();
 }
 
-// "Top-k, top-p, seed, precision"
+// "System prompt, top-k, top-p, seed, precision"
 function titles() {
-  const [first, ...others] = [...plainNumbers().filter(({ slider }) => !slider), settingOf("dtype")].map(({ title }) => title);
+  const [first, ...others] = [settingOf("system"), ...plainNumbers().filter(({ slider }) => !slider), settingOf("dtype")].map(({ title }) => title);
   return [first, ...others.map((title) => title.toLowerCase())].join(", ");
 }
 
@@ -44,6 +44,16 @@ function field(setting, prefix, hasSlider) {
 function camel(words) {
   const [first, ...others] = words.filter(Boolean);
   return first + others.map((word) => word[0].toUpperCase() + word.slice(1)).join("");
+}
+
+// What a control holds, as text: of a switch "yes" or nothing.
+export function textOf(control) {
+  return control.type === "checkbox" ? (control.checked ? SWITCHED_ON : "") : control.value;
+}
+
+export function putText(control, text) {
+  if (control.type === "checkbox") control.checked = text === SWITCHED_ON;
+  else control.value = text;
 }
 
 // Setting -> its control, of a form.

@@ -11,8 +11,12 @@ const OTHER_TITLES = {
   batch_size: "Batch size",
   "batch-size": "Batch size",
   seconds: "Seconds",
+  methods: "Methods",
   axis: "Vary",
 };
+
+const OF_PROMPT = new Set(["task", "prompt"]);
+export const SWITCHED_ON = "yes"; // a switch as text; an empty one is off
 
 const table = new Map();
 
@@ -29,9 +33,9 @@ export function settingOf(name) {
   return table.get(name);
 }
 
-// Those that stand in the address, but for the prompt: it has parameters of its own.
+// Those that stand in the address, but for task and prompt: they have parameters of their own.
 export function addressSettings() {
-  return allSettings().filter(({ key, part }) => key && part !== "prompt");
+  return allSettings().filter(({ key, name }) => key && !OF_PROMPT.has(name));
 }
 
 // The numbers that every method takes: those with a slider come first.
@@ -48,7 +52,8 @@ export function defaults() {
 // ---- what a text may be
 
 // "" where the text is what the setting may be, else what it must be. Menus are not looked at.
-export function breachOf({ name, bounds }, text) {
+export function breachOf({ name, type, bounds }, text) {
+  if (type === "switch") return ["", SWITCHED_ON].includes(text) ? "" : `must be ${SWITCHED_ON} or empty`;
   if (name === "branching") return BRANCHING.test(text) ? "" : "must be whole numbers with commas, such as 3,2";
   return bounds ? numberBreach(bounds, text) : "";
 }
@@ -61,13 +66,34 @@ export function numberBreach({ low, high, is_whole, excludes_low = false, exclud
   const isBelow = high === null || (excludes_high ? number < high : number <= high);
   if (isNumber && isAbove && number > 0 && number < least) return `must be 0 or from ${least} to ${high}`;
   if (isNumber && isAbove && isBelow) return "";
-  return `must be a ${is_whole ? "whole " : ""}number ${range(low, high, excludes_low, excludes_high)}`;
+  const isEndless = high === null || (high >= ENDLESS && !(number > high));
+  return `must be a ${is_whole ? "whole " : ""}number ${range(low, isEndless ? null : high, excludes_low, excludes_high)}`;
 }
 
 function range(low, high, excludesLow, excludesHigh) {
-  if (high === null || high >= ENDLESS) return `of at least ${low}`;
+  if (high === null) return `of at least ${low}`;
   if (excludesHigh) return `${excludesLow ? "above" : "of at least"} ${low} and below ${high}`;
   return excludesLow ? `above ${low} and at most ${high}` : `from ${low} to ${high}`;
+}
+
+// As a clause behind a name: what is wrong with a text, and the text; "" where nothing is.
+export function problemOf(setting, text) {
+  return got(breachOf(setting, text), text);
+}
+
+export function numberProblem(bounds, text) {
+  return got(numberBreach(bounds, text), text);
+}
+
+export function got(breach, text) {
+  return breach && `${breach}, got “${brief(text)}”`;
+}
+
+const LONGEST_QUOTED = 40;
+
+export function brief(text) {
+  const plain = String(text ?? "");
+  return plain.length > LONGEST_QUOTED ? `${plain.slice(0, LONGEST_QUOTED - 1)}…` : plain;
 }
 
 // ---- words

@@ -63,6 +63,15 @@ function countAt(items, moment) {
 
 const NO_LANE = new Lane(/** @type {any} */ ({ name: "", kind: "", config: null, draft: null, forks: [] }));
 
+// Bytes of a character that was split between tokens, such as ⟨F0⟩⟨9F⟩⟨98⟩⟨80⟩, as that character again.
+/** @param {string} text */
+function withBytes(text) {
+  return text.replace(/(?:⟨[0-9A-F]{2}⟩)+/g, (bytes) => {
+    const values = bytes.match(/[0-9A-F]{2}/g) ?? [];
+    return new TextDecoder().decode(Uint8Array.from(values, (each) => parseInt(each, 16)));
+  });
+}
+
 const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isWhole && round.outcomes.length > 0];
 
 export class Trace {
@@ -98,12 +107,24 @@ export class Trace {
       this.clear();
       this.header = message.trace;
       this.lanes = message.trace.lanes.map((lane) => new Lane(lane));
+      for (const [id, text] of message.trace.tokens) this.texts.set(id, text);
       this.isLive = true;
     } else if (message.kind === "event") {
       this.event(message);
     } else if (message.kind === "summary" || message.kind === "end") {
       this.numbers(message);
     }
+  }
+
+  // The prompt as the target got it, token by token, null where that is but the text that was typed: where a
+  // chat template stands around it, more comes behind it, such as the beginning of an answer.
+  /** @returns {string[] | null} */
+  get templatedPrompt() {
+    if (!this.header) return null;
+    const { prompt, prompt_ids: ids } = this.header;
+    const tokens = ids.map((/** @type {number} */ id) => this.text(id));
+    const isTyped = !ids.length || withBytes(tokens.join("")).trimEnd().endsWith(prompt.trimEnd());
+    return isTyped ? null : tokens;
   }
 
   // What the run is about: the first lane that is not the plain baseline.

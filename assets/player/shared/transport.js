@@ -8,6 +8,7 @@
 const LOOK_MILLISECONDS = 500;
 const NEXT_PART_MILLISECONDS = 40; // from one part of a recording to the next
 const LAST_KINDS = new Set(["end", "error"]);
+const LEFT = new URL("../../left", import.meta.url);
 const PATIENCE = 12; // failed looks before the race is given up
 
 export class Transport {
@@ -20,6 +21,7 @@ export class Transport {
     this.isPushed = true;
     this.timer = 0;
     gradio.onBatch((batch) => this.take(batch));
+    window.addEventListener("pagehide", () => this.abandon());
   }
 
   get isBusy() {
@@ -65,6 +67,11 @@ export class Transport {
     if (!this.isBusy) return;
     this.stop();
     this.finish();
+  }
+
+  // The page goes: nobody has to wait for what it ran or held. A question would go with the page.
+  abandon() {
+    if (this.isBusy) navigator.sendBeacon(LEFT, this.ticket);
   }
 
   take(batch) {

@@ -36,14 +36,19 @@ export class KeptRaces {
     return trace.isLive ? LIVE : this.names.get(trace.header);
   }
 
-  // False for one that has a name already, or was stopped before it began.
+  // One that was kept before the page was loaded.
+  name(trace, name) {
+    this.names.set(trace.header, name);
+  }
+
+  // Its new name; null for one that has a name already, or was stopped before it began.
   async keep(trace) {
     const { header } = trace;
-    if (!header || this.names.has(header)) return false;
+    if (!header || this.names.has(header)) return null;
     const name = newRunName();
     await keepRun(name, await traceBlob(trace));
     this.names.set(header, name);
-    return true;
+    return name;
   }
 }
 

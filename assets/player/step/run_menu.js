@@ -71,9 +71,9 @@ export class RunMenu {
     this.error.hidden = true;
   }
 
-  // What the run that is shown is; a live one grows too fast for that.
+  // What the run that is shown is.
   showRun(trace) {
-    this.run = trace.header && !trace.isLive ? runWords(trace) : "";
+    this.run = trace.header ? runWords(trace) : "";
     this.showRunAgain();
   }
 
@@ -95,13 +95,13 @@ export class RunMenu {
   }
 }
 
-// The setting, the models and the size of a run, in one line.
+// The setting, the models and the size of a run, in one line; a live one grows too fast for its size.
 export function runWords(trace) {
   const { header, rounds, main } = trace;
   const { draft_length: length, temperature, seed } = main.config;
   const models = main.draft ? `${header.target.name}, drafted by ${main.draft.name}` : header.target.name;
-  const size = `${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`;
-  return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, size, ...forkWords(trace)].join(" · ");
+  const size = trace.isLive ? [] : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
+  return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace)].join(" · ");
 }
 
 function counted(count, noun) {

@@ -64,6 +64,17 @@ export class StepPage extends Page {
       grew: () => this.raceGrew(),
       ended: () => this.raceEnded(),
     });
+    this.bringBack();
+  }
+
+  // The race of this tab, where the page was loaded again.
+  async bringBack() {
+    const { race } = this;
+    const { last } = race;
+    const blob = last && (await keptRun(last.name));
+    if (!blob) return;
+    this.broughtBack = last.name;
+    await race.reopen({ data: await base64(blob) }, last);
   }
 
   // ---- as a page
@@ -287,6 +298,7 @@ export class StepPage extends Page {
 
   // `isHeld`: it waits before its first round, and goes on from here.
   raceBegan(isHeld) {
+    if (this.race.isReopening) this.keptRaces.name(this.race.trace, this.broughtBack);
     if (isHeld) this.shell.show(StepPage.id);
     if (isHeld) this.wanted = null, this.choose(RACE);
     else if (this.source === RACE && this.view.trace) this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
@@ -306,7 +318,12 @@ export class StepPage extends Page {
   // So that a link to its moments survives a reload.
   async raceEnded() {
     if (this.source === RACE) this.menu.showRun(this.race.trace);
-    if ((await this.keptRaces.keep(this.race.trace)) && this.view.isShown) this.place.write();
+    const { trace } = this.race;
+    const { header } = trace;
+    const name = await this.keptRaces.keep(trace);
+    if (!name || trace.header !== header) return; // another race began meanwhile
+    this.race.keepLast(name);
+    if (this.view.isShown) this.place.write();
   }
 
   async save() {

@@ -189,8 +189,9 @@ export class StepView {
     const round = cursor.current;
     refs.stepEmpty.hidden = Boolean(round);
     refs.step.classList.toggle("is-empty", !round);
+    refs.textCard.hidden = !round && !trace?.header;
     const isHeld = this.drawLive();
-    if (!round) return setText(refs.stepEmpty, this.coming ? "The run is being opened …" : emptyWords(trace, isHeld));
+    if (!round) return this.drawBeginning(isHeld);
     this.drawTransport(round);
     this.drawText(round);
     this.stops.draw(trace);
@@ -200,6 +201,15 @@ export class StepView {
     if (this.views.draw(trace, cursor, this.whatIf?.thought ?? null)) this.askFrame();
     explainWalk(refs.stepTable, round);
     explainNumbers(refs.stepNumbers);
+  }
+
+  // Before the first round: the prompt, and what is to come.
+  drawBeginning(isHeld) {
+    const { trace, refs } = this;
+    setText(refs.stepEmpty, this.coming ? "The run is being opened …" : emptyWords(trace, isHeld));
+    if (!trace?.header) return;
+    this.startText();
+    setText(refs.stepOrigin, "nothing is decoded yet");
   }
 
   // Whether the run is held: it can be before it has a round.
@@ -230,15 +240,19 @@ export class StepView {
 
   drawText(round) {
     const { trace, text, cursor } = this;
-    if (this.started !== trace.header) {
-      this.started = trace.header;
-      text.start(trace.header.prompt);
-    }
+    this.startText();
     text.grow(trace.main.tokens);
     const isCommitted = cursor.moment.phase === "commit";
     text.mark(this.judgedToken, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
     text.reveal();
     this.hovered(-1);
+  }
+
+  startText() {
+    const { header } = this.trace;
+    if (this.started === header) return;
+    this.started = header;
+    this.text.start(header.prompt);
   }
 
   // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
@@ -268,7 +282,7 @@ export class StepView {
 }
 
 function emptyWords(trace, isHeld) {
-  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one, then waits again.";
+  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one and waits again; here will stand its draft tree, what the target made of each guess, both distributions at every place, the attention mask and the cache.";
   if (trace?.header) return "This run has no rounds yet.";
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
 }

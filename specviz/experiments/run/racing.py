@@ -25,7 +25,7 @@ from specviz.experiments.run.warm_up import rehearse, warm_up_pair
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair, load_pair
-from specviz.prompts import check_task, prompt_number
+from specviz.prompts import check_task, own_text, prompt_number
 from specviz.records import (
     BASELINE,
     SPECULATIVE,
@@ -56,7 +56,7 @@ class RaceRequest:
         if self.task is not None:
             check_task(self.task)
         text = prompt_text(self.prompt)
-        if not text.strip():
+        if not own_text(self.prompt).strip():
             raise InputError("prompt must have some text, got an empty one")
         if len(text) > MAX_PROMPT_CHARACTERS:
             raise InputError(

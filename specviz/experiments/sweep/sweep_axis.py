@@ -40,6 +40,11 @@ class Axis:
         """The names that an error may begin with, for a page that shows it beside the axis."""
         return tuple(dict.fromkeys(filter(None, (self.name, self.setting))))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its values are whole numbers, which may be written as a span."""
+        return self.read is _integer
+
     def values(self, text: str) -> tuple[Value, ...]:
         """`1-4` or `1,2,4` -> (1, 2, 4); each value once, at most MAX_VALUES.
 
@@ -55,7 +60,7 @@ class Axis:
 
     def _span(self, word: str) -> Sequence[Value]:
         low, dash, high = word.partition("-")
-        if self.read is not _integer or not dash or not low:
+        if not self.is_whole or not dash or not low:
             return (self._value(word),)
         ends = self._value(low), self._value(high)
         assert isinstance(ends[0], int) and isinstance(ends[1], int)
@@ -71,7 +76,7 @@ class Axis:
         except InputError:
             raise
         except ValueError:
-            kind = "whole numbers" if self.read is _integer else "numbers"
+            kind = "whole numbers" if self.is_whole else "numbers"
             raise InputError(f"{self.name} must be {kind} with commas, got {word!r}") from None
 
 

@@ -14,18 +14,20 @@ from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
-from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
+from specviz.experiments.sweep.sweep_axis import AXES, Axis, Value, axis_named
 from specviz.experiments.sweep.sweep_file import Point, describe, json_object, read_points
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
 from specviz.models.files.loading import DEVICES, DTYPES
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import prompt_from_json
+from specviz.records import SETTINGS
 from specviz.trace_file.config_fields import decode_settings, with_newer
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import MOST_TEXT, lab_setting
 from specviz.ui.settings_form import refusal
+from specviz.ui.setup import number_bounds, setting_bounds
 
 DEFAULTS = {"axis": "draft-length", "values": "1-8", "repeats": 2}
 MAX_CHARACTERS = 4_000_000
@@ -45,10 +47,19 @@ def sweep_offer() -> dict[str, Any]:
             "title": axis.title,
             "usual": axis.usual,
             "settings": axis.refused_as,
+            "bounds": _bounds(axis),
         }
         for axis in AXES.values()
     ]
     return {"axes": listed, "defaults": DEFAULTS}
+
+
+def _bounds(axis: Axis) -> dict[str, Any] | None:
+    """Of each of its values; None where they are names."""
+    setting = SETTINGS.get(axis.setting)
+    if setting is not None and setting.is_bounded:
+        return setting_bounds(setting)
+    return number_bounds(1, None) if axis.is_whole else None
 
 
 @dataclass(frozen=True, slots=True)
