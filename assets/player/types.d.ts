@@ -1,6 +1,19 @@
 // Types that the modules share, for the type checker: messages of the server (specviz/ui/race_messages.py)
 // with the records of records.d.ts in them, and what the browser makes of them. No browser loads this file.
 
+// Classes of the modules, by their names.
+type Round = import("./shared/round.js").Round;
+type Trace = import("./shared/trace.js").Trace;
+type Lane = Trace["lanes"][number];
+type Cursor = import("./shared/cursor.js").Cursor;
+type Theme = import("./shared/theme.js").Theme;
+
+// The elements of a page by their data-ref: any, for what each is its page's HTML says.
+type Refs = Record<string, any>;
+
+// What the server answers a question, in the shape that its handler says (specviz/ui).
+type Reply = any;
+
 interface RoundFigures {
   tree: Figure; // differences from the templates, put together in shared/round.js
   mask: Figure;
@@ -30,6 +43,9 @@ interface Numbers {
 
 type EventMessage = { kind: "event"; lane: string; clock: number; texts: Record<number, string> } & LaneEvent;
 type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: FinishReasonName } & Partial<Numbers>);
+
+// Words of the server, and lists of token ids, in turn.
+type Remark = (string | number[] | { text: string; term: string })[];
 
 type RunMessage =
   | { kind: "loading"; pair: string }
@@ -63,6 +79,137 @@ interface CheckedField {
   problem: (text: string) => string;
   title?: string;
   options?: { name: string; title: string }[];
+}
+
+// ---- what the server offers (specviz/ui/setup.py)
+
+interface Bounds {
+  low: number;
+  high: number | null;
+  is_whole: boolean;
+  excludes_low?: boolean;
+  excludes_high?: boolean;
+  least?: number;
+}
+
+interface SettingRow {
+  name: string;
+  title: string;
+  word: string;
+  key: string;
+  type: string;
+  part: string;
+  default: string;
+  bounds: Bounds | null;
+  off: number | null;
+  hint: string;
+  slider: { low: number; high: number; step: number } | null;
+  menu: string;
+}
+
+interface Kind {
+  name: string;
+  title: string;
+  lossless: boolean;
+}
+
+interface Bias {
+  total_variation: number;
+  noise_floor: number;
+  temperature: number;
+}
+
+type Palette = Record<string, string>;
+type Glossary = Record<string, { title: string; definition: string; formula: string }>;
+
+interface Setup {
+  settings: SettingRow[];
+  kinds: Kind[];
+  palettes: Record<string, Palette>;
+  outcomes: Look[];
+  glossary: Glossary;
+  [name: string]: any; // menus, which only their own forms read
+}
+
+// ---- what pages and their parts ask of each other
+
+type Actions = Record<string, ((by?: any) => void) | undefined>;
+
+interface PageAddress {
+  link: string;
+  linkLimit?: string;
+  write(): void;
+}
+
+interface ShownPage {
+  actions: Actions;
+  address: PageAddress;
+  halt(): void;
+}
+
+// The app, as a page sees it.
+interface Shell {
+  root: HTMLElement;
+  refs: Refs;
+  setup: Setup;
+  theme: Theme;
+  prompts: Record<string, string[]>;
+  gradio: GradioLink;
+  pages: Record<string, any>;
+  show(id: string, isNew?: boolean): void;
+}
+
+interface GradioLink {
+  server: Record<string, (question: object) => Promise<Reply>>;
+  race(order: object): void;
+  onBatch(take: (batch: string) => void): void;
+}
+
+interface TransportEvents {
+  accepted(): void;
+  message(message: any): void;
+  queued(ahead: number, running: { title: string; seconds_left: number | null } | null): void;
+  failed(text: string): void;
+}
+
+// Of a menu.
+interface Choice {
+  name: string;
+  title: string;
+  note?: string;
+  refusal?: string;
+  group?: string;
+}
+
+// A moment of a round in the debugger (step/moments.js).
+interface Moment {
+  phase: string;
+  node: number | null;
+  level?: number;
+}
+
+interface Axis {
+  name: string;
+  title: string;
+  unit: string;
+  end(round: Round, index: number): number;
+}
+
+interface StepPlace {
+  trace?: string | null;
+  round: number;
+  at: number;
+  axis: string;
+}
+
+interface StopRule {
+  name: string;
+  title: string;
+  value?: string | number;
+  low?: number;
+  high?: number;
+  isText?: boolean;
+  holds(at: any, value?: any): boolean;
 }
 
 interface Look extends LookRecord {

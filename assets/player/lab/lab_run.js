@@ -1,6 +1,6 @@
 // A measurement of one card: its button, its stop, its place in the queue, its messages.
 
-import { setText } from "../shared/dom.js";
+import { giveTurn, setText } from "../shared/dom.js";
 import { waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 
@@ -69,12 +69,7 @@ export class LabRun {
   }
 
   setBusy(isBusy) {
-    const { go, stopButton } = this;
-    const [next, last] = isBusy ? [stopButton, go] : [go, stopButton];
-    next.disabled = false;
-    // A disabled button loses the focus: whoever works by keys goes on at the other one.
-    if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
-    last.disabled = true;
+    giveTurn(this.go, this.stopButton, isBusy);
   }
 
   showState(text) {

@@ -1,7 +1,7 @@
 // Prompts of one's own: typed, or read from a file, and how many they are.
 // Knows the text and where it came from; how it is parted the server says.
 
-import { setText } from "../shared/dom.js";
+import { setText, takeFile } from "../shared/dom.js";
 
 export const OWN = "own"; // in the place of a task: prompts of one's own
 const REST_MILLISECONDS = 300; // after the last key
@@ -36,9 +36,7 @@ export class OwnPrompts {
   }
 
   async read() {
-    const { ownFile } = this.refs;
-    const [file] = ownFile.files;
-    ownFile.value = "";
+    const file = takeFile(this.refs.ownFile);
     if (!file) return;
     this.take({ text: await file.text(), name: file.name });
     this.onChange();

@@ -1,6 +1,6 @@
 // A sweep from its order to its charts: runs it, keeps it, shows it, opens and saves it.
 
-import { setText } from "../shared/dom.js";
+import { setText, takeFile } from "../shared/dom.js";
 import { download } from "../step/trace_file.js";
 import { KeptSweep } from "./kept_sweep.js";
 import { LabRun } from "./lab_run.js";
@@ -148,9 +148,7 @@ export class SweepCard {
   // ---- files
 
   async openFile() {
-    const { sweepFile } = this.refs;
-    const [file] = sweepFile.files;
-    sweepFile.value = "";
+    const file = takeFile(this.refs.sweepFile);
     if (!file || this.run.isBusy) return;
     const text = await file.text();
     const reply = await this.run.transport.ask("draw", { file: text, noise: [] });

@@ -2,7 +2,7 @@
 
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
-import { element, setText } from "../shared/dom.js";
+import { element, onNode, setText } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
 import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/tooltip.js";
@@ -143,10 +143,7 @@ class VerdictTable {
   constructor(table, { onSelect }) {
     this.table = table;
     this.rows = new Map();
-    table.addEventListener("click", (event) => {
-      const chosen = event.target.closest("tr[data-node]");
-      if (chosen) onSelect(Number(chosen.dataset.node));
-    });
+    onNode(table, onSelect);
   }
 
   clear() {

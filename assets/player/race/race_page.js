@@ -1,7 +1,7 @@
 // The race page: its form and address, the race that it starts, and how that stands.
 // Others may watch its race: began(isHeld), grew(), ended().
 
-import { setText } from "../shared/dom.js";
+import { giveTurn, setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
 import { Page } from "../shared/page.js";
 import { waitingWords } from "../shared/number_words.js";
@@ -206,12 +206,7 @@ export class RacePage extends Page {
   }
 
   setBusy(isBusy, text) {
-    const { race, stop } = this.refs;
-    const [next, last] = isBusy ? [stop, race] : [race, stop];
-    next.disabled = false;
-    // A disabled button loses the focus: whoever works by keys goes on at the other one.
-    if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
-    last.disabled = true;
+    giveTurn(this.refs.race, this.refs.stop, isBusy);
     this.isBusy = isBusy;
     if (!isBusy) this.refs.toHeld.hidden = true;
     this.drawRefusal();

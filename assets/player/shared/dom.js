@@ -30,3 +30,37 @@ export function setParts(target, ...parts) {
     ...parts.map((part) => (Array.isArray(part) ? element("b", "", part[0]) : part)),
   );
 }
+
+// A press on what carries the number of a node, in a box whose content comes and goes.
+/**
+ * @param {HTMLElement} box
+ * @param {(node: number) => void} onSelect
+ */
+export function onNode(box, onSelect) {
+  box.addEventListener("click", ({ target }) => {
+    const chosen = target instanceof Element ? /** @type {HTMLElement | null} */ (target.closest("[data-node]")) : null;
+    if (chosen) onSelect(Number(chosen.dataset.node));
+  });
+}
+
+// The file that was chosen; the same one can be chosen again. Undefined where none was.
+/** @param {HTMLInputElement} input */
+export function takeFile(input) {
+  const file = input.files?.[0];
+  input.value = "";
+  return file;
+}
+
+// Of two buttons, one to begin and one to end, the one that has a use now. A disabled button loses the
+// focus: whoever works by keys goes on at the other one.
+/**
+ * @param {HTMLButtonElement} begin
+ * @param {HTMLButtonElement} end
+ * @param {boolean} isBusy
+ */
+export function giveTurn(begin, end, isBusy) {
+  const [next, last] = isBusy ? [end, begin] : [begin, end];
+  next.disabled = false;
+  if (last.matches(":focus-visible")) next.focus({ preventScroll: true });
+  last.disabled = true;
+}

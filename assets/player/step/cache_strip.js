@@ -1,6 +1,6 @@
 // The target's key-value cache around one round: committed slots, then the root's and the tree's.
 
-import { element, setText } from "../shared/dom.js";
+import { element, onNode, setText } from "../shared/dom.js";
 import { tokenLabel } from "../shared/tooltip.js";
 
 const SHOWN_COMMITTED = 12;
@@ -9,10 +9,7 @@ export class CacheStrip {
   constructor(box, words, { onSelect }) {
     this.box = box;
     this.words = words;
-    box.addEventListener("click", (event) => {
-      const chosen = event.target.closest("[data-node]");
-      if (chosen) onSelect(Number(chosen.dataset.node));
-    });
+    onNode(box, onSelect);
   }
 
   draw(trace, round, moment, node) {

@@ -2,7 +2,7 @@
 // debugger.
 
 import { waitingWords } from "../shared/number_words.js";
-import { element, option, setText } from "../shared/dom.js";
+import { element, option, setText, takeFile } from "../shared/dom.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { Transport } from "../shared/transport.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -56,9 +56,7 @@ export class ProfileCard {
   }
 
   async goWithFile() {
-    const { profileFile } = this.refs;
-    const [file] = profileFile.files;
-    profileFile.value = "";
+    const file = takeFile(this.refs.profileFile);
     if (file) this.ask({ name: file.name, text: await file.text() });
   }
 

@@ -1,6 +1,6 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 
-import { element, option, setText } from "../shared/dom.js";
+import { element, option, setText, takeFile } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
 import { tokenLabel } from "../shared/tooltip.js";
@@ -28,11 +28,7 @@ export class RunMenu {
     stepTrace.addEventListener("change", () => onChoose(stepTrace.value));
     stepOpen.addEventListener("click", () => stepFile.click());
     stepSave.addEventListener("click", () => onSave());
-    stepFile.addEventListener("change", () => {
-      const [file] = stepFile.files;
-      stepFile.value = ""; // so that the same file can be chosen again
-      this.takeFile(file, onFile);
-    });
+    stepFile.addEventListener("change", () => this.takeFile(takeFile(stepFile), onFile));
     step.addEventListener("dragover", (event) => event.preventDefault());
     step.addEventListener("drop", (event) => {
       event.preventDefault();

@@ -2,7 +2,7 @@
 // it.
 
 import { EXTRA } from "../shared/cursor.js";
-import { element } from "../shared/dom.js";
+import { element, onNode } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
@@ -11,10 +11,7 @@ import { stageOf } from "./moments.js";
 export class StepTable {
   constructor(table, { onSelect }) {
     this.table = table;
-    table.addEventListener("click", (event) => {
-      const chosen = event.target.closest("tr[data-node]");
-      if (chosen) onSelect(Number(chosen.dataset.node));
-    });
+    onNode(table, onSelect);
   }
 
   clear() {
