@@ -182,7 +182,7 @@ def test_a_system_prompt_and_a_raw_prompt_are_kept_in_the_link_and_the_template_
     tab.race()
     prompt = tab.page.locator("[data-ref=baselineRibbon] .prompt")
     typed = prompt.inner_text()
-    tab.ref("showRaw").click()
+    tab.ref("showTemplate").click()
     assert prompt.inner_text() != typed
-    tab.ref("showRaw").click()
+    tab.ref("showTemplate").click()
     assert prompt.inner_text() == typed

@@ -90,10 +90,10 @@ export class Lanes {
     this.box.setAttribute("aria-label", count === 1 ? "The text" : `The ${COUNTS[count] ?? count} texts`);
   }
 
-  // Of every lane, above what it wrote: `tokens` as the model got them, null for the text as it was typed.
-  /** @param {string[] | null} tokens */
-  showPrompt(tokens) {
-    for (const { ribbon } of this.cards) ribbon.showPrompt(tokens ?? this.trace.header.prompt);
+  // Of every lane, above what it wrote.
+  /** @param {string | string[]} prompt */
+  showPrompt(prompt) {
+    for (const { ribbon } of this.cards) ribbon.showPrompt(prompt);
   }
 
   // By the lanes' names.

@@ -11,6 +11,7 @@ import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
 import { legendRows } from "../shared/outcomes.js";
 import { Strip } from "../shared/strip.js";
+import { TemplateToggle } from "../shared/template_toggle.js";
 import { Tooltip } from "../shared/tooltip.js";
 import { Trace } from "../shared/trace.js";
 
@@ -38,7 +39,7 @@ export class RaceView {
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
     refs.legend.append(...legendRows());
-    refs.showRaw.addEventListener("click", () => this.showRaw(refs.showRaw.getAttribute("aria-pressed") !== "true"));
+    this.template = new TemplateToggle(refs.showTemplate, () => this.showPrompt());
     this.lastCharts = 0;
     this.wireTransport();
     this.clear();
@@ -83,7 +84,7 @@ export class RaceView {
     this.inspector.clear();
     this.result.clear();
     this.loss.show(null);
-    this.refs.showRaw.hidden = true;
+    this.template.show(null);
     for (const chart of Object.values(this.charts)) chart.clear();
     this.shownFigures = null;
     this.lastCharts = 0;
@@ -99,8 +100,8 @@ export class RaceView {
     if (isNew) {
       this.lanes.start();
       this.loss.show(this.trace.main.config);
-      this.refs.showRaw.hidden = !this.trace.templatedPrompt;
-      this.showRaw(this.refs.showRaw.getAttribute("aria-pressed") === "true");
+      this.template.show(this.trace);
+      this.showPrompt();
     }
     this.cursor.follow();
     if (message.kind !== "end") return this.frame.askAtLeisure();
@@ -108,11 +109,8 @@ export class RaceView {
     this.frame.ask();
   }
 
-  // Whether the prompt shows as the model got it, in its chat template; where it has none, as it was typed.
-  /** @param {boolean} isRaw */
-  showRaw(isRaw) {
-    this.refs.showRaw.setAttribute("aria-pressed", String(isRaw));
-    this.lanes.showPrompt(isRaw ? this.trace.templatedPrompt : null);
+  showPrompt() {
+    this.lanes.showPrompt(this.template.promptOf(this.trace));
   }
 
   interrupt() {

@@ -5,6 +5,7 @@ import { markWrong } from "../shared/field_errors.js";
 import { Frame } from "../shared/frame.js";
 import { Ribbon } from "../shared/ribbon.js";
 import { Strip } from "../shared/strip.js";
+import { TemplateToggle } from "../shared/template_toggle.js";
 import { termButton } from "../shared/terms.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
 import { Comparison } from "./comparison.js";
@@ -60,6 +61,7 @@ export class StepView {
       onSelect: (at) => this.still(() => this.cursor.toToken(at)),
       onHover: (at) => this.hovered(at),
     });
+    this.template = new TemplateToggle(refs.stepTemplate, () => this.showPrompt());
     this.wire();
   }
 
@@ -253,6 +255,12 @@ export class StepView {
     if (this.started === header) return;
     this.started = header;
     this.text.start(header.prompt);
+    this.template.show(this.trace);
+    this.showPrompt();
+  }
+
+  showPrompt() {
+    this.text.showPrompt(this.template.promptOf(this.trace));
   }
 
   // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
