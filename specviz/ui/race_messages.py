@@ -75,8 +75,13 @@ class RaceMessages:
 
     @property
     def _header(self) -> Trace:
-        """With the texts of the prompt's tokens, so that the page can show what the model got."""
+        """With the texts of the prompt's tokens, so that the page can show what the model got.
+
+        What was recorded brings the texts that it has.
+        """
         header = self._race.header
+        if header.token_texts:
+            return header
         texts = tuple((i, self._race.token_text(i)) for i in sorted(set(header.prompt_ids)))
         return replace(header, token_texts=texts)
 

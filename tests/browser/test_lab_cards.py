@@ -121,8 +121,9 @@ def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
 def test_peers_refuse_a_draft_length_at_its_field(lab: LabDriver) -> None:
     lab.driver.fill("peersLength", "0")
     lab.driver.ref("peersGo").click()
-    lab.page.wait_for_selector("[data-ref=peersError]:visible")
-    assert lab.driver.text("peersError") == "Draft length must be an integer from 1 to 32, got '0'"
+    assert lab.driver.text("peersError") == (
+        "Draft length must be a whole number from 1 to 32, got “0”"
+    )
     assert lab.driver.ref("peersLength").get_attribute("aria-invalid") == "true"
     lab.driver.fill("peersLength", "4")
     assert lab.driver.errors == []

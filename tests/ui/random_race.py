@@ -8,7 +8,7 @@ from dataclasses import replace
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.race import LaneEvent, race
 from specviz.experiments.run.racing import RaceRequest
-from specviz.records import Trace
+from specviz.records import Trace, prompt_text
 from tests.random_traces import changed, random_trace
 
 
@@ -35,7 +35,7 @@ class RandomRace:
         bias = None if config.tree_kind.is_lossless else 0.25
         played = changed(self.trace_played.unstarted, config=config, total_variation=bias)
         played = changed(played, drafter_cache_bytes=1_200_000)
-        self.header = replace(played, prompt=request.prompt)
+        self.header = replace(played, prompt=prompt_text(request.prompt))
         self.is_closed = False
 
     def __iter__(self) -> Iterator[LaneEvent]:

@@ -25,11 +25,11 @@ export class FieldErrors {
   }
 
   get lines() {
-    return [...this.root.querySelectorAll(".error")];
+    return [.../** @type {NodeListOf<HTMLElement>} */ (this.root.querySelectorAll(".error"))];
   }
 
   get lastLine() {
-    return this.lines.at(-1);
+    return /** @type {HTMLElement} */ (this.lines.at(-1)); // every form has one
   }
 
   // Undefined where the setting has no line of its own.
