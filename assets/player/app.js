@@ -6,6 +6,12 @@ import { pageIn, pageLink, setPage } from "./shared/page_parameter.js";
 import { Surround } from "./shared/surround.js";
 
 export class App {
+  /**
+   * @param {HTMLElement} root
+   * @param {Setup} setup
+   * @param {HeldOut} prompts
+   * @param {GradioLink} gradio
+   */
   constructor(root, setup, prompts, gradio) {
     const refs = references(root);
     this.root = root;
@@ -13,7 +19,9 @@ export class App {
     this.setup = setup;
     this.prompts = prompts;
     this.gradio = gradio;
+    /** @type {Record<string, Page>} */
     this.pages = {};
+    this.current = ""; // the name of the page that is shown
     const surround = new Surround(root, refs, setup, {
       page: () => this.shown,
       repaint: () => this.all.forEach((page) => page.repaint()),
@@ -22,7 +30,7 @@ export class App {
     setText(refs.device, setup.device);
     for (const Page of PAGES) this.pages[Page.id] = new Page(this);
     refs.tabs.append(...PAGES.map(tab));
-    refs.tabs.addEventListener("click", (event) => this.clicked(event));
+    refs.tabs.addEventListener("click", (/** @type {any} */ event) => this.clicked(event));
     root.addEventListener("click", (event) => this.jump(event));
     window.addEventListener("popstate", () => this.returned());
     this.show(this.asked, false);
@@ -42,6 +50,7 @@ export class App {
     return PAGES.find(({ id }) => id === name)?.id ?? PAGES[0].id;
   }
 
+  /** @param {any} event */
   clicked(event) {
     const link = event.target.closest("a[data-page]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -54,6 +63,10 @@ export class App {
     this.shown.returned();
   }
 
+  /**
+   * @param {string} id
+   * @param {boolean} [isNew]
+   */
   show(id, isNew = true) {
     if (id === this.current) return;
     if (isNew) window.history.pushState(null, "", this.addressOf(id));
@@ -68,6 +81,7 @@ export class App {
   }
 
   // A page writes what is its own again where it is shown.
+  /** @param {string} id */
   addressOf(id) {
     const url = new URL(window.location.href);
     for (const name of [...url.searchParams.keys()]) {
@@ -78,6 +92,7 @@ export class App {
   }
 
   // A link inside the page: Gradio's <base> would turn it into a journey to another address.
+  /** @param {any} event */
   jump(event) {
     const link = event.target.closest("a[href^='#']");
     if (!link) return;
@@ -89,6 +104,7 @@ export class App {
   }
 }
 
+/** @param {{ id: string, title: string }} page */
 function tab({ id, title }) {
   const link = element("a", "", title);
   link.href = pageLink(id);

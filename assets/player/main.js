@@ -10,14 +10,22 @@ import { takeSettings } from "./shared/settings.js";
 
 const HOME = new URL("../", import.meta.url);
 
+/**
+ * @param {string} path
+ * @param {"json" | "text"} read
+ */
 async function fetched(path, read) {
   const reply = await fetch(new URL(path, HOME));
   if (!reply.ok) throw new Error(`${path}: ${reply.status}`);
   return reply[read]();
 }
 
+/**
+ * @param {HTMLElement} host
+ * @param {GradioLink} gradio
+ */
 export async function mount(host, gradio) {
-  const root = host.querySelector("[data-specviz]");
+  const root = /** @type {HTMLElement} */ (host.querySelector("[data-specviz]"));
   const files = ["player/page.html", ...PAGES.map(({ id }) => `player/${id}/${id}.html`)];
   const [setup, prompts, , ...markup] = await Promise.all([
     fetched("setup.json", "json"),

@@ -14,8 +14,9 @@ import { Trace } from "./shared/trace.js";
 
 const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "whatIf", "fork", "profile", "live"];
 
+/** @param {Document} document */
 export async function mount(document) {
-  const root = document.querySelector("[data-specviz]");
+  const root = /** @type {HTMLElement} */ (document.querySelector("[data-specviz]"));
   const [script, run] = await Promise.all(["plotly", "run"].map((name) => unpacked(document, name)));
   takePlotly(runScript(document, script));
   const { setup, messages } = JSON.parse(run);
@@ -26,6 +27,11 @@ export async function mount(document) {
 }
 
 class Report {
+  /**
+   * @param {HTMLElement} root
+   * @param {Setup} setup
+   * @param {RunMessage[]} messages
+   */
   constructor(root, setup, messages) {
     const refs = references(root);
     this.root = root;
@@ -34,9 +40,11 @@ class Report {
     this.trace = new Trace();
     for (const message of messages) this.trace.take(message);
     this.place = new StepAddress("hash");
-    const repaint = () => this.view?.repaint();
+    /** @type {StepView | null} */
+    let view = null;
+    const repaint = () => view?.repaint();
     const { theme } = new Surround(root, refs, setup, { page: () => this, repaint, isAlone: true });
-    this.view = new StepView(refs, theme, { onMove: () => this.write(), setup });
+    this.view = view = new StepView(refs, theme, { onMove: () => this.write(), setup });
     refs.stepSave.addEventListener("click", async () => download(await traceBlob(this.trace), nameOf(this.trace)));
     window.addEventListener("hashchange", () => this.land());
     this.open();
@@ -44,6 +52,7 @@ class Report {
 
   // ---- as a page
 
+  /** @returns {Actions} */
   get actions() {
     return this.view.actions;
   }
@@ -72,6 +81,7 @@ class Report {
     if (this.trace.rounds.length) this.view.cursor.go(round ?? 0, at ?? 0);
   }
 
+  /** @returns {string} */
   get link() {
     const { cursor, axis } = this.view;
     return this.place.link({ round: cursor.round, at: cursor.at, axis: axis.name });
@@ -84,14 +94,22 @@ class Report {
 }
 
 // Base64 of gzip, as specviz/ui/report.py wrote it.
+/**
+ * @param {Document} document
+ * @param {string} name
+ */
 async function unpacked(document, name) {
-  const held = document.querySelector(`[data-packed="${name}"]`);
+  const held = /** @type {HTMLElement} */ (document.querySelector(`[data-packed="${name}"]`));
   const bytes = Uint8Array.from(atob(held.textContent), (character) => character.charCodeAt(0));
   held.remove();
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }
 
+/**
+ * @param {Document} document
+ * @param {string} text
+ */
 function runScript(document, text) {
   const script = document.createElement("script");
   script.textContent = text;

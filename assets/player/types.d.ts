@@ -5,8 +5,17 @@
 type Round = import("./shared/round.js").Round;
 type Trace = import("./shared/trace.js").Trace;
 type Lane = Trace["lanes"][number];
+type Page = import("./shared/page.js").Page;
+type HeldOut = import("./shared/held_out.js").HeldOut;
 type Cursor = import("./shared/cursor.js").Cursor;
 type Theme = import("./shared/theme.js").Theme;
+
+type StepCursor = import("./step/step_cursor.js").StepCursor;
+type Ribbon = import("./shared/ribbon.js").Ribbon;
+type Tooltip = import("./shared/tooltip.js").Tooltip;
+type SettingForm = import("./lab/setting_form.js").SettingForm;
+type LabPage = import("./lab/lab_page.js").LabPage;
+type KeptSweep = import("./lab/kept_sweep.js").KeptSweep;
 
 // The elements of a page by their data-ref: any, for what each is its page's HTML says.
 type Refs = Record<string, any>;
@@ -113,6 +122,48 @@ interface Kind {
   lossless: boolean;
 }
 
+interface MethodOption {
+  name: string;
+  title: string;
+  default: number;
+  low: number;
+  high: number;
+  hint: string;
+}
+
+interface MethodOffer {
+  name: string;
+  title: string;
+  summary: string;
+  group: string;
+  tree: boolean;
+  depth_cap: string;
+  kinds: string[];
+  biases: Record<string, Bias | null>;
+  branching: string;
+  options: MethodOption[];
+}
+
+interface PairOffer {
+  name: string;
+  title: string;
+  note: string;
+  claim: string;
+  is_here: boolean;
+  draft_bytes: Record<string, number> | null;
+  refusals: Record<string, string>;
+  refusals_alone?: Record<string, string>;
+  prompts: string; // a kind of held-out prompts
+}
+
+interface SweepAxis {
+  name: string;
+  title: string;
+  usual: string;
+  settings: string[];
+  bounds: Bounds | null;
+}
+
 interface Bias {
   total_variation: number;
   noise_floor: number;
@@ -125,10 +176,17 @@ type Glossary = Record<string, { title: string; definition: string; formula: str
 interface Setup {
   settings: SettingRow[];
   kinds: Kind[];
+  tasks: Choice[];
+  pairs: PairOffer[];
+  methods: MethodOffer[];
+  devices: Choice[];
+  dtypes: Choice[];
+  traces: Choice[];
+  device: string;
+  lab: any; // specviz/ui/lab/lab.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
   glossary: Glossary;
-  [name: string]: any; // menus, which only their own forms read
 }
 
 // ---- what pages and their parts ask of each other
@@ -153,7 +211,7 @@ interface Shell {
   refs: Refs;
   setup: Setup;
   theme: Theme;
-  prompts: Record<string, string[]>;
+  prompts: HeldOut;
   gradio: GradioLink;
   pages: Record<string, any>;
   show(id: string, isNew?: boolean): void;
@@ -200,6 +258,11 @@ interface StepPlace {
   round: number;
   at: number;
   axis: string;
+}
+
+interface Match {
+  round: number;
+  node: number;
 }
 
 interface StopRule {

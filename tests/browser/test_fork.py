@@ -192,6 +192,9 @@ def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_throu
     started_held(driver)
     assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")
     assert driver.text("stepEmpty").startswith("The run is held before its first round")
+    prompt = driver.evaluate("specviz.race.view.trace.header.prompt")
+    assert driver.ref("stepText").inner_text().split() == prompt.replace("\n", " ").split()
+    assert "temperature" in driver.text("stepNote")
     assert when_still(driver) == 0
     tokens = "specviz.race.view.trace.lanes.flatMap((lane) => lane.tokens).length"
     assert driver.rounds == driver.evaluate(tokens) == 0

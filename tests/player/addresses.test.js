@@ -106,7 +106,7 @@ test("what breaks a rule in a field is no part of the race's link, so no reload 
   const form = raceForm();
   form.fields = { method: "lookup", temperature: "9", draft_length: "5", top_k: "" };
   form.methodPart.options = { ngram: "99" };
-  const given = Object.fromEntries(new URL(new Address(form, SETUP, PROMPTS).link).searchParams);
+  const given = Object.fromEntries(new URL(new Address(form, SETUP).link).searchParams);
   assert.deepEqual(given, { task: "code", prompt: "1", method: "lookup", k: "5" });
 });
 

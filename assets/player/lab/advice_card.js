@@ -13,6 +13,12 @@ const HEADINGS = ["method", "speedup", "interval", "acceptance α", "tokens per 
 export class AdviceCard {
   // `setting()`: what is measured; `onSweep(method)` sweeps what was advised; `onResult()`
   // hears that there is one.
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   * @param {GradioLink} gradio
+   * @param {{ setting: () => SettingForm, onSweep: (method: string) => void, onResult: () => void }} on
+   */
   constructor(refs, { lab, methods }, gradio, { setting, onSweep, onResult }) {
     this.refs = refs;
     this.methods = methods.map(({ name }) => name);
@@ -33,7 +39,7 @@ export class AdviceCard {
     });
     refs.adviceGo.addEventListener("click", () => this.start());
     refs.adviceSweep.addEventListener("click", () => onSweep(this.advice.best.candidate.method));
-    for (const ref of ["adviceMethods", "adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (event) => event.key === "Enter" && this.start());
+    for (const ref of ["adviceMethods", "adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.start());
   }
 
   // What this tab had before a reload.
@@ -52,6 +58,7 @@ export class AdviceCard {
   }
 
   // What is wrong with names of methods, "" for nothing.
+  /** @param {string} text */
   methodsProblem(text) {
     const unknown = text.split(",").map((word) => word.trim()).find((word) => word && !this.methods.includes(word));
     return unknown === undefined ? "" : got(`must be names of ${this.methods.join(", ")}`, unknown);
@@ -62,6 +69,7 @@ export class AdviceCard {
     this.refs.adviceLesson.hidden = true;
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "progress") this.showProgress(message);
     if (message.kind === "advice") this.show(message), tab.keep(NAME, message);
@@ -72,11 +80,13 @@ export class AdviceCard {
     return this.isNew ? "stopped: the advice goes by what was measured until then" : "stopped before anything was measured";
   }
 
+  /** @param {Reply} message */
   showProgress({ stage, doing, seconds_left: left }) {
     const time = left === null ? "" : ` · at most ${Math.ceil(left)} s left`;
     this.run.showState(`${stage === "race" ? "racing the best" : "trying each method"}: ${doing}${time}`);
   }
 
+  /** @param {Reply} advice */
   show(advice) {
     const { refs } = this;
     this.advice = advice;
@@ -85,12 +95,13 @@ export class AdviceCard {
     setText(refs.adviceSetting, advice.setting);
     refs.adviceReasons.replaceChildren(...advice.reasons.map(reason));
     refs.adviceRanking.replaceChildren(headRow(HEADINGS), body(bestOfEach(advice.ranking).map(rankedRow)));
-    refs.adviceRefusals.replaceChildren(...advice.refusals.map(({ title, why }) => element("li", "", `${title}: ${why}`)));
+    refs.adviceRefusals.replaceChildren(...advice.refusals.map((/** @type {any} */ { title, why }) => element("li", "", `${title}: ${why}`)));
     refs.adviceResult.hidden = false;
     this.onResult();
   }
 }
 
+/** @param {{ sentence: string, speaks_for: boolean }} reason */
 function reason({ sentence, speaks_for: speaksFor }) {
   const made = element("li", speaksFor ? "for" : "against");
   made.append(element("b", "", speaksFor ? "for" : "against"), " ", sentence);
@@ -98,17 +109,20 @@ function reason({ sentence, speaks_for: speaksFor }) {
 }
 
 // Every method once, at its first place in the ranking.
+/** @param {any[]} ranking */
 function bestOfEach(ranking) {
   const best = new Map();
   for (const each of ranking) if (!best.has(each.candidate.method)) best.set(each.candidate.method, each);
   return [...best.values()];
 }
 
+/** @param {Reply} ranked */
 function rankedRow({ title, speedup, low, high, races, acceptance_rate: rate, tokens_per_round: tokens }) {
   const source = races ? `${races} ${races === 1 ? "pass" : "passes"}` : "theory";
   return bodyRow([title, `${speedup.toFixed(2)}×`, `${low.toFixed(2)}–${high.toFixed(2)}`, rate.toFixed(2), tokens.toFixed(2), source]);
 }
 
+/** @param {Reply} kept */
 function isAdvice({ reasons, ranking, refusals }) {
   return [reasons, ranking, refusals].every(Array.isArray);
 }

@@ -9,6 +9,11 @@ const FIRST_CHOSEN = 3; // names that are on where an axis of names is first tak
 
 export class AxisField {
   // `axes`: {name, title, usual, settings, bounds of a number}; `names`: axis -> [{name, title}] of those that take names.
+  /**
+   * @param {{ select: any, input: any, choices: any }} parts
+   * @param {SweepAxis[]} axes
+   * @param {{ names: Record<string, Choice[]>, none?: string, onChange: () => void }} given
+   */
   constructor({ select, input, choices }, axes, { names, none = "", onChange }) {
     this.select = select;
     this.input = input;
@@ -19,7 +24,7 @@ export class AxisField {
     if (none) select.append(option("", none));
     select.append(...axes.map(({ name, title }) => option(name, title)));
     select.addEventListener("change", () => (this.take(), onChange()));
-    choices.addEventListener("click", (event) => this.turn(event));
+    choices.addEventListener("click", (/** @type {any} */ event) => this.turn(event));
   }
 
   get axis() {
@@ -34,21 +39,23 @@ export class AxisField {
   // How many values there will be, null where the text does not say.
   get count() {
     if (!this.axis) return 1;
-    const words = this.input.value.split(",").map((word) => word.trim()).filter(Boolean);
-    const counts = words.map((word) => {
+    const words = this.input.value.split(",").map((/** @type {string} */ word) => word.trim()).filter(Boolean);
+    const counts = words.map((/** @type {string} */ word) => {
       const [, low, high] = SPAN.exec(word) ?? [null, 0, 0];
       return Number(high) - Number(low) + 1;
     });
-    const sum = counts.reduce((total, each) => total + each, 0);
-    return sum > 0 && counts.every((each) => each > 0) ? sum : null;
+    const sum = counts.reduce((/** @type {number} */ total, /** @type {number} */ each) => total + each, 0);
+    return sum > 0 && counts.every((/** @type {number} */ each) => each > 0) ? sum : null;
   }
 
   // What is wrong with values, "" for nothing.
+  /** @param {string} text */
   problem(text) {
     return this.axis ? valuesProblem(this.axis, this.names[this.axis.name], text) : "";
   }
 
   // Another axis was chosen: its usual values.
+  /** @param {string | null} [values] */
   take(values = null) {
     const { axis } = this;
     const listed = axis && this.names[axis.name];
@@ -59,6 +66,7 @@ export class AxisField {
     if (listed) this.choices.replaceChildren(...listed.map((each) => this.choice(each)));
   }
 
+  /** @param {Choice} named */
   choice({ name, title }) {
     const made = element("button", "chip", title);
     made.type = "button";
@@ -67,6 +75,7 @@ export class AxisField {
     return made;
   }
 
+  /** @param {any} event */
   turn(event) {
     const button = event.target.closest("[data-name]");
     if (!button) return;
@@ -79,6 +88,11 @@ export class AxisField {
 
 // As a clause behind the axis's title. `listed`: [{name}] of an axis of names. Whether there are too many, and
 // whether a method takes its own, the server says.
+/**
+ * @param {{ bounds: Bounds | null }} axis
+ * @param {{ name: string }[] | undefined} listed
+ * @param {string} text
+ */
 export function valuesProblem({ bounds }, listed, text) {
   const words = text.split(",").map((word) => word.trim()).filter(Boolean);
   if (!words.length) return got("must have at least one value", text);
@@ -86,10 +100,12 @@ export function valuesProblem({ bounds }, listed, text) {
     const unknown = words.find((word) => !listed.some(({ name }) => name === word));
     return unknown === undefined ? "" : got(`must be names of ${listed.map(({ name }) => name).join(", ")}`, unknown);
   }
-  const ends = words.flatMap((word) => (bounds.is_whole && SPAN.exec(word)?.slice(1)) || [word]);
-  return ends.map((end) => numberProblem(bounds, end)).find(Boolean) ?? "";
+  const own = /** @type {Bounds} */ (bounds);
+  const ends = words.flatMap((word) => (own.is_whole && SPAN.exec(word)?.slice(1)) || [word]);
+  return ends.map((end) => numberProblem(own, end)).find(Boolean) ?? "";
 }
 
+/** @param {Choice[]} listed */
 function firstOf(listed) {
   return listed.slice(0, FIRST_CHOSEN).map(({ name }) => name).join(",");
 }

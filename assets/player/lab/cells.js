@@ -2,6 +2,7 @@
 
 import { element } from "../shared/dom.js";
 
+/** @param {string[]} titles */
 export function headRow(titles) {
   const head = element("thead");
   const row = element("tr");
@@ -15,6 +16,7 @@ export function headRow(titles) {
 }
 
 // The first cell names the row.
+/** @param {string[]} given */
 export function bodyRow([name, ...values], className = "") {
   const row = element("tr", className);
   const first = element("th", "name", name);
@@ -23,6 +25,7 @@ export function bodyRow([name, ...values], className = "") {
   return row;
 }
 
+/** @param {HTMLElement[]} rows */
 export function body(rows) {
   const made = element("tbody");
   made.append(...rows);
@@ -31,10 +34,12 @@ export function body(rows) {
 
 export const DASH = "–";
 
+/** @param {number | null | undefined} bytes */
 export function megabytes(bytes) {
   return bytes === null || bytes === undefined ? DASH : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
+/** @param {number | null | undefined} seconds */
 export function milliseconds(seconds) {
   return seconds === null || seconds === undefined ? DASH : `${(1000 * seconds).toFixed(0)} ms`;
 }

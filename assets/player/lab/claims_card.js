@@ -5,8 +5,13 @@ import { claimView, VERDICTS } from "./claim_view.js";
 import { LabRun } from "./lab_run.js";
 
 export class ClaimsCard {
+  /**
+   * @param {Refs} refs
+   * @param {GradioLink} gradio
+   */
   constructor(refs, gradio) {
     this.refs = refs;
+    /** @type {Reply[]} */
     this.claims = [];
     this.chosen = "";
     this.run = new LabRun(null, gradio, {
@@ -14,8 +19,8 @@ export class ClaimsCard {
       failed: (text) => this.showError(text),
       ended: () => this.lock(false),
     });
-    refs.claimsFilter.addEventListener("click", (event) => this.filter(event.target.closest("[data-verdict]")));
-    refs.claims.addEventListener("click", (event) => this.press(event));
+    refs.claimsFilter.addEventListener("click", (/** @type {any} */ event) => this.filter(event.target.closest("[data-verdict]")));
+    refs.claims.addEventListener("click", (/** @type {any} */ event) => this.press(event));
   }
 
   async load() {
@@ -30,13 +35,17 @@ export class ClaimsCard {
   // ---- which are shown
 
   drawFilter() {
-    const count = (verdict) => this.claims.filter((claim) => claim.verdict === verdict).length;
+    const count = (/** @type {string} */ verdict) => this.claims.filter((claim) => claim.verdict === verdict).length;
     const verdicts = Object.keys(VERDICTS).filter((verdict) => count(verdict) || verdict === this.chosen);
     const choices = [["", `all ${this.claims.length}`], ...verdicts.map((verdict) => [verdict, `${verdict} ${count(verdict)}`])];
     this.refs.claimsFilter.replaceChildren(...choices.map(([verdict, text]) => this.choice(verdict, text)));
     for (const view of this.refs.claims.children) view.hidden = this.chosen !== "" && view.dataset.verdict !== this.chosen;
   }
 
+  /**
+   * @param {string} verdict
+   * @param {string} text
+   */
   choice(verdict, text) {
     const made = element("button", "chip", text);
     made.type = "button";
@@ -45,6 +54,7 @@ export class ClaimsCard {
     return made;
   }
 
+  /** @param {any} button */
   filter(button) {
     if (!button) return;
     this.chosen = button.dataset.verdict;
@@ -54,11 +64,12 @@ export class ClaimsCard {
 
   // ---- one is measured
 
+  /** @param {any} event */
   press(event) {
     const button = event.target.closest("[data-measure]");
     if (!button || this.run.isBusy) return;
     const view = button.closest("details");
-    const part = (name) => view.querySelector(`[data-part=${name}]`);
+    const part = (/** @type {string} */ name) => view.querySelector(`[data-part=${name}]`);
     this.refs.claimsError.hidden = true;
     this.number = Number(view.dataset.number);
     this.run.attach({ go: button, stop: part("stop"), state: part("state") });
@@ -67,16 +78,19 @@ export class ClaimsCard {
   }
 
   // One at a time; the others wait for it.
+  /** @param {boolean} isLocked */
   lock(isLocked) {
     for (const button of this.refs.claims.querySelectorAll("[data-measure]")) button.disabled = isLocked;
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "line") this.run.showState(message.text);
     if (message.kind === "claim") this.measured(message);
     if (message.kind === "end" && message.reason === "stopped") this.run.showState("stopped");
   }
 
+  /** @param {Reply} message */
   measured({ claim, place }) {
     const at = this.claims.findIndex(({ number }) => number === claim.number);
     this.claims[at] = claim;
@@ -85,13 +99,14 @@ export class ClaimsCard {
     view.open = old.open;
     const hadFocus = old.contains(document.activeElement);
     old.replaceWith(view);
-    const part = (name) => view.querySelector(`[data-part=${name}]`);
+    const part = (/** @type {string} */ name) => view.querySelector(`[data-part=${name}]`);
     this.run.attach({ go: view.querySelector("[data-measure]"), stop: part("stop"), state: part("state") });
     this.run.setBusy(true);
-    if (hadFocus) view.querySelector("summary").focus({ preventScroll: true });
+    if (hadFocus) view.querySelector("summary")?.focus({ preventScroll: true });
     this.drawFilter();
   }
 
+  /** @param {string} text */
   showError(text) {
     this.lock(false);
     setText(this.refs.claimsError, text);

@@ -7,6 +7,7 @@ import { body, bodyRow, DASH, headRow, megabytes, milliseconds } from "./cells.j
 
 const REST_MILLISECONDS = 150; // after the last key
 const HEADINGS = ["", "machines", "cost a day", "cost per million tokens", "time at work", "first token after", "memory beside the target"];
+/** @type {Record<string, string>} */
 const LABELS = {
   tokens_per_day: "Load",
   peak_factor: "Busiest hour",
@@ -15,10 +16,16 @@ const LABELS = {
   speculative_rate: "Speculation",
 };
 const IN_THOUSANDS = /^\d{1,3}(,\d{3})+(\.\d*)?$/;
+/** @type {Record<string, string>} */
 const ROWS = { baseline: "plain decoding", speculative: "speculation" };
 
 export class CostCard {
   // `bounds` of the fields by name; `ask(name, question)` asks the server.
+  /**
+   * @param {Refs} refs
+   * @param {Record<string, Bounds>} bounds
+   * @param {(name: string, question: object) => Promise<Reply>} ask
+   */
   constructor(refs, bounds, ask) {
     this.refs = refs;
     this.bounds = bounds;
@@ -28,7 +35,7 @@ export class CostCard {
     this.fields = Object.fromEntries([...refs.costsForm.querySelectorAll("[data-cost]")].map((each) => [each.dataset.cost, each]));
     this.errors = new FieldErrors(refs.costsError.closest("section"));
     for (const field of Object.values(this.fields)) field.setAttribute("aria-describedby", "sv-costs-error");
-    refs.costsForm.addEventListener("input", (event) => {
+    refs.costsForm.addEventListener("input", (/** @type {any} */ event) => {
       if (event.target.dataset.cost.endsWith("_rate")) this.typed();
       window.clearTimeout(this.waiting);
       this.waiting = window.setTimeout(() => this.reckon(), REST_MILLISECONDS);
@@ -36,12 +43,20 @@ export class CostCard {
   }
 
   // What is wrong with a field's text, "" for nothing. Thousands may have commas.
+  /**
+   * @param {string} name
+   * @param {string} text
+   */
   problem(name, text) {
     const plain = text.replaceAll(" ", "");
     return numberProblem(this.bounds[name], IN_THOUSANDS.test(plain) ? plain.replaceAll(",", "") : plain);
   }
 
   // The rates follow the chosen point.
+  /**
+   * @param {any} point
+   * @param {string} words
+   */
   setPoint(point, words) {
     if (!point) return;
     this.point = point;
@@ -66,6 +81,7 @@ export class CostCard {
     this.draw();
   }
 
+  /** @param {string} text */
   showError(text) {
     this.errors.clear();
     if (!text) return;
@@ -84,8 +100,9 @@ export class CostCard {
   }
 }
 
+/** @param {any} cost */
 function dayOf(cost) {
   if (!cost) return [DASH, DASH, DASH, DASH];
-  const money = (value) => value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const money = (/** @type {number} */ value) => value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   return [cost.machines.toLocaleString("en"), money(cost.money), money(cost.money_per_million_tokens), `${Math.round(100 * cost.utilisation)} %`];
 }

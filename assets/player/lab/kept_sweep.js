@@ -6,30 +6,35 @@ import { tab } from "../shared/kept.js";
 const NAME = "sweep";
 
 export class KeptSweep {
-  constructor() {
-    this.clear();
-  }
+  /** @type {string[]} */
+  lines = [];
+  /** @type {number[]} */
+  noise = [];
 
   clear() {
     this.lines = [];
     this.noise = [];
   }
 
+  /** @param {string} line */
   begin(line) {
     if (line !== this.lines[0]) this.clear(), (this.lines = [line]);
     this.keep();
   }
 
+  /** @param {string} line */
   add(line) {
     this.lines.push(line);
     this.keep();
   }
 
+  /** @param {number[]} noise */
   setNoise(noise) {
     this.noise = noise;
     this.keep();
   }
 
+  /** @param {string} text */
   setFile(text) {
     this.lines = text.split("\n").slice(0, -1);
     if (this.lines.length === 0) this.lines = [text];
@@ -51,12 +56,12 @@ export class KeptSweep {
 
   // As they were measured: not in the plan's order where a sweep went on.
   get points() {
-    return this.lines.slice(1).map((line) => JSON.parse(line));
+    return this.lines.slice(1).map((/** @type {any} */ line) => JSON.parse(line));
   }
 
   // How many points there will be.
   get size() {
-    return this.plan.axes.reduce((product, [, values]) => product * values.length, 1);
+    return this.plan.axes.reduce((/** @type {any} */ product, /** @type {any} */ [, values]) => product * values.length, 1);
   }
 
   get isComplete() {
@@ -76,6 +81,7 @@ export class KeptSweep {
   }
 }
 
+/** @param {any} value */
 function isSweep(value) {
   const { lines, noise } = value;
   return Array.isArray(lines) && lines.every((line) => typeof JSON.parse(line) === "object") && Array.isArray(noise);

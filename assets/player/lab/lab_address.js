@@ -17,6 +17,11 @@ const [FORM, TEXT] = ["lab-form", "lab-prompts"]; // what a tab remembers
 export class LabAddress {
   // `fields`: parameter -> its control; `rules`: parameter -> what is wrong with a text, as a clause, where
   // the field has a rule; `own`: the prompts of one's own.
+  /**
+   * @param {Record<string, any>} fields
+   * @param {Record<string, (text: string) => string>} rules
+   * @param {{ text: string, name: string, order: object, take(given: { text: string, name: string }): void }} own
+   */
   constructor(fields, rules, own) {
     this.fields = fields;
     this.rules = rules;
@@ -30,7 +35,7 @@ export class LabAddress {
     const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
     const given = isAsked ? asked : new URLSearchParams(tab.recall(FORM, isText) ?? "");
     const names = Object.keys(this.fields).filter((name) => given.has(PREFIX + name));
-    const problems = names.map((name) => this.take(name, given.get(PREFIX + name))).filter(Boolean);
+    const problems = names.map((name) => this.take(name, given.get(PREFIX + name) ?? "")).filter(Boolean);
     if (this.isOwn && !given.has(PREFIX + ALL)) this.fields[ALL].value = "";
     const text = given.get(`${PREFIX}text`);
     const own = text === null ? tab.recall(TEXT, isPrompts) : { text, name: given.get(`${PREFIX}file`) ?? "" };
@@ -38,6 +43,10 @@ export class LabAddress {
     return problems;
   }
 
+  /**
+   * @param {string} name
+   * @param {string} text
+   */
   take(name, text) {
     const problem = this.problem(name, text);
     if (problem) return `${PREFIX}${name} ${problem}`;
@@ -45,6 +54,10 @@ export class LabAddress {
     return "";
   }
 
+  /**
+   * @param {string} name
+   * @param {string} text
+   */
   problem(name, text) {
     const { options } = this.fields[name];
     if (options) {
@@ -74,6 +87,7 @@ export class LabAddress {
   }
 
   // What breaks a rule is no part of it: its field says so, and no link brings it back.
+  /** @param {URL} url */
   filled(url) {
     const given = url.searchParams;
     for (const name of [...given.keys()]) if (name.startsWith(PREFIX)) given.delete(name);
@@ -101,10 +115,12 @@ export class LabAddress {
   }
 }
 
+/** @param {any} value */
 function isText(value) {
   return typeof value === "string";
 }
 
+/** @param {any} value */
 function isPrompts(value) {
   return isText(value.text) && isText(value.name);
 }

@@ -15,6 +15,7 @@ export class LabPage extends Page {
   static id = "lab";
   static title = "Lab";
 
+  /** @param {Shell} shell */
   constructor(shell) {
     super(shell);
     const { refs, theme, setup, prompts, gradio } = shell;
@@ -22,7 +23,7 @@ export class LabPage extends Page {
     const setting = () => this.setting;
     const onResult = () => this.setting.fold.close();
     this.sweep = new SweepCard(refs, theme, setup, gradio, { setting, onResult, onPoint: (...point) => this.costs.setPoint(...point) });
-    const ask = (name, question) => this.sweep.run.transport.ask(name, question);
+    const ask = (/** @type {string} */ name, /** @type {object} */ question) => this.sweep.run.transport.ask(name, question);
     this.setting = new SettingForm(refs, setup, prompts, ask, {
       changed: () => this.sweep.form.drawSize(),
       offer: (refusals) => this.sweep.form.offer(refusals),
@@ -35,11 +36,12 @@ export class LabPage extends Page {
     this.fields = labAddress(this, setup.lab.bounds);
     this.readAddress();
     for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.fields.writeSoon());
-    refs.lab.addEventListener("warned", (event) => this.showWarning(/** @type {CustomEvent} */ (event).detail));
+    refs.lab.addEventListener("warned", (/** @type {any} */ event) => this.showWarning(/** @type {CustomEvent} */ (event).detail));
     this.isOpened = false;
   }
 
   // What is odd about the prompts.
+  /** @param {string} text */
   showWarning(text) {
     this.refs.labPromptNotice.hidden = !text;
     setText(this.refs.labPromptNotice, text);
@@ -54,6 +56,7 @@ export class LabPage extends Page {
     setText(labNotice, `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.`);
   }
 
+  /** @param {boolean} isShown */
   setShown(isShown) {
     if (isShown) this.fields.write();
     if (!isShown || this.isOpened) return;
@@ -67,7 +70,7 @@ export class LabPage extends Page {
   get actions() {
     const { views } = this.sweep;
     return {
-      position: (by) => views.step(by),
+      position: (/** @type {number} */ by) => views.step(by),
       first: () => views.step(-Infinity),
       last: () => views.step(Infinity),
       start: () => this.sweep.start(),
@@ -83,6 +86,7 @@ export class LabPage extends Page {
     return this.fields;
   }
 
+  /** @param {string} parameter */
   owns(parameter) {
     return parameter.startsWith(PREFIX);
   }
@@ -93,6 +97,10 @@ export class LabPage extends Page {
 }
 
 // Every field of the page that a link brings back.
+/**
+ * @param {LabPage} page
+ * @param {Record<string, Bounds>} bounds
+ */
 function labAddress({ refs, setting, sweep: { form }, advice, costs }, bounds) {
   const shared = Object.entries(setting.controls).map(([name, control]) => [settingOf(name).key, control]);
   const costFields = { load: "tokens_per_day", peak: "peak_factor", price: "price_per_hour" };
@@ -111,18 +119,18 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs }, bounds) {
     ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others,
     ...Object.fromEntries(costed.map(([key, name]) => [key, costs.fields[name]])),
   };
-  const number = (name) => (text) => numberProblem(bounds[name], text);
+  const number = (/** @type {string} */ name) => (/** @type {string} */ text) => numberProblem(bounds[name], text);
   const rules = {
-    ...Object.fromEntries(addressSettings().map((each) => [each.key, (text) => problemOf(each, text)])),
-    prompts: (text) => setting.countProblem(text),
-    values: (text) => form.fields[0].problem(text),
-    "and-values": (text) => form.fields[1].problem(text),
+    ...Object.fromEntries(addressSettings().map((each) => [each.key, (/** @type {string} */ text) => problemOf(each, text)])),
+    prompts: (/** @type {string} */ text) => setting.countProblem(text),
+    values: (/** @type {string} */ text) => form.fields[0].problem(text),
+    "and-values": (/** @type {string} */ text) => form.fields[1].problem(text),
     repeats: number("repeats"),
-    methods: (text) => advice.methodsProblem(text),
+    methods: (/** @type {string} */ text) => advice.methodsProblem(text),
     batch: number("batch_size"),
     seconds: number("seconds"),
-    "peers-k": (text) => problemOf(settingOf("draft_length"), text),
-    ...Object.fromEntries(costed.map(([key, name]) => [key, (text) => costs.problem(name, text)])),
+    "peers-k": (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text),
+    ...Object.fromEntries(costed.map(([key, name]) => [key, (/** @type {string} */ text) => costs.problem(name, text)])),
   };
   return new LabAddress(fields, rules, setting.own);
 }

@@ -7,6 +7,11 @@ import { Transport } from "../shared/transport.js";
 export class LabRun {
   // `parts`: the elements { go, stop, state }, null where `attach` brings them; `on`: { begun(), message(message),
   // failed(text), ended() }.
+  /**
+   * @param {{ go: any, stop: any, state: any } | null} parts
+   * @param {GradioLink} gradio
+   * @param {{ begun?: () => void, message: (message: any) => void, failed: (text: string) => void, ended?: () => void }} on
+   */
   constructor(parts, gradio, on) {
     this.on = on;
     this.transport = new Transport(gradio, {
@@ -19,10 +24,11 @@ export class LabRun {
   }
 
   // Another button, stop and line than before: where one card measures many things.
+  /** @param {{ go: any, stop: any, state: any }} parts */
   attach({ go, stop, state }) {
     if (stop !== this.stopButton) {
       stop.addEventListener("click", () => this.stop());
-      stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault()); // the Enter that started it
+      stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault()); // the Enter that started it
     }
     this.go = go;
     this.stopButton = stop;
@@ -34,6 +40,10 @@ export class LabRun {
   }
 
   // `what`: a name of the server's orders.
+  /**
+   * @param {string} what
+   * @param {object} question
+   */
   async start(what, question) {
     if (!this.isBusy) await this.transport.start("measure", { what, ...question });
   }
@@ -44,6 +54,7 @@ export class LabRun {
     await this.transport.stop();
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "warning") this.warn(message.text);
@@ -53,10 +64,12 @@ export class LabRun {
   }
 
   // Of the prompts, which all cards share: "warned" on the way up to the page.
+  /** @param {string} text */
   warn(text) {
     this.state.dispatchEvent(new CustomEvent("warned", { bubbles: true, detail: text }));
   }
 
+  /** @param {string} text */
   failed(text) {
     this.showState("");
     this.end();
@@ -68,10 +81,12 @@ export class LabRun {
     this.on.ended?.();
   }
 
+  /** @param {boolean} isBusy */
   setBusy(isBusy) {
     giveTurn(this.go, this.stopButton, isBusy);
   }
 
+  /** @param {string} text */
   showState(text) {
     setText(this.state, text);
   }

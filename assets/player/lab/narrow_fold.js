@@ -2,6 +2,10 @@
 // On a wide one nothing happens: lab.css. Knows the form, and the button that brings it back.
 
 export class NarrowFold {
+  /**
+   * @param {HTMLElement} form
+   * @param {HTMLButtonElement} button
+   */
   constructor(form, button) {
     this.form = form;
     button.addEventListener("click", () => {

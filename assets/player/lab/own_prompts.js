@@ -8,6 +8,11 @@ const REST_MILLISECONDS = 300; // after the last key
 const RULE = "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”, or turns under “messages”.";
 
 export class OwnPrompts {
+  /**
+   * @param {Refs} refs
+   * @param {(name: string, question: object) => Promise<Reply>} ask
+   * @param {() => void} onChange
+   */
   constructor(refs, ask, onChange) {
     this.refs = refs;
     this.ask = ask;
@@ -29,6 +34,7 @@ export class OwnPrompts {
     return { text: this.text, name: this.name };
   }
 
+  /** @param {{ text: string, name: string }} given */
   take({ text, name }) {
     this.refs.ownText.value = text;
     this.name = name;
@@ -60,6 +66,7 @@ export class OwnPrompts {
     this.onChange();
   }
 
+  /** @param {string} found */
   showFound(found) {
     setText(this.refs.ownCount, found ? `${found}. ${RULE}` : RULE);
   }

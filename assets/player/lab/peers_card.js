@@ -8,6 +8,11 @@ import { problemOf, settingOf } from "../shared/settings.js";
 
 export class PeersCard {
   // `setting()`: what is measured; `onResult()` hears that there is one.
+  /**
+   * @param {Refs} refs
+   * @param {GradioLink} gradio
+   * @param {{ setting: () => SettingForm, onResult: () => void }} on
+   */
   constructor(refs, gradio, { setting, onResult }) {
     this.refs = refs;
     this.setting = setting;
@@ -21,7 +26,7 @@ export class PeersCard {
       failed: (text) => this.setting().show(text) || this.errors.report(text),
     });
     refs.peersGo.addEventListener("click", () => this.start());
-    refs.peersLength.addEventListener("keydown", (event) => event.key === "Enter" && this.start());
+    refs.peersLength.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.start());
   }
 
   start() {
@@ -35,6 +40,7 @@ export class PeersCard {
     this.refs.peersLesson.hidden = true;
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "progress") this.showProgress(message);
     if (message.kind === "peers" && message.pairs.length) this.show(message);
@@ -45,21 +51,27 @@ export class PeersCard {
     return this.isNew ? "stopped: what was measured until then stands here" : "stopped before anything was measured";
   }
 
+  /** @param {Reply} message */
   showProgress({ doing, repeat, repeats, seconds_left: left }) {
     const where = repeat === null ? "warming up" : `pass ${repeat} of ${repeats}`;
     this.run.showState(`${where}: ${doing}${leftWords(left)}`);
   }
 
+  /** @param {Reply} message */
   show({ pairs, setting }) {
     this.isNew = true;
     this.onResult();
     setText(this.refs.peersSetting, setting);
-    const rates = pairs.flatMap(({ ours, theirs }) => [ours, theirs]).map((side) => side?.tokens_per_second ?? 0);
+    const rates = pairs.flatMap((/** @type {any} */ { ours, theirs }) => [ours, theirs]).map((/** @type {any} */ side) => side?.tokens_per_second ?? 0);
     const most = Math.max(...rates);
-    this.refs.peersResult.replaceChildren(...pairs.map((pair) => pairRow(pair, most)));
+    this.refs.peersResult.replaceChildren(...pairs.map((/** @type {any} */ pair) => pairRow(pair, most)));
   }
 }
 
+/**
+ * @param {Reply} pair
+ * @param {number} most
+ */
 function pairRow({ title, call, ours, theirs, ratio }, most) {
   const row = element("section", "peer");
   const head = element("h3", "", title);
@@ -68,6 +80,12 @@ function pairRow({ title, call, ours, theirs, ratio }, most) {
   return row;
 }
 
+/**
+ * @param {string} name
+ * @param {any} row
+ * @param {number} most
+ * @param {string} className
+ */
 function bar(name, row, most, className) {
   const made = element("div", `peer-bar ${className}`);
   const track = element("i");
@@ -77,6 +95,7 @@ function bar(name, row, most, className) {
   return made;
 }
 
+/** @param {Reply} row */
 function facts({ speedup, speedup_spread: [low, high], acceptance_rate: rate, block_efficiency: tau }) {
   const parts = [`${speedup.toFixed(2)}× our baseline (${low.toFixed(2)}–${high.toFixed(2)})`];
   if (rate !== null) parts.push(`α ${rate.toFixed(2)}`);

@@ -11,10 +11,17 @@ import { NarrowFold } from "./narrow_fold.js";
 import { OWN, OwnPrompts } from "./own_prompts.js";
 
 export class SettingForm {
-  // `prompts`: the held-out ones by task; `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
-  constructor(refs, setup, prompts, ask, on) {
+  // `heldOut`: the prompts for each pair; `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   * @param {HeldOut} heldOut
+   * @param {(name: string, question: object) => Promise<Reply>} ask
+   * @param {{ changed: () => void, offer: (refusals: Record<string, string>) => void }} on
+   */
+  constructor(refs, setup, heldOut, ask, on) {
     this.refs = refs;
-    this.prompts = prompts;
+    this.heldOut = heldOut;
     this.mostPrompts = setup.lab.bounds.prompts.high;
     this.on = on;
     this.tasks = setup.tasks;
@@ -29,11 +36,12 @@ export class SettingForm {
     });
     this.begin(setup);
     refs.settingForm.addEventListener("input", () => this.changed());
-    refs.settingForm.addEventListener("submit", (event) => event.preventDefault());
+    refs.settingForm.addEventListener("submit", (/** @type {any} */ event) => event.preventDefault());
     refs.labTask.addEventListener("change", () => this.sourceChanged());
     this.fold = new NarrowFold(refs.settingForm, refs.settingChange);
   }
 
+  /** @param {Setup} setup */
   fill({ tasks, devices, dtypes }) {
     const { labTask, labDevice, labDtype } = this.refs;
     const held = tasks.map(({ name, title }) => ({ name, title: `${title} (held-out)` }));
@@ -43,7 +51,9 @@ export class SettingForm {
     for (const [menu, choices] of [[labDevice, devices], [labDtype, dtypes]]) menu.closest(".field").hidden = choices.length < 2;
   }
 
+  /** @param {Setup} setup */
   begin({ lab }) {
+    /** @type {Record<string, any>} */
     const values = { ...defaults(), task: this.tasks[0].name, max_new_tokens: lab.setting.tokens };
     for (const [name, control] of Object.entries(this.controls)) control.value = String(values[name] ?? "");
     this.usualCount = String(lab.setting.prompts);
@@ -57,8 +67,10 @@ export class SettingForm {
 
   // ---- what is sent
 
+  /** @returns {Record<string, string>} */
   get form() {
     const { target, draft, task, ...values } = Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value]));
+    /** @type {Record<string, string>} */
     const models = this.pairs.isCustom ? { target, draft } : {};
     return { ...values, ...models, ...(this.isOwn ? {} : { task }) };
   }
@@ -116,18 +128,20 @@ export class SettingForm {
   }
 
   get checked() {
-    const own = Object.entries(this.controls).map(([name, control]) => ({ name, control, problem: (text) => problemOf(settingOf(name), text) }));
-    return [...own, { name: "prompts", control: this.refs.labPrompts, problem: (text) => this.countProblem(text) }];
+    const own = Object.entries(this.controls).map(([name, control]) => ({ name, control, problem: (/** @type {string} */ text) => problemOf(settingOf(name), text) }));
+    return [...own, { name: "prompts", control: this.refs.labPrompts, problem: (/** @type {string} */ text) => this.countProblem(text) }];
   }
 
   // What is wrong with a count of prompts, "" for nothing.
+  /** @param {string} text */
   countProblem(text) {
     if (this.isOwn && text.trim() === "") return "";
-    const there = this.isOwn ? this.own.count : this.prompts[this.controls.task.value]?.length;
+    const there = this.isOwn ? this.own.count : this.heldOut.of(this.pairs.pair)[this.controls.task.value]?.length;
     return numberProblem({ low: 1, high: Math.min(there ?? Infinity, this.mostPrompts), is_whole: true }, text);
   }
 
   // Whether a sentence of the server is about a field of this form; then it stands there.
+  /** @param {string} text */
   show(text) {
     const line = this.errors.lineOf(settingNamed(text));
     if (!line) return false;
@@ -144,12 +158,17 @@ export class SettingForm {
 }
 
 // Of a field with many: the one whose value is quoted, or else a text that is typed.
+/**
+ * @param {any} field
+ * @param {string} text
+ */
 function controlOf(field, text) {
   const all = [...field.querySelectorAll("textarea, input[type=text], select")].filter((each) => !each.closest("[hidden]"));
   return all.find(({ value }) => text.endsWith(`got '${value}'`)) ?? all.find(({ type }) => type === "textarea") ?? all[0];
 }
 
 // The parts of the lab under the names that the race's form gives to its own.
+/** @param {Refs} refs */
 function pairRefs(refs) {
   return {
     pair: refs.labPair,

@@ -13,6 +13,13 @@ const NAME = "specviz-sweep";
 export class SweepCard {
   // `setting()`: what is measured; `onPoint(point)` hears of the point that is looked at,
   // `onResult()` that there is one.
+  /**
+   * @param {Refs} refs
+   * @param {Theme} theme
+   * @param {Setup} setup
+   * @param {GradioLink} gradio
+   * @param {{ setting: () => SettingForm, onPoint: (point: any, words: string) => void, onResult: () => void }} on
+   */
   constructor(refs, theme, setup, gradio, { setting, onPoint, onResult }) {
     this.refs = refs;
     this.setting = setting;
@@ -28,7 +35,7 @@ export class SweepCard {
       failed: (text) => this.failed(text),
       ended: () => this.drawState(),
     });
-    refs.sweepForm.addEventListener("submit", (event) => (event.preventDefault(), this.start()));
+    refs.sweepForm.addEventListener("submit", (/** @type {any} */ event) => (event.preventDefault(), this.start()));
     refs.sweepRest.addEventListener("click", () => this.goOn());
     refs.sweepOpen.addEventListener("click", () => refs.sweepFile.click());
     refs.sweepFile.addEventListener("change", () => this.openFile());
@@ -54,6 +61,7 @@ export class SweepCard {
   }
 
   // The draft length of a method, as the form begins.
+  /** @param {string} method */
   startWith(method) {
     this.form.varyLength(method);
     this.refs.sweepSentence.closest("section").scrollIntoView();
@@ -76,6 +84,7 @@ export class SweepCard {
     if (refs.sweepState.getBoundingClientRect().top > window.innerHeight) refs.sweepSentence.closest("section").scrollIntoView();
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "plan") this.planned(message.line);
     if (message.kind === "noise") this.sweep.setNoise(message.noise);
@@ -90,6 +99,7 @@ export class SweepCard {
   }
 
   // Only now does the sweep before it go: one that is refused costs nothing.
+  /** @param {string} line */
   planned(line) {
     this.isPlanned = true;
     if (!this.isRest) {
@@ -100,6 +110,7 @@ export class SweepCard {
     this.draw();
   }
 
+  /** @param {Reply} message */
   showProgress({ noise, repeats, done, points, seconds_left: left }) {
     if (noise !== undefined) return this.run.showState(`measuring the noise of this machine: ${noise + 1} of ${repeats} …`);
     this.refs.sweepBar.value = done / points;
@@ -109,6 +120,7 @@ export class SweepCard {
   // ---- what is shown
 
   // One drawing at a time is asked for; what changed meanwhile is drawn after it.
+  /** @returns {Promise<void>} */
   async draw() {
     if (this.sweep.isEmpty) return;
     if (this.isDrawing) return void (this.isStale = true);
@@ -135,11 +147,13 @@ export class SweepCard {
     refs.sweepRest.hidden = run.isBusy || sweep.isEmpty || sweep.isComplete;
   }
 
+  /** @param {string} text */
   failed(text) {
     this.form.showError(text);
     this.drawState();
   }
 
+  /** @param {string} text */
   showError(text) {
     setText(this.refs.sweepError, text);
     this.refs.sweepError.hidden = false;

@@ -10,10 +10,16 @@ import { NarrowFold } from "./narrow_fold.js";
 
 const NOTHING_ELSE = "nothing else";
 const CUSTOM = "custom";
+/** @type {Record<string, string>} */
 const OTHER_NAMES = { repeat: "repeats" }; // what a rule calls a field
 
 export class SweepForm {
   // `setting()`: what is measured.
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   * @param {() => SettingForm} setting
+   */
   constructor(refs, { pairs, methods, tasks, lab }, setting) {
     this.refs = refs;
     this.setting = setting;
@@ -43,6 +49,7 @@ export class SweepForm {
   }
 
   // The menu of methods for the models; `refusals` says which they cannot do, and why.
+  /** @param {Record<string, string>} refusals */
   offer(refusals) {
     this.menu.fill(
       this.methods.map(({ name, title, summary, group }) => ({ name, title, group, note: summary, refusal: refusals[name] })),
@@ -50,6 +57,7 @@ export class SweepForm {
   }
 
   // The first axis as at the beginning, and no other one.
+  /** @param {string} method */
   varyLength(method) {
     const { refs, usual } = this;
     refs.labMethod.value = method;
@@ -61,7 +69,7 @@ export class SweepForm {
   }
 
   get chosenAxes() {
-    return this.fields.map((field) => field.axis).filter(Boolean);
+    return this.fields.flatMap((field) => field.axis ?? []);
   }
 
   // What is sent.
@@ -74,7 +82,7 @@ export class SweepForm {
   }
 
   changed() {
-    const varied = this.chosenAxes.map(({ name }) => name);
+    const varied = this.chosenAxes.map((axis) => axis.name);
     for (const field of this.refs.sweepForm.querySelectorAll("[data-axis]")) field.hidden = varied.includes(field.dataset.axis);
     this.clearErrors();
     this.drawSize();
@@ -87,7 +95,7 @@ export class SweepForm {
 
   // The order in a line, for where the fields are folded away.
   get words() {
-    const axes = this.fields.filter(({ axis }) => axis).map(({ axis, input }) => `${axis.title} ${input.value}`);
+    const axes = this.fields.flatMap(({ axis, input }) => (axis ? `${axis.title} ${input.value}` : []));
     const method = this.methods.find(({ name }) => name === this.refs.labMethod.value);
     return [axes.join(" and "), method?.title, `${this.refs.labRepeats.value} repeats`].join(" · ");
   }
@@ -118,21 +126,26 @@ export class SweepForm {
   // A method or a length that is varied has a hidden field.
   get checked() {
     const { labLength, labRepeats } = this.refs;
-    const varied = this.fields.map((field, at) => ({ name: `axis${at + 1}`, title: field.axis?.title, control: field.input, problem: (text) => field.problem(text) }));
-    const length = { name: "draft_length", control: labLength, problem: (text) => problemOf(settingOf("draft_length"), text) };
-    const repeats = { name: "repeats", control: labRepeats, problem: (text) => numberProblem(this.repeats, text) };
+    const varied = this.fields.map((field, at) => ({ name: `axis${at + 1}`, title: field.axis?.title, control: field.input, problem: (/** @type {string} */ text) => field.problem(text) }));
+    const length = { name: "draft_length", control: labLength, problem: (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text) };
+    const repeats = { name: "repeats", control: labRepeats, problem: (/** @type {string} */ text) => numberProblem(this.repeats, text) };
     return [...varied, ...(labLength.closest(".field[hidden]") ? [] : [length]), repeats];
   }
 
+  /** @param {string} text */
   showError(text) {
     this.clearErrors();
     const [said] = text.split(" ", 1);
     const name = OTHER_NAMES[said] ?? said;
     const at = this.fields.findIndex(({ axis }) => axis?.settings.includes(name));
-    if (at >= 0) return this.show(`axis${at + 1}`, text.replace(said, this.fields[at].axis.title));
+    if (at >= 0) return this.show(`axis${at + 1}`, text.replace(said, this.fields[at].axis?.title ?? said));
     if (this.errors.lineOf(settingNamed(name)) || !this.setting().show(text)) this.show(settingNamed(name), labelled(text.replace(said, name)));
   }
 
+  /**
+   * @param {string} name
+   * @param {string} text
+   */
   show(name, text) {
     const own = this.errors.lineOf(name);
     const line = own && !own.closest(".field[hidden]") ? own : this.errors.lastLine;

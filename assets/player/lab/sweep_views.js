@@ -2,39 +2,54 @@
 
 import { Chart } from "../shared/charts.js";
 import { element, setText } from "../shared/dom.js";
+import { KeptSweep } from "./kept_sweep.js";
 
 export class SweepViews {
   // `ask(picked)` has the sweep drawn anew round another point.
+  /**
+   * @param {Refs} refs
+   * @param {Theme} theme
+   * @param {SweepAxis[]} axes
+   * @param {(place: number) => void} ask
+   */
   constructor(refs, theme, axes, ask) {
     this.refs = refs;
     this.axes = axes;
     this.ask = ask;
+    /** @type {Reply} */
     this.reply = null;
-    const onLine = (at) => this.pick(this.reply.line[at]);
-    const onCell = (cell) => this.pick(this.reply.cells[cell.join(",")]);
+    this.sweep = new KeptSweep();
+    const onLine = (/** @type {number} */ at) => this.pick(this.reply.line[at]);
+    const onCell = (/** @type {(string | number)[]} */ cell) => this.pick(this.reply.cells[cell.join(",")]);
     this.charts = {
       heatmap: new Chart(refs.labHeatmap, theme, onCell),
       speedup: new Chart(refs.labSpeedup, theme, onLine),
       times: new Chart(refs.labTimes, theme, onLine),
       depth: new Chart(refs.labDepth, theme),
     };
-    refs.sweepTable.addEventListener("click", (event) => {
+    refs.sweepTable.addEventListener("click", (/** @type {any} */ event) => {
       const button = event.target.closest("[data-place]");
       if (button) this.pick(Number(button.dataset.place));
     });
   }
 
+  /** @param {number} place */
   pick(place) {
     if (place !== undefined && place !== this.reply.picked) this.ask(place);
   }
 
   // To the next or the previous measured point.
+  /** @param {number} by */
   step(by) {
-    const known = this.places.map(({ place }) => place);
+    const known = this.places.map((/** @type {any} */ { place }) => place);
     const at = known.indexOf(this.reply?.picked);
     if (known.length) this.pick(known[Math.max(0, Math.min(known.length - 1, at + by))]);
   }
 
+  /**
+   * @param {Reply} reply
+   * @param {KeptSweep} sweep
+   */
   draw(reply, sweep) {
     const { refs } = this;
     this.reply = reply;
@@ -57,18 +72,18 @@ export class SweepViews {
   get places() {
     if (!this.reply || this.sweep.isEmpty) return [];
     const { axes } = this.sweep.plan;
-    const placeOf = ({ setting }) => axes.reduce((place, [name, values]) => place * values.length + values.indexOf(setting[name]), 0);
-    return this.sweep.points.map((point) => ({ place: placeOf(point), point })).sort((a, b) => a.place - b.place);
+    const placeOf = (/** @type {any} */ { setting }) => axes.reduce((/** @type {number} */ place, /** @type {any} */ [name, values]) => place * values.length + values.indexOf(setting[name]), 0);
+    return this.sweep.points.map((/** @type {any} */ point) => ({ place: placeOf(point), point })).sort((/** @type {any} */ a, /** @type {any} */ b) => a.place - b.place);
   }
 
   get picked() {
-    return this.places.find(({ place }) => place === this.reply.picked)?.point ?? null;
+    return this.places.find((/** @type {any} */ { place }) => place === this.reply.picked)?.point ?? null;
   }
 
   drawTable() {
     const { sweepTable } = this.refs;
     const held = document.activeElement?.closest?.("[data-place]")?.getAttribute("data-place");
-    const titles = this.sweep.plan.axes.map(([name]) => this.axes.find((axis) => axis.name === name).title);
+    const titles = this.sweep.plan.axes.map((/** @type {any} */ [name]) => this.axes.find((axis) => axis.name === name)?.title);
     sweepTable.replaceChildren(...pointRows(this.places, titles, this.reply));
     if (held && !document.activeElement?.closest?.("[data-place]")) sweepTable.querySelector(`[data-place="${held}"]`)?.focus({ preventScroll: true });
   }
@@ -92,11 +107,20 @@ const COLUMNS = [
   ["cost c", (point) => digits(point.cost_ratio, 3)],
 ];
 
+/**
+ * @param {number} value
+ * @param {number} count
+ */
 function digits(value, count, unit = "") {
   return value === null ? DASH : value.toFixed(count) + unit;
 }
 
 // `places`: each point with its place in the plan; `titles`: those of the axes.
+/**
+ * @param {{ place: number, point: any }[]} places
+ * @param {string[]} titles
+ * @param {{ picked: number | null, best: number | null }} marked
+ */
 function pointRows(places, titles, { picked, best }) {
   const head = element("thead");
   const row = element("tr");
@@ -107,6 +131,11 @@ function pointRows(places, titles, { picked, best }) {
   return [head, body];
 }
 
+/**
+ * @param {number} place
+ * @param {any} point
+ * @param {{ picked: number | null, best: number | null }} marked
+ */
 function pointRow(place, point, { picked, best }) {
   const row = element("tr", place === picked ? "is-selected" : "");
   const [first, ...others] = Object.values(point.setting);
@@ -122,6 +151,10 @@ function pointRow(place, point, { picked, best }) {
   return row;
 }
 
+/**
+ * @param {string} text
+ * @param {string} className
+ */
 function heading(text, className) {
   const made = element("th", className, text);
   made.scope = "col";

@@ -8,6 +8,10 @@ const OPTION = "option-"; // before the name of an option that only one method h
 const OF_PROMPT = ["task", "prompt", "text"];
 
 export class Address {
+  /**
+   * @param {any} form
+   * @param {Setup} setup
+   */
   constructor(form, setup) {
     this.form = form;
     this.setup = setup;
@@ -22,7 +26,7 @@ export class Address {
     for (const setting of addressSettings()) {
       const { key, name } = setting;
       if (!given.has(key)) continue;
-      const problem = this.problem(setting, given.get(key));
+      const problem = this.problem(setting, given.get(key) ?? "");
       if (problem) problems.push(`${key} ${problem}`);
       else values[name] = given.get(key);
     }
@@ -33,23 +37,31 @@ export class Address {
   }
 
   // Which rules there are depends on the method.
-  /** @param {Record<string, any>} given */
+  /**
+   * @param {Record<string, any>} given
+   * @param {string[]} problems
+   */
   ruled(given, problems) {
     const { tree_kind: rule, ...values } = given;
     if (rule === undefined) return values;
     const name = values.method ?? settingOf("method").default;
-    const { kinds } = this.setup.methods.find((each) => each.name === name);
+    const { kinds } = /** @type {MethodOffer} */ (this.setup.methods.find((each) => each.name === name));
     if (kinds.includes(rule)) return { ...values, tree_kind: rule };
     problems.push(`siblings must be one of ${kinds.join(", ")} for this method, got “${brief(rule)}”`);
     return values;
   }
 
+  /**
+   * @param {URLSearchParams} given
+   * @param {string[]} problems
+   */
   readOptions(given, problems) {
     const known = this.form.method.options;
+    /** @type {Record<string, string>} */
     const values = {};
     for (const [parameter, text] of given) {
       if (!parameter.startsWith(OPTION)) continue;
-      const option = known.find((each) => OPTION + each.name === parameter);
+      const option = known.find((/** @type {any} */ each) => OPTION + each.name === parameter);
       const problem = option ? numberProblem({ ...option, is_whole: true }, text) : "is no option of this method";
       if (problem) problems.push(`${brief(parameter)} ${problem}`);
       else values[option.name] = text;
@@ -57,6 +69,10 @@ export class Address {
     this.form.methodPart.options = values;
   }
 
+  /**
+   * @param {URLSearchParams} given
+   * @param {string[]} problems
+   */
   readPrompt(given, problems) {
     const { prompts } = this.form.picker; // those of the pair that the address names
     const tasks = Object.keys(prompts);
@@ -77,9 +93,14 @@ export class Address {
     this.form.picker.show(known, holds ? place - 1 : 0);
   }
 
+  /**
+   * @param {SettingRow} setting
+   * @param {string} text
+   */
   problem(setting, text) {
     if (!setting.menu) return problemOf(setting, text);
-    const names = this.setup[setting.menu].map((each) => each.name);
+    const choices = /** @type {Choice[]} */ (/** @type {any} */ (this.setup)[setting.menu]);
+    const names = choices.map(({ name }) => name);
     return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
   }
 

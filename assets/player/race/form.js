@@ -13,6 +13,12 @@ import { Slider } from "./slider.js";
 
 export class Form {
   // `heldOut`: the prompts for each pair; `ask(form)` asks the server about the models that the form names.
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   * @param {HeldOut} heldOut
+   * @param {{ onChange: () => void, ask: (form: object) => Promise<Reply> }} on
+   */
   constructor(refs, setup, heldOut, { onChange, ask }) {
     this.refs = refs;
     this.heldOut = heldOut;
@@ -28,14 +34,14 @@ export class Form {
     this.errors = new FieldErrors(refs.form, {}, () => this.checked);
     this.fillMenus();
     const dragged = allSettings().filter(({ slider }) => slider);
-    this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], slider));
+    this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], /** @type {{ low: number, high: number, step: number }} */ (slider)));
     this.picker = new PromptPicker(refs, setup.tasks, heldOut.of(this.pair), () => this.onChange());
     this.fields = defaults();
     refs.method.addEventListener("change", () => {
       this.onChange();
       this.methodPart.reveal();
     });
-    refs.form.addEventListener("input", (event) => {
+    refs.form.addEventListener("input", (/** @type {any} */ event) => {
       if (event.target !== refs.prompt) this.onChange();
     });
   }
@@ -52,6 +58,7 @@ export class Form {
     return this.methodPart.method;
   }
 
+  /** @returns {PairOffer | undefined} */
   get pair() {
     return this.pairPart.pair;
   }
@@ -59,7 +66,7 @@ export class Form {
   // The fields with a rule that the browser knows.
   get checked() {
     const bounded = allSettings().filter(({ bounds }) => bounds);
-    const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (text) => problemOf(setting, text) }));
+    const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (/** @type {string} */ text) => problemOf(setting, text) }));
     return [...own, ...this.methodPart.checked];
   }
 
@@ -91,6 +98,7 @@ export class Form {
   }
 
   // What is sent: settings that do not apply are left out.
+  /** @returns {Record<string, any>} */
   get order() {
     const { target, draft, branching: _branching, tree_kind: _kind, system, ...order } = this.fields;
     if (!order.raw) order.system = system;
@@ -118,6 +126,7 @@ export class Form {
   }
 
   // Each message goes beside the control it names first, or above the button.
+  /** @param {string} text */
   showError(text) {
     this.clearErrors();
     const own = this.errors.lineOf(settingNamed(text));

@@ -10,10 +10,15 @@ import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
 
 export class Inspector {
+  /**
+   * @param {Refs} refs
+   * @param {Theme} theme
+   * @param {{ glossary: Glossary, onSelect: (node: number) => void }} on
+   */
   constructor(refs, theme, { glossary, onSelect }) {
     this.refs = refs;
     this.theme = theme;
-    const select = (node) => typeof node === "number" && node !== ROOT && onSelect(node);
+    const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
     this.tree = new Chart(refs.treeChart, theme, select);
     this.bars = new Chart(refs.barsChart, theme, select);
     this.timeline = new Chart(refs.timelineChart, theme);
@@ -39,6 +44,11 @@ export class Inspector {
   // True while something is left for the next frame: the tree comes first, the bars after it, so
   // that dragging along the timeline stays smooth. While the race runs both are drawn at once, but
   // only where they are in sight.
+  /**
+   * @param {Trace} trace
+   * @param {number} index
+   * @param {number} node
+   */
   draw(trace, index, node, isRunning = false) {
     const round = trace.rounds[index];
     if (!round) return false;
@@ -62,6 +72,11 @@ export class Inspector {
   }
 
   // Comes again when the next round does, which it shows too.
+  /**
+   * @param {Round} round
+   * @param {string} look
+   * @param {boolean} isLazy
+   */
   drawTimeline(round, look, isLazy) {
     const { timeline } = round.figures;
     if (this.timed?.timeline === timeline && this.timed.look === look && !this.timeline.isStale) return;
@@ -70,17 +85,29 @@ export class Inspector {
     this.timeline.draw(round.timelineFigure, isLazy);
   }
 
+  /**
+   * @param {Figure} figure
+   * @param {string} title
+   * @param {object[]} shapes
+   * @param {boolean} isLazy
+   */
   drawTree({ data, layout }, title, shapes, isLazy) {
     this.tree.draw({ data, layout: { ...layout, shapes } }, isLazy);
     this.refs.treeTitle.textContent = title;
   }
 
   // On a small screen the tree scrolls: to where the selected node is.
+  /** @param {any[]} rings */
   reveal(rings) {
     const ring = rings.at(0);
     if (ring && this.tree.isScrolling) this.tree.box.parentElement.scrollLeft = this.tree.pixelAt(ring.xanchor) - this.tree.width * 0.6;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {number} node
+   */
   drawTable(trace, round, node) {
     this.table.draw(trace, round, node);
     const notes = round.isGreedy && round.outcomes.length ? [GREEDY_NOTE] : [pointMassNote(round)].filter(Boolean);
@@ -90,6 +117,11 @@ export class Inspector {
     this.refs.residualNote.hidden = notes.length === 0;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {number} node
+   */
   drawBars(trace, round, node, isLazy = false) {
     const figure = round.barsFigure(node);
     if (figure) this.bars.draw(figure, isLazy);
@@ -105,13 +137,17 @@ export class Inspector {
 }
 
 // What happened to this token, in one line.
+/**
+ * @param {Round} round
+ * @param {number} node
+ */
 export function verdictSentence(round, node) {
   if (node === EXTRA) {
     return {
       recovered: round.isGreedy ? "recovered: the target’s favourite takes the place" : recovery(round),
       bonus: `bonus: ${round.outcomes.length ? "every draft passed" : "nothing was drafted"}, the target adds one`,
       first: "first: drawn from the target after the prompt",
-    }[round.extraKind];
+    }[/** @type {ExtraKindName} */ (round.extraKind)];
   }
   const { accept, u, outcome } = round.verdict(node);
   if (outcome === "unreached") return "never examined: the walk ended before it";
@@ -127,12 +163,17 @@ export function verdictSentence(round, node) {
 }
 
 // Two numbers with as many digits as it takes to see that they differ, and that neither is 1.
+/**
+ * @param {number | null} a
+ * @param {number} b
+ */
 function apart(a, b) {
   const short = [probability(a), probability(b)];
   const isBlurred = (short[0] === short[1] && a !== b) || short.some((text) => Number(text) === 1);
   return isBlurred ? [String(a), String(b)] : short;
 }
 
+/** @param {Round} round */
 function recovery(round) {
   if (round.isTypical) return "recovered: drawn from p itself, as if nothing had failed";
   return round.isPointMass ? "recovered: drawn from p without the rejected guesses" : "recovered: drawn from what p has beyond q";
@@ -140,6 +181,10 @@ function recovery(round) {
 
 // The walk of one round as a table: what was examined, in order, and what decided it.
 class VerdictTable {
+  /**
+   * @param {HTMLTableElement} table
+   * @param {{ onSelect: (node: number) => void }} given
+   */
   constructor(table, { onSelect }) {
     this.table = table;
     this.rows = new Map();
@@ -156,6 +201,11 @@ class VerdictTable {
     return [...this.table.querySelectorAll(".number")].some((cell) => cell.textContent.endsWith("*"));
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {number} node
+   */
   draw(trace, round, node) {
     this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
     this.rows.get(node)?.classList.add("is-selected");
@@ -166,16 +216,26 @@ class VerdictTable {
   }
 }
 
+/** @param {Round} round */
 function ruleOf(round) {
   if (round.isTypical) return "p enough?";
   return round.isGreedy ? GREEDY_RULE : "accept if u <";
 }
 
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {number} stop
+ */
 function row(trace, round, stop) {
   const values = stop === EXTRA ? extraNumbers(round) : numbers(round, stop);
-  return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop));
+  return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop) ?? "");
 }
 
+/**
+ * @param {Round} round
+ * @param {number} stop
+ */
 function numbers(round, stop) {
   const verdict = round.verdict(stop);
   const { p, accept, u } = verdict;

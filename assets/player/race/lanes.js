@@ -4,18 +4,25 @@
 import { setText } from "../shared/dom.js";
 import { Ribbon } from "../shared/ribbon.js";
 
+/** @type {Record<number, string>} */
 const COUNTS = { 2: "two", 3: "three", 4: "four" };
 
 // One lane's card, a copy of the page's template.
 class Card {
   // `words`: the template of its kind, with a lesson for the time before the first race; may be missing.
+  /**
+   * @param {HTMLTemplateElement} template
+   * @param {{ name: string, kind: string }} lane
+   * @param {HTMLTemplateElement | undefined} words
+   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void }} on
+   */
   constructor(template, { name, kind }, words, { onSelect, onHover }) {
     this.name = name;
     this.kind = kind;
     this.differing = -1;
-    this.article = template.content.firstElementChild.cloneNode(true);
+    this.article = /** @type {HTMLElement} */ (/** @type {Element} */ (template.content.firstElementChild).cloneNode(true));
     this.article.dataset.lane = name;
-    const part = (selector) => this.article.querySelector(selector);
+    const part = (/** @type {string} */ selector) => /** @type {HTMLElement} */ (this.article.querySelector(selector));
     this.meta = part(".meta");
     this.rate = part(".rate b");
     this.loss = part(".loss");
@@ -39,12 +46,17 @@ class Card {
     this.differing = -1;
   }
 
+  /** @param {string} text */
   showLoss(text) {
     setText(this.loss, text);
     this.loss.hidden = !text;
   }
 
   // What `lane` had at this moment of its own time; Infinity: all of it.
+  /**
+   * @param {Lane} lane
+   * @param {number} moment
+   */
   draw(lane, moment) {
     const count = lane.tokensAt(moment);
     const seconds = Math.min(moment, lane.clock);
@@ -52,6 +64,11 @@ class Card {
     this.numbers(count, words.join(" · "), seconds);
   }
 
+  /**
+   * @param {number} count
+   * @param {string} words
+   * @param {number} seconds
+   */
   numbers(count, words, seconds) {
     setText(this.meta, words);
     const rate = seconds > 0 ? count / seconds : 0;
@@ -61,6 +78,11 @@ class Card {
 
 export class Lanes {
   // `lossOf`: what to say of a lane's setting if its rule is lossy, else "".
+  /**
+   * @param {Refs} refs
+   * @param {Trace} trace
+   * @param {{ onToken: (at: number) => void, tooltip: Tooltip, lossOf: (config: DecodingConfigRecord) => string }} on
+   */
   constructor(refs, trace, { onToken, tooltip, lossOf }) {
     this.box = refs.lanes;
     this.template = refs.laneCard;
@@ -76,13 +98,14 @@ export class Lanes {
   }
 
   // A card for each lane; those that are there already stay.
+  /** @param {{ name: string, kind: string }[]} lanes */
   lay(lanes) {
     const { cards } = this;
-    const isSame = (lane, at) => lane.name === cards[at]?.name && lane.kind === cards[at].kind;
+    const isSame = (/** @type {{ name: string, kind: string }} */ lane, /** @type {number} */ at) => lane.name === cards[at]?.name && lane.kind === cards[at].kind;
     if (lanes.length === cards.length && lanes.every(isSame)) return;
     for (const { article } of cards) article.remove();
     this.cards = lanes.map((lane, at) => {
-      const onHover = (token, span) => this.hover(at, token, span);
+      const onHover = (/** @type {number} */ token, /** @type {HTMLElement | null} */ span) => this.hover(at, token, span);
       return new Card(this.template, lane, this.words[lane.kind], { onSelect: this.onToken, onHover });
     });
     this.box.append(...this.cards.map(({ article }) => article));
@@ -101,9 +124,14 @@ export class Lanes {
     return Object.fromEntries(this.cards.map(({ name, ribbon }) => [name, ribbon]));
   }
 
+  /**
+   * @param {number} at
+   * @param {number} index
+   * @param {HTMLElement | null} span
+   */
   hover(at, index, span) {
     const token = this.trace.lanes[at]?.tokens[index];
-    if (token) this.tooltip.show(this.trace, token, span);
+    if (token && span) this.tooltip.show(this.trace, token, span);
     else this.tooltip.hide();
   }
 
@@ -122,6 +150,13 @@ export class Lanes {
   }
 
   // `moment`: own time up to which tokens show in full; Infinity shows all.
+  /**
+   * @param {number} selected
+   * @param {number} from
+   * @param {number} to
+   * @param {number} moment
+   * @param {boolean} isFollowing
+   */
   draw(selected, from, to, moment, isFollowing) {
     for (const [at, card] of this.cards.entries()) {
       const { ribbon } = card;

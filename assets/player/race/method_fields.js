@@ -10,6 +10,10 @@ import { Slider } from "./slider.js";
 const MOST_STEPS = 64; // a slider with more could not be set exactly
 
 export class MethodFields {
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   */
   constructor(refs, setup) {
     this.refs = refs;
     this.setup = setup;
@@ -17,7 +21,10 @@ export class MethodFields {
     this.kindMenu = new Menu(refs.treeKind);
     this.inputs = new Map(); // option name -> input, of the method shown
     this.typed = new Map(); // "method option" -> text, so that a look at another method costs nothing
+    /** @type {Record<string, string>} */
     this.refusals = {};
+    /** @type {MethodOffer | null} */
+    this.shown = null;
     this.offer({});
   }
 
@@ -30,6 +37,7 @@ export class MethodFields {
   }
 
   // The menu for a pair; `refusals` says which methods it cannot do, and why.
+  /** @param {Record<string, string>} refusals */
   offer(refusals) {
     this.refusals = refusals;
     this.menu.fill(
@@ -50,12 +58,13 @@ export class MethodFields {
     if (!method || this.shown === method) return;
     this.shown = method;
     const kinds = this.setup.kinds.filter((each) => method.kinds.includes(each.name));
-    this.kindMenu.fill(method.kinds.map((name) => kinds.find((each) => each.name === name)));
+    this.kindMenu.fill(method.kinds.flatMap((name) => kinds.find((each) => each.name === name) ?? []));
     treeKind.value = method.kinds[0];
     if (method.tree && branching.value.trim() === "") branching.value = method.branching;
     this.showOptions(method);
   }
 
+  /** @param {MethodOffer} method */
   showOptions({ name, options }) {
     this.inputs.clear();
     this.refs.methodOptions.replaceChildren(...options.map((option) => this.optionField(name, option)));
@@ -64,6 +73,10 @@ export class MethodFields {
     }
   }
 
+  /**
+   * @param {string} method
+   * @param {MethodOption} option
+   */
   optionField(method, { name, title, default: usual, low, high, hint }) {
     const field = element("div", "field slider");
     const input = element("input");
@@ -86,6 +99,7 @@ export class MethodFields {
   }
 
   // Texts by option name, for the method shown; unknown names are left alone.
+  /** @param {Record<string, string>} values */
   set options(values) {
     for (const [name, text] of Object.entries(values)) {
       const input = this.inputs.get(name);
@@ -98,24 +112,25 @@ export class MethodFields {
   // The fields with a rule, as FieldErrors takes them.
   get checked() {
     const { method, refs } = this;
-    const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (text) => problemOf(settingOf("branching"), text) }] : [];
+    const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (/** @type {string} */ text) => problemOf(settingOf("branching"), text) }] : [];
     const own = (method?.options ?? []).map(({ name, low, high }) => {
-      return { name, control: this.inputs.get(name), options: method.options, problem: (text) => numberProblem({ low, high, is_whole: true }, text) };
+      return { name, control: this.inputs.get(name), options: method?.options, problem: (/** @type {string} */ text) => numberProblem({ low, high, is_whole: true }, text) };
     });
     return [...tree, ...own];
   }
 
   // Why the pair cannot do the method, "" where it can.
   get refusal() {
-    return this.refusals[this.method?.name] ?? "";
+    return this.refusals[this.method?.name ?? ""] ?? "";
   }
 
   // What applies to the method, under the server's names.
   get order() {
     const { method, refs } = this;
+    /** @type {Record<string, any>} */
     const order = {};
     if (method?.tree) order.branching = refs.branching.value;
-    if (method?.kinds.length > 1) order.tree_kind = refs.treeKind.value;
+    if (method && method.kinds.length > 1) order.tree_kind = refs.treeKind.value;
     if (this.inputs.size) {
       order.options = Object.fromEntries([...this.inputs].map(([name, input]) => [name, input.value]));
     }
@@ -139,6 +154,7 @@ export class MethodFields {
     this.refs.methodFields.scrollIntoView({ block: "nearest" });
   }
 
+  /** @param {boolean} isGreedy */
   refresh(isGreedy) {
     const { refs, method, refusal } = this;
     setText(refs.methodNote, refusal ? "" : (method?.summary ?? ""));
@@ -147,20 +163,21 @@ export class MethodFields {
     setText(refs.depthCap, method?.depth_cap ?? "");
     refs.depthCap.hidden = !method?.depth_cap;
     refs.branchingField.hidden = !method?.tree;
-    refs.kindField.hidden = !(method?.kinds.length > 1);
+    refs.kindField.hidden = !(method && method.kinds.length > 1);
     refs.methodOptions.hidden = this.inputs.size === 0;
     refs.methodFields.hidden = refs.branchingField.hidden && refs.kindField.hidden && refs.methodOptions.hidden;
     setText(refs.treeSize, treeSize(refs.branching.value, refs.draftLength.value));
     this.refreshKind(isGreedy);
   }
 
+  /** @param {boolean} isGreedy */
   refreshKind(isGreedy) {
     const { treeNote, formLoss } = this.refs;
     setText(treeNote, isGreedy ? "At temperature 0 nothing is drawn: siblings are the most probable tokens." : "");
     const loss = this.refs.kindField.hidden ? "" : lossOf(this.kind, isGreedy);
     setText(formLoss, loss);
     formLoss.hidden = !loss;
-    const bias = loss && !isGreedy ? biasWords(this.method?.biases[this.kind?.name]) : "";
+    const bias = loss && !isGreedy ? biasWords(this.method?.biases[this.kind?.name ?? ""]) : "";
     setText(this.refs.formBias, bias);
     this.refs.formBias.hidden = !bias;
   }
@@ -168,6 +185,10 @@ export class MethodFields {
 
 // "3,2" and K = 4 -> "21 nodes a round", 3 + 6 + 6 + 6; the server refuses what is too large.
 // Without a branching the method alone knows.
+/**
+ * @param {string} branching
+ * @param {string} draftLength
+ */
 function treeSize(branching, draftLength) {
   if (branching.trim() === "") return "";
   const widths = branching.split(",").map(Number).filter((width) => width >= 1);

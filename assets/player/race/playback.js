@@ -5,13 +5,21 @@
 export const PACES = [0.5, 1, 2, 5];
 
 export class Playback {
+  /**
+   * @param {Trace} trace
+   * @param {Cursor} cursor
+   * @param {() => void} onChange
+   */
   constructor(trace, cursor, onChange) {
     this.trace = trace;
     this.cursor = cursor;
     this.onChange = onChange;
     this.pace = 1; // rounds a second
+    /** @type {number | null} */
     this.moment = null; // null: the end of the round under the cursor
     this.isPlaying = false;
+    /** @type {number | null} */
+    this.before = null; // the last frame
   }
 
   // Own seconds of the race per second of the replay.
@@ -43,8 +51,9 @@ export class Playback {
     this.onChange();
   }
 
+  /** @param {number} now */
   tick(now) {
-    if (!this.isPlaying) return;
+    if (!this.isPlaying || this.moment === null) return;
     const passed = this.before === null ? 0 : (now - this.before) / 1000;
     this.before = now;
     this.moment += passed * this.rate;

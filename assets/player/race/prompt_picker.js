@@ -7,6 +7,12 @@ const FREE = ""; // the task of free text
 
 export class PromptPicker {
   // `tasks`: all that there are; `prompts`: task -> texts, of those that the models take.
+  /**
+   * @param {Refs} refs
+   * @param {Choice[]} tasks
+   * @param {Record<string, string[]>} prompts
+   * @param {() => void} onChange
+   */
   constructor(refs, tasks, prompts, onChange) {
     this.refs = refs;
     this.prompts = prompts;
@@ -15,7 +21,7 @@ export class PromptPicker {
     this.place = 0;
     this.buttons = [...tasks, { name: FREE, title: "free" }].map((task) => this.button(task));
     refs.tasks.append(...this.buttons);
-    refs.tasks.addEventListener("keydown", (event) => this.walk(event));
+    refs.tasks.addEventListener("keydown", (/** @type {any} */ event) => this.walk(event));
     refs.nextPrompt.addEventListener("click", () => this.show(this.task, this.place + 1, true));
     refs.anyPrompt.addEventListener("click", () => this.showAny());
     refs.prompt.addEventListener("input", () => this.edited());
@@ -24,6 +30,7 @@ export class PromptPicker {
   }
 
   // The prompts of other models. One that was edited stays.
+  /** @param {Record<string, string[]>} prompts */
   use(prompts) {
     if (prompts === this.prompts) return;
     const { isHeldOut } = this;
@@ -36,9 +43,11 @@ export class PromptPicker {
   }
 
   offer() {
-    for (const button of this.buttons) button.hidden = ![FREE, ...Object.keys(this.prompts)].includes(button.dataset.task);
+    const offered = [FREE, ...Object.keys(this.prompts)];
+    for (const button of this.buttons) button.hidden = !offered.includes(button.dataset.task ?? FREE);
   }
 
+  /** @param {Choice} task */
   button({ name, title }) {
     const made = element("button", "", title);
     made.type = "button";
@@ -56,12 +65,17 @@ export class PromptPicker {
     return this.task !== FREE && this.text === this.prompts[this.task]?.[this.place];
   }
 
+  /** @param {string} task */
   choose(task) {
     this.show(task, 0, true);
     if (task === FREE) this.refs.prompt.focus();
   }
 
   // A held-out prompt by place; places wrap around.
+  /**
+   * @param {string} task
+   * @param {number} place
+   */
   show(task, place, isNews = false) {
     this.task = task;
     const known = this.prompts[task] ?? [];
@@ -71,6 +85,10 @@ export class PromptPicker {
     if (isNews) this.onChange();
   }
 
+  /**
+   * @param {string} task
+   * @param {string} text
+   */
   showText(task, text) {
     this.show(task, 0);
     this.refs.prompt.value = text;
@@ -87,6 +105,7 @@ export class PromptPicker {
     this.onChange();
   }
 
+  /** @param {KeyboardEvent} event */
   walk(event) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
@@ -94,7 +113,7 @@ export class PromptPicker {
     const offered = this.buttons.filter(({ hidden }) => !hidden);
     const at = offered.findIndex((each) => each.dataset.task === this.task);
     const next = offered[(at + step + offered.length) % offered.length];
-    this.show(next.dataset.task, 0, true);
+    this.show(next.dataset.task ?? FREE, 0, true);
     next.focus();
   }
 

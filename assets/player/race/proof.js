@@ -3,7 +3,7 @@
 
 import { element } from "../shared/dom.js";
 
-/** @type {[string, string][]} */
+/** @type {["p" | "pre", string][]} */
 const PARTS = [
   [
     "p",
@@ -55,11 +55,13 @@ const PARTS = [
   ],
 ];
 
+/** @param {HTMLElement} box */
 export function writeProof(box) {
   box.append(...PARTS.map(part));
 }
 
 // A formula that is wider than the page scrolls, by keys too.
+/** @param {["p" | "pre", string]} given */
 function part([tag, text]) {
   const made = element(tag, tag === "pre" ? "formula" : "", text);
   if (tag === "pre") made.tabIndex = 0;

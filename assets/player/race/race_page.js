@@ -15,6 +15,7 @@ const LAST = "race"; // under which a tab remembers the race that it shows
 const RACING = "racing …";
 const HELD = "held: nothing is decoded until it goes on";
 
+/** @type {Record<string, string>} */
 const ENDINGS = {
   length: "finished",
   "end-of-sequence": "finished: the text came to its end",
@@ -25,13 +26,18 @@ export class RacePage extends Page {
   static id = "race";
   static title = "Race";
 
+  /** @param {Shell} shell */
   constructor(shell) {
     super(shell);
     const { root, refs, theme, setup, prompts, gradio } = shell;
     this.root = root;
     this.refs = refs;
+    /** @type {Record<string, (...given: any[]) => void>[]} */
     this.watchers = [];
+    /** @type {[any, string] | null} what is raced, and in words */
+    this.ordered = null;
     this.isReopening = false; // the race that the tab showed before a load of the page
+    /** @type {string | null} */
     this.command = null;
     this.view = new RaceView(root, refs, theme, setup);
     this.form = new Form(refs, setup, prompts, {
@@ -55,11 +61,11 @@ export class RacePage extends Page {
 
   wire() {
     const { refs } = this;
-    refs.form.addEventListener("submit", (event) => (event.preventDefault(), this.race()));
+    refs.form.addEventListener("submit", (/** @type {any} */ event) => (event.preventDefault(), this.race()));
     refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
     // The Enter that started the race, held down, must not stop it.
-    refs.stop.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
+    refs.stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
   }
 
   // ---- as a page
@@ -90,10 +96,15 @@ export class RacePage extends Page {
     return this.view.trace;
   }
 
+  /** @param {Record<string, (...given: any[]) => void>} watcher */
   watch(watcher) {
     this.watchers.push(watcher);
   }
 
+  /**
+   * @param {string} what
+   * @param {...any} given
+   */
   heard(what, ...given) {
     for (const watcher of this.watchers) watcher[what](...given);
   }
@@ -120,12 +131,18 @@ export class RacePage extends Page {
     return tab.recall(LAST, ({ name, order, words }) => [name, words].every((each) => typeof each === "string") && order !== null);
   }
 
+  /** @param {string} name */
   keepLast(name) {
-    const [order, words] = this.ordered ?? [];
-    if (order) tab.keep(LAST, { name, order, words, command: this.view.result.command });
+    if (!this.ordered) return;
+    const [order, words] = this.ordered;
+    tab.keep(LAST, { name, order, words, command: this.view.result.command });
   }
 
   // `recording`: the file of that run. A race that is pressed for meanwhile goes first.
+  /**
+   * @param {object} recording
+   * @param {{ order: any, words: string, command: string | null }} last
+   */
   async reopen(recording, { order, words, command }) {
     if (this.transport.isBusy || this.trace.header) return;
     this.isReopening = true;
@@ -136,7 +153,8 @@ export class RacePage extends Page {
 
   // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
   begun() {
-    this.raced.keep(...(this.ordered ?? [this.form.order, this.form.words]));
+    const [order, words] = this.ordered ?? [this.form.order, this.form.words];
+    this.raced.keep(order, words);
     this.raced.compare(this.form.order);
     this.showHeader(this.trace);
     this.heard("began", this.isHeld);
@@ -154,11 +172,13 @@ export class RacePage extends Page {
     await this.transport.stop();
   }
 
+  /** @param {boolean} isHeld */
   showHeld(isHeld) {
     this.refs.toHeld.hidden = !isHeld;
     if (!this.isReopening) this.showState(isHeld ? HELD : RACING);
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
@@ -171,11 +191,13 @@ export class RacePage extends Page {
   }
 
   // What is odd about the prompt.
+  /** @param {string} text */
   showWarning(text) {
     this.refs.promptNotice.hidden = !text;
     setText(this.refs.promptNotice, text);
   }
 
+  /** @param {string} reason */
   ended(reason) {
     if (!this.trace.summary) this.view.result.clear();
     if (!this.isReopening) this.setBusy(false, ENDINGS[reason] ?? "");
@@ -184,6 +206,7 @@ export class RacePage extends Page {
     this.heard("ended");
   }
 
+  /** @param {Trace} trace */
   showHeader({ header, main }) {
     this.root.classList.remove("is-waiting");
     if (!this.isReopening) this.showState(RACING);
@@ -192,11 +215,13 @@ export class RacePage extends Page {
   }
 
   // What goes on before there are numbers, beside the button and where the numbers will stand.
+  /** @param {string} text */
   showState(text) {
     setText(this.refs.runState, text);
     if (!this.trace.summary) setText(this.refs.speedupWord, text);
   }
 
+  /** @param {string} text */
   failed(text) {
     if (this.trace.isLive) this.view.interrupt();
     if (!this.trace.summary) this.view.result.clear();
@@ -205,6 +230,10 @@ export class RacePage extends Page {
     this.setBusy(false, "");
   }
 
+  /**
+   * @param {boolean} isBusy
+   * @param {string} text
+   */
   setBusy(isBusy, text) {
     giveTurn(this.refs.race, this.refs.stop, isBusy);
     this.isBusy = isBusy;
@@ -222,7 +251,7 @@ export class RacePage extends Page {
     const { race, raceHeld, raceRefusal } = this.refs;
     const { refusal, method } = this.form;
     race.disabled = raceHeld.disabled = this.isBusy || Boolean(refusal);
-    setText(raceRefusal, refusal && `${method.title} cannot race here: it ${refusal}.`);
+    setText(raceRefusal, refusal && `${method?.title} cannot race here: it ${refusal}.`);
     raceRefusal.hidden = !refusal;
   }
 
@@ -234,6 +263,7 @@ export class RacePage extends Page {
     this.writing = window.setTimeout(() => this.setting.write(), 200);
   }
 
+  /** @param {string[]} problems */
   showProblems(problems) {
     const { linkNotice } = this.refs;
     linkNotice.hidden = problems.length === 0;
@@ -244,6 +274,10 @@ export class RacePage extends Page {
 
 // Says that a scrolling box goes on below what is in sight, and scrolls on at a press.
 class Fold {
+  /**
+   * @param {HTMLElement} box
+   * @param {{ end: HTMLElement, cover: HTMLElement, button: HTMLElement }} parts
+   */
   constructor(box, { end, cover, button }) {
     /** @param {IntersectionObserverEntry[]} entries */
     const ended = ([{ isIntersecting, boundingClientRect, rootBounds }]) => {
@@ -255,38 +289,54 @@ class Fold {
   }
 }
 
+/**
+ * @param {ModelInfoRecord} target
+ * @param {ModelInfoRecord | null} draft
+ */
 function modelWords(target, draft) {
   const sizes = [`target ${millions(target.parameters)}`];
   if (draft) sizes.push(`draft ${millions(draft.parameters)}`);
   return `${sizes.join(", ")} parameters`;
 }
 
+/** @param {TraceRecord} header */
 function deviceWords({ device, dtype }) {
   return `${device.replace(/^[a-z]+/, (kind) => kind.toUpperCase())} · ${dtype}`;
 }
 
+/** @param {number} count */
 function millions(count) {
   return count >= 1e9 ? `${(count / 1e9).toFixed(1)} B` : `${(count / 1e6).toFixed(1)} M`;
 }
 
 // The setting that the results on screen belong to, and a quiet line where the form has left it.
 class RacedSetting {
+  /** @param {HTMLElement} line */
   constructor(line) {
     this.line = line;
     this.order = null;
   }
 
+  /**
+   * @param {any} order
+   * @param {string} words
+   */
   keep(order, words) {
     this.order = order;
     setText(this.line, `These results are of the earlier setting: ${words}.`);
   }
 
+  /** @param {any} order */
   compare(order) {
     this.line.hidden = this.order === null || signature(order) === signature(this.order);
   }
 }
 
 // "0.70" and "0.7" are one setting.
+/**
+ * @param {any} order
+ * @returns {string}
+ */
 function signature(order) {
   if (order !== null && typeof order === "object") {
     return `{${Object.keys(order).sort().map((name) => `${name}:${signature(order[name])}`)}}`;

@@ -18,6 +18,12 @@ import { Trace } from "../shared/trace.js";
 const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
 
 export class RaceView {
+  /**
+   * @param {HTMLElement} root
+   * @param {Refs} refs
+   * @param {Theme} theme
+   * @param {Setup} setup
+   */
   constructor(root, refs, theme, setup) {
     this.root = root;
     this.refs = refs;
@@ -33,9 +39,10 @@ export class RaceView {
       onToken: (at) => this.selectToken(at), tooltip: this.tooltip, lossOf: (config) => this.loss.textOf(config),
     });
     this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
-    const onSelect = (node) => this.select(this.cursor.round, node);
+    const onSelect = (/** @type {number} */ node) => this.select(this.cursor.round, node);
     this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect });
     this.result = new Result(refs, setup.glossary);
+    /** @type {Record<string, any>} */
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
     refs.legend.append(...legendRows());
@@ -47,7 +54,7 @@ export class RaceView {
 
   wireTransport() {
     const { refs, cursor } = this;
-    const on = (ref, action) => ref.addEventListener("click", () => (this.playback.pause(), action()));
+    const on = (/** @type {any} */ ref, /** @type {(...given: any[]) => void} */ action) => ref.addEventListener("click", () => (this.playback.pause(), action()));
     on(refs.first, () => cursor.toFirst());
     on(refs.last, () => cursor.toLast());
     on(refs.back, () => cursor.stepRound(-1));
@@ -62,10 +69,10 @@ export class RaceView {
   // What keys do.
   get actions() {
     const { cursor, playback } = this;
-    const still = (action) => (...given) => (playback.pause(), action(...given));
+    const still = (/** @type {(...given: any[]) => void} */ action) => (/** @type {any[]} */ ...given) => (playback.pause(), action(...given));
     return {
-      position: still((step) => cursor.stepStop(step)),
-      round: still((step) => cursor.stepRound(step)),
+      position: still((/** @type {any} */ step) => cursor.stepStop(step)),
+      round: still((/** @type {any} */ step) => cursor.stepRound(step)),
       first: still(() => cursor.toFirst()),
       last: still(() => cursor.toLast()),
       follow: still(() => cursor.setFollowing(true)),
@@ -92,6 +99,7 @@ export class RaceView {
   }
 
   // Until a race begins, the one before it stays.
+  /** @param {any} message */
   take(message) {
     const isNew = message.kind === "header";
     if (!isNew && !this.trace.isLive) return;
@@ -119,12 +127,16 @@ export class RaceView {
     this.frame.ask();
   }
 
-  /** @param {number | null} [node] */
+  /**
+   * @param {number} round
+   * @param {number | null} [node]
+   */
   select(round, node = null) {
     this.playback.pause();
     this.cursor.select(round, node);
   }
 
+  /** @param {number} at */
   selectToken(at) {
     const token = this.trace.main.tokens[at];
     if (token && token.round >= 0) this.select(token.round, token.node);
@@ -221,6 +233,10 @@ export class RaceView {
   }
 
   // For measurements: draws a stop now and returns the milliseconds it took.
+  /**
+   * @param {number} round
+   * @param {number} [node]
+   */
   timeDraw(round, node = EXTRA) {
     this.cursor.select(round, node);
     const start = performance.now();

@@ -5,14 +5,20 @@ import { element, setText } from "../shared/dom.js";
 const NOTHING = "–";
 
 export class Result {
+  /**
+   * @param {Refs} refs
+   * @param {Glossary} glossary
+   */
   constructor(refs, glossary) {
     this.refs = refs;
     this.glossary = glossary;
+    /** @type {any} */
     this.pair = null; // of the race, as the server's setup describes it
     this.clear();
   }
 
   // `command` runs the same race again and again; null where it is not known.
+  /** @param {string | null} command */
   setCommand(command) {
     this.command = command;
     this.refs.repeatHint.hidden = !command;
@@ -23,10 +29,15 @@ export class Result {
     setText(this.refs.speedup, NOTHING);
     this.refs.speedupWord.textContent = "press Race to measure";
     this.refs.speedupSpread.hidden = true;
-    this.refs.stats.replaceChildren(...statistics(null, null).map((each) => this.row(each)));
+    this.refs.stats.replaceChildren(...statistics(null, null, null).map((each) => this.row(each)));
   }
 
   // `loss` says that the rule was a lossy one, "" for a lossless one.
+  /**
+   * @param {RunSummaryRecord} summary
+   * @param {Trace} trace
+   * @param {string | null} ending
+   */
   draw(summary, trace, ending, loss = "") {
     const { speedup } = summary;
     setText(this.refs.speedup, speedup === null ? NOTHING : `${speedup.toFixed(2)}×`);
@@ -52,16 +63,27 @@ export class Result {
 }
 
 // Each word in a box of its own, for else a browser breaks a line behind the hyphens of a flag.
+/** @param {string} command */
 function unbroken(command) {
   return command.split(" ").flatMap((word, index) => [index ? " " : "", element("span", "", word)]);
 }
 
+/**
+ * @param {number | null} speedup
+ * @param {string | null} ending
+ */
 function speedupWord(speedup, ending) {
   if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
   const word = speedup >= 1.005 ? "faster" : speedup <= 0.995 ? "slower: drafting cost more than it saved" : "no gain";
   return ending === "stopped" ? `${word}, up to where it was stopped` : word;
 }
 
+/**
+ * @param {RunSummaryRecord | null} summary
+ * @param {Trace | null} trace
+ * @param {string | null} ending
+ * @param {any} [pair]
+ */
 function statistics(summary, trace, ending, loss = "", pair = null) {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
@@ -79,6 +101,10 @@ function statistics(summary, trace, ending, loss = "", pair = null) {
   ];
 }
 
+/**
+ * @param {BaselineSummaryRecord | undefined} baseline
+ * @param {SpeculativeSummaryRecord | undefined} speculative
+ */
 function firstTokenLabel(baseline, speculative) {
   const [plain, drafted] = [baseline?.ttft_seconds, speculative?.ttft_seconds];
   if (plain == null || drafted == null) return "time to first token";
@@ -87,6 +113,11 @@ function firstTokenLabel(baseline, speculative) {
 }
 
 // Above temperature 0 the texts differ by chance: never "identical". A lossy rule does not keep the distribution.
+/**
+ * @param {RunSummaryRecord | null} summary
+ * @param {Lane | undefined} lane
+ * @param {string | null} ending
+ */
 export function textVerdict(summary, lane, ending, loss = "") {
   if (!summary || !lane) return { label: "same text?", value: NOTHING };
   if (lane.config.temperature > 0 && loss) {
@@ -100,7 +131,7 @@ export function textVerdict(summary, lane, ending, loss = "") {
   const { first_divergence: difference, identical, compared } = summary;
   if (difference) {
     const margin = difference.margin;
-    const tie = margin < 1e-3 ? ", a numerical tie" : "";
+    const tie = margin !== null && margin < 1e-3 ? ", a numerical tie" : "";
     const gap = margin === null ? "the baseline has ended" : `margin ${margin.toPrecision(2)}${tie}`;
     const label = `first difference at token ${difference.index + 1}, ${gap}`;
     return { label, value: "differs", tone: "bad", term: "margin" };
@@ -113,10 +144,12 @@ export function textVerdict(summary, lane, ending, loss = "") {
     : { label: "same text?", value: NOTHING };
 }
 
+/** @param {number | null | undefined} value */
 function ratio(value) {
   return value == null ? NOTHING : value.toFixed(2);
 }
 
+/** @param {number | null | undefined} seconds */
 export function milliseconds(seconds) {
   if (seconds == null) return NOTHING;
   const value = seconds * 1000;
@@ -125,20 +158,24 @@ export function milliseconds(seconds) {
 
 // What the method holds beside the target, which both lanes need; without a draft model also what
 // the pair's would take.
-/** @param {{ draft_bytes: Record<string, number> | null } | null} pair */
+/**
+ * @param {any} trace
+ * @param {{ draft_bytes: Record<string, number> | null } | null} pair
+ */
 export function memory(trace, pair = null) {
   const term = "drafter_memory";
   if (!trace) return { label: "weights beside the target", term, value: NOTHING };
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
   const spared = draft ? 0 : (pair?.draft_bytes?.[dtype] ?? 0);
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
-  const value = (held) => (held ? `+${bytes(held)}` : "0 MB");
+  const value = (/** @type {any} */ held) => (held ? `+${bytes(held)}` : "0 MB");
   const beside = `beside the target’s ${bytes(target.bytes)}${other}`;
   if (cache == null) return { label: `weights ${beside}`, term, value: value(count) };
   const parts = `${count ? bytes(count) : "no"} weights and ${cache ? bytes(cache) : "no"} cache`;
   return { label: `${parts} ${beside}`, term, value: value(count + cache) };
 }
 
+/** @param {number} count */
 export function bytes(count) {
   const megabytes = count / 1e6;
   if (megabytes >= 1000) return `${(megabytes / 1000).toFixed(1)} GB`;

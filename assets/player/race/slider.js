@@ -4,6 +4,10 @@
 import { element } from "../shared/dom.js";
 
 export class Slider {
+  /**
+   * @param {HTMLInputElement} input
+   * @param {{ low: number, high: number, step: number }} range
+   */
   constructor(input, { low, high, step }) {
     this.input = input;
     this.range = element("input");
@@ -12,7 +16,7 @@ export class Slider {
     this.range.max = String(high);
     this.range.step = String(step);
     this.range.tabIndex = 0;
-    this.range.setAttribute("aria-label", `${input.labels[0].textContent}, slider`);
+    this.range.setAttribute("aria-label", `${input.labels?.[0].textContent}, slider`);
     input.after(this.range);
     this.range.addEventListener("input", () => this.drag());
     input.addEventListener("input", () => this.follow());
@@ -31,7 +35,7 @@ export class Slider {
   }
 
   paint() {
-    const { min, max, value } = this.range;
+    const [min, max, value] = [this.range.min, this.range.max, this.range.value].map(Number);
     const share = (100 * (value - min)) / (max - min);
     this.range.style.setProperty("--fill", `${share}%`);
   }

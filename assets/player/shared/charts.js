@@ -4,12 +4,14 @@
 
 import { element } from "./dom.js";
 
+/** @type {any} */
 let plotly = null;
 
+/** @param {URL} url */
 export function loadPlotly(url) {
   return new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    script.src = url;
+    script.src = url.href;
     script.onload = () => resolve((plotly = window.Plotly));
     script.onerror = () => reject(new Error("plotly.min.js could not be loaded"));
     document.head.append(script);
@@ -17,6 +19,7 @@ export function loadPlotly(url) {
 }
 
 // Where the page holds plotly.js already.
+/** @param {any} copy */
 export function takePlotly(copy) {
   plotly = copy;
 }
@@ -25,7 +28,11 @@ const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, s
 
 export class Chart {
   // `box` needs a height of its own while it is empty, or it could never come into sight.
-  /** @param {((of: any) => void) | null} [onClick] hears of the customdata of what is clicked */
+  /**
+   * @param {any} box an element, which Plotly gives methods of its own
+   * @param {Theme} theme
+   * @param {((of: any) => void) | null} [onClick] hears of the customdata of what is clicked
+   */
   constructor(box, theme, onClick = null) {
     this.box = box;
     this.theme = theme;
@@ -42,6 +49,7 @@ export class Chart {
   }
 
   // `figure` in light colours.
+  /** @param {Figure} figure */
   draw(figure, isLazy = false) {
     this.figure = figure;
     this.isLazy = isLazy;
@@ -50,6 +58,7 @@ export class Chart {
   }
 
   // Only the shapes over the same figure: much cheaper than a whole drawing.
+  /** @param {object[]} shapes */
   drawShapes(shapes) {
     if (!this.figure) return;
     this.figure = { ...this.figure, layout: { ...this.figure.layout, shapes } };
@@ -79,7 +88,7 @@ export class Chart {
   // The figure in the colours and the sizes of the page.
   get shown() {
     const { data: traces, layout } = recolour(this.figure, this.theme.swap);
-    const data = traces.filter((trace) => trace.x?.length !== 0); // an empty one costs as much as a short one
+    const data = traces.filter((/** @type {any} */ trace) => trace.x?.length !== 0); // an empty one costs as much as a short one
     layout.width = this.drawnWidth;
     if (this.theme.isLarge) enlarge(layout, data);
     for (const trace of data) if (trace.meta?.room) fitLabels(trace, layout);
@@ -87,6 +96,10 @@ export class Chart {
   }
 
   // A file of what is shown, on the card's ground; a PNG has twice the screen's points.
+  /**
+   * @param {string} format
+   * @param {string} name
+   */
   save(format, name) {
     const { data, layout } = this.shown;
     const { width, height } = layout;
@@ -106,6 +119,7 @@ export class Chart {
 
   // From the chart's left edge to `x` of its axis.
   // Of a place on the x-axis, in what is drawn.
+  /** @param {number} x */
   pixelAt(x) {
     const { margin, xaxis } = /** @type {Figure} */ (this.figure).layout;
     const [from, to] = xaxis.range;
@@ -115,9 +129,10 @@ export class Chart {
   bind() {
     if (this.isBound || !this.onClick) return;
     this.isBound = true;
-    this.box.on("plotly_click", (event) => this.onClick?.(event.points[0].customdata));
+    this.box.on("plotly_click", (/** @type {any} */ event) => this.onClick?.(event.points[0].customdata));
   }
 
+  /** @param {boolean} isSeen */
   seen(isSeen) {
     this.isSeen = isSeen;
     if (isSeen && this.isStale) this.react();
@@ -132,22 +147,33 @@ export class Chart {
 }
 
 // Every string that is a light colour becomes the colour of the same role.
+/**
+ * @param {any} value
+ * @param {Map<string, string>} swap
+ * @returns {any}
+ */
 export function recolour(value, swap) {
   if (typeof value === "string") return swap.get(value) ?? value;
   if (Array.isArray(value)) return isNumbers(value) ? value : value.map((each) => recolour(each, swap));
   if (value === null || typeof value !== "object") return value;
+  /** @type {Record<string, any>} */
   const copy = {};
   for (const key in value) copy[key] = recolour(value[key], swap);
   return copy;
 }
 
 // Columns of numbers are long and hold no colour; a pair of a number and a colour is a step of a scale.
+/** @param {any[]} value */
 function isNumbers(value) {
   return typeof value[0] === "number" && typeof value.at(-1) === "number";
 }
 
 const ENLARGEMENT = 1.3;
 
+/**
+ * @param {any} layout
+ * @param {any[]} data
+ */
 function enlarge(layout, data) {
   const fonts = [layout.font, layout.xaxis?.tickfont, layout.yaxis?.tickfont, layout.legend?.font];
   for (const each of layout.annotations ?? []) fonts.push(each.font);
@@ -158,14 +184,22 @@ function enlarge(layout, data) {
 // Labels of a chart cut to the room that they have at its present width.
 const CHARACTER = 0.62; // of the font size, in the chart's monospace
 
+/**
+ * @param {any} trace
+ * @param {{ width: number, margin: { l: number, r: number }, xaxis: { range: [number, number] } }} layout
+ */
 export function fitLabels(trace, { width, margin, xaxis }) {
   const [from, to] = xaxis.range;
   const unit = (width - margin.l - margin.r) / (to - from);
   const size = trace.textfont.size * CHARACTER;
-  trace.text = trace.text.map((text, index) => cut(text, Math.floor((trace.meta.room[index] * unit) / size)));
+  trace.text = trace.text.map((/** @type {string} */ text, /** @type {number} */ index) => cut(text, Math.floor((trace.meta.room[index] * unit) / size)));
 }
 
 // At least one character and the mark that there is more.
+/**
+ * @param {string} text
+ * @param {number} most
+ */
 export function cut(text, most) {
   const characters = text.match(/&(?:amp|lt|gt);|[^]/gu) ?? [];
   if (characters.length <= Math.max(2, most)) return text;
@@ -178,6 +212,10 @@ const FORMATS = ["png", "svg"];
 
 class ChartSave {
   // `save(format, name)` makes the picture.
+  /**
+   * @param {HTMLElement} box
+   * @param {(format: string, name: string) => void} save
+   */
   constructor(box, save) {
     this.box = box;
     this.bar = element("div", "chart-save");
@@ -186,28 +224,38 @@ class ChartSave {
     this.join(titleOf(box.closest(".scroller") ?? box));
   }
 
+  /** @param {Element} title */
   join(title) {
     const row = element("div", "chart-head");
     title.before(row);
     row.append(title, this.bar);
   }
 
+  /**
+   * @param {string} format
+   * @param {(format: string, name: string) => void} save
+   */
   button(format, save) {
     const made = element("button", "", format.toUpperCase());
     made.type = "button";
-    const title = this.box.getAttribute("aria-label");
+    const title = this.box.getAttribute("aria-label") ?? "";
     made.setAttribute("aria-label", `${made.textContent} of this chart: ${title}`);
     made.title = `Save this chart as ${made.textContent}`;
     made.addEventListener("click", () => save(format, `specviz-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`));
     return made;
   }
 
+  /** @param {boolean} isThere */
   show(isThere) {
     this.bar.hidden = !isThere;
   }
 }
 
 // The nearest heading before an element.
+/**
+ * @param {any} element
+ * @returns {Element}
+ */
 function titleOf({ previousElementSibling: before }) {
   return before.matches("h3") ? before : titleOf(before);
 }

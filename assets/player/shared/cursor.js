@@ -9,6 +9,15 @@ export const ROOT = -1;
 export const EXTRA = -2;
 
 export class Cursor {
+  round = -1;
+  /** @type {number} */
+  node = EXTRA;
+  isFollowing = true;
+
+  /**
+   * @param {Trace} trace
+   * @param {() => void} onChange
+   */
   constructor(trace, onChange) {
     this.trace = trace;
     this.onChange = onChange;
@@ -32,13 +41,17 @@ export class Cursor {
     this.place(isLive ? rounds.length - 1 : tellingRound, null);
   }
 
+  /** @param {boolean} isFollowing */
   setFollowing(isFollowing) {
     this.isFollowing = isFollowing;
     this.follow();
     this.onChange();
   }
 
-  /** @param {number | null} [node] */
+  /**
+   * @param {number} round
+   * @param {number | null} [node]
+   */
   select(round, node = null) {
     if (!this.trace.rounds.length) return;
     this.isFollowing = false;
@@ -47,15 +60,21 @@ export class Cursor {
   }
 
   // Without a node: the round's most telling stop, its rejection or else its last one.
+  /**
+   * @param {number} round
+   * @param {number | null} node
+   */
   place(round, node) {
     this.round = round;
     this.node = node ?? this.trace.rounds[round]?.tellingStop ?? EXTRA;
   }
 
+  /** @param {number} step */
   stepRound(step) {
     this.select(this.round + step);
   }
 
+  /** @param {number} step */
   stepStop(step) {
     const { stops } = this;
     const at = stops.indexOf(this.node);

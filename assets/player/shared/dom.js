@@ -1,6 +1,10 @@
 // Elements: made with textContent only, found by their data-ref. No text of a model or a person is ever
 // read as markup.
 
+/**
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ */
 export function element(tag, className = "", text = "") {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -8,23 +12,37 @@ export function element(tag, className = "", text = "") {
   return made;
 }
 
+/**
+ * @param {string} value
+ * @param {string} title
+ */
 export function option(value, title) {
   const made = element("option", "", title);
   made.value = value;
   return made;
 }
 
+/** @param {HTMLElement} root */
 export function references(root) {
+  /** @type {Refs} */
   const refs = {};
-  for (const each of root.querySelectorAll("[data-ref]")) refs[each.dataset.ref] = each;
+  for (const each of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-ref]"))) refs[each.dataset.ref ?? ""] = each;
   return refs;
 }
 
+/**
+ * @param {HTMLElement} target
+ * @param {string} text
+ */
 export function setText(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
 
 // Bold and plain parts in turn: setParts(p, "round ", ["32"], " of 41") makes 32 bold.
+/**
+ * @param {HTMLElement} target
+ * @param {...(string | [string])} parts
+ */
 export function setParts(target, ...parts) {
   target.replaceChildren(
     ...parts.map((part) => (Array.isArray(part) ? element("b", "", part[0]) : part)),

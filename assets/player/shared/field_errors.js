@@ -33,6 +33,7 @@ export class FieldErrors {
   }
 
   // Undefined where the setting has no line of its own.
+  /** @param {string} name */
   lineOf(name) {
     return this.lines.find(({ dataset }) => name !== "" && dataset.error?.split(" ").includes(name));
   }
@@ -45,6 +46,7 @@ export class FieldErrors {
   }
 
   // What stood here goes; what the fields themselves know of stays.
+  /** @param {HTMLElement[]} [kept] */
   recheck(kept = []) {
     this.clear(kept);
     for (const { name, title, control, problem, options } of this.wrong.reverse()) {
@@ -62,6 +64,7 @@ export class FieldErrors {
   }
 
   // A sentence of the server, which begins with the name of a setting: in sight, its control with the focus.
+  /** @param {string} sentence */
   report(sentence) {
     this.clear();
     const name = settingNamed(sentence);
@@ -69,6 +72,11 @@ export class FieldErrors {
     this.lead(this.lineOf(name) ?? this.lastLine, this.fields[name]);
   }
 
+  /**
+   * @param {HTMLElement} line
+   * @param {string} text
+   * @param {any} control
+   */
   show(line, text, control) {
     setText(line, text);
     line.hidden = false;
@@ -79,11 +87,16 @@ export class FieldErrors {
   }
 
   // To where something is to be mended.
+  /**
+   * @param {HTMLElement} line
+   * @param {any} control
+   */
   lead(line, control) {
     control?.focus({ preventScroll: true });
     line.scrollIntoView({ block: "nearest" });
   }
 
+  /** @param {HTMLElement[]} [kept] */
   clear(kept = []) {
     for (const each of this.lines) if (!kept.includes(each)) each.hidden = true;
     for (const each of this.root.querySelectorAll(".is-wrong")) each.classList.remove("is-wrong");
@@ -92,6 +105,10 @@ export class FieldErrors {
 }
 
 // As the style sheets and screen readers know a control that is wrong.
+/**
+ * @param {Element} control
+ * @param {boolean} isWrong
+ */
 export function markWrong(control, isWrong) {
   if (isWrong) control.setAttribute("aria-invalid", "true");
   else control.removeAttribute("aria-invalid");

@@ -4,6 +4,7 @@
 const SHARE = 2; // of the time, one part in this many at the most goes to drawing what comes by itself
 
 export class Frame {
+  /** @param {() => void} draw */
   constructor(draw) {
     this.draw = draw;
     this.isAsked = false;

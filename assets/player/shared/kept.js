@@ -4,11 +4,16 @@ const PREFIX = "specviz-"; // other apps of the same host keep theirs beside our
 
 class Kept {
   // `storage()` throws where the browser refuses it, as private windows may.
+  /** @param {() => Storage} storage */
   constructor(storage) {
     this.storage = storage;
   }
 
   // Anything that JSON can write. Where there is no room for it, nothing is kept.
+  /**
+   * @param {string} name
+   * @param {any} value
+   */
   keep(name, value) {
     try {
       this.storage().setItem(PREFIX + name, JSON.stringify(value));
@@ -17,6 +22,7 @@ class Kept {
     }
   }
 
+  /** @param {string} name */
   forget(name) {
     try {
       this.storage().removeItem(PREFIX + name);
@@ -26,7 +32,8 @@ class Kept {
   }
 
   // Null where there is none, or none that `isSound` takes: others may have written there.
-  recall(name, isSound = (_value) => true) {
+  /** @param {string} name */
+  recall(name, isSound = (/** @type {any} */ _value) => true) {
     try {
       const value = JSON.parse(this.storage().getItem(PREFIX + name) ?? "null");
       return isSound(value) ? value : null;

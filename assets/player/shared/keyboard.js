@@ -21,6 +21,7 @@ export const KEYS = [
 ];
 
 // key -> name of the action, and its argument
+/** @type {Record<string, (event: KeyboardEvent) => [string, number?]>} */
 const ACTIONS = {
   ArrowLeft: (event) => [event.shiftKey ? "round" : "position", -1],
   ArrowRight: (event) => [event.shiftKey ? "round" : "position", 1],
@@ -39,10 +40,14 @@ const ACTIONS = {
 
 export class Keyboard {
   // `actions()`: those of the page that is shown, by name.
+  /**
+   * @param {() => Actions} actions
+   * @param {() => boolean} isAlive
+   */
   constructor(actions, isAlive) {
     this.ask = actions;
     this.isAlive = isAlive;
-    this.listener = (event) => this.press(event);
+    this.listener = (/** @type {KeyboardEvent} */ event) => this.press(event);
     document.addEventListener("keydown", this.listener);
   }
 
@@ -50,6 +55,7 @@ export class Keyboard {
     return this.ask();
   }
 
+  /** @param {KeyboardEvent} event */
   press(event) {
     if (!this.isAlive()) return document.removeEventListener("keydown", this.listener);
     if (event.defaultPrevented || event.altKey) return;
@@ -62,6 +68,11 @@ export class Keyboard {
   }
 
   // A key without an action on this page is left to the browser.
+  /**
+   * @param {KeyboardEvent} event
+   * @param {string} name
+   * @param {number} [argument]
+   */
   run(event, name, argument) {
     const action = this.actions[name];
     if (!action) return;
@@ -71,19 +82,23 @@ export class Keyboard {
 }
 
 // Escape closes an open dialog or menu before it stops a race.
+/** @param {any} event */
 function isClosing({ target }) {
   return document.querySelector("dialog[open]") !== null || Boolean(target.closest?.("option"));
 }
 
+/** @param {any} event */
 function isTyping({ target }) {
   return target.closest?.("input:not([type=checkbox]), textarea, select, dialog, [role=radiogroup]") !== null;
 }
 
+/** @param {any} event */
 function isPressing({ target, key }) {
   return (key === " " || key === "Enter") && target.closest?.("button, a, summary, input") !== null;
 }
 
 // `isAlone`: the debugger of a report, without a server.
+/** @param {{ isAlone?: boolean }} [page] */
 export function keyRows({ isAlone = false } = {}) {
   const rows = KEYS.filter(([, , needsServer = false]) => !(isAlone && needsServer));
   return rows.flatMap(([key, meaning]) => [element("dt", "", key), element("dd", "", meaning)]);

@@ -7,6 +7,7 @@ import { element } from "./dom.js";
 const IS_RICH = CSS.supports("appearance", "base-select");
 
 export class Menu {
+  /** @param {HTMLSelectElement} select */
   constructor(select, isRich = IS_RICH) {
     this.select = select;
     this.isRich = isRich;
@@ -15,6 +16,7 @@ export class Menu {
 
   // Choices are {name, title, note, refusal, group}, all but the first two may be missing. The
   // choice that stands stays, even out of reach: whoever made it is told, not overruled.
+  /** @param {Choice[]} choices */
   fill(choices) {
     const signature = JSON.stringify(choices);
     if (signature === this.signature) return;
@@ -28,10 +30,11 @@ export class Menu {
   button() {
     if (!this.isRich) return [];
     const button = element("button");
-    button.append(element("selectedcontent"));
+    button.append(document.createElement("selectedcontent"));
     return [button];
   }
 
+  /** @param {Choice[]} choices */
   grouped(choices) {
     const groups = new Map();
     for (const each of choices) {
@@ -41,6 +44,10 @@ export class Menu {
     return [...groups].flatMap(([title, options]) => (title ? [this.group(title, options)] : options));
   }
 
+  /**
+   * @param {string} title
+   * @param {HTMLElement[]} options
+   */
   group(title, options) {
     const made = element("optgroup");
     if (this.isRich) made.append(element("legend", "", title));
@@ -49,6 +56,7 @@ export class Menu {
     return made;
   }
 
+  /** @param {Choice} choice */
   option({ name, title, note = "", refusal = "" }) {
     const made = element("option", "", title);
     made.value = name;

@@ -29,6 +29,7 @@ export function legendRows() {
   });
 }
 
+/** @param {Look} look */
 function rules({ name, mark, word, underline, tint }) {
   const own = { outcome: `var(--${name})`, "outcome-word": `var(--${name}-word)`, mark: `"${mark}"`, underline, tint };
   const variables = Object.entries(own).map(([variable, value]) => `--${variable}: ${value};`);

@@ -9,13 +9,15 @@ export class Page {
 
   // `shell` is the app: root, refs (elements by data-ref), theme, setup, prompts, gradio, `pages` by their
   // ids (those before this one in the list), and show(id).
+  /** @param {Shell} shell */
   constructor(shell) {
     this.shell = shell;
     const { id } = /** @type {typeof Page} */ (this.constructor);
-    this.section = shell.root.querySelector(`#${id}`); // it shows and goes with the page
+    this.section = /** @type {HTMLElement} */ (shell.root.querySelector(`#${id}`)); // it shows and goes with the page
   }
 
   // It is shown now, or it went.
+  /** @param {boolean} _isShown */
   setShown(_isShown) {}
 
   // Back or Forward led to an entry of the history that is of this page.
@@ -32,6 +34,7 @@ export class Page {
   }
 
   // Whether a parameter of the address is of this page alone: it goes where another page is entered.
+  /** @param {string} _parameter */
   owns(_parameter) {
     return false;
   }

@@ -10,6 +10,11 @@ const CUSTOM = "custom";
 export class PairFields {
   // `ask(question)` gives the server's report or null; `onOffer(refusals)` hears what methods remain,
   // `onReport()` that there is a report.
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   * @param {{ ask: () => Promise<Reply>, onOffer: (refusals: Record<string, string>) => void, onReport: () => void }} on
+   */
   constructor(refs, setup, { ask, onOffer, onReport }) {
     this.refs = refs;
     this.setup = setup;
@@ -17,13 +22,14 @@ export class PairFields {
     this.onOffer = onOffer;
     this.onReport = onReport;
     this.menu = new Menu(refs.pair);
-    this.menu.fill(setup.pairs.map(({ name, title, note }) => ({ name, title, note })));
+    this.menu.fill(setup.pairs.map((/** @type {Choice} */ { name, title, note }) => ({ name, title, note })));
     refs.checkPair.addEventListener("click", () => this.check());
     this.forget();
   }
 
+  /** @returns {PairOffer | undefined} */
   get pair() {
-    return this.setup.pairs.find((each) => each.name === this.refs.pair.value);
+    return this.setup.pairs.find((/** @type {Choice} */ each) => each.name === this.refs.pair.value);
   }
 
   get isCustom() {
@@ -47,7 +53,7 @@ export class PairFields {
     refs.checkPair.disabled = this.isChecking || (this.isCustom && !refs.target.value.trim());
     if (this.reported !== this.subject) this.forget();
     const isAlone = this.isCustom && !refs.draft.value.trim();
-    this.onOffer(this.found ?? (isAlone ? pair.refusals_alone : pair?.refusals) ?? {});
+    this.onOffer(this.found ?? (isAlone ? pair?.refusals_alone : pair?.refusals) ?? {});
   }
 
   forget() {
@@ -69,12 +75,14 @@ export class PairFields {
     this.onReport();
   }
 
+  /** @param {boolean} isChecking */
   setChecking(isChecking) {
     this.isChecking = isChecking;
     setText(this.refs.checkWord, isChecking ? "looking …" : "");
     this.refs.checkPair.disabled = isChecking;
   }
 
+  /** @param {{ tone: string, text: string }[]} lines */
   show(lines) {
     this.refs.pairReport.replaceChildren(...lines.map(({ tone, text }) => element("li", tone, text)));
     this.refs.pairReport.hidden = false;

@@ -7,11 +7,19 @@ import { tokenLabel } from "./tooltip.js";
 const MOST_CHIPS = 48; // of one list: a drafter may name hundreds
 
 export class Remarks {
+  /**
+   * @param {HTMLElement} box
+   * @param {Glossary} glossary
+   */
   constructor(box, glossary) {
     this.box = box;
     this.glossary = glossary;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Remark[]} remarks
+   */
   draw(trace, remarks) {
     if (!remarks.length) return this.clear();
     this.box.hidden = false;
@@ -24,6 +32,10 @@ export class Remarks {
     this.box.replaceChildren();
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Remark} parts
+   */
   line(trace, parts) {
     const made = element("p");
     for (const part of parts) {
@@ -34,6 +46,7 @@ export class Remarks {
     return made;
   }
 
+  /** @param {{ text: string, term: string }} part */
   word({ text, term }) {
     const made = element("abbr", "", text);
     made.title = this.glossary[term]?.definition ?? "";
@@ -41,6 +54,10 @@ export class Remarks {
   }
 }
 
+/**
+ * @param {Trace} trace
+ * @param {number[]} ids
+ */
 function chips(trace, ids) {
   const shown = ids.slice(0, MOST_CHIPS).map((id) => element("span", "token-chip", tokenLabel(trace.text(id))));
   const rest = ids.length - shown.length;

@@ -7,15 +7,23 @@ import { element } from "./dom.js";
 const BLOCK = 200; // tokens, and then those up to the end of the line
 
 export class Ribbon {
+  /**
+   * @param {HTMLElement} box
+   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void }} on
+   */
   constructor(box, { onSelect, onHover }) {
     this.box = box;
     this.empty = [...box.children];
     box.replaceChildren(...this.empty);
+    /** @type {HTMLElement[]} */
     this.spans = [];
+    /** @type {HTMLElement | null} */
     this.selected = null;
+    /** @type {HTMLElement[]} */
     this.marked = [];
     this.later = 0; // tokens from here on lie behind the moment shown
-    const tokenOf = (event) => event.target.closest?.(".token");
+    this.block = element("div"); // the last one
+    const tokenOf = (/** @type {any} */ event) => event.target.closest?.(".token");
     box.addEventListener("click", (event) => {
       const span = tokenOf(event);
       if (span) onSelect(this.spans.indexOf(span));
@@ -35,6 +43,7 @@ export class Ribbon {
     this.later = 0;
   }
 
+  /** @param {string} prompt */
   start(prompt) {
     this.clear();
     const span = element("span", "prompt");
@@ -53,6 +62,7 @@ export class Ribbon {
   }
 
   // Add what is new of `tokens`; stay at the end of the text if the reader is there.
+  /** @param {Token[]} tokens */
   grow(tokens) {
     if (tokens.length === this.spans.length) return;
     const isAtEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
@@ -63,8 +73,9 @@ export class Ribbon {
     if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
   }
 
+  /** @param {HTMLElement} span */
   append(span) {
-    const isOver = this.block.childElementCount > BLOCK && this.spans.at(-1)?.textContent.endsWith("\n");
+    const isOver = this.block.childElementCount > BLOCK && this.spans.at(-1)?.textContent?.endsWith("\n");
     if (isOver) this.box.append(this.startBlock());
     this.block.append(span);
     this.spans.push(span);
@@ -75,6 +86,12 @@ export class Ribbon {
   }
 
   // Highlight a token and its round [from, to); fade what lies behind the moment shown.
+  /**
+   * @param {number} selected
+   * @param {number} from
+   * @param {number} to
+   * @param {number} shown
+   */
   mark(selected, from, to, shown) {
     for (const span of this.marked) span.classList.remove("is-round");
     this.marked = this.spans.slice(from, to);
@@ -88,6 +105,7 @@ export class Ribbon {
     this.fade(Math.min(shown, this.spans.length));
   }
 
+  /** @param {number} shown */
   fade(shown) {
     const [from, to] = shown < this.later ? [shown, this.later] : [this.later, shown];
     for (const span of this.spans.slice(from, to)) span.classList.toggle("is-later", shown < this.later);
@@ -103,11 +121,13 @@ export class Ribbon {
     }
   }
 
+  /** @param {number} index */
   differ(index) {
     this.spans[index]?.classList.add("differs");
   }
 }
 
+/** @param {{ text: string, origin: string }} token */
 function tokenSpan({ text, origin }) {
   const span = element("span", `token ${origin}`);
   span.append(...visible(text === "" ? "∅" : text));
@@ -123,6 +143,7 @@ function promptToken(text) {
 
 // Text nodes, with an empty mark before each line break: the mark is drawn by CSS alone, so the
 // text stays the model's own.
+/** @param {string} text */
 function visible(text) {
   return text
     .split("\n")

@@ -6,17 +6,27 @@ import { EXTRA } from "./cursor.js";
 export class Round {
   // `figures` are differences from `templates`: the tree, its mask, the bars per node and extra token,
   // the residual per examined prefix, and the timeline. `remarks` are what the drafter said, each in parts: text, or a list of token ids.
+  /**
+   * @param {RoundRecord} record
+   * @param {number} clock
+   * @param {Partial<RoundFigures> & { timeline?: Figure }} figures
+   * @param {Record<string, Figure>} templates
+   */
   constructor(record, clock, figures, templates) {
     /** @type {RoundRecord} */
     this.record = record;
     this.clock = clock; // own seconds of the lane after this round
     this.figures = figures;
     this.templates = templates;
+    /** @type {Remark[]} */
     this.remarks = [];
     this.isGreedy = false; // decoded at temperature 0
     this.outcomes = record.verdicts.outcome;
     this.indices = this.outcomes.map((_, index) => index);
     this.accepted = this.indices.filter((index) => this.outcomes[index] === "accepted");
+    /** @type {{ node: number, u: number } | null} */
+    this.forced = null; // another draw that is thought of
+    this.hasOtherWalk = false; // by that draw
     this.firstToken = this.endToken = 0; // of the text: from the round's first token to behind its last one
     this.stops = this.walk();
     this.levels = this.judgedLevels();
@@ -58,6 +68,7 @@ export class Round {
     const { depth } = this.record.tree.nodes;
     /** @type {string[]} */
     const levels = [];
+    /** @type {Record<string, number>} */
     const weight = { accepted: 2, rejected: 1, unreached: 0 };
     this.outcomes.forEach((outcome, index) => {
       const level = depth[index] - 1;
@@ -93,42 +104,52 @@ export class Round {
   }
 
   // An earlier sibling failed, so the rule compared what was left of p: the residual.
+  /** @param {number} node */
   followsRejection(node) {
     const { parent } = this.record.tree.nodes;
     return this.indices.some((each) => each < node && parent[each] === parent[node] && this.outcomes[each] === "rejected");
   }
 
   // The node behind which a stop's distributions stand: -1 the root.
+  /** @param {number} node */
   parentOf(node) {
     return node === EXTRA ? this.extra?.parent : this.record.tree.nodes.parent[node];
   }
 
+  /** @param {number} node */
   tokenId(node) {
-    return node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node];
+    return /** @type {number} */ (node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node]);
+  }
+
+  // The figures of a round of the main lane; those of other lanes have none.
+  get known() {
+    return /** @type {RoundFigures & { timeline: Figure }} */ (this.figures);
   }
 
   // Of specviz/figures/tree.py; shared/tree_drawing.js makes the figure of it.
   get treeDrawing() {
-    return compose(this.templates.tree, this.figures.tree);
+    return compose(this.templates.tree, this.known.tree);
   }
 
   get maskFigure() {
-    return compose(this.templates.mask, this.figures.mask);
+    return compose(this.templates.mask, this.known.mask);
   }
 
   // What was left of p behind `parent`, null where nothing was drafted there.
+  /** @param {number} parent */
   residualFigure(parent) {
-    const delta = this.figures.residuals[parent];
+    const delta = this.known.residuals[parent];
     return delta ? compose(this.templates.residual, delta) : null;
   }
 
+  /** @param {number} node */
   barsFigure(node) {
-    const delta = this.figures.bars[node === EXTRA ? this.outcomes.length : node];
+    const delta = this.known.bars[node === EXTRA ? this.outcomes.length : node];
     return delta ? compose(this.templates.bars, delta) : null;
   }
 
   get timelineFigure() {
-    return compose(this.templates.timeline, this.figures.timeline);
+    return compose(this.templates.timeline, this.known.timeline);
   }
 
   // Its rule compared p with a threshold, not with q and a draw.
@@ -148,6 +169,7 @@ export class Round {
 
   // The drafter's probability of a node: the rule's q, or its own where the rule saw none or 1; null
   // where it has none.
+  /** @param {number} node */
   shownQ(node) {
     const { q, raw_q } = this.verdict(node);
     if (!this.isGreedy && !this.isPointMass && !this.isTypical) return q;
@@ -155,15 +177,20 @@ export class Round {
   }
 
   // p, q, u … of a node as the rule used them, and unprocessed.
+  /** @param {number} node */
   verdict(node) {
     const { verdicts } = this.record;
     const names = ["p", "residual", "q", "accept", "u", "raw_p", "raw_q"];
-    const values = Object.fromEntries(names.map((name) => [name, verdicts[name][node]]));
+    const values = Object.fromEntries(names.map((name) => [name, /** @type {any} */ (verdicts)[name][node]]));
     return /** @type {VerdictRecord} */ ({ ...values, outcome: this.outcomes[node] });
   }
 }
 
 // A figure out of its template and what differs (`delta` in specviz/ui/race_messages.py).
+/**
+ * @param {Figure} template
+ * @param {Figure} delta
+ */
 export function compose(template, delta) {
   return {
     data: template.data.map((trace, index) => ({ ...trace, ...delta.data[index] })),

@@ -7,16 +7,25 @@ const GAP = 2;
 const LANE = 0.24; // share of the height kept for the mark of the extra token
 
 export class Strip {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {{ onSelect: (round: number) => void, onResize: () => void, theme: Theme }} on
+   */
   constructor(canvas, { onSelect, onResize, theme }) {
     this.canvas = canvas;
     this.theme = theme;
+    /** @type {Round[]} */
     this.rounds = [];
+    /** @type {number[]} */
     this.edges = [];
+    this.look = "";
+    /** @type {Palette} */
+    this.colours = {};
     this.isDragging = false;
     this.picture = document.createElement("canvas"); // the columns, which only a longer run changes
     this.width = this.height = 0;
     new ResizeObserver(() => this.measure(onResize)).observe(canvas);
-    const select = (event) => onSelect(this.roundAt(event.offsetX));
+    const select = (/** @type {PointerEvent} */ event) => onSelect(this.roundAt(event.offsetX));
     canvas.addEventListener("pointerdown", (event) => {
       this.isDragging = true;
       canvas.setPointerCapture(event.pointerId);
@@ -27,6 +36,7 @@ export class Strip {
     canvas.addEventListener("pointercancel", () => (this.isDragging = false));
   }
 
+  /** @param {() => void} onResize */
   measure(onResize) {
     this.width = this.canvas.clientWidth;
     this.height = this.canvas.clientHeight;
@@ -34,16 +44,19 @@ export class Strip {
   }
 
   // The right edge of every column in pixels: as wide as its share of the scale, 26 on average at most.
+  /** @param {{ from: number, ends: number[] }} axis */
   layOut({ from, ends }) {
-    const whole = ends.length ? ends.at(-1) - from : 0;
+    const whole = (ends.at(-1) ?? from) - from;
     const width = Math.min(this.width, 26 * ends.length);
     this.edges = ends.map((end) => (whole > 0 ? ((end - from) / whole) * width : 0));
   }
 
+  /** @param {number} index */
   left(index) {
     return index ? this.edges[index - 1] : 0;
   }
 
+  /** @param {number} x */
   roundAt(x) {
     const at = this.edges.findIndex((edge) => x < edge);
     return at < 0 ? this.rounds.length - 1 : at;
@@ -51,6 +64,12 @@ export class Strip {
 
   // `axis`: where the first round begins and where each one ends; without one all are as wide.
   // `forks`: the rounds before which another run was left.
+  /**
+   * @param {Round[]} rounds
+   * @param {number} selected
+   * @param {{ from: number, ends: number[] }} [axis]
+   * @param {number[]} [forks]
+   */
   draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = []) {
     const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
@@ -59,7 +78,7 @@ export class Strip {
     if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale, forks);
     this.rounds = rounds;
     this.look = look;
-    const pen = canvas.getContext("2d");
+    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, canvas.width, canvas.height);
     if (picture.width && picture.height) pen.drawImage(picture, 0, 0);
@@ -67,6 +86,12 @@ export class Strip {
     if (rounds[selected]) this.frame(pen, selected, height);
   }
 
+  /**
+   * @param {Round[]} rounds
+   * @param {{ from: number, ends: number[] }} axis
+   * @param {number} scale
+   * @param {number[]} forks
+   */
   drawColumns(rounds, axis, scale, forks) {
     this.layOut(axis);
     this.colours = this.theme.palette;
@@ -79,6 +104,10 @@ export class Strip {
   }
 
   // A dashed line: what lies left of it is another run's.
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {number} x
+   */
   fork(pen, x) {
     pen.strokeStyle = this.colours.ink;
     pen.lineWidth = 1.5;
@@ -90,6 +119,13 @@ export class Strip {
     pen.setLineDash([]);
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {Round} round
+   * @param {number} index
+   * @param {number} height
+   * @param {number} deepest
+   */
   column(pen, round, index, height, deepest) {
     const pitch = this.edges[index] - this.left(index);
     const gap = pitch > 6 ? GAP : 0.5;
@@ -104,6 +140,14 @@ export class Strip {
     if (pitch >= 7) this.mark(pen, round.extraKind, x + width / 2, Math.max(6, y));
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {string} outcome
+   * @param {number} x
+   * @param {number} y
+   * @param {number} width
+   * @param {number} height
+   */
   cell(pen, outcome, x, y, width, height) {
     pen.beginPath();
     if (width < 4) pen.rect(x, y, width, height); // round corners are not to be seen, and slow
@@ -120,6 +164,11 @@ export class Strip {
     if (look.cell === "crossed" && width >= 7 && height >= 7) this.cross(pen, x + width / 2, y + height / 2);
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {number} x
+   * @param {number} y
+   */
   cross(pen, x, y) {
     pen.strokeStyle = this.colours.card;
     pen.lineWidth = 1.5;
@@ -131,6 +180,12 @@ export class Strip {
     pen.stroke();
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {string | null} kind
+   * @param {number} x
+   * @param {number} y
+   */
   mark(pen, kind, x, y) {
     if (!kind) return;
     pen.fillStyle = this.colours[kind];
@@ -140,6 +195,11 @@ export class Strip {
     pen.fillText(lookOf(kind).mark, x, y);
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {number} index
+   * @param {number} height
+   */
   frame(pen, index, height) {
     pen.strokeStyle = this.theme.selectColour;
     pen.lineWidth = 2;
@@ -148,6 +208,10 @@ export class Strip {
     pen.stroke();
   }
 
+  /**
+   * @param {number} selected
+   * @param {string} text
+   */
   describe(selected, text) {
     this.canvas.setAttribute("aria-valuemin", "1");
     this.canvas.setAttribute("aria-valuemax", String(Math.max(1, this.rounds.length)));
@@ -157,6 +221,11 @@ export class Strip {
 }
 
 // A canvas that is given a size, even its own, is empty.
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ */
 function fit(canvas, width, height) {
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;

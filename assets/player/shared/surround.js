@@ -8,6 +8,12 @@ import { Theme } from "./theme.js";
 
 export class Surround {
   // `page()` is the one that is shown, `repaint()` draws all anew; `isAlone`: the debugger without a server.
+  /**
+   * @param {HTMLElement} root
+   * @param {Refs} refs
+   * @param {{ palettes: Record<string, Palette>, glossary: Glossary }} setup
+   * @param {{ page: () => ShownPage, repaint: () => void, isAlone?: boolean }} on
+   */
   constructor(root, refs, setup, { page, repaint, isAlone = false }) {
     this.refs = refs;
     this.theme = new Theme(root, setup.palettes, repaint);
@@ -36,6 +42,11 @@ const BACK_MILLISECONDS = 3500;
 
 class LinkButton {
   // `address()`: that of the page which is shown.
+  /**
+   * @param {HTMLElement} button
+   * @param {HTMLElement} word
+   * @param {() => PageAddress} address
+   */
   constructor(button, word, address) {
     this.button = button;
     this.word = word;
@@ -54,12 +65,17 @@ class LinkButton {
   }
 
   // `isAnswer`: what came of it is read on a narrow screen too, which has room for the icon alone.
+  /**
+   * @param {string} text
+   * @param {boolean} isAnswer
+   */
   showAnswer(text, isAnswer) {
     setText(this.word, text);
     this.button.classList.toggle("is-answering", isAnswer);
   }
 }
 
+/** @param {string} text */
 async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);

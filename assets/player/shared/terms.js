@@ -6,6 +6,10 @@ import { element } from "./dom.js";
 const GAP = 8;
 
 // A word that explains itself.
+/**
+ * @param {string} text
+ * @param {string} key
+ */
 export function termButton(text, key) {
   const made = element("button", "term", text);
   made.type = "button";
@@ -14,6 +18,10 @@ export function termButton(text, key) {
 }
 
 export class Terms {
+  /**
+   * @param {HTMLElement} root
+   * @param {Glossary} glossary
+   */
   constructor(root, glossary) {
     this.glossary = glossary;
     this.card = element("div", "tooltip term-card");
@@ -29,10 +37,12 @@ export class Terms {
   }
 
   // The pointer may rest on the card itself.
+  /** @param {any} target */
   pointed(target) {
     if (!this.card.contains(target) && !target.closest("[data-term]:focus")) this.turn(target);
   }
 
+  /** @param {any} target */
   turn(target) {
     const word = target.closest("[data-term]");
     if (word) this.show(word);
@@ -40,14 +50,16 @@ export class Terms {
   }
 
   // Escape is spent on the card: it stops no race.
+  /** @param {KeyboardEvent} event */
   press(event) {
     if (event.key !== "Escape" || this.card.hidden) return;
     event.preventDefault();
     this.hide();
   }
 
+  /** @param {HTMLElement} word */
   show(word) {
-    const { title, definition, formula } = this.glossary[word.dataset.term];
+    const { title, definition, formula } = this.glossary[word.dataset.term ?? ""];
     this.hide();
     this.word = word;
     word.setAttribute("aria-describedby", this.card.id);
@@ -61,6 +73,7 @@ export class Terms {
     if (this.word) this.place(this.word.getBoundingClientRect());
   }
 
+  /** @param {DOMRect} word */
   place({ left, top, bottom }) {
     const { offsetWidth: width, offsetHeight: height } = this.card;
     const isBelow = bottom + height + GAP < window.innerHeight;

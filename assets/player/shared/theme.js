@@ -5,6 +5,11 @@ import { browser } from "./kept.js";
 const [THEME, LARGE] = ["theme", "large"]; // what the browser remembers
 
 export class Theme {
+  /**
+   * @param {HTMLElement} root
+   * @param {Record<string, Palette>} palettes
+   * @param {() => void} onChange
+   */
   constructor(root, palettes, onChange) {
     this.root = root;
     this.palettes = palettes;

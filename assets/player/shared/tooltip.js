@@ -5,12 +5,14 @@ import { lookOf } from "./outcomes.js";
 import { probability } from "./number_words.js";
 
 // of tokens that are no outcome of a round
+/** @type {Record<string, string>} */
 const ORIGINS = {
   first: "first token, from the prompt’s forward",
   plain: "one target forward",
 };
 
 export class Tooltip {
+  /** @param {HTMLElement} card */
   constructor(card) {
     this.card = card;
   }
@@ -19,6 +21,11 @@ export class Tooltip {
     this.card.hidden = true;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Token} token
+   * @param {HTMLElement} anchor
+   */
   show(trace, token, anchor) {
     this.card.replaceChildren(element("b", "", tokenLabel(token.text)), ...lines(trace, token));
     this.card.hidden = false;
@@ -31,18 +38,26 @@ export class Tooltip {
   }
 }
 
+/**
+ * @param {Trace} trace
+ * @param {Token} token
+ */
 function lines(trace, token) {
   const rows = [ORIGINS[token.origin] ?? lookOf(token.origin).origin];
   const round = trace.rounds[token.round];
   if (token.record) rows.push(`p ${probability(token.record.prob)}`);
   if (round && token.node >= 0) rows.push(verdictLine(round, token.node));
   if (round?.isTypical && token.origin === "recovered") rows[0] = "drawn from the target after a rejection";
-  if (round && token.node < 0) rows.push(`probability ${probability(round.extra.prob)}`);
+  if (round && token.node < 0) rows.push(`probability ${probability(round.extra?.prob ?? null)}`);
   const place = token.round >= 0 ? `round ${token.round + 1}, ` : "";
   rows.push(`${place}${token.clock.toFixed(2)} s`);
   return rows.map((row) => element("p", "", row));
 }
 
+/**
+ * @param {Round} round
+ * @param {number} node
+ */
 function verdictLine(round, node) {
   const { p, u, raw_p } = round.verdict(node);
   const q = round.shownQ(node);
@@ -52,7 +67,9 @@ function verdictLine(round, node) {
 }
 
 // A token's text on one line, its spaces and breaks visible.
+/** @param {string} text */
 export function tokenLabel(text) {
+  /** @type {Record<string, string>} */
   const marks = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
   return [...(text || "∅")].map((character) => marks[character] ?? character).join("");
 }

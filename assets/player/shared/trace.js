@@ -13,6 +13,8 @@ class Lane {
     this.draft = header.draft;
     this.forks = header.forks;
     this.drafter_cache_bytes = header.drafter_cache_bytes;
+    this.drafter_bytes = header.drafter_bytes;
+    this.total_variation = header.total_variation;
     Object.assign(this, header); // and what else the header says of it
     this.header = header;
     /** @type {Token[]} */
@@ -40,17 +42,23 @@ class Lane {
   }
 
   // How many tokens it had at this moment of its own time.
+  /** @param {number} moment */
   tokensAt(moment) {
     return countAt(this.tokens, moment);
   }
 
   // How many forwards of the target it had taken by then.
+  /** @param {number} moment */
   forwardsAt(moment) {
     return countAt(this.forwards, moment);
   }
 }
 
 // How many of `items`, in the order of their clocks, had happened at a moment.
+/**
+ * @param {{ clock: number }[]} items
+ * @param {number} moment
+ */
 function countAt(items, moment) {
   let [low, high] = [0, items.length];
   while (low < high) {
@@ -72,6 +80,7 @@ function withBytes(text) {
   });
 }
 
+/** @type {((round: Round) => boolean)[]} */
 const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isWhole && round.outcomes.length > 0];
 
 export class Trace {
@@ -86,6 +95,8 @@ export class Trace {
     this.rounds = [];
     /** @type {Lane[]} */
     this.lanes = [];
+    /** @type {string | null} */
+    this.ending = null;
     this.clear();
   }
 
@@ -147,6 +158,7 @@ export class Trace {
     if (kind === "end") this.end(reason);
   }
 
+  /** @param {string} reason */
   end(reason) {
     this.ending = reason;
     this.isLive = false;
@@ -170,12 +182,23 @@ export class Trace {
     return ended.flatMap(({ tokens }) => tokens.slice(-1)).map(({ id }) => id);
   }
 
-  /** @param {{ prob: number } | null} [record] of a plain step */
+  /**
+   * @param {Lane} lane
+   * @param {{ clock: number }} event
+   * @param {number} id
+   * @param {string} origin
+   * @param {{ prob: number } | null} [record] of a plain step
+   */
   addToken(lane, { clock }, id, origin, record = null) {
     lane.tokens.push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
   }
 
   // The tokens that a round emitted; `index` is its number where the page shows it, else -1.
+  /**
+   * @param {Lane} lane
+   * @param {Round} round
+   * @param {number} [index]
+   */
   addTokens(lane, round, index = -1) {
     for (const { id, origin, node } of round.emitted) {
       lane.tokens.push({ id, text: this.text(id), origin, round: index, node, clock: round.clock });
@@ -195,15 +218,18 @@ export class Trace {
   }
 
   // A round's timeline shows the next round too, so each comes again with that one.
+  /** @param {Record<number, Figure>} timelines */
   takeTimelines(timelines) {
-    for (const [index, figure] of Object.entries(timelines)) this.rounds[index].figures.timeline = figure;
+    for (const [index, figure] of Object.entries(timelines)) this.rounds[Number(index)].figures.timeline = figure;
   }
 
+  /** @param {number} id */
   text(id) {
     return this.texts.get(id) ?? `#${id}`;
   }
 
   // The setting that made a round: before a fork, that of its parent.
+  /** @param {number} index */
   configOf(index) {
     const { forks, config } = this.main;
     return forks.find((fork) => index < fork.round)?.config ?? config;
@@ -228,12 +254,17 @@ export class Trace {
   }
 
   // The round at work at this moment of the lane's own time.
+  /** @param {number} moment */
   roundAt(moment) {
     const at = this.rounds.findIndex((round) => round.clock >= moment);
     return at < 0 ? this.rounds.length - 1 : at;
   }
 
   // The main lane's token that a stop became, or -1.
+  /**
+   * @param {number} round
+   * @param {number} node
+   */
   tokenOf(round, node) {
     const { firstToken, endToken } = this.rounds[round] ?? { firstToken: 0, endToken: 0 };
     for (let at = firstToken; at < endToken; at += 1) {
@@ -243,6 +274,7 @@ export class Trace {
   }
 
   // Where a lane's text first differs from the baseline's, or -1.
+  /** @param {Lane} lane */
   differenceOf(lane) {
     const [plain, other] = [this.baseline.tokens, lane.tokens];
     const length = Math.min(plain.length, other.length);

@@ -12,6 +12,10 @@ const LEFT = new URL("../../left", import.meta.url);
 const PATIENCE = 12; // failed looks before the race is given up
 
 export class Transport {
+  /**
+   * @param {GradioLink} gradio
+   * @param {TransportEvents} on
+   */
   constructor(gradio, on) {
     this.gradio = gradio;
     this.on = on; // { accepted(), message(message), queued(ahead, running), failed(text) }
@@ -30,16 +34,25 @@ export class Transport {
 
   // A race: it waits for its turn, then Gradio pushes its messages.
   // `name`: what the server calls its first step.
+  /**
+   * @param {string} name
+   * @param {any} order
+   */
   async start(name, order) {
     if (await this.begin(name, order)) this.gradio.race({ ticket: this.ticket });
   }
 
   // A recording: its messages are made at once, and looked for until the last is there.
+  /** @param {object} recording */
   async open(recording) {
     await this.begin("open", recording);
   }
 
   // True once the server has taken the question.
+  /**
+   * @param {string} name
+   * @param {object} question
+   */
   async begin(name, question) {
     if (this.isBusy) return false;
     const ticket = newTicket();
@@ -74,6 +87,7 @@ export class Transport {
     if (this.isBusy) navigator.sendBeacon(LEFT, this.ticket);
   }
 
+  /** @param {string} batch */
   take(batch) {
     if (!batch || !this.isBusy) return;
     const { ticket, messages } = JSON.parse(batch);
@@ -81,6 +95,7 @@ export class Transport {
   }
 
   // Messages in order of their numbers; those that came before are skipped, a gap is looked up.
+  /** @param {any[]} messages */
   deliver(messages) {
     this.lastHeard = performance.now();
     for (const message of messages) {
@@ -106,7 +121,7 @@ export class Transport {
     if (!reply?.state) return this.missed();
     this.misses = 0;
     if (reply.state === "waiting") this.on.queued(reply.ahead, reply.running);
-    this.deliver(reply.messages.map((text) => JSON.parse(text)));
+    this.deliver(reply.messages.map((/** @type {string} */ text) => JSON.parse(text)));
     if (!this.isBusy) return;
     if (reply.state === "unknown") this.fail("The server no longer knows this run: it was restarted.");
     else if (reply.state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
@@ -119,6 +134,10 @@ export class Transport {
   }
 
   // The server's answer, an object; null where none came (Gradio then gives undefined, or throws).
+  /**
+   * @param {string} name
+   * @param {object} question
+   */
   async ask(name, question) {
     try {
       const reply = await this.gradio.server[name](question);
@@ -128,6 +147,7 @@ export class Transport {
     }
   }
 
+  /** @param {string} text */
   fail(text) {
     this.finish();
     this.on.failed(text);

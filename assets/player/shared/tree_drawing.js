@@ -14,13 +14,17 @@ const RING_RADIUS = 9; // pixels; the labels of a node keep clear of it
  * @param {((node: number, lines: string[]) => string[]) | null} [cardOf]
  */
 export function treeFigure({ data, layout }, roleOf = null, cardOf = null) {
-  const known = (each) => (each.node === ROOT ? each : { ...each, role: roleOf?.(each.node) ?? each.role, card: cardOf?.(each.node, each.card) ?? each.card });
-  const nodes = layout.meta.nodes.map(known).filter(({ role }) => role !== "absent");
+  const known = (/** @type {any} */ each) => (each.node === ROOT ? each : { ...each, role: roleOf?.(each.node) ?? each.role, card: cardOf?.(each.node, each.card) ?? each.card });
+  const nodes = layout.meta.nodes.map(known).filter((/** @type {any} */ { role }) => role !== "absent");
   const { nodes: _nodes, ...meta } = layout.meta;
   return { data: data.map((style) => ({ ...style, ...columns(style.meta, nodes) })), layout: { ...layout, meta } };
 }
 
 // The points of a style: those of the nodes that are drawn in it.
+/**
+ * @param {any} meta
+ * @param {any[]} nodes
+ */
 function columns(meta, nodes) {
   if (meta.part === "marker") return markerColumns(nodes.filter(({ role }) => role === meta.role));
   if (meta.part !== "edge") return labelColumns(meta, nodes.map((each) => each[meta.part]).filter(Boolean));
@@ -28,6 +32,7 @@ function columns(meta, nodes) {
   return { x: edges.flatMap(({ x }) => [...x, null]), y: edges.flatMap(({ y }) => [...y, null]) };
 }
 
+/** @param {any[]} nodes */
 function markerColumns(nodes) {
   return {
     x: nodes.map(({ x }) => x),
@@ -37,6 +42,10 @@ function markerColumns(nodes) {
   };
 }
 
+/**
+ * @param {any} meta
+ * @param {any[]} labels
+ */
 function labelColumns(meta, labels) {
   const made = {
     x: labels.map(({ x }) => x),
@@ -48,8 +57,13 @@ function labelColumns(meta, labels) {
 }
 
 // The shapes of the ring around a node: none where the tree has no such node.
+/**
+ * @param {Figure} drawing
+ * @param {number | null} node
+ * @param {string} color
+ */
 export function ringAround({ layout }, node, color) {
   const size = { xsizemode: "pixel", ysizemode: "pixel", x0: -RING_RADIUS, x1: RING_RADIUS, y0: -RING_RADIUS, y1: RING_RADIUS };
-  const chosen = layout.meta.nodes.filter((each) => each.node === node);
-  return chosen.map(({ x, y }) => ({ type: "circle", ...size, xanchor: x, yanchor: y, line: { width: 2, color } }));
+  const chosen = layout.meta.nodes.filter((/** @type {any} */ each) => each.node === node);
+  return chosen.map((/** @type {{ x: number, y: number }} */ { x, y }) => ({ type: "circle", ...size, xanchor: x, yanchor: y, line: { width: 2, color } }));
 }

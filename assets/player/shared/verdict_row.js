@@ -9,6 +9,12 @@ export const GREEDY_RULE = "favourite?";
 export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s favourite, its most probable token. p and q are raw, at T = 1.";
 
 // `values` fill the numbers' columns; `outcome` is "" while it is not known.
+/**
+ * @param {number} stop
+ * @param {string} text
+ * @param {string[]} values
+ * @param {string} outcome
+ */
 export function verdictRow(stop, text, values, outcome) {
   const row = element("tr");
   row.dataset.node = String(stop);
@@ -19,6 +25,10 @@ export function verdictRow(stop, text, values, outcome) {
   return row;
 }
 
+/**
+ * @param {boolean} isGreedy
+ * @param {string} rule
+ */
 export function verdictHead(isGreedy, rule, first = "examined") {
   const raw = isGreedy ? "raw " : "";
   const names = [first, `${raw}p`, `${raw}q`, rule, "u", "verdict"];
@@ -27,6 +37,10 @@ export function verdictHead(isGreedy, rule, first = "examined") {
   return head;
 }
 
+/**
+ * @param {Round} round
+ * @param {number} stop
+ */
 export function outcomeOf(round, stop) {
   return stop === EXTRA ? round.extraKind : round.outcomes[stop];
 }
@@ -34,21 +48,24 @@ export function outcomeOf(round, stop) {
 // The numbers of the extra token, which was not examined but drawn: from the residual (r), which is
 // what p has beyond q, scaled to sum to 1, or from p itself. At temperature 0 nothing is drawn: it is
 // the target's favourite.
+/** @param {Round} round */
 export function extraNumbers(round) {
   if (round.isGreedy) return [favouriteProbability(round), "", "yes", ""];
-  const { kind, prob } = round.extra;
+  const { kind, prob } = /** @type {ExtraTokenRecord} */ (round.extra);
   const name = kind === "recovered" && !round.isTypical ? "r" : "p";
   return [`${name} ${prob === null ? "?" : probability(prob)}`, "", "", ""];
 }
 
 // Its raw p, where the record has it.
+/** @param {Round} round */
 function favouriteProbability({ extra, record }) {
-  const position = record.positions.find(({ parent }) => parent === extra.parent);
-  const at = position ? position.id.indexOf(extra.id) : -1;
-  return at < 0 ? "" : probability(position.raw_p[at]);
+  const position = record.positions.find(({ parent }) => parent === extra?.parent);
+  const at = extra && position ? position.id.indexOf(extra.id) : -1;
+  return position && at >= 0 ? probability(position.raw_p[at]) : "";
 }
 
 // What q says where the rule takes every guess as certain.
+/** @param {Round} round */
 export function pointMassNote(round) {
   if (!round.isPointMass || !round.outcomes.length) return "";
   const rule = "for the rule each guess is a point mass (q = 1), accepted with probability p.";

@@ -6,12 +6,23 @@ import { tokenLabel } from "../shared/tooltip.js";
 const SHOWN_COMMITTED = 12;
 
 export class CacheStrip {
+  /**
+   * @param {HTMLElement} box
+   * @param {HTMLElement} words
+   * @param {{ onSelect: (node: number) => void }} given
+   */
   constructor(box, words, { onSelect }) {
     this.box = box;
     this.words = words;
     onNode(box, onSelect);
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {Moment} moment
+   * @param {number | null} node
+   */
   draw(trace, round, moment, node) {
     const { committed, speculative: added } = round.record.cache;
     const isRun = moment.phase !== "draft";
@@ -26,6 +37,7 @@ export class CacheStrip {
   }
 }
 
+/** @param {number} count */
 function committedCells(count) {
   const shown = Math.min(count, SHOWN_COMMITTED);
   const cells = Array.from({ length: shown }, () => slot("committed", "", "committed"));
@@ -33,6 +45,13 @@ function committedCells(count) {
   return cells;
 }
 
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {number} index
+ * @param {boolean} isSettled
+ * @param {number | null} node
+ */
 function treeSlot(trace, round, index, isSettled, node) {
   const rank = round.accepted.indexOf(index);
   const isMoved = rank >= 0 && rank !== index;
@@ -45,12 +64,21 @@ function treeSlot(trace, round, index, isSettled, node) {
   return cell;
 }
 
+/**
+ * @param {string} state
+ * @param {string} text
+ * @param {string} title
+ */
 function slot(state, text, title) {
   const cell = element("span", `slot ${state}`, text);
   cell.title = title;
   return cell;
 }
 
+/**
+ * @param {Round} round
+ * @param {Moment} moment
+ */
 function wordsOf(round, { phase }) {
   const { committed, speculative: added, rolled_back: dropped } = round.record.cache;
   if (phase === "draft") return `${committed} committed slots; the target has not run yet`;

@@ -13,6 +13,12 @@ const PARENT = "parent"; // of a fork
 
 export class CompareMenu {
   // `page` is the step page, `race` the run of the race page, `fail` shows what went wrong.
+  /**
+   * @param {HTMLSelectElement} menu
+   * @param {Choice[]} recorded
+   * @param {GradioLink} gradio
+   * @param {{ page: any, race: Trace, fail: (text: string) => void }} on
+   */
   constructor(menu, recorded, gradio, { page, race, fail }) {
     this.menu = menu;
     this.recorded = recorded;
@@ -20,6 +26,8 @@ export class CompareMenu {
     this.race = race;
     this.fail = fail;
     this.other = new Trace();
+    this.parent = this.other; // until there is a fork
+    this.title = "";
     menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), recordedGroup(recorded));
     this.ofFork = option(PARENT, "The run it was forked from");
     menu.addEventListener("change", () => this.choose(menu.value));
@@ -38,6 +46,7 @@ export class CompareMenu {
   }
 
   // Beside a fork stands what it was forked from.
+  /** @param {Trace} parent */
   showParent(parent) {
     this.parent = parent;
     this.menu.options[0].after(this.ofFork);
@@ -45,6 +54,7 @@ export class CompareMenu {
     return this.show(parent, "the run that it was forked from");
   }
 
+  /** @param {string} name */
   async choose(name) {
     this.page.comparison.clear();
     this.transport.leave();
@@ -52,21 +62,27 @@ export class CompareMenu {
     if (name === PARENT) return this.showParent(this.parent);
     if (name === RACE) return this.race.rounds.length ? this.show(this.race, "the race of this page") : this.failed("There is no race on this page yet.");
     this.other = new Trace();
-    this.title = this.recorded.find((each) => each.name === name).title;
+    this.title = this.recorded.find((each) => each.name === name)?.title ?? "";
     await this.transport.open({ golden: name });
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     this.other.take(message);
     if (message.kind === "end") this.show(this.other, this.title);
   }
 
+  /** @param {string} text */
   failed(text) {
     this.menu.value = NOTHING;
     this.fail(text);
   }
 
+  /**
+   * @param {Trace} other
+   * @param {string} title
+   */
   async show(other, title) {
     const { page } = this;
     page.comparison.show(other, title);

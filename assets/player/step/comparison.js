@@ -6,8 +6,15 @@ import { tokenLabel } from "../shared/tooltip.js";
 import { originSentence } from "./moment_words.js";
 
 export class Comparison {
+  /**
+   * @param {Refs} refs
+   * @param {{ onGo: (at: number) => void }} on
+   */
   constructor(refs, { onGo }) {
     this.refs = refs;
+    /** @type {Trace | null} */
+    this.other = null;
+    this.index = -1; // of the first token that differs
     this.text = new Ribbon(refs.otherText, { onSelect: () => {}, onHover: () => {} });
     refs.toDifference.addEventListener("click", () => this.index >= 0 && onGo(this.index));
     this.clear();
@@ -20,6 +27,10 @@ export class Comparison {
   }
 
   // `title` says what the other run is.
+  /**
+   * @param {Trace} other
+   * @param {string} title
+   */
   show(other, title) {
     this.clear();
     this.other = other;
@@ -30,6 +41,10 @@ export class Comparison {
   }
 
   // Again whenever the run has grown; `ribbon` is its text.
+  /**
+   * @param {Trace} trace
+   * @param {Ribbon} ribbon
+   */
   draw(trace, ribbon) {
     if (!this.other) return;
     const [own, theirs] = [trace.main.tokens, this.other.main.tokens];
@@ -50,13 +65,19 @@ export class Comparison {
   }
 
   // The server's sentence, which knows the reason, instead of what the records alone say here.
+  /** @param {string} sentence */
   explain(sentence) {
     setText(this.refs.difference, sentence);
     this.refs.differenceRow.hidden = false;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Token | undefined} own
+   * @param {Token | undefined} theirs
+   */
   showDifference(trace, own, theirs) {
-    const say = (run, token) => (token ? originSentence(run, token) : "the text has ended");
+    const say = (/** @type {any} */ run, /** @type {Token | undefined} */ token) => (token ? originSentence(run, token) : "the text has ended");
     setParts(
       this.refs.difference, "First difference at token ", [String(this.index + 1)], ": here ", [own ? tokenLabel(own.text) : "∅"],
       `, there `, [theirs ? tokenLabel(theirs.text) : "∅"], `. Here: ${say(trace, own)}. There: ${say(this.other, theirs)}.`,

@@ -11,17 +11,26 @@ import { cutWords } from "../shared/settings.js";
 const PIN_FLIPS = 0.8; // from there on the pin's label stands on its left, as in specviz/figures/coin.py
 
 // The figure at this stage; null where nothing of it is known yet.
+/**
+ * @param {Figure} figure
+ * @param {string} stage
+ */
 export function barsAt(figure, stage) {
   if (stage === "judged") return figure;
   return stage === "drafted" ? draftAlone(figure) : distributionsAlone(figure);
 }
 
 // With another draw than the recorded one.
+/**
+ * @param {Figure} figure
+ * @param {number} u
+ */
 export function withDraw({ data, layout }, u) {
   const pin = { x: [u, u], text: ["", ` u = ${probability(u)} `], textposition: u > PIN_FLIPS ? "middle left" : "middle right" };
   return { data: data.map((trace) => (trace.meta.role === "ink" ? { ...trace, ...pin } : trace)), layout };
 }
 
+/** @param {Figure} figure */
 function distributionsAlone({ data, layout }) {
   const { yaxis } = layout;
   const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row is the draw's
@@ -29,6 +38,7 @@ function distributionsAlone({ data, layout }) {
   return { data: both, layout: { ...layout, yaxis: { ...yaxis, ticktext } } };
 }
 
+/** @param {Figure} figure */
 function draftAlone({ data, layout }) {
   const { bars, axis } = layout.meta.drafted;
   if (!bars) return null;
@@ -41,6 +51,10 @@ function draftAlone({ data, layout }) {
 // Entropy, overlap, divergence and margin of one examined position, as terms and values. Each names the
 // distribution that it is of: that of the rule where the record keeps it, else the raw one, at T = 1.
 // `rule` names the rule's distribution, such as "T = 0.7".
+/**
+ * @param {PositionRecord | undefined} position
+ * @param {string | null} rule
+ */
 export function distributionNumbers(position, rule) {
   if (!position) return [];
   /** @type {[string, string, string][]} */
@@ -56,42 +70,58 @@ export function distributionNumbers(position, rule) {
   return pairs.map(pair);
 }
 
+/**
+ * @param {PositionRecord} position
+ * @param {string | null} rule
+ */
 function comparedDistributions({ p, q, raw_p, raw_q, overlap, raw_overlap }, rule) {
   if (q.length && rule) return { p, q, overlap, name: rule };
   return raw_q.length ? { p: raw_p, q: raw_q, overlap: raw_overlap, name: "T = 1" } : null;
 }
 
 // The rule's distribution in words, null at temperature 0, where it is 0 or 1.
+/** @param {DecodingConfigRecord} config */
 export function ruleDistribution(config) {
   if (config.temperature === 0) return null;
   return [`T = ${config.temperature}`, ...cutWords(config)].join(", ");
 }
 
 // Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below.
+/**
+ * @param {number[]} kept_p
+ * @param {number[]} kept_q
+ */
 export function divergence(kept_p, kept_q) {
-  const rest = (kept) => Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
+  const rest = (/** @type {number[]} */ kept) => Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
   const [p, q] = [[...kept_p, rest(kept_p)], [...kept_q, rest(kept_q)]];
   const terms = p.map((each, at) => (each > 0 && q[at] > 0 ? each * Math.log(each / q[at]) : 0));
   return Math.max(0, terms.reduce((sum, each) => sum + each, 0));
 }
 
 // Nothing that is more than 0 reads as 0.
+/**
+ * @param {number} value
+ * @param {number} count
+ */
 function decimals(value, count) {
   const text = value.toFixed(count);
   return value > 0 && Number(text) === 0 ? probability(value) : text;
 }
 
 // A lower bound must not be rounded up.
+/** @param {number} value */
 function floored(value) {
   return Math.floor(value * 1000) / 1000 || value;
 }
 
+/** @param {number} value */
 function share(value) {
   const text = decimals(value, 3);
   return value < 1 && Number(text) === 1 ? "> 0.999" : text;
 }
 
 // What the value is of stands behind it; the term has a card of its own.
+/** @param {[string, string, string]} given */
 function pair([term, text, title]) {
   const [made, value] = [element("div"), element("dd", "", text)];
   value.title = title;

@@ -10,6 +10,12 @@ import { FieldErrors } from "../shared/field_errors.js";
 const SAME = ""; // of the menu: the method of the run
 
 export class ForkForm {
+  /**
+   * @param {Refs} refs
+   * @param {MethodOffer[]} methods
+   * @param {any} whatIf
+   * @param {(order: object) => void} onFork
+   */
   constructor(refs, methods, whatIf, onFork) {
     this.refs = refs;
     this.whatIf = whatIf;
@@ -18,7 +24,7 @@ export class ForkForm {
     refs.forkMethod.append(option(SAME, "as in this run"), ...methods.map(({ name, title }) => option(name, title)));
     refs.forkGo.addEventListener("click", () => onFork(this.order));
     for (const field of Object.values(this.controls)) {
-      field.addEventListener("keydown", (event) => event.key === "Enter" && field !== refs.forkMethod && onFork(this.order));
+      field.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && field !== refs.forkMethod && onFork(this.order));
     }
   }
 
@@ -29,10 +35,16 @@ export class ForkForm {
   }
 
   // `ahead`: how many other runs go first.
+  /** @param {number} ahead */
   wait(ahead) {
     setText(this.refs.forkStop, ahead ? "Waiting for another run to end · stop" : "Stop the fork");
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {StepCursor} cursor
+   * @param {boolean} isForking
+   */
   draw(trace, cursor, isForking) {
     const { refs, whatIf } = this;
     this.round = cursor.round;
@@ -41,10 +53,10 @@ export class ForkForm {
     if (!isForking) this.wait(0);
     refs.forkStop.hidden = !isForking;
     const config = trace.configOf(cursor.round);
-    for (const [name, field] of Object.entries(this.controls)) if (field !== refs.forkMethod) field.placeholder = String(config[name]);
+    for (const [name, field] of Object.entries(this.controls)) if (field !== refs.forkMethod) field.placeholder = String(/** @type {any} */ (config)[name]);
     setText(refs.forkPlace, `before round ${cursor.round + 1}`);
     const draws = Object.entries(whatIf.forced).map(([node, u]) => {
-      const text = tokenLabel(trace.text(cursor.current.tokenId(Number(node))));
+      const text = tokenLabel(trace.text(/** @type {Round} */ (cursor.current).tokenId(Number(node))));
       return `u of ${text} is forced to ${probability(u)}`;
     });
     setText(refs.forkDraws, draws.join("; "));

@@ -13,14 +13,19 @@ export function newRunName() {
   return KEPT + [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(36)).join("");
 }
 
+/**
+ * @param {string} id
+ * @param {Blob} blob
+ */
 export async function keepRun(id, blob) {
   await change((store) => store.put({ id, blob, kept: Date.now() }));
   const runs = (await change((store) => store.getAll())) ?? [];
-  const old = runs.sort((a, b) => b.kept - a.kept).slice(MOST);
+  const old = runs.sort((/** @type {any} */ a, /** @type {any} */ b) => b.kept - a.kept).slice(MOST);
   for (const run of old) await change((store) => store.delete(run.id));
 }
 
 // The blob of a kept run, or null.
+/** @param {string} id */
 export async function keptRun(id) {
   return (await change((store) => store.get(id)))?.blob ?? null;
 }
@@ -32,16 +37,22 @@ export class KeptRaces {
   }
 
   // Undefined for one that has not begun.
+  /** @param {Trace} trace */
   nameOf(trace) {
     return trace.isLive ? LIVE : this.names.get(trace.header);
   }
 
   // One that was kept before the page was loaded.
+  /**
+   * @param {Trace} trace
+   * @param {string} name
+   */
   name(trace, name) {
     this.names.set(trace.header, name);
   }
 
   // Its new name; null for one that has a name already, or was stopped before it began.
+  /** @param {Trace} trace */
   async keep(trace) {
     const { header } = trace;
     if (!header || this.names.has(header)) return null;
@@ -52,6 +63,7 @@ export class KeptRaces {
   }
 }
 
+/** @param {(store: IDBObjectStore) => IDBRequest} ask */
 function change(ask) {
   return new Promise((resolve) => {
     const opening = indexedDB.open(DATABASE, 1);

@@ -6,9 +6,14 @@ import { setText } from "../shared/dom.js";
 
 export class LiveRun {
   // `ask(what)` tells the server "pause", "advance" or "resume" of the run at hand.
+  /**
+   * @param {Refs} refs
+   * @param {(what: string) => void} ask
+   */
   constructor(refs, ask) {
     this.refs = refs;
     this.ask = ask;
+    /** @type {Record<string, boolean>} */
     this.held = { race: false, fork: false };
     this.name = "race"; // of the run at hand
     refs.hold.addEventListener("click", () => this.toggle());
@@ -20,10 +25,15 @@ export class LiveRun {
   }
 
   // A race began, perhaps held.
+  /** @param {boolean} isHeld */
   begin(isHeld) {
     this.keep("race", isHeld);
   }
 
+  /**
+   * @param {string} name
+   * @param {boolean} isHeld
+   */
   keep(name, isHeld) {
     this.held[name] = isHeld;
     if (name === "race") this.refs.live.dispatchEvent(new CustomEvent("held", { detail: isHeld }));
@@ -36,6 +46,10 @@ export class LiveRun {
   }
 
   // `isLive`: the run that is shown goes on, and is this page's to hold.
+  /**
+   * @param {boolean} isLive
+   * @param {boolean} isForking
+   */
   draw(isLive, isForking) {
     this.name = isForking ? "fork" : "race";
     if (!isForking) this.held.fork = false;

@@ -14,10 +14,15 @@ import { stageOf, standing, thoughtMoments } from "./moments.js";
 import { StepTable } from "./step_table.js";
 
 export class MomentView {
+  /**
+   * @param {Refs} refs
+   * @param {Theme} theme
+   * @param {{ onSelect: (node: number) => void, glossary: Glossary }} on
+   */
   constructor(refs, theme, { onSelect, glossary }) {
     this.refs = refs;
     this.theme = theme;
-    const select = (node) => typeof node === "number" && node !== ROOT && onSelect(node);
+    const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
     this.tree = new Chart(refs.stepTree, theme, select);
     this.bars = new Chart(refs.stepBars, theme, select);
     this.residual = new Chart(refs.stepResidual, theme);
@@ -44,6 +49,10 @@ export class MomentView {
   }
 
   // True where a part's picture differs from the one that it last drew.
+  /**
+   * @param {string} part
+   * @param {any} key
+   */
   isNew(part, key) {
     if (this.drawn[part] === key) return false;
     this.drawn[part] = key;
@@ -53,6 +62,11 @@ export class MomentView {
   // True while the charts below the tree are left for the next frame: they come when the cursor rests,
   // so that stepping and dragging stay smooth. `thought` is the round as it would have been with
   // another draw, or null.
+  /**
+   * @param {Trace} trace
+   * @param {StepCursor} cursor
+   * @param {any} thought
+   */
   draw(trace, cursor, thought) {
     const { current, moments, at, moment } = cursor;
     const round = thought ?? current;
@@ -64,28 +78,39 @@ export class MomentView {
     this.table.draw(trace, round, seen.moments, seen.at);
     this.drawNotes(round, seen, node, moment);
     this.drawTitle(trace, round, node, stage);
-    this.cache.draw(trace, current, moment, cursor.node);
+    this.cache.draw(trace, /** @type {Round} */ (current), moment, cursor.node);
     const place = `${cursor.round} ${at} ${node} ${draw(round)}`;
     if (this.isNew("place", place)) return true;
     this.drawCharts(trace, round, { ...cursor.moment, node, stage, judged: judgedBy(seen) });
     return false;
   }
 
+  /**
+   * @param {Round} round
+   * @param {StepCursor} cursor
+   * @param {number | null} node
+   */
   drawTree(round, cursor, node) {
-    const stage = (each) => stageOf(round, cursor.moments, cursor.at, each);
-    const role = (each) => roleAt(round, stage(each), each);
+    const stage = (/** @type {number} */ each) => stageOf(round, cursor.moments, cursor.at, each);
+    const role = (/** @type {number} */ each) => roleAt(round, stage(each), each);
     const words = round.hasOtherWalk ? `counterfactual: ${round.counts}` : treeWords(round, cursor.moment);
     setText(this.refs.stepTreeTitle, `Draft tree · ${words}`);
     const roles = round.hasOtherWalk ? draw(round) : [...round.indices, EXTRA].map(stage).join();
     if (!this.isNew("tree", `${cursor.round} ${roles} ${node}`)) return;
     const drawing = round.treeDrawing;
-    const card = (each, lines) => knownLines(lines, stage(each));
+    const card = (/** @type {number} */ each, /** @type {string[]} */ lines) => knownLines(lines, stage(each));
     const { data, layout } = round.hasOtherWalk ? treeFigure(drawing) : treeFigure(drawing, role, card);
     const isThere = round.hasOtherWalk || (node !== null && role(node) !== "absent");
     const shapes = isThere ? ringAround(drawing, node, this.theme.selectColour) : [];
     this.tree.draw({ data, layout: { ...layout, shapes } });
   }
 
+  /**
+   * @param {Round} round
+   * @param {{ moments: Moment[], at: number }} seen
+   * @param {any} node
+   * @param {Moment} moment
+   */
   drawNotes(round, seen, node, { phase }) {
     const { refs } = this;
     const note = walkNote(round, judgedBy(seen), node);
@@ -97,14 +122,25 @@ export class MomentView {
     setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: the walk did not come that way`);
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {number | null} node
+   * @param {string} stage
+   */
   drawTitle(trace, round, node, stage) {
     if (!this.isNew("title", `${round.record.i} ${node} ${stage} ${draw(round)}`)) return;
+    const named = (/** @type {number} */ stop) => [element("b", "", tokenLabel(trace.text(round.tokenId(stop)))), ` · ${stopWords(round, stop, stage)}`];
     const isNamed = node !== null && (node !== EXTRA || stage === "judged");
-    const named = () => [element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${stopWords(round, node, stage)}`];
-    this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named() : ["Target p against draft q"]));
+    this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named(node) : ["Target p against draft q"]));
   }
 
   // `known`: the node whose distributions show, its stage, the moment's phase, and what is judged by then.
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {any} known
+   */
   drawCharts(trace, round, known) {
     const { node, stage, phase } = known;
     const index = round.record.i;
@@ -115,17 +151,26 @@ export class MomentView {
     const parent = round.parentOf(node);
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
     this.drawResidual(round, parent, known);
-    const position = stage === "drafted" ? null : round.record.positions.find((each) => each.parent === parent);
+    const position = stage === "drafted" ? undefined : round.record.positions.find((each) => each.parent === parent);
     this.refs.stepNumbers.replaceChildren(...distributionNumbers(position, ruleDistribution(trace.configOf(index))));
   }
 
   // What is not known yet keeps its room, so that nothing jumps when it comes.
+  /**
+   * @param {Round} round
+   * @param {boolean} isRun
+   */
   drawMask(round, isRun) {
     this.noMask.hidden = isRun;
     veil(this.refs.stepMask, !isRun && round.maskFigure);
     if (isRun) this.mask.draw(round.maskFigure);
   }
 
+  /**
+   * @param {Round} round
+   * @param {Figure | null} figure
+   * @param {string} stage
+   */
   drawBars(round, figure, stage) {
     const { refs } = this;
     const shown = figure && barsAt(round.forced ? withDraw(figure, round.forced.u) : figure, stage);
@@ -135,6 +180,11 @@ export class MomentView {
     setText(refs.stepBarsRemark, stage === "judged" ? (figure?.layout.meta.remark ?? "") : "");
   }
 
+  /**
+   * @param {Round} round
+   * @param {any} parent
+   * @param {any} known
+   */
   drawResidual(round, parent, { stage, judged }) {
     const isKnown = stage === "judged" && !round.isGreedy && !isFirstPassed(round, parent);
     const figure = isKnown ? round.residualFigure(parent) : null;
@@ -147,21 +197,32 @@ export class MomentView {
 }
 
 // `figure` is one like that which is to come, false where it shows.
+/**
+ * @param {HTMLElement} box
+ * @param {Figure | false} figure
+ */
 function veil(box, figure) {
   box.style.visibility = figure ? "hidden" : "";
-  if (figure?.layout) box.style.minHeight = `${figure.layout.height}px`;
+  if (figure && figure.layout) box.style.minHeight = `${figure.layout.height}px`;
 }
 
 // The draw that is thought of, as part of a key.
+/** @param {Round} round */
 function draw(round) {
   return round.forced ? `${round.forced.u} ${round.hasOtherWalk}` : "";
 }
 
+/** @param {{ moments: Moment[], at: number }} seen */
 function judgedBy({ moments, at }) {
-  return moments.slice(0, at + 1).flatMap(({ phase, node }) => (phase === "judge" || phase === "resample" ? [node] : []));
+  return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "resample") && node !== null ? [node] : []));
 }
 
 // In whose colour and mark a node stands: what was not judged yet looks like what was never examined.
+/**
+ * @param {Round} round
+ * @param {string} stage
+ * @param {number} node
+ */
 function roleAt(round, stage, node) {
   if (stage !== "judged") return stage === "absent" ? stage : "unreached";
   if (node !== EXTRA) return round.outcomes[node];

@@ -9,23 +9,33 @@ import { GREEDY_NOTE, pointMassNote } from "../shared/verdict_row.js";
 
 export const NO_MASK_YET = "The target’s forward has not run yet: its mask comes with verify.";
 
+/**
+ * @param {Round} round
+ * @param {Moment} moment
+ */
 export function treeWords(round, { phase, level, node }) {
   const drafted = round.outcomes.length;
   return {
     draft: level ? `level ${level} is drafted` : "nothing was drafted",
     verify: drafted ? `one target forward judges ${drafted > 1 ? `all ${drafted}` : "the guess"}` : "one target forward over the root alone",
-    judge: `examining depth ${round.record.tree.nodes.depth[node]}`,
+    judge: `examining depth ${round.record.tree.nodes.depth[node ?? 0]}`,
     resample: resampleWords(round),
     commit: round.counts,
   }[phase];
 }
 
+/** @param {Round} round */
 function resampleWords(round) {
   if (round.extraKind !== "bonus") return "all failed here: the target draws the recovered token";
   return round.outcomes.length ? "a leaf was reached: the target adds a bonus token" : "no guess to judge: the target adds its own token";
 }
 
 // What stands behind the name of a stop.
+/**
+ * @param {Round} round
+ * @param {number} node
+ * @param {string} stage
+ */
 export function stopWords(round, node, stage) {
   if (stage !== "judged") return "drafted, not judged yet";
   const sentence = verdictSentence(round, node);
@@ -33,11 +43,17 @@ export function stopWords(round, node, stage) {
 }
 
 // What the bars of q are, while p is not known.
+/** @param {Figure | null} figure */
 export function draftedWords(figure) {
   return `${figure?.layout.meta.drafted.heading ?? "Nothing was drafted"}; p comes with the target’s forward`;
 }
 
 // Why there is no residual to show.
+/**
+ * @param {Round} round
+ * @param {number} parent
+ * @param {string} stage
+ */
 export function noResidualWords(round, parent, stage) {
   if (!round.outcomes.length) return "Nothing was drafted, so nothing is taken away from p.";
   if (stage !== "judged") return "It is known once the drafts at this place are judged.";
@@ -49,12 +65,21 @@ export function noResidualWords(round, parent, stage) {
 }
 
 // Whether the first sibling to be judged was accepted.
+/**
+ * @param {Round} round
+ * @param {number} parent
+ */
 export function isFirstPassed(round, parent) {
   const first = round.record.tree.nodes.parent.indexOf(parent);
   return first >= 0 && round.outcomes[first] === "accepted";
 }
 
 // What becomes of the residual that shows: most are never drawn from.
+/**
+ * @param {Round} round
+ * @param {number} parent
+ * @param {number[]} judged
+ */
 export function residualWords(round, parent, judged) {
   const { parent: parents } = round.record.tree.nodes;
   const siblings = round.indices.filter((each) => parents[each] === parent);
@@ -66,6 +91,10 @@ export function residualWords(round, parent, judged) {
 }
 
 // What of a node's card (specviz/figures/hover.py) is known at a stage: its text, p, q, and the rest.
+/**
+ * @param {string[]} given
+ * @param {string} stage
+ */
 export function knownLines([text, p, q, ...verdict], stage) {
   if (stage === "judged") return [text, p, q, ...verdict];
   if (stage === "verified") return [text, p.split(" → ")[0], q, "not judged yet"];
@@ -73,6 +102,11 @@ export function knownLines([text, p, q, ...verdict], stage) {
 }
 
 // What the signs in the table of a walk mean, as far as the table shows them.
+/**
+ * @param {Round} round
+ * @param {number[]} judged
+ * @param {number} node
+ */
 export function walkNote(round, judged, node) {
   if (!round.outcomes.length) return "";
   if (round.isGreedy) return GREEDY_NOTE;
@@ -80,6 +114,11 @@ export function walkNote(round, judged, node) {
 }
 
 // After a rejected sibling p is what was left of it: said once, for the row under the cursor.
+/**
+ * @param {Round} round
+ * @param {number[]} judged
+ * @param {number} node
+ */
 function residualNote(round, judged, node) {
   const isStarred = judged.some((stop) => stop !== EXTRA && round.followsRejection(stop));
   if (!isStarred || round.isTypical) return "";
@@ -89,13 +128,21 @@ function residualNote(round, judged, node) {
   return residual === null ? `${usual}.` : `${usual}: here ${probability(p)} → ${probability(residual)}.`;
 }
 
+/**
+ * @param {Round} round
+ * @param {number[]} judged
+ */
 function extraNote(round, judged) {
   if (!judged.includes(EXTRA)) return "";
-  if (round.extra.prob === null) return "?: unknown, for the record keeps of each law only the most probable tokens, and no law behind a node that was not examined.";
+  if (round.extra?.prob === null) return "?: unknown, for the record keeps of each law only the most probable tokens, and no law behind a node that was not examined.";
   return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
 }
 
 // Where a token of the text came from, in one sentence.
+/**
+ * @param {Trace} trace
+ * @param {Token} token
+ */
 export function originSentence(trace, token) {
   const text = tokenLabel(token.text);
   const round = trace.rounds[token.round];

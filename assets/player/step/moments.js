@@ -7,6 +7,7 @@
 import { EXTRA } from "../shared/cursor.js";
 
 export const PHASES = ["draft", "verify", "judge", "resample", "commit"];
+/** @type {Record<string, string>} */
 export const PHASE_WORDS = {
   draft: "draft",
   verify: "verify",
@@ -15,9 +16,11 @@ export const PHASE_WORDS = {
   commit: "commit",
 };
 
+/** @param {Round} round */
 export function momentsOf(round) {
   const { depth } = round.record.tree.nodes;
   const levels = Math.max(0, ...depth);
+  /** @type {Moment[]} */
   const moments = [];
   for (let level = 1; level <= levels; level += 1) {
     moments.push({ phase: "draft", level, node: depth.indexOf(level) });
@@ -33,8 +36,14 @@ export function momentsOf(round) {
 
 // Where a node of the round stands at a moment: absent, drafted, verified (the target has seen it),
 // judged (its outcome then shows).
+/**
+ * @param {Round} round
+ * @param {Moment[]} moments
+ * @param {number} at
+ * @param {number} node
+ */
 export function stageOf(round, moments, at, node) {
-  const { phase, level } = moments[at];
+  const { phase, level = 0 } = moments[at];
   if (phase === "draft" && node !== EXTRA) {
     return round.record.tree.nodes.depth[node] <= level ? "drafted" : "absent";
   }
@@ -45,14 +54,22 @@ export function stageOf(round, moments, at, node) {
 }
 
 // The node whose distributions are shown: that of the moment, else the one that was judged last, else the first.
+/**
+ * @param {Moment[]} moments
+ * @param {number} at
+ */
 export function standing(moments, at) {
-  const isOf = ({ phase }) => phase === "judge" || phase === "resample";
+  const isOf = (/** @type {Moment} */ { phase }) => phase === "judge" || phase === "resample";
   if (isOf(moments[at])) return moments[at].node;
   const before = moments.slice(0, at).findLast(isOf);
   return (before ?? moments.find(isOf))?.node ?? null;
 }
 
 // Of a walk with another draw every moment is past: the whole of it shows.
+/**
+ * @param {Round} round
+ * @param {number | null} node
+ */
 export function thoughtMoments(round, node) {
   const judged = round.stops.map((stop) => ({ phase: stop === EXTRA ? "resample" : "judge", node: stop }));
   return { moments: [...judged, { phase: "commit", node }], at: judged.length };

@@ -11,6 +11,12 @@ const OWN_FILE = "file"; // the menu's value for prompts of one's own
 
 export class ProfileCard {
   // `form()` is the race page's setting; `onExample(data, title, round, node)` opens a run there.
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   * @param {GradioLink} gradio
+   * @param {{ form: () => any, onExample: (...example: any[]) => void }} on
+   */
   constructor(refs, { tasks, pairs, methods }, gradio, { form, onExample }) {
     this.refs = refs;
     this.pairs = pairs;
@@ -30,11 +36,11 @@ export class ProfileCard {
       failed: (text) => this.failed(text),
     });
     refs.profileGo.addEventListener("click", () => this.go());
-    refs.profileCount.addEventListener("keydown", (event) => event.key === "Enter" && this.go());
+    refs.profileCount.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.go());
     refs.profileStop.addEventListener("click", () => this.transport.stop());
     refs.profileFile.addEventListener("change", () => this.goWithFile());
-    refs.profileTable.addEventListener("click", (event) => this.open(event));
-    refs.profileDimensions.addEventListener("click", (event) => this.turn(event));
+    refs.profileTable.addEventListener("click", (/** @type {any} */ event) => this.open(event));
+    refs.profileDimensions.addEventListener("click", (/** @type {any} */ event) => this.turn(event));
   }
 
   // With what it would decode now.
@@ -44,6 +50,7 @@ export class ProfileCard {
     setText(this.refs.profileSetting, `Setting of the race page: ${this.words({ ...order, pair })}`);
   }
 
+  /** @param {Record<string, any>} form */
   words({ pair, method, draft_length: length, temperature, max_new_tokens: tokens }) {
     const parts = [pair, titleOf(this.methods, method), `K ${length}`, `temperature ${temperature}`, `${tokens} tokens a prompt`];
     return parts.join(" · ");
@@ -60,6 +67,7 @@ export class ProfileCard {
     if (file) this.ask({ name: file.name, text: await file.text() });
   }
 
+  /** @param {object} prompts */
   async ask(prompts) {
     if (this.transport.isBusy) return;
     this.errors.clear();
@@ -73,6 +81,7 @@ export class ProfileCard {
     this.showState("starting …");
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "warning") this.showWarning(message.text);
@@ -83,11 +92,12 @@ export class ProfileCard {
     if (message.kind === "end") this.setBusy(false);
   }
 
+  /** @param {Reply} message */
   show({ profile, titles, setting }) {
     const { refs } = this;
     this.profile = profile;
     const { prompts, rounds, acceptance_rate: rate, block_efficiency: tau } = profile;
-    const spent = (lost, seconds) => `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`;
+    const spent = (/** @type {number} */ lost, /** @type {number} */ seconds) => `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`;
     this.showState(rounds ? `${prompts} prompts, ${rounds} rounds` : "Nothing was decoded before the stop.");
     refs.profileResult.hidden = !rounds;
     if (!rounds) return;
@@ -104,11 +114,13 @@ export class ProfileCard {
     this.draw(Object.keys(titles)[0]);
   }
 
+  /** @param {any} event */
   turn(event) {
     const tab = event.target.closest("[data-dimension]");
     if (tab) this.draw(tab.dataset.dimension);
   }
 
+  /** @param {string} dimension */
   draw(dimension) {
     for (const tab of this.refs.profileDimensions.children) {
       tab.setAttribute("aria-selected", String(tab.dataset.dimension === dimension));
@@ -116,6 +128,7 @@ export class ProfileCard {
     this.refs.profileTable.replaceChildren(...rankingRows(this.profile.rankings[dimension]));
   }
 
+  /** @param {any} event */
   open(event) {
     const button = event.target.closest("button[data-trace]");
     if (!button) return;
@@ -125,20 +138,24 @@ export class ProfileCard {
     this.onExample(data, `prompt ${Number(trace) + 1} of the profile`, Number(round), Number(node));
   }
 
+  /** @param {boolean} isBusy */
   setBusy(isBusy) {
     this.refs.profileGo.hidden = isBusy;
     this.refs.profileStop.hidden = !isBusy;
   }
 
+  /** @param {string} text */
   showWarning(text) {
     this.refs.profileWarning.hidden = !text;
     setText(this.refs.profileWarning, text);
   }
 
+  /** @param {string} text */
   showState(text) {
     setText(this.refs.profileState, text);
   }
 
+  /** @param {string} text */
   failed(text) {
     this.setBusy(this.transport.isBusy);
     this.showState("");
@@ -146,10 +163,18 @@ export class ProfileCard {
   }
 }
 
+/**
+ * @param {Choice[]} known
+ * @param {string} name
+ */
 function titleOf(known, name) {
   return known.find((each) => each.name === name)?.title ?? name;
 }
 
+/**
+ * @param {string} term
+ * @param {string} value
+ */
 function fact(term, value) {
   const made = element("div");
   made.append(element("dt", "", term), element("dd", "", value));
@@ -170,6 +195,7 @@ const NUMBERS = [
   ["accepted", (group) => `${Math.round(100 * group.rate)} %`],
 ];
 
+/** @param {Record<string, string>} titles */
 function dimensionTabs(titles) {
   return Object.entries(titles).map(([name, title]) => {
     const tab = element("button", "segment", title);
@@ -181,11 +207,13 @@ function dimensionTabs(titles) {
 }
 
 // The parts of the table. Roles are said, for a narrow screen lays rows out as blocks.
+/** @param {any[]} groups */
 function rankingRows(groups) {
   const head = part("thead", "rowgroup", "", row("", ["where", "share of the loss", ...NUMBERS.map(([name]) => name)].map(heading)));
   return [head, ...groups.slice(0, MOST_ROWS).map(body)];
 }
 
+/** @param {any} group */
 function body(group) {
   const numbers = NUMBERS.map(([name, value]) => {
     const made = cell("number", String(value(group)));
@@ -197,6 +225,7 @@ function body(group) {
   return made;
 }
 
+/** @param {number} share */
 function bar(share) {
   const made = cell("share");
   const track = element("i");
@@ -205,6 +234,7 @@ function bar(share) {
   return made;
 }
 
+/** @param {any} group */
 function examples(group) {
   const made = cell("", "drafted → wanted: ");
   made.colSpan = 2 + NUMBERS.length;
@@ -218,22 +248,34 @@ function examples(group) {
   return made;
 }
 
+/** @param {string} text */
 function heading(text) {
   const made = element("th", "", text);
   made.role = "columnheader";
   return made;
 }
 
+/** @param {string} className */
 function cell(className, text = "") {
   const made = element("td", className, text);
   made.role = "cell";
   return made;
 }
 
+/**
+ * @param {string} className
+ * @param {HTMLElement[]} cells
+ */
 function row(className, cells) {
   return part("tr", "row", className, ...cells);
 }
 
+/**
+ * @param {keyof HTMLElementTagNameMap} tag
+ * @param {string} role
+ * @param {string} className
+ * @param {...(string | Node)} children
+ */
 function part(tag, role, className, ...children) {
   const made = element(tag, className);
   made.role = role;

@@ -10,6 +10,7 @@ const LARGEST_FILE = 16e6; // bytes; the server refuses more
 
 export const RACE = ""; // the menu's value for the race of this page
 
+/** @param {Choice[]} recorded */
 export function recordedGroup(recorded) {
   const group = element("optgroup");
   group.label = "Recorded, one for each method";
@@ -18,6 +19,11 @@ export function recordedGroup(recorded) {
 }
 
 export class RunMenu {
+  /**
+   * @param {Refs} refs
+   * @param {Choice[]} recorded
+   * @param {{ onChoose: (name: string) => void, onFile: (file: File) => void, onSave: () => void }} on
+   */
   constructor(refs, recorded, { onChoose, onFile, onSave }) {
     const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepError } = refs;
     this.menu = stepTrace;
@@ -29,15 +35,19 @@ export class RunMenu {
     stepOpen.addEventListener("click", () => stepFile.click());
     stepSave.addEventListener("click", () => onSave());
     stepFile.addEventListener("change", () => this.takeFile(takeFile(stepFile), onFile));
-    step.addEventListener("dragover", (event) => event.preventDefault());
-    step.addEventListener("drop", (event) => {
+    step.addEventListener("dragover", (/** @type {any} */ event) => event.preventDefault());
+    step.addEventListener("drop", (/** @type {any} */ event) => {
       event.preventDefault();
       this.takeFile(event.dataTransfer.files[0], onFile);
     });
   }
 
+  /**
+   * @param {File | undefined} file
+   * @param {(file: File) => void} onFile
+   */
   takeFile(file, onFile) {
-    if (file?.size > LARGEST_FILE) this.fail(`A run’s file must be at most 16 MB, got ${(file.size / 1e6).toFixed(0)} MB.`);
+    if (file && file.size > LARGEST_FILE) this.fail(`A run’s file must be at most 16 MB, got ${(file.size / 1e6).toFixed(0)} MB.`);
     else if (file) onFile(file);
   }
 
@@ -45,19 +55,26 @@ export class RunMenu {
     return this.menu.selectedOptions[0]?.textContent ?? "";
   }
 
+  /**
+   * @param {string} name
+   * @param {string} title
+   */
   add(name, title) {
     const isKnown = [...this.menu.options].some((each) => each.value === name);
     if (!isKnown) this.menu.append(option(name, title));
   }
 
+  /** @param {string} name */
   remove(name) {
     for (const each of [...this.menu.options]) if (each.value === name) each.remove();
   }
 
+  /** @param {string} name */
   select(name) {
     this.menu.value = name;
   }
 
+  /** @param {string} text */
   showNote(text) {
     setText(this.note, text);
   }
@@ -68,6 +85,7 @@ export class RunMenu {
   }
 
   // What the run that is shown is.
+  /** @param {Trace} trace */
   showRun(trace) {
     this.run = trace.header ? runWords(trace) : "";
     this.showRunAgain();
@@ -79,10 +97,15 @@ export class RunMenu {
   }
 
   // A long recording takes a while.
+  /**
+   * @param {string} title
+   * @param {number} rounds
+   */
   showProgress(title, rounds) {
     if (rounds % SHOWN_EVERY === 0) this.showNote(`opening ${title}: ${rounds} rounds …`);
   }
 
+  /** @param {string} text */
   fail(text) {
     setText(this.note, this.run);
     setText(this.error, text);
@@ -92,6 +115,7 @@ export class RunMenu {
 }
 
 // The setting, the models and the size of a run, in one line; a live one grows too fast for its size.
+/** @param {Trace} trace */
 export function runWords(trace) {
   const { header, rounds, main } = trace;
   const { draft_length: length, temperature, seed } = main.config;
@@ -100,11 +124,16 @@ export function runWords(trace) {
   return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace)].join(" · ");
 }
 
+/**
+ * @param {number} count
+ * @param {string} noun
+ */
 function counted(count, noun) {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 // What a run's forks changed, one clause for each.
+/** @param {Trace} trace */
 function forkWords(trace) {
   const { forks, config } = trace.main;
   return forks.map((fork, index) => {
@@ -114,11 +143,16 @@ function forkWords(trace) {
   });
 }
 
+/**
+ * @param {any} before
+ * @param {any} after
+ */
 function changed(before, after) {
   const decoding = allSettings().filter(({ name, word }) => word && valueWords(before[name]) !== valueWords(after[name]));
   return decoding.map(({ name, word }) => `${word} ${valueWords(before[name])} → ${valueWords(after[name])}`);
 }
 
+/** @param {any} value */
 function valueWords(value) {
   return Array.isArray(value) ? value.join(" ") || "usual" : String(value);
 }

@@ -9,6 +9,10 @@ const DRAWN_MILLISECONDS = 150;
 
 export class RunPlace {
   // `name()`: the address's name of the run at hand, undefined where it has none.
+  /**
+   * @param {any} page
+   * @param {() => string | undefined} name
+   */
   constructor(page, name) {
     this.page = page;
     this.name = name;
@@ -21,6 +25,7 @@ export class RunPlace {
 
   // What the address asks for: a run and a moment of it, or what is usual; `isGone`: a live run that
   // went with its page.
+  /** @param {boolean} hasRace */
   wish(hasRace, usual = RACE) {
     const { trace, round, at, axis } = this.read();
     const isGone = trace === LIVE && !hasRace;
@@ -64,6 +69,7 @@ export class RunPlace {
   }
 
   // The run at hand takes the place of the one that is shown: Back leads to that one again.
+  /** @param {{ round: number, at?: number } | null} wanted */
   enter(wanted) {
     if (!this.page.isShown || !this.page.trace || this.isNamed) return;
     this.address.push({ ...this.moment, round: wanted?.round ?? 0, at: wanted?.at ?? 0 });

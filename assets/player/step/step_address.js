@@ -33,14 +33,17 @@ export class StepAddress {
     given.set("round", String(round + 1));
     given.set("pos", String(at + 1));
     if (axis !== "round") given.set("axis", axis);
-    url[this.part] = given.toString();
+    if (this.part === "hash") url.hash = given.toString();
+    else url.search = given.toString();
     return url.href;
   }
 
+  /** @param {URL | Location} url */
   given(url) {
-    return new URLSearchParams(url[this.part].slice(1));
+    return new URLSearchParams((this.part === "hash" ? url.hash : url.search).slice(1));
   }
 
+  /** @param {StepPlace} moment */
   write(moment) {
     this.forget();
     this.unwritten = moment;
@@ -53,6 +56,7 @@ export class StepAddress {
   }
 
   // A new entry of the history; the one before it remembers how far down the page stood.
+  /** @param {StepPlace} moment */
   push(moment) {
     this.flush();
     window.history.replaceState({ ...window.history.state, scroll: window.scrollY }, "");
@@ -66,6 +70,7 @@ export class StepAddress {
 }
 
 // From the address's count to ours; null where it is no number of it.
+/** @param {string | null} text */
 function whole(text) {
   const number = Number(text);
   return text !== null && Number.isInteger(number) && number >= 1 ? number - 1 : null;

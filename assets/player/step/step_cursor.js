@@ -4,15 +4,19 @@ import { EXTRA } from "../shared/cursor.js";
 import { momentsOf } from "./moments.js";
 
 export class StepCursor {
+  /** @param {() => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
+    /** @type {Trace | null} */
     this.trace = null;
     this.round = this.at = 0;
+    /** @type {WeakMap<Round, Moment[]>} */
     this.known = new WeakMap(); // a round -> its moments
     this.reset();
   }
 
   // Another run: stand at its first moment.
+  /** @param {Trace} trace */
   show(trace) {
     this.trace = trace;
     this.reset();
@@ -30,10 +34,12 @@ export class StepCursor {
     return this.trace?.rounds[this.round] ?? null;
   }
 
+  /** @param {Round | null | undefined} round */
   momentsOf(round) {
     if (!round) return [];
-    if (!this.known.has(round)) this.known.set(round, momentsOf(round));
-    return this.known.get(round);
+    const known = this.known.get(round) ?? momentsOf(round);
+    this.known.set(round, known);
+    return known;
   }
 
   get moments() {
@@ -51,6 +57,10 @@ export class StepCursor {
 
   // ---- moving; each ends where there is no more
 
+  /**
+   * @param {number} round
+   * @param {number} at
+   */
   place(round, at) {
     const count = this.trace?.rounds.length ?? 0;
     if (!count) return;
@@ -59,11 +69,16 @@ export class StepCursor {
     this.onChange();
   }
 
+  /**
+   * @param {number} round
+   * @param {number} at
+   */
   go(round, at) {
     this.isFollowing = false;
     this.place(round, at);
   }
 
+  /** @param {number} by */
   step(by) {
     const at = this.at + by;
     if (at >= 0 && at < this.moments.length) return this.go(this.round, at);
@@ -73,6 +88,7 @@ export class StepCursor {
   }
 
   // To the same phase of a neighbouring round, or to the nearest that it has.
+  /** @param {number} by */
   stepRound(by) {
     const next = this.trace?.rounds[this.round + by];
     if (!next) return this.go(this.round, by > 0 ? this.moments.length - 1 : 0);
@@ -87,10 +103,11 @@ export class StepCursor {
 
   toLast() {
     const last = (this.trace?.rounds.length ?? 0) - 1;
-    if (last >= 0) this.go(last, this.momentsOf(this.trace.rounds[last]).length - 1);
+    if (last >= 0) this.go(last, this.momentsOf(this.trace?.rounds[last]).length - 1);
   }
 
   // To the next or previous phase, across rounds.
+  /** @param {number} by */
   stepPhase(by) {
     const phase = this.moment?.phase;
     const at = this.moments.findIndex((each, index) => (by > 0 ? index > this.at : false) && each.phase !== phase);
@@ -100,12 +117,17 @@ export class StepCursor {
     this.toPhase(this.moments[before].phase);
   }
 
+  /** @param {string} phase */
   toPhase(phase) {
     const at = this.moments.findIndex((each) => each.phase === phase);
     if (at >= 0) this.go(this.round, at);
   }
 
   // To the moment that judged a node or drew the extra token; a node never examined: its draft.
+  /**
+   * @param {number} round
+   * @param {number} node
+   */
   toNode(round, node) {
     const moments = this.momentsOf(this.trace?.rounds[round]);
     const judged = moments.findIndex((each) => each.node === node && each.phase !== "draft");
@@ -115,13 +137,14 @@ export class StepCursor {
   }
 
   // To the moment that a token of the text came from; the first one came from the prompt.
+  /** @param {number} index */
   toToken(index) {
     const token = this.trace?.main.tokens[index];
     if (token && token.round >= 0) this.toNode(token.round, token.node);
   }
 
   get token() {
-    return this.current ? this.trace.tokenOf(this.round, this.node ?? EXTRA) : -1;
+    return this.trace && this.current ? this.trace.tokenOf(this.round, this.node ?? EXTRA) : -1;
   }
 
   // While a run goes on: stay at its newest round, once it is whole.
@@ -131,6 +154,7 @@ export class StepCursor {
     this.place(last, this.momentsOf(this.trace.rounds[last]).length - 1);
   }
 
+  /** @param {boolean} isFollowing */
   setFollowing(isFollowing) {
     this.isFollowing = isFollowing;
     this.follow();
@@ -138,6 +162,11 @@ export class StepCursor {
   }
 }
 
+/**
+ * @param {number} value
+ * @param {number} low
+ * @param {number} high
+ */
 function clamp(value, low, high) {
   return Math.max(low, Math.min(high, value));
 }

@@ -17,6 +17,7 @@ export class StepPage extends Page {
   static title = "Step through";
 
   // Steps through the race of the race page too, whose models and device a fork takes.
+  /** @param {Shell} shell */
   constructor(shell) {
     super(shell);
     const { refs, theme, setup, gradio } = shell;
@@ -25,7 +26,10 @@ export class StepPage extends Page {
     this.race = race;
     this.setup = setup;
     this.opened = new Trace();
+    this.title = ""; // of the run that is opened
     this.source = RACE;
+    /** @type {any} a moment: { round, at } or { round, node } */
+    this.wanted = null;
     this.transport = new Transport(gradio, {
       accepted: () => {},
       message: (message) => this.take(message),
@@ -35,8 +39,8 @@ export class StepPage extends Page {
     this.view = new StepView(refs, theme, {
       ask: (name, question) => this.transport.ask(name, question),
       onMove: () => this.place.write(),
-      onFork: (order) => this.fork(order),
-      onHold: (what) => this.hold(what),
+      onFork: (/** @type {any} */ order) => this.fork(order),
+      onHold: (/** @type {string} */ what) => this.hold(what),
       setup,
     });
     this.keptRaces = new KeptRaces();
@@ -53,14 +57,14 @@ export class StepPage extends Page {
     });
     this.profile = new ProfileCard(refs, setup, gradio, {
       form: () => race.form.order,
-      onExample: (...example) => this.openExample(...example),
+      onExample: (data, title, round, node) => this.openExample(data, title, round, node),
     });
     refs.forkStop.addEventListener("click", () => this.transport.stop());
     refs.halt.addEventListener("click", () => this.halt());
-    refs.live.addEventListener("held", ({ detail }) => race.showHeld(detail));
+    refs.live.addEventListener("held", (/** @type {any} */ { detail }) => race.showHeld(detail));
     refs.toHeld.addEventListener("click", () => this.showHeld());
     race.watch({
-      began: (isHeld) => this.raceBegan(isHeld),
+      began: (/** @type {boolean} */ isHeld) => this.raceBegan(isHeld),
       grew: () => this.raceGrew(),
       ended: () => this.raceEnded(),
     });
@@ -83,6 +87,7 @@ export class StepPage extends Page {
     return this.place;
   }
 
+  /** @param {string} parameter */
   owns(parameter) {
     return OF_A_MOMENT.includes(parameter);
   }
@@ -100,6 +105,7 @@ export class StepPage extends Page {
     return this.view.isForking ? this.transport.stop() : this.race.stop();
   }
 
+  /** @param {boolean} isShown */
   setShown(isShown) {
     this.profile.showSetting();
     this.view.setShown(isShown);
@@ -127,6 +133,7 @@ export class StepPage extends Page {
     if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
   }
 
+  /** @param {string} name */
   async openKept(name) {
     const blob = await keptRun(name);
     if (this.chosen !== name) return; // another one meanwhile
@@ -136,6 +143,7 @@ export class StepPage extends Page {
 
   // ---- choosing a run
 
+  /** @param {string} name */
   choose(name) {
     this.chosen = name;
     if (name === RACE || name === this.keptRaces.nameOf(this.race.trace)) return this.showRace();
@@ -146,6 +154,7 @@ export class StepPage extends Page {
   }
 
   // There is always one to look at.
+  /** @param {string} name */
   async chooseUnknown(name) {
     const names = this.setup.traces.map((trace) => trace.name);
     await this.choose(names[0] ?? RACE);
@@ -165,6 +174,7 @@ export class StepPage extends Page {
     this.land();
   }
 
+  /** @param {File} file */
   async openFile(file) {
     const name = newRunName();
     await this.open(name, { data: await base64(file) }, file.name);
@@ -172,6 +182,12 @@ export class StepPage extends Page {
   }
 
   // A rejection of a profile: its run opens where it happened.
+  /**
+   * @param {string} data
+   * @param {string} title
+   * @param {number} round
+   * @param {number} node
+   */
   async openExample(data, title, round, node) {
     this.wanted = { round, node };
     const name = newRunName();
@@ -179,6 +195,11 @@ export class StepPage extends Page {
     await this.open(name, { data }, title);
   }
 
+  /**
+   * @param {string} name
+   * @param {object} recording
+   * @param {string} title
+   */
   async open(name, recording, title) {
     this.menu.showNote(`opening ${title} …`);
     this.begin(name, title);
@@ -187,6 +208,10 @@ export class StepPage extends Page {
   }
 
   // A run is to come, or a fork; until it does, the one before it stays.
+  /**
+   * @param {string} name
+   * @param {string} title
+   */
   begin(name, title, coming = "run") {
     const isOpening = this.transport.isBusy && this.parent === null;
     this.menu.forgive();
@@ -203,6 +228,7 @@ export class StepPage extends Page {
   }
 
   // The real decoder goes on from a round of the run that is shown, which then stands beside it.
+  /** @param {any} order */
   async fork(order) {
     const parent = this.view.trace;
     if (this.transport.isBusy || !parent?.rounds.length) return;
@@ -215,12 +241,14 @@ export class StepPage extends Page {
     await this.transport.start("fork", { ...order, data, form: this.race.form.order });
   }
 
+  /** @param {string} what */
   hold(what) {
     const transport = this.source === RACE ? this.race.transport : this.transport;
     transport.ask("hold", { ticket: transport.ticket, do: what });
     if (what === "advance") this.view.cursor.setFollowing(true); // to see what is let through
   }
 
+  /** @param {any} message */
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
     this.opened.take(message);
@@ -263,9 +291,13 @@ export class StepPage extends Page {
     this.wanted = null;
     if (wanted?.node !== undefined) this.view.cursor.toNode(wanted.round, wanted.node), this.refs.step.scrollIntoView();
     else if (wanted) this.view.cursor.go(wanted.round, wanted.at);
-    else if (this.view.trace.rounds.length) this.view.cursor.go(0, 0);
+    else if (this.view.trace?.rounds.length) this.view.cursor.go(0, 0);
   }
 
+  /**
+   * @param {string} text
+   * @returns {Promise<void> | void}
+   */
   failed(text) {
     if (this.before?.isOpening) return this.openAgain(this.before.source, text);
     if (this.view.isForking) this.menu.showRunAgain(), this.view.fork.errors.report(text);
@@ -277,6 +309,10 @@ export class StepPage extends Page {
   }
 
   // The recording that had not come in full when another one was asked for, which is refused.
+  /**
+   * @param {string} source
+   * @param {string} text
+   */
   async openAgain(source, text) {
     this.before = null;
     await this.choose(source);
@@ -284,6 +320,7 @@ export class StepPage extends Page {
   }
 
   // What was to come is not to be: the run before it, which a fork that was refused late had replaced.
+  /** @param {any} before */
   goBack({ source, isOurs, trace }) {
     const isReplaced = this.wanted && trace && this.view.trace !== trace;
     if (isReplaced) this.menu.remove(this.source);
@@ -297,6 +334,7 @@ export class StepPage extends Page {
   // ---- the race of this page
 
   // `isHeld`: it waits before its first round, and goes on from here.
+  /** @param {boolean} isHeld */
   raceBegan(isHeld) {
     if (this.race.isReopening) this.keptRaces.name(this.race.trace, this.broughtBack);
     if (isHeld) this.shell.show(StepPage.id);
@@ -326,6 +364,7 @@ export class StepPage extends Page {
     if (this.view.isShown) this.place.write();
   }
 
+  /** @returns {Promise<void>} */
   async save() {
     const { trace } = this.view;
     if (!trace?.header) return this.failed("There is no run to save yet.");

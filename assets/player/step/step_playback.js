@@ -5,6 +5,11 @@ import { option } from "../shared/dom.js";
 const PACES = [1, 2, 5, 20];
 
 export class StepPlayback {
+  /**
+   * @param {StepCursor} cursor
+   * @param {HTMLButtonElement} button
+   * @param {HTMLSelectElement} menu
+   */
   constructor(cursor, button, menu) {
     this.cursor = cursor;
     this.button = button;
@@ -48,7 +53,7 @@ export class StepPlayback {
 
   get isAtEnd() {
     const { trace, round, at, moments } = this.cursor;
-    return round === trace.rounds.length - 1 && at === moments.length - 1;
+    return round === (trace?.rounds.length ?? 0) - 1 && at === moments.length - 1;
   }
 
   show() {

@@ -9,6 +9,10 @@ import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from ".
 import { stageOf } from "./moments.js";
 
 export class StepTable {
+  /**
+   * @param {HTMLTableElement} table
+   * @param {{ onSelect: (node: number) => void }} on
+   */
   constructor(table, { onSelect }) {
     this.table = table;
     onNode(table, onSelect);
@@ -18,13 +22,19 @@ export class StepTable {
     this.table.replaceChildren();
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {Moment[]} moments
+   * @param {number} at
+   */
   draw(trace, round, moments, at) {
     const [top, body] = [element("thead"), element("tbody")];
     const isDrafting = moments[at].phase === "draft" || moments[at].phase === "verify";
     const head = verdictHead(round.isGreedy, ruleOf(round), isDrafting ? "drafted" : "examined");
     const { before, stops, after, isEnding } = walkRows(round, moments, at);
     top.append(head);
-    const say = (words) => wordsRow(words, head.children.length);
+    const say = (/** @type {string} */ words) => wordsRow(words, head.children.length);
     if (before) body.append(say(`${before} drafted before`));
     body.append(...stops.map((stop) => row(trace, round, stop, stageOf(round, moments, at, stop))));
     if (after) body.append(say(`and ${after} more`));
@@ -34,12 +44,17 @@ export class StepTable {
   }
 }
 
+/** @param {Round} round */
 function ruleOf(round) {
   if (round.isTypical) return "p enough?";
   if (round.isGreedy) return GREEDY_RULE;
   return round.isPointMass ? "p/1" : "p/q"; // a certain guess has q = 1
 }
 
+/**
+ * @param {string} words
+ * @param {number} columns
+ */
 function wordsRow(words, columns) {
   const made = element("tr", "is-later");
   const cell = element("td", "", words);
@@ -49,16 +64,28 @@ function wordsRow(words, columns) {
 }
 
 // Nothing shows before it is known: p when the target has seen the token, u when it is compared.
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {number} stop
+ * @param {string} stage
+ */
 function row(trace, round, stop, stage) {
   const isKnown = stage === "judged";
   const text = round.tokenId(stop) === null ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
   const values = stop === EXTRA ? extraNumbers(round) : numbers(trace, round, stop, stage);
-  const made = verdictRow(stop, text, values, isKnown ? outcomeOf(round, stop) : "");
+  const made = verdictRow(stop, text, values, isKnown ? (outcomeOf(round, stop) ?? "") : "");
   made.classList.toggle("is-later", !isKnown);
   return made;
 }
 
 // p, q, what the rule compares with u, and u.
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {number} stop
+ * @param {string} stage
+ */
 function numbers(trace, round, stop, stage) {
   const { residual, p, q, accept, u, raw_p } = round.verdict(stop);
   const drafted = probability(round.shownQ(stop));
@@ -74,6 +101,7 @@ function numbers(trace, round, stop, stage) {
 }
 
 // Nothing below 1 reads as 1, for from 1 on any u accepts.
+/** @param {number} value */
 function ratio(value) {
   if (Number.isNaN(value)) return "–"; // 0 of 0
   if (value >= 100) return "> 99";
@@ -88,36 +116,54 @@ const SHOWN = 10; // of those that are not judged
 
 // { before, stops, after, isEnding }: how many stops were left out on either side, and whether the
 // target's own token comes next.
+/**
+ * @param {Round} round
+ * @param {Moment[]} moments
+ * @param {number} at
+ */
 function walkRows(round, moments, at) {
   const { phase, level, node } = moments[at];
-  if (phase === "draft") return around(draftedBy(round, level), node);
+  if (phase === "draft") return around(draftedBy(round, level ?? 0), node);
   if (phase === "verify") return around(round.indices, null);
-  const judged = moments.slice(0, at + 1).filter(isExamined).map((each) => each.node);
+  const judged = moments.slice(0, at + 1).filter(isExamined).map((each) => each.node ?? EXTRA);
   if (phase !== "judge") return { before: 0, stops: judged, after: 0, isEnding: false };
-  const next = candidates(round, node);
+  const next = candidates(round, node ?? EXTRA);
   const shown = next.slice(0, SHOWN);
   const isEnding = !next.length && Boolean(round.extra);
   return { before: 0, stops: [...judged, ...shown], after: next.length - shown.length, isEnding };
 }
 
+/** @param {Moment} moment */
 function isExamined({ phase }) {
   return phase === "judge" || phase === "resample";
 }
 
+/**
+ * @param {Round} round
+ * @param {number} level
+ */
 function draftedBy(round, level) {
   const { depth } = round.record.tree.nodes;
   return round.indices.filter((index) => depth[index] <= level);
 }
 
 // At most SHOWN of them, the one under the cursor always among them.
+/**
+ * @param {number[]} nodes
+ * @param {number | null} selected
+ */
 function around(nodes, selected) {
-  const at = Math.max(0, nodes.indexOf(selected));
+  const at = Math.max(0, nodes.indexOf(selected ?? EXTRA));
   const from = Math.max(0, Math.min(at, nodes.length - SHOWN));
   const stops = nodes.slice(from, from + SHOWN);
   return { before: from, stops, after: nodes.length - from - stops.length, isEnding: false };
 }
 
 // Whose turn comes after this verdict: the children of what was accepted, else the siblings left.
+/**
+ * @param {Round} round
+ * @param {number} node
+ */
 function candidates(round, node) {
   const { parent } = round.record.tree.nodes;
   if (round.outcomes[node] === "accepted") return round.indices.filter((each) => parent[each] === node);

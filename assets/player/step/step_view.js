@@ -32,6 +32,7 @@ export class StepView {
     this.theme = theme;
     this.onMove = onMove;
     const { glossary, methods } = setup;
+    /** @type {any} the run that is shown, null for none */
     this.trace = null;
     this.isShown = false;
     this.isOurs = false; // a run of this page's own, which it may hold
@@ -40,7 +41,7 @@ export class StepView {
     this.cursor = new StepCursor(() => this.moved());
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
     this.axis = AXES[0];
-    const toNode = (node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
+    const toNode = (/** @type {number} */ node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
     this.views = new MomentView(refs, theme, { onSelect: toNode, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
     /** @type {any} what only a server can do */
@@ -67,7 +68,7 @@ export class StepView {
 
   wire() {
     const { refs, cursor } = this;
-    const on = (ref, action) => ref.addEventListener("click", () => this.still(action));
+    const on = (/** @type {any} */ ref, /** @type {(...given: any[]) => void} */ action) => ref.addEventListener("click", () => this.still(action));
     on(refs.stepFirst, () => cursor.toFirst());
     on(refs.stepLast, () => cursor.toLast());
     on(refs.stepBack, () => cursor.step(-1));
@@ -78,26 +79,27 @@ export class StepView {
     refs.stepPhases.append(...PHASES.map((phase) => this.phase(phase)));
     refs.stepAxis.append(...AXES.map((axis) => option(axis.name, axis.title)));
     refs.stepAxis.addEventListener("change", () => this.chooseAxis(refs.stepAxis.value));
-    refs.stepGo.addEventListener("keydown", (event) => event.key === "Enter" && this.goTo(refs.stepGo));
+    refs.stepGo.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.goTo(refs.stepGo));
   }
 
   // What keys do.
   get actions() {
     const { cursor, playback, stops, refs } = this;
-    const still = (action) => (...given) => this.still(() => action(...given));
+    const still = (/** @type {(...given: any[]) => void} */ action) => (/** @type {any[]} */ ...given) => this.still(() => action(...given));
     return {
-      position: still((by) => cursor.step(by)),
-      round: still((by) => cursor.stepRound(by)),
+      position: still((/** @type {number} */ by) => cursor.step(by)),
+      round: still((/** @type {number} */ by) => cursor.stepRound(by)),
       first: still(() => cursor.toFirst()),
       last: still(() => cursor.toLast()),
-      phase: still((by) => cursor.stepPhase(by)),
-      match: still((by) => stops.step(by)),
+      phase: still((/** @type {number} */ by) => cursor.stepPhase(by)),
+      match: still((/** @type {number} */ by) => stops.step(by)),
       follow: still(() => this.trace?.isLive && cursor.setFollowing(true)),
       play: () => playback.toggle(),
       goTo: () => refs.stepGo.select(),
     };
   }
 
+  /** @param {string} name */
   phase(name) {
     const item = document.createElement("li");
     const button = document.createElement("button");
@@ -110,17 +112,20 @@ export class StepView {
   }
 
   // A move by hand ends the play.
+  /** @param {() => void} action */
   still(action) {
     this.playback.pause();
     action();
   }
 
+  /** @param {string} name */
   chooseAxis(name) {
     this.axis = AXES.find((axis) => axis.name === name) ?? AXES[0];
     this.refs.stepAxis.value = this.axis.name;
     this.frame.ask();
   }
 
+  /** @param {any} field */
   goTo(field) {
     const place = Number(field.value);
     const holds = field.value.trim() !== "" && Number.isFinite(place) && this.trace?.rounds.length > 0;
@@ -133,6 +138,7 @@ export class StepView {
 
   // ---- the run
 
+  /** @param {Trace} trace */
   show(trace) {
     this.playback.pause();
     this.trace = trace;
@@ -158,6 +164,7 @@ export class StepView {
   }
 
   // What is to come: a "run", a "fork", or nothing more.
+  /** @param {string | null} coming */
   expect(coming) {
     this.coming = coming;
     this.frame.ask();
@@ -167,6 +174,7 @@ export class StepView {
     return this.coming === "fork";
   }
 
+  /** @param {boolean} isShown */
   setShown(isShown) {
     this.isShown = isShown;
     if (isShown) this.repaint();
@@ -206,6 +214,7 @@ export class StepView {
   }
 
   // Before the first round: the prompt, and what is to come.
+  /** @param {boolean | undefined} isHeld */
   drawBeginning(isHeld) {
     const { trace, refs } = this;
     setText(refs.stepEmpty, this.coming ? "The run is being opened …" : emptyWords(trace, isHeld));
@@ -221,11 +230,12 @@ export class StepView {
     return isLive && this.live?.isHeld;
   }
 
+  /** @param {Round} round */
   drawTransport(round) {
     const { trace, cursor, refs, axis } = this;
     const { moments, at } = cursor;
-    const ends = trace.rounds.map((each, index) => axis.end(each, index));
-    const forks = trace.main.forks.map((fork) => fork.round);
+    const ends = trace.rounds.map((/** @type {Round} */ each, /** @type {number} */ index) => axis.end(each, index));
+    const forks = trace.main.forks.map((/** @type {ForkPointRecord} */ fork) => fork.round);
     this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks);
     const words = placeWords(axis, trace, cursor.round);
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}`);
@@ -240,6 +250,7 @@ export class StepView {
     refs.stepFollow.setAttribute("aria-pressed", String(cursor.isFollowing));
   }
 
+  /** @param {Round} round */
   drawText(round) {
     const { trace, text, cursor } = this;
     this.startText();
@@ -264,10 +275,11 @@ export class StepView {
   }
 
   // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
+  /** @param {Round} round */
   emittedSoFar(round) {
     const { moments, at } = this.cursor;
     const past = moments.slice(0, at + 1);
-    const accepted = past.filter(({ phase, node }) => phase === "judge" && round.accepted.includes(node)).length;
+    const accepted = past.filter(({ phase, node }) => phase === "judge" && round.accepted.includes(node ?? -1)).length;
     const isDrawn = past.some(({ phase }) => phase === "resample");
     return round.firstToken + accepted + (isDrawn ? 1 : 0);
   }
@@ -281,6 +293,7 @@ export class StepView {
 
   // Where a token of the text came from: the one under the pointer, else the one under the cursor,
   // once it is judged.
+  /** @param {number} at */
   hovered(at) {
     const { trace, cursor, refs } = this;
     const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
@@ -289,6 +302,10 @@ export class StepView {
   }
 }
 
+/**
+ * @param {Trace | null} trace
+ * @param {boolean | undefined} isHeld
+ */
 function emptyWords(trace, isHeld) {
   if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one and waits again; here will stand its draft tree, what the target made of each guess, both distributions at every place, the attention mask and the cache.";
   if (trace?.header) return "This run has no rounds yet.";
@@ -301,6 +318,7 @@ function emptyWords(trace, isHeld) {
 const NARROW = "(max-width: 900px)"; // as in step.css
 
 class CardOrder {
+  /** @param {Refs} refs */
   constructor({ side, stopsCard, fork, textCard }) {
     this.side = side;
     this.textCard = textCard;
@@ -310,6 +328,7 @@ class CardOrder {
     this.place(narrow.matches);
   }
 
+  /** @param {boolean} isNarrow */
   place(isNarrow) {
     const focused = document.activeElement;
     if (isNarrow) this.textCard.after(...this.cards);
@@ -322,27 +341,50 @@ class CardOrder {
 // token's probability, the names of the numbers. The views write them; here they become terms.
 // Knows labels and keys of the glossary; no view.
 // the beginning of a label -> its term
+/** @type {Record<string, string>} */
 const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", "p/q": "acceptance_prob", "p/1": "point_mass", u: "uniform_draw" };
+/** @type {Record<string, string>} */
 const NUMBERS = { entropy: "entropy", overlap: "overlap", "top-2": "margin", KL: "kl_divergence" };
 const RESIDUAL = /^r (?=[\d?])/;
 
+/**
+ * @param {HTMLElement} table
+ * @param {Round} round
+ */
 function explainWalk(table, { isPointMass }) {
-  const keyOf = (text) => (isPointMass && text.endsWith("q") ? "point_mass" : HEADS[text]);
-  for (const head of table.querySelectorAll("th:not(:has(.term))")) mark(head, head.textContent, keyOf(head.textContent));
-  for (const cell of table.querySelectorAll("td.number:not(:has(.term))")) {
-    if (RESIDUAL.test(cell.textContent)) mark(cell, "r", "residual_prob");
+  const keyOf = (/** @type {string} */ text) => (isPointMass && text.endsWith("q") ? "point_mass" : HEADS[text]);
+  for (const head of wordsOf(table, "th")) mark(head, head.textContent ?? "", keyOf(head.textContent ?? ""));
+  for (const cell of wordsOf(table, "td.number")) {
+    if (RESIDUAL.test(cell.textContent ?? "")) mark(cell, "r", "residual_prob");
   }
 }
 
+/** @param {HTMLElement} list */
 function explainNumbers(list) {
-  for (const name of list.querySelectorAll("dt:not(:has(.term))")) {
-    const start = Object.keys(NUMBERS).find((each) => name.textContent.startsWith(each));
-    if (start) mark(name, name.textContent, NUMBERS[start]);
+  for (const name of wordsOf(list, "dt")) {
+    const text = name.textContent ?? "";
+    const start = Object.keys(NUMBERS).find((each) => text.startsWith(each));
+    if (start) mark(name, text, NUMBERS[start]);
   }
+}
+
+// Those that explain nothing yet.
+/**
+ * @param {HTMLElement} box
+ * @param {string} selector
+ * @returns {NodeListOf<HTMLElement>}
+ */
+function wordsOf(box, selector) {
+  return box.querySelectorAll(`${selector}:not(:has(.term))`);
 }
 
 // The first letters of `place`, which are `text`, become the term.
+/**
+ * @param {HTMLElement} place
+ * @param {string} text
+ * @param {string | undefined} key
+ */
 function mark(place, text, key) {
   if (!key) return;
-  place.replaceChildren(termButton(text, key), place.textContent.slice(text.length));
+  place.replaceChildren(termButton(text, key), (place.textContent ?? "").slice(text.length));
 }

@@ -8,6 +8,11 @@ import { Matches, RULES } from "./stop_rules.js";
 const MOST_LISTED = 400;
 
 export class StopList {
+  /**
+   * @param {Refs} refs
+   * @param {StepCursor} cursor
+   * @param {() => void} onChange
+   */
   constructor(refs, cursor, onChange) {
     this.refs = refs;
     this.cursor = cursor;
@@ -16,10 +21,11 @@ export class StopList {
     refs.stopRules.append(...this.rows.map((row) => row.item));
     refs.nextMatch.addEventListener("click", () => this.step(1));
     refs.previousMatch.addEventListener("click", () => this.step(-1));
-    refs.matches.addEventListener("click", (event) => this.jump(event));
+    refs.matches.addEventListener("click", (/** @type {any} */ event) => this.jump(event));
     this.clear();
   }
 
+  /** @param {StopRule} rule */
   row(rule) {
     const item = element("li");
     const label = element("label");
@@ -28,6 +34,7 @@ export class StopList {
     box.checked = rule.name === "rejection";
     box.dataset.rule = rule.name;
     label.append(box, element("span", "", rule.title));
+    /** @type {any} with its input, where the rule has a value, and its matches */
     const row = { rule, item, box, count: element("span", "count") };
     item.append(label);
     if ("value" in rule) item.append(this.field(row));
@@ -36,6 +43,7 @@ export class StopList {
     return row;
   }
 
+  /** @param {any} row */
   field(row) {
     const { rule } = row;
     row.input = element("input", rule.isText ? "wide" : "");
@@ -54,7 +62,10 @@ export class StopList {
 
   clear() {
     for (const row of this.rows) row.matches = null;
-    this.listed = this.end = null;
+    /** @type {string | null} what is listed */
+    this.listed = null;
+    /** @type {{ by: number, moment: string } | null} */
+    this.end = null;
   }
 
   changed() {
@@ -62,6 +73,7 @@ export class StopList {
     this.onChange();
   }
 
+  /** @param {any} row */
   value({ rule, input }) {
     if (!input) return null;
     if (rule.isText) return input.value;
@@ -82,14 +94,16 @@ export class StopList {
     return [...found.values()].sort((a, b) => a.round - b.round || this.place(a) - this.place(b));
   }
 
+  /** @param {Match} match */
   place({ round, node }) {
-    return this.cursor.trace.rounds[round].stops.indexOf(node);
+    return /** @type {Trace} */ (this.cursor.trace).rounds[round].stops.indexOf(node);
   }
 
+  /** @param {number} by */
   step(by) {
     const { cursor } = this;
     const here = cursor.round * 1000 + this.standing;
-    const spot = (match) => match.round * 1000 + this.place(match);
+    const spot = (/** @type {any} */ match) => match.round * 1000 + this.place(match);
     const matches = this.all;
     const next = by > 0 ? matches.find((each) => spot(each) > here) : matches.findLast((each) => spot(each) < here);
     if (next) return cursor.toNode(next.round, next.node);
@@ -98,6 +112,7 @@ export class StopList {
   }
 
   // Where one asked for a match beyond the last or before the first, until the cursor moves.
+  /** @param {boolean} isMatch */
   endWords(isMatch) {
     if (this.end?.moment !== this.moment) return "";
     const isLast = this.end.by > 0;
@@ -117,12 +132,14 @@ export class StopList {
     return stops.length - (isOn || !current ? 1 : 0.5);
   }
 
+  /** @param {any} event */
   jump(event) {
     const button = event.target.closest("button[data-at]");
     const match = button && this.all[Number(button.dataset.at)];
     if (match) this.cursor.toNode(match.round, match.node);
   }
 
+  /** @param {Trace} trace */
   draw(trace) {
     for (const row of this.rows) this.count(row, trace);
     const matches = this.all;
@@ -134,6 +151,10 @@ export class StopList {
     this.list(trace, matches, at);
   }
 
+  /**
+   * @param {any} row
+   * @param {Trace} trace
+   */
   count(row, trace) {
     const value = this.value(row);
     if (row.input && value === null) row.matches = null;
@@ -144,6 +165,11 @@ export class StopList {
     setText(row.count, row.matches ? String(row.matches.found.length) : "–");
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {Match[]} matches
+   * @param {number} at
+   */
   list(trace, matches, at) {
     const state = `${matches.length} ${this.rows.map((row) => row.box.checked + (row.input?.value ?? "")).join()}`;
     if (this.listed !== state) {
@@ -158,6 +184,10 @@ export class StopList {
   }
 }
 
+/**
+ * @param {HTMLElement} box
+ * @param {HTMLElement} item
+ */
 function keepInView(box, item) {
   const top = item.offsetTop - box.offsetTop;
   if (top < box.scrollTop || top + item.offsetHeight > box.scrollTop + box.clientHeight) {
@@ -165,6 +195,11 @@ function keepInView(box, item) {
   }
 }
 
+/**
+ * @param {Trace} trace
+ * @param {Match} match
+ * @param {number} index
+ */
 function listed(trace, { round, node }, index) {
   const item = element("li");
   const button = element("button", "match");
@@ -178,6 +213,11 @@ function listed(trace, { round, node }, index) {
   return item;
 }
 
+/**
+ * @param {number} count
+ * @param {number} at
+ * @param {boolean} isOn
+ */
 function words(count, at, isOn) {
   if (!isOn) return "choose what to stop at";
   if (!count) return "no match in this run";

@@ -4,6 +4,7 @@
 import { EXTRA } from "../shared/cursor.js";
 
 // `value`: what the rule compares with, entered by the person; `low` and `high` bound it.
+/** @type {StopRule[]} */
 export const RULES = [
   { name: "rejection", title: "rejection", holds: (at) => at.outcome === "rejected" },
   { name: "recovered", title: "recovered token", holds: (at) => at.extra === "recovered" },
@@ -23,13 +24,18 @@ export const RULES = [
 ];
 
 // Everything that rules ask about one stop.
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {number} node
+ */
 export function factsOf(trace, round, node) {
   const { record } = round;
   const id = round.tokenId(node);
   const isNode = node !== EXTRA;
-  const parent = isNode ? record.tree.nodes.parent[node] : round.extra.parent;
+  const parent = isNode ? record.tree.nodes.parent[node] : /** @type {ExtraTokenRecord} */ (round.extra).parent;
   const position = record.positions.find((each) => each.parent === parent);
-  const completes = (value) => completesText(trace, trace.tokenOf(round.record.i, node), value);
+  const completes = (/** @type {string} */ value) => completesText(trace, trace.tokenOf(round.record.i, node), value);
   const shared = { id, text: trace.text(id), completes, isNode, entropy: position?.entropy ?? 0, extra: isNode ? null : round.extraKind };
   if (!isNode) return shared;
   const { p, residual, q, u, outcome, raw_p, raw_q } = round.verdict(node);
@@ -43,6 +49,11 @@ export function factsOf(trace, round, node) {
 }
 
 // Whether a text that is split into tokens ends with this one; -1: not a token of the text.
+/**
+ * @param {Trace} trace
+ * @param {number} index
+ * @param {string} value
+ */
 function completesText(trace, index, value) {
   if (index < 0) return false;
   const tokens = trace.main.tokens;
@@ -53,6 +64,10 @@ function completesText(trace, index, value) {
   return text.indexOf(value, from) >= 0;
 }
 
+/**
+ * @param {number[] | undefined} ids
+ * @param {number[] | undefined} probs
+ */
 function best(ids, probs) {
   if (!ids || !probs?.length) return null;
   return ids[probs.indexOf(Math.max(...probs))];
@@ -60,13 +75,19 @@ function best(ids, probs) {
 
 // All stops of the run that match a rule, in order: [{round, node}]. Grows with a live run.
 export class Matches {
+  /**
+   * @param {StopRule} rule
+   * @param {string | number | null} value
+   */
   constructor(rule, value) {
     this.rule = rule;
     this.value = value;
+    /** @type {{ round: number, node: number }[]} */
     this.found = [];
     this.seen = 0;
   }
 
+  /** @param {Trace} trace */
   grow(trace) {
     for (; this.seen < trace.rounds.length; this.seen += 1) {
       const round = trace.rounds[this.seen];

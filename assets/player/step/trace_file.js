@@ -2,6 +2,7 @@
 // for the server. Knows the run's records; asks nobody.
 
 // The whole trace as one object; a live run gives what there is of it.
+/** @param {Trace} trace */
 export function traceObject(trace) {
   const { header, lanes } = trace;
   const texts = [...trace.texts].sort(([a], [b]) => a - b);
@@ -9,22 +10,29 @@ export function traceObject(trace) {
 }
 
 // The header of each lane has every column of its steps, still empty.
+/** @param {Trace["lanes"][number]} lane */
 function laneObject({ header, records }) {
   const keys = Object.keys(header.steps);
-  const steps = Object.fromEntries(keys.map((key) => [key, records.steps.map((step) => step[key])]));
+  const steps = Object.fromEntries(keys.map((key) => [key, records.steps.map((/** @type {any} */ step) => step[key])]));
   return { ...header, ...records, steps };
 }
 
+/** @param {Trace} trace */
 export async function traceBlob(trace) {
   const text = new Blob([JSON.stringify(traceObject(trace))]);
   return new Response(text.stream().pipeThrough(new CompressionStream("gzip"))).blob();
 }
 
+/** @param {Trace} trace */
 export function nameOf({ main }) {
   const { method, temperature } = main.config;
   return `specviz-${method}-t${temperature}.json.gz`;
 }
 
+/**
+ * @param {Blob} blob
+ * @param {string} name
+ */
 export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -33,12 +41,14 @@ export function download(blob, name) {
   window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+/** @param {string} text */
 export function blobOfBase64(text) {
   return new Blob([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))]);
 }
 
 // The bytes of a file in base64, as JSON can carry them.
 /** @returns {Promise<string>} */
+/** @param {Blob} blob */
 export function base64(blob) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();

@@ -8,6 +8,11 @@ import { tokenLabel } from "../shared/tooltip.js";
 
 export class WhatIf {
   // `onChange` hears that another draw is thought of.
+  /**
+   * @param {Refs} refs
+   * @param {(name: string, question: object) => Promise<Reply>} ask
+   * @param {() => void} onChange
+   */
   constructor(refs, ask, onChange) {
     this.refs = refs;
     this.ask = ask;
@@ -34,9 +39,14 @@ export class WhatIf {
     this.refs.whatIf.hidden = true;
   }
 
+  /**
+   * @param {Trace} trace
+   * @param {StepCursor} cursor
+   */
   draw(trace, cursor) {
     const { refs } = this;
-    const { node, current: round } = cursor;
+    const { node } = cursor;
+    const round = /** @type {Round} */ (cursor.current); // there is one wherever this is drawn
     const isDrawn = node !== null && node !== EXTRA && cursor.moment.phase === "judge" && !round.isGreedy && !round.isTypical;
     const u = isDrawn ? round.verdict(node).u : null;
     refs.whatIf.hidden = u === null;
@@ -45,7 +55,7 @@ export class WhatIf {
     this.key = `${cursor.round} ${node}`;
     this.trace = trace;
     this.round = round;
-    this.node = node;
+    this.node = node ?? -1;
     this.reply = null;
     this.rootId = trace.main.tokens[round.firstToken - 1]?.id ?? null;
     this.reset();
@@ -59,6 +69,7 @@ export class WhatIf {
   }
 
   // Whoever comes back to a place finds what was thought of there.
+  /** @param {number | undefined} u */
   remember(u) {
     this.thoughts.set(this.trace, { ...this.thoughts.get(this.trace), [this.key]: u });
   }
@@ -75,6 +86,7 @@ export class WhatIf {
   }
 
   // Only on which side of the threshold u lies decides, so the other side is asked for once.
+  /** @param {number} u */
   async think(u) {
     const { round, node, refs } = this;
     const recorded = round.verdict(node);
@@ -84,7 +96,7 @@ export class WhatIf {
     refs.whatIfActions.hidden = false;
     const isOther = u < recorded.accept !== (round.outcomes[node] === "accepted");
     this.show(isOther ? this.reply : null, u);
-    if (!isOther) return this.showResult(`Nothing changes: the round still adds ${this.texts(round.emitted.map(({ id }) => id))}`);
+    if (!isOther) return this.showResult(`Nothing changes: the round still adds ${this.texts(round.emitted.map((/** @type {any} */ { id }) => id))}`);
     if (this.reply) return this.showResult(this.words(this.reply));
     const reply = await this.ask("what_if", this.asked(u));
     if (question !== this.question) return;
@@ -93,6 +105,7 @@ export class WhatIf {
     this.showResult(this.words(reply));
   }
 
+  /** @param {number} u */
   asked(u) {
     const { round, node, trace, rootId } = this;
     const { tree: { nodes }, extras } = round.record;
@@ -101,29 +114,41 @@ export class WhatIf {
     return { record: round.record, forced: { [node]: u }, ends: trace.endIds, texts, root: rootId };
   }
 
+  /**
+   * @param {Reply} reply
+   * @param {number} u
+   */
   show(reply, u) {
     const { round, node } = this;
     this.thought = reply?.differs ? counterfactual(round, reply, node, u) : drawnAnew(round, node, u);
     this.onChange();
   }
 
+  /** @param {string} words */
   showResult(words) {
     setText(this.refs.whatIfResult, words);
   }
 
+  /** @param {number[]} ids */
   texts(ids) {
     return ids.map((id) => (id === null ? "…" : tokenLabel(this.trace.text(id)))).join(" ");
   }
 
+  /** @param {Reply} reply */
   words(reply) {
     if (!reply) return "The server cannot be reached.";
     if (reply.error) return reply.error;
-    const was = this.texts(this.round.emitted.map(({ id }) => id));
+    const was = this.texts(this.round.emitted.map((/** @type {any} */ { id }) => id));
     if (!reply.differs) return `Nothing changes: the round still adds ${was}`;
     return `Counterfactual: the round would add ${this.texts(reply.emitted)} instead of ${was}`;
   }
 }
 
+/**
+ * @param {string} text
+ * @param {string} outcome
+ * @param {number} accept
+ */
 function thresholdWords(text, outcome, accept) {
   if (accept >= 1) return `Any u accepts ${text}: p ≥ q.`;
   if (accept <= 0) return `No u accepts ${text}: p is 0 here.`;
@@ -131,14 +156,25 @@ function thresholdWords(text, outcome, accept) {
 }
 
 // The round as it would have been. Another draw that changes no verdict: only the number is another.
+/**
+ * @param {Round} round
+ * @param {number} node
+ * @param {number} u
+ */
 function drawnAnew(round, node, u) {
   const made = Object.create(round);
   made.forced = { node, u };
   made.hasOtherWalk = false;
-  made.verdict = (each) => ({ ...round.verdict(each), ...(each === node ? { u } : {}) });
+  made.verdict = (/** @type {number} */ each) => ({ ...round.verdict(each), ...(each === node ? { u } : {}) });
   return made;
 }
 
+/**
+ * @param {Round} round
+ * @param {Reply} reply
+ * @param {number} node
+ * @param {number} u
+ */
 function counterfactual(round, { outcomes, extra, emitted, tree }, node, u) {
   const made = drawnAnew(round, node, u);
   const { verdict } = made;
@@ -147,7 +183,7 @@ function counterfactual(round, { outcomes, extra, emitted, tree }, node, u) {
   made.accepted = round.indices.filter((each) => outcomes[each] === "accepted");
   made.record = { ...round.record, extra: extra && { ...extra, id: emitted.at(-1) } };
   made.stops = made.walk();
-  made.verdict = (each) => ({ ...verdict(each), outcome: outcomes[each] });
+  made.verdict = (/** @type {number} */ each) => ({ ...verdict(each), outcome: outcomes[each] });
   made.figures = { ...round.figures, tree };
   return made;
 }
@@ -158,6 +194,11 @@ const DIGITS = 6; // of a recorded draw and of a threshold
 
 class DrawField {
   // `onDraw` hears of another draw, `onRefusal` why one is none.
+  /**
+   * @param {Refs} refs
+   * @param {(u: number) => void} onDraw
+   * @param {(words: string) => void} onRefusal
+   */
   constructor(refs, onDraw, onRefusal) {
     this.refs = refs;
     this.onDraw = onDraw;
@@ -165,9 +206,12 @@ class DrawField {
     const { whatIfDraw: slider } = refs;
     slider.max = String(1 - 10 ** -DIGITS);
     slider.step = "any"; // or a recorded draw would be rounded, and a threshold near 1 never passed
+    this.field = element("input");
+    this.beyond = element("button", "chip");
+    this.u = this.threshold = 0;
     this.made();
     slider.addEventListener("input", () => this.take(Number(slider.value)));
-    slider.addEventListener("keydown", (event) => this.nudge(event));
+    slider.addEventListener("keydown", (/** @type {any} */ event) => this.nudge(event));
     this.field.addEventListener("input", () => this.typed());
     this.beyond.addEventListener("click", () => this.take(this.other));
   }
@@ -175,29 +219,33 @@ class DrawField {
   made() {
     const row = element("p", "row tight");
     const label = element("label", "go");
-    this.field = element("input");
     Object.assign(this.field, { type: "text", inputMode: "decimal", size: 10 });
     this.field.setAttribute("aria-label", "The uniform draw u, exactly");
     this.field.style.width = "8em"; // ten digits
     label.append(element("span", "hint", "exactly"), this.field);
-    this.beyond = element("button", "chip");
     Object.assign(this.beyond, { type: "button", hidden: true });
     row.append(label, this.beyond);
     this.refs.whatIfDraw.closest("label").after(row);
   }
 
   // The recorded draw; from `threshold` on the verdict is another.
+  /**
+   * @param {number} u
+   * @param {number} threshold
+   */
   show(u, threshold) {
     this.threshold = threshold;
     this.beyond.hidden = threshold <= 0 || threshold >= 1;
     this.place(u);
   }
 
+  /** @param {number} u */
   take(u) {
     this.place(u);
     this.onDraw(u);
   }
 
+  /** @param {number} u */
   place(u) {
     const { refs, field, beyond } = this;
     const text = String(u);
@@ -228,8 +276,11 @@ class DrawField {
   }
 
   // Without a step of its own the browser would move by a hundredth of the slider.
+  /** @param {KeyboardEvent} event */
   nudge(event) {
-    const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
+    /** @type {Record<string, number>} */
+    const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
+    const by = steps[event.key];
     if (!by) return;
     event.preventDefault();
     const u = Number((this.u + by * 0.001).toFixed(DIGITS));
@@ -238,6 +289,7 @@ class DrawField {
 }
 
 // Three decimals, or as many as keep it apart from 0 and 1.
+/** @param {number} u */
 function rounded(u) {
   const text = u.toFixed(3);
   return u > 0 && (Number(text) === 0 || Number(text) === 1) ? String(u) : text;
