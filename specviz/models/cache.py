@@ -40,6 +40,7 @@ class SlotCache:
         self._new: list[Tensor] = []  # those slots, [B, 2 G, N, D]
         self._keys: list[Tensor] = []  # all up to them, [B, G, start + N, D]
         self._values: list[Tensor] = []
+        self._positions: Tensor | None = None  # [capacity]; None: every slot's is its index
 
     @property
     def length(self) -> int:
@@ -77,6 +78,17 @@ class SlotCache:
         """Count the tokens that a whole forward has written."""
         self._length += count
 
+    def place(self, position_ids: Tensor, start: int) -> Tensor:
+        """Note where in the text N tokens from slot `start` on stand. [N] -> that of all, [E]
+
+        What is kept stands at its slot; nodes of a tree that is still growing do not.
+        """
+        end = start + len(position_ids)
+        if self._positions is None:
+            self._positions = torch.arange(self._capacity, device=position_ids.device)
+        self._positions[start:end] = position_ids
+        return self._positions[:end]
+
     def held(self, count: int) -> tuple[Tensor, ...]:
         """Of each layer, keys and values in the first `count` slots as views, [B, 2 G, N, D]."""
         assert self._buffer is not None and count <= self._length
@@ -101,6 +113,7 @@ class SlotCache:
         if moved and self._buffer is not None:
             self._move(moved, slice(start + in_place, end))
         self._length = end
+        self._positions = None
 
     @torch.inference_mode()
     def _move(self, moved: Sequence[int], target: slice) -> None:
@@ -146,6 +159,7 @@ class RaggedCache:
         self._lengths = [0] * rows
         self._slots = 0  # C
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
+        self._positions: Tensor | None = None  # [B, capacity or more]; None: every slot's index
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -194,6 +208,17 @@ class RaggedCache:
         """Count the tokens of each row that a whole forward has written."""
         self._lengths = [a + b for a, b in zip(self._lengths, counts, strict=True)]
 
+    def place(self, position_ids: Tensor, row_ids: Tensor, slot_ids: Tensor, end: int) -> Tensor:
+        """See `SlotCache.place`: [B, N] at slots [B, N] of rows [B, 1] -> [B, end]."""
+        if self._positions is None or self._positions.shape[1] < end:
+            slots = torch.arange(max(end, self._capacity), device=position_ids.device)
+            grown = slots.expand(self.rows, -1).clone()
+            if self._positions is not None:
+                grown[:, : self._positions.shape[1]] = self._positions
+            self._positions = grown
+        self._positions[row_ids, slot_ids] = position_ids
+        return self._positions[:, :end]
+
     def held(self, row: int, count: int) -> tuple[Tensor, ...]:
         """Of each layer, keys and values in a row's first `count` slots: views, [1, 2 G, N, D]."""
         assert self._buffer is not None and count <= self._lengths[row]
@@ -225,6 +250,7 @@ class RaggedCache:
             assert all(a < b for a, b in zip((start - 1, *kept), (*kept, length), strict=True))
             moves += [(row, slot, start + i) for i, slot in enumerate(kept) if slot != start + i]
             self._lengths[row] = start + len(kept)
+        self._positions = None
         if moves and self._buffer is not None:
             rows, sources, targets = (
                 torch.tensor(moves).t().to(self._buffer.device, non_blocking=True)
@@ -235,6 +261,7 @@ class RaggedCache:
     def select(self, rows: Sequence[int]) -> None:
         """Only these rows stay, in this order."""
         self._lengths = [self._lengths[row] for row in rows]
+        self._positions = None
         if self._buffer is not None:
             chosen = torch.tensor(rows, dtype=torch.int64)
             chosen = chosen.to(self._buffer.device, non_blocking=True)
@@ -283,6 +310,14 @@ class Slots(Protocol):
         ...
 
 
+class PlacedSlots(Slots, Protocol):
+    """Slots that know where in the text they stand, as layers with a sliding window ask."""
+
+    def place(self, position_ids: Tensor) -> Tensor:
+        """Note where the tokens stand. [B, N] -> that of all slots up to E, [E] or [B, 1, E]"""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StraightSlots:
     """The same slots in every row: start, start + 1, …"""
@@ -298,6 +333,9 @@ class StraightSlots:
 
     def write(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
         return self.cache.write(layer, keys_values, self.start)
+
+    def place(self, position_ids: Tensor) -> Tensor:
+        return self.cache.place(position_ids[0], self.start)
 
     def is_free(self, tree_mask: Tensor | None) -> bool:
         return tree_mask is None and (self.count == 1 or self.start == 0)
@@ -336,6 +374,10 @@ class RaggedSlots:
 
     def write(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
         return self._cache.write(layer, keys_values, self._row_ids, self._slot_ids, self.end)
+
+    def place(self, position_ids: Tensor) -> Tensor:
+        held = self._cache.place(position_ids, self._row_ids, self._slot_ids, self.end)
+        return held[:, None]
 
     def is_free(self, tree_mask: Tensor | None) -> bool:
         is_free = self.count == 1 or self.end == self.count

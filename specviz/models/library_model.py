@@ -1,4 +1,4 @@
-"""Any full-attention causal model, through the transformers library's own forward.
+"""Any causal model with full or sliding attention, through the transformers library's own forward.
 
 Knows nothing of loading, text or drafting. It is the reference that the faster paths are
 compared with. Letters: B rows, N query tokens, L cached tokens, S slots that a tree mask covers,
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -18,7 +19,14 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.errors import InputError
-from specviz.models.cache import RaggedCache, RaggedSlots, SlotCache, Slots, StraightSlots
+from specviz.models.cache import (
+    PlacedSlots,
+    RaggedCache,
+    RaggedSlots,
+    SlotCache,
+    Slots,
+    StraightSlots,
+)
 from specviz.models.feature_taps import FeatureTaps
 from specviz.models.language_model import (
     BatchedModel,
@@ -28,6 +36,7 @@ from specviz.models.language_model import (
     RaggedKeyValueCache,
 )
 from specviz.models.local_model import LocalModel
+from specviz.models.windows import FULL, SLIDING, Windows
 from specviz.records import ModelInfo
 
 
@@ -45,6 +54,23 @@ class LibraryModel(LocalModel):
                 "reached: choose another model"
             )
         self._tap = _OutputTap(self._matrix)
+        self._windows = Windows.of(module.config)
+        self._is_eager = module.config._attn_implementation == "eager"
+
+    @property
+    def window(self) -> int | None:
+        """How many tokens the layers that slide see; None where all see everything."""
+        return self._windows.size
+
+    @contextmanager
+    def narrowed(self, window: int) -> Iterator[None]:
+        """For a while the layers that slide see fewer tokens: `plain_logits` and forwards alike."""
+        config, kept = self._module.config, self._windows
+        config.sliding_window, self._windows = window, replace(kept, sizes=frozenset({window}))
+        try:
+            yield
+        finally:
+            config.sliding_window, self._windows = kept.size, kept
 
     @torch.inference_mode()
     def forward(
@@ -90,17 +116,16 @@ class LibraryModel(LocalModel):
         self,
         token_ids: Tensor,
         position_ids: Tensor,
-        slots: Slots,
+        slots: PlacedSlots,
         tree_mask: Tensor | None,
         last: Tensor | None,  # [B]
         feature_layers: Sequence[int],
     ) -> ForwardOutput:
-        visible = slots.visible(tree_mask, token_ids.device)
         taps, final = FeatureTaps(feature_layers), self._info.layers
         with self._tap.watching(last) as watch:
             output = self._module(
                 input_ids=token_ids,
-                attention_mask=visible if visible.ndim == 4 else visible[None, None],
+                attention_mask=self._masks(position_ids, slots, tree_mask),
                 position_ids=position_ids,
                 past_key_values=_LibraryCache(slots),
                 use_cache=True,
@@ -111,6 +136,26 @@ class LibraryModel(LocalModel):
         if watch.features is not None:
             taps.offer(final, watch.features)
         return ForwardOutput(output.logits[..., : self._info.vocab_size], taps.joined())
+
+    def _masks(
+        self, position_ids: Tensor, slots: PlacedSlots, tree_mask: Tensor | None
+    ) -> Tensor | dict[str, Tensor]:
+        """What each token sees, [B or 1, 1, N, E]; in a mixed model for each kind of layer."""
+        visible = slots.visible(tree_mask, position_ids.device)
+        seen = visible if visible.ndim == 4 else visible[None, None]
+        window = self.window
+        if window is None:
+            return self._additive(seen)
+        away = position_ids[..., None] - slots.place(position_ids)  # [B, N, E]
+        near = self._additive(seen & (away < window)[:, None])
+        return {FULL: self._additive(seen), SLIDING: near} if self._windows.by_kind else near
+
+    def _additive(self, seen: Tensor) -> Tensor:
+        """Attention that the library computes itself adds its mask to the scores."""
+        if not self._is_eager:
+            return seen
+        least = torch.finfo(self.dtype).min
+        return torch.zeros_like(seen, dtype=self.dtype).masked_fill_(~seen, least)
 
     @torch.inference_mode()
     def embed(self, token_ids: Tensor) -> Tensor:  # [N] -> [N, W]

@@ -11,8 +11,10 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import (
+    Gemma3TextConfig,
     GPT2Config,
     GPTNeoXConfig,
+    GptOssConfig,
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
@@ -25,6 +27,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
+from specviz.models.files.loading import attention_of
 from specviz.models.pair_catalog import Pair, custom_pair
 from specviz.records import ModelInfo
 from tests.models.hub_stub import HubStub, install
@@ -42,6 +45,11 @@ _ROTARY = dict(
     max_position_embeddings=128,
 )
 _GROUPED = {**_ROTARY, "num_key_value_heads": 2}
+WINDOW = 4  # of the families that slide: less than any prompt, and than the deepest trees
+_MIXED: dict[str, Any] = {
+    "sliding_window": WINDOW,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
 _LLAMA3_BANDS = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
@@ -49,7 +57,7 @@ _LLAMA3_BANDS = {
 }
 
 
-def _config(family: str) -> PretrainedConfig:
+def family_config(family: str) -> PretrainedConfig:
     match family:
         case "llama":
             return LlamaConfig(**_ROTARY, tie_word_embeddings=True)
@@ -68,6 +76,15 @@ def _config(family: str) -> PretrainedConfig:
             return Qwen2Config(**_GROUPED)
         case "qwen3":
             return Qwen3Config(**_GROUPED, head_dim=16)
+        case "mistral-sliding":
+            return MistralConfig(**_GROUPED, sliding_window=WINDOW, head_dim=16)
+        case "qwen3-sliding":
+            return Qwen3Config(**_GROUPED, **_MIXED, head_dim=16, use_sliding_window=True)
+        case "gemma3":
+            return Gemma3TextConfig(**_GROUPED, **_MIXED, head_dim=16, query_pre_attn_scalar=16)
+        case "gpt-oss":
+            experts = dict(num_local_experts=4, num_experts_per_tok=2)
+            return GptOssConfig(**_GROUPED, **_MIXED, **experts, head_dim=16)
         case "gpt2":
             return GPT2Config(vocab_size=VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=128)
         case "opt":
@@ -88,8 +105,9 @@ def _config(family: str) -> PretrainedConfig:
 def build_module(family: str, config: PretrainedConfig | None = None) -> PreTrainedModel:
     """A model with random weights, biases and norms too, large enough to tell tokens apart."""
     torch.manual_seed(0)
+    config = config or family_config(family)
     module = AutoModelForCausalLM.from_config(
-        config or _config(family), attn_implementation="sdpa", dtype=torch.float32
+        config, attn_implementation=attention_of(config), dtype=torch.float32
     )
     with torch.no_grad():
         for name, weight in module.named_parameters():
@@ -147,7 +165,7 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
     """Write a random model and its tokenizer into a folder of the test."""
 
     def save(family: str = "llama", name: str = "model", **changes: Any) -> Path:
-        config = _config(family)
+        config = family_config(family)
         config.vocab_size = SAVED_VOCAB
         for key, value in changes.items():
             setattr(config, key, value)

@@ -29,6 +29,10 @@ ARCHITECTURES = {
     "gpt2": ("gpt2", "gpt2"),
     "gpt-neox": ("gpt-neox", "gpt-neox"),
     "smollm2-360m": ("llama", "llama"),
+    "mistral-sliding": ("mistral-sliding", "mistral"),
+    "qwen3-sliding": ("qwen3-sliding", "qwen3"),
+    "gemma3": ("gemma3", "gemma3"),
+    "gpt-oss": ("gpt-oss", "gpt-oss"),
 }
 CHAT = (
     "{% for turn in messages %}<|story|>{{ turn.role }}\n{{ turn.content }}<|endoftext|>"

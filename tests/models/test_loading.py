@@ -146,7 +146,7 @@ def test_a_model_without_masked_attention_is_refused(save_model: Save) -> None:
     folder = save_model("llama")
     config = transformers.BloomConfig(vocab_size=300, hidden_size=32, n_layer=2, n_head=4)
     transformers.BloomForCausalLM(config).save_pretrained(folder)
-    assert "(bloom) takes no mask of a draft tree" in refusal(folder)
+    assert "does not follow the positions and the mask of a draft tree" in refusal(folder)
 
 
 def test_a_model_that_looks_ahead_is_refused(save_model: Save) -> None:

@@ -14,12 +14,19 @@ from specviz.models.cache import RaggedCache
 from specviz.models.language_model import BatchedModel, KeyValueCache, RaggedKeyValueCache
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
-from tests.models.test_tree_forward import DEVICES, NoReading, RandomTree, random_tree
+from tests.models.test_tree_forward import (
+    DEVICES,
+    OTHER_FAMILIES,
+    SLIDING_FAMILIES,
+    NoReading,
+    RandomTree,
+    random_tree,
+)
 
 VOCAB = 61
 FAMILIES = ("llama", "llama-grouped", "qwen3")
 PATHS = (
-    *((LibraryModel, family) for family in (*FAMILIES, "gpt2", "opt", "gpt-neox")),
+    *((LibraryModel, family) for family in (*FAMILIES, *OTHER_FAMILIES, *SLIDING_FAMILIES)),
     *((LlamaModel, family) for family in FAMILIES),
 )
 PROMPTS = ([7, 3, 11, 42, 5, 19, 28], [4], [9, 2, 33, 50])

@@ -22,6 +22,7 @@ from tests.devices import DEVICES
 VOCAB = 61
 ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")
 OTHER_FAMILIES = ("gpt2", "opt", "gpt-neox")
+SLIDING_FAMILIES = ("mistral-sliding", "qwen3-sliding", "gemma3", "gpt-oss")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 PATHS = (
-    *((LibraryModel, family) for family in (*ROTARY_FAMILIES, *OTHER_FAMILIES)),
+    *((LibraryModel, family) for family in (*ROTARY_FAMILIES, *OTHER_FAMILIES, *SLIDING_FAMILIES)),
     *((LlamaModel, family) for family in ROTARY_FAMILIES),
     *((CapturedModel, family) for family in ROTARY_FAMILIES),
 )

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from specviz.models.files.loading import resolve_device, resolve_dtype
+from specviz.models.files.gguf_file import dequantised
+from specviz.models.files.gguf_source import LibrarySource, gguf_path
+from specviz.models.files.loading import attention_of, resolve_device, resolve_dtype
 from specviz.models.pair_catalog import Pair
 
 EXIT_SHARE = 4  # the library's early exit drafts with one layer in so many, as ours does
@@ -87,8 +89,13 @@ class LibraryPeer:
 
 def load_library_model(source: str, device: torch.device, dtype: str) -> Any:
     """The library's own module of a model that is on this machine, ready to run."""
+    where, number, file = LibrarySource.of(source), resolve_dtype(dtype), gguf_path(source)
+    config = AutoConfig.from_pretrained(where.place, local_files_only=True, **where.options)
+    attention = attention_of(config)
+    if file is not None:
+        return dequantised(file, config, number, attention).to(device).eval()
     model = AutoModelForCausalLM.from_pretrained(
-        source, dtype=resolve_dtype(dtype), attn_implementation="sdpa", local_files_only=True
+        source, dtype=number, attn_implementation=attention, local_files_only=True
     )
     return model.to(device).eval()
 

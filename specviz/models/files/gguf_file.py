@@ -1,4 +1,4 @@
-"""Writes a GGUF file out as a folder of safetensors, its weights dequantised, once for all."""
+"""The weights of a GGUF file, dequantised: as a model, or written out as safetensors for all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def unpack_gguf(file: Path, folder: Path) -> None:
     silence_libraries()
     where = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
     try:
-        model = _model(file, AutoConfig.from_pretrained(**where))
+        model = dequantised(file, AutoConfig.from_pretrained(**where))
         tokenizer = AutoTokenizer.from_pretrained(**where)
     except Exception as error:  # gguf, torch and transformers each raise their own
         raise InputError(f"file {file.name!r} cannot be read: {first_line(error)}") from None
@@ -31,10 +31,17 @@ def unpack_gguf(file: Path, folder: Path) -> None:
         path.chmod(0o644)  # safetensors writes for its owner alone
 
 
-def _model(file: Path, config: Any) -> Any:
-    """The library's own way to load such a file asks for a further package, accelerate."""
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    weights = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=model)["tensors"]
+def dequantised(
+    file: Path, config: Any, dtype: torch.dtype = torch.float32, attention: str = "sdpa"
+) -> Any:
+    """The library's module with the file's weights; raises what gguf, torch and it raise.
+
+    The library's own way to load such a file asks for a further package, accelerate.
+    """
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention)
+    weights = load_gguf_checkpoint(
+        str(file), return_tensors=True, model_to_load=model, torch_dtype=dtype
+    )["tensors"]
     report = model.load_state_dict(weights, strict=False)
     model.tie_weights()
     lacking = set(report.missing_keys) - set(model.all_tied_weights_keys)

@@ -1,4 +1,4 @@
-"""Where a model's files are: a folder as it stands, or a download from the Hugging Face Hub.
+"""Where a model's files are: a folder or a GGUF file here, or a download from the Hugging Face Hub.
 
 Only configuration, tokenizer and safetensors files are ever fetched: no pickles, no code. Whatever
 the Hub refuses becomes one sentence.
@@ -20,6 +20,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.files.gguf_source import gguf_path
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TEXT = ["*.json", "*.txt", "*.jinja", "*.model"]  # configuration and tokenizer
@@ -154,7 +155,7 @@ def _unreachable(source: str, environment: Environment, error: Any) -> str:
 
 
 def find_model_folder(source: str, environment: Environment, weights: bool = True) -> Path:
-    """The local folder of `source`; raises InputError where there is none to be had.
+    """The local folder of `source`, or its GGUF file; InputError where there is none to be had.
 
     Without `weights` only configuration and tokenizer are sure to be in it, so that a model can be
     refused before gigabytes are fetched.
@@ -168,19 +169,21 @@ def find_model_folder(source: str, environment: Environment, weights: bool = Tru
 
 
 def is_on_the_hub(source: str) -> bool:
-    """Whether `source` is a Hub id rather than a folder; InputError where it can be neither."""
+    """Whether `source` is a Hub id and nothing on this machine; InputError where it is neither."""
     folder = os.path.expanduser(source)
-    if os.path.isdir(folder):
+    if os.path.isdir(folder) or gguf_path(source):
         return False
     if os.path.isfile(folder):
-        raise InputError(f"model must be a folder or a Hub id, got the file {source!r}")
+        raise InputError(
+            f"model must be a folder, a GGUF file or a Hub id, got the file {source!r}"
+        )
     if not HUB_ID.fullmatch(source):
         raise InputError(f"model folder {source!r} does not exist; check the path")
     return True
 
 
 def local_folder(source: str) -> Path | None:
-    """The folder of `source` where its configuration lies on this machine; asks nobody."""
+    """The folder or GGUF file of `source` where it lies on this machine; asks nobody."""
     try:
         return fetched_folder(source) if is_on_the_hub(source) else Path(os.path.expanduser(source))
     except InputError:

@@ -1,7 +1,7 @@
-"""From a folder or a Hub id to a model that is ready to run, or one sentence that says why not.
+"""From a folder, a GGUF file or a Hub id to a model that is ready to run, or one line why not.
 
-Knows nothing of pairs or drafting. Reads safetensors weights only and never runs code that comes
-with a model.
+Knows nothing of pairs or drafting. Reads safetensors and GGUF weights only and never runs code that
+comes with a model.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.files.gguf_file import dequantised
+from specviz.models.files.gguf_source import quantisation
 from specviz.models.files.hub import find_model_folder
 from specviz.models.files.survey import (
     DEFAULT_CONTEXT,
@@ -43,7 +45,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model, the tokenizer that came with it, the folder that both are from, and its size."""
+    """A model, the tokenizer that came with it, where both are from, and its size."""
 
     model: LanguageModel
     codec: TextCodec
@@ -58,7 +60,7 @@ class LoadedModel:
 def load_model(
     source: str, device: str = "auto", dtype: str = "float32", name: str | None = None
 ) -> LoadedModel:
-    """Load the model of a folder or a Hub id; `name` is what it is called on screen.
+    """Load the model of a folder, a GGUF file or a Hub id; `name` is what it is called on screen.
 
     Raises InputError for everything that can be wrong with the source, before the weights are
     fetched wherever that can be told.
@@ -75,9 +77,17 @@ def load_surveyed(
     folder = find_model_folder(survey.source, Environment.read())
     check_weights(survey.source, folder)
     module = _read_weights(survey, folder, dtype, placement)
-    info = _describe(name or survey.source, module, survey.codec)
+    info = _describe(name or _name(survey, folder, dtype), module, survey.codec)
     model = _ready(survey.source, module, info, placement)
     return LoadedModel(model, survey.codec, folder, survey.size(dtype))
+
+
+def _name(survey: Survey, folder: Path, dtype: torch.dtype) -> str:
+    """The source; of a GGUF file also how its weights were quantised, and what they run in."""
+    if not folder.is_file():
+        return survey.source
+    held, runs_in = quantisation(survey.source, folder), str(dtype).removeprefix("torch.")
+    return f"{survey.source} ({held} as {runs_in})"
 
 
 def resolve_device(device: str) -> torch.device:
@@ -97,14 +107,22 @@ def resolve_dtype(dtype: str) -> torch.dtype:
     return DTYPES[dtype]
 
 
+def attention_of(config: Any) -> str:
+    """The library's attention that takes a mask of what each token sees, in the fastest way."""
+    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    return "sdpa" if kind._supports_sdpa else "eager"
+
+
 def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: Placement) -> Any:
     source, config = survey.source, survey.config
     try:
+        if folder.is_file():
+            return _read_gguf(survey, folder, dtype, placement)
         module, report = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
             dtype=dtype,
-            attn_implementation="sdpa",
+            attn_implementation=attention_of(config),
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
@@ -113,12 +131,9 @@ def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: P
         )
     except torch.OutOfMemoryError:
         raise _too_large(source, placement) from None
+    except InputError:
+        raise
     except Exception as error:  # safetensors, torch and transformers each raise their own
-        if "scaled_dot_product_attention" in str(error):
-            raise InputError(
-                f"model {source!r} ({config.model_type}) takes no mask of a draft tree (no sdpa "
-                "attention): choose another model"
-            ) from None
         raise InputError(
             f"model {source!r} has weights that cannot be read: {first_line(error)}"
         ) from None
@@ -129,6 +144,12 @@ def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: P
             f"are missing or of another shape, the first is {wrong[0]}"
         )
     return module
+
+
+def _read_gguf(survey: Survey, file: Path, dtype: torch.dtype, placement: Placement) -> Any:
+    if placement.is_spread:
+        raise InputError(f"model {survey.source!r} must fit on one GPU: it is a GGUF file")
+    return dequantised(file, survey.config, dtype, attention_of(survey.config))
 
 
 def _describe(name: str, module: Any, codec: TextCodec) -> ModelInfo:

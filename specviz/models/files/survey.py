@@ -19,6 +19,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.files.gguf_source import LibrarySource, read_gguf_config
 from specviz.models.files.hub import (
     Listing,
     find_model_folder,
@@ -39,7 +40,7 @@ class Survey:
     """A model before its weights are read; `parameters` is None where they cannot be counted."""
 
     source: str
-    folder: Path
+    folder: Path  # or a GGUF file
     config: Any
     codec: TextCodec
     parameters: int | None
@@ -116,7 +117,7 @@ def known_to_run_by_layers(source: str, model_type: str = "") -> bool | None:
 
 def check_weights(source: str, folder: Path) -> None:
     """Raise InputError unless there are weights that can be read without running code."""
-    if any(folder.glob("*.safetensors")):
+    if folder.is_file() or any(folder.glob("*.safetensors")):  # a GGUF file holds them itself
         return
     pickles = [
         file.name for end in ("bin", "pt", "pth", "ckpt") for file in folder.glob(f"*.{end}")
@@ -137,6 +138,8 @@ def first_line(error: Exception) -> str:
 
 
 def _read_config(source: str, folder: Path) -> Any:
+    if folder.is_file():
+        return read_gguf_config(source, folder)
     file = folder / "config.json"
     if not file.is_file():
         raise InputError(f"model {source!r} has no config.json: it is no model folder")
@@ -163,13 +166,13 @@ def _read_config(source: str, folder: Path) -> Any:
 
 def _read_tokenizer(source: str, folder: Path) -> Any:
     missing = InputError(f"model {source!r} has no tokenizer that can be read (tokenizer.json)")
-    if not any(
-        (folder / file).is_file() for file in ("tokenizer.json", "tokenizer.model", "vocab.json")
-    ):
+    names = ("tokenizer.json", "tokenizer.model", "vocab.json")
+    if not folder.is_file() and not any((folder / name).is_file() for name in names):
         raise missing
+    where = LibrarySource.of(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
+            where.place, local_files_only=True, trust_remote_code=False, **where.options
         )
     except Exception:  # parsers of several libraries, each with errors of its own
         raise missing from None
@@ -189,8 +192,10 @@ def _check_vocabulary(source: str, config: Any, count: int) -> None:
 
 def _eos_ids(source: str, folder: Path, config: Any, tokenizer: Any) -> list[int]:
     """Of the generation configuration (the model's own where there is none) and the tokenizer."""
+    chosen = config
     try:
-        chosen = GenerationConfig.from_pretrained(folder, local_files_only=True)
+        if folder.is_dir():
+            chosen = GenerationConfig.from_pretrained(folder, local_files_only=True)
     except Exception:  # none there, or one that the library cannot read
         chosen = config
     listed = getattr(chosen, "eos_token_id", None)

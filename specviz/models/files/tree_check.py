@@ -1,4 +1,4 @@
-"""Which models can verify a draft tree: full attention that follows given positions and masks.
+"""Which models can verify a draft tree: attention that follows given positions and masks.
 
 The configuration is judged first, before any weight is read; short forwards of the loaded model
 then show whether it follows positions and masks. Letters: V vocabulary.
@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import get_layer_types_and_kwargs
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
+from specviz.models.windows import FULL, SLIDING, Windows
 
 _RECURRENT = ("mamba", "rwkv", "xlstm", "recurrent", "retnet", "lfm", "zamba", "reformer")
 _SIBLINGS = 12
@@ -43,25 +43,22 @@ def check_config(name: str, config: Any) -> None:
         raise InputError(f"model {name!r} has quantised weights: choose the plain model")
     if any(word in kind for word in _RECURRENT):
         raise InputError(f"model {name!r} is recurrent ({kind}), {_NO_ROLLBACK}")
-    others = sorted(_layer_kinds(config) - {"full_attention"})
+    windows = Windows.of(config)
+    others = sorted(windows.kinds - {FULL, SLIDING})
     if others:
         raise InputError(f"model {name!r} has {', '.join(others)} layers ({kind}), {_NO_ROLLBACK}")
+    sizes = windows.sizes
+    if not all(type(size) is int and size > 0 for size in sizes) or len(sizes) > 1:
+        shown = ", ".join(sorted(map(reprlib.repr, sizes)))
+        raise InputError(f"model {name!r} must have one sliding_window >= 1, got {shown}")
     length = getattr(config, "max_position_embeddings", None)
     if length is not None and (type(length) is not int or length < 1):
         shown = reprlib.repr(length)
         raise InputError(f"model {name!r} must have max_position_embeddings >= 1, got {shown}")
 
 
-_CHOOSE = "choose a decoder-only model with full attention"
+_CHOOSE = "choose a decoder-only model with full or sliding attention"
 _NO_ROLLBACK = f"which cannot take back rejected tokens: {_CHOOSE}"
-
-
-def _layer_kinds(config: Any) -> set[str]:
-    if not hasattr(config, "num_hidden_layers"):
-        return {"unknown"}
-    kinds, _ = get_layer_types_and_kwargs(config)
-    local = {"local_attention"} if "local" in getattr(config, "attention_layers", ()) else set()
-    return {str(kind) for kind in kinds} | local
 
 
 def checked_model(reference: LibraryModel, build: Callable[[], LanguageModel]) -> LanguageModel:
@@ -74,23 +71,36 @@ def checked_model(reference: LibraryModel, build: Callable[[], LanguageModel]) -
     Two kernels round differently, in bfloat16 by more than a fixed tolerance allows. So the same
     tokens also run under a mask and under positions that are deliberately wrong: a model that
     follows them is far nearer to the path with the right ones.
+
+    Layers that slide are tried under a window of two tokens too, so that the child has left the
+    first token behind.
     """
     try:
         path = _path_logits(reference).float()
         model = build()
-        trees = _Trees.of(model)
-    except torch.OutOfMemoryError:
+        passes = _passes(path, model)
+        if passes and reference.window is not None:
+            assert model is reference  # no other path runs such layers
+            with reference.narrowed(2):
+                passes = _passes(_path_logits(reference).float(), model)
+    except (torch.OutOfMemoryError, InputError):
         raise
     except Exception:  # a model that takes no such mask fails in its own way
         raise _disobedient(reference) from None
+    if not passes:
+        raise _disobedient(reference)
+    return model
+
+
+def _passes(path: Tensor, model: LanguageModel) -> bool:
+    """Whether the tree follows that path [3, V]; InputError for logits that are not finite."""
+    trees = _Trees.of(model)
     if not path.isfinite().all():
         raise InputError(
             f"model {model.info.name!r} must give finite logits, got NaN or infinity: its weights "
             f"are broken or too large for {model.dtype}; try float32"
         )
-    if not _follows(path, trees, model.dtype):
-        raise _disobedient(reference)
-    return model
+    return _follows(path, trees, model.dtype)
 
 
 @dataclass(frozen=True, slots=True)

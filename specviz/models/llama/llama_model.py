@@ -24,6 +24,7 @@ from specviz.models.feature_taps import FeatureTaps
 from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
 from specviz.models.llama.projection import Product, Projection, has_onednn
 from specviz.models.local_model import LocalModel
+from specviz.models.windows import Windows
 from specviz.records import ModelInfo
 
 FAMILY = ("llama", "mistral", "qwen2", "qwen3")
@@ -263,7 +264,8 @@ def _fuse(owner: Any, names: tuple[str, ...]) -> Projection:
 
 def is_supported(config: Any) -> bool:
     """Whether this loop computes what the model of that configuration computes."""
-    return config.model_type in FAMILY and config.hidden_act == "silu" and is_fixed(config)
+    is_family = config.model_type in FAMILY and config.hidden_act == "silu" and is_fixed(config)
+    return is_family and Windows.of(config).size is None
 
 
 def tied_copy_bytes(config: Any, device: torch.device, dtype: torch.dtype) -> int:

@@ -1,0 +1,96 @@
+"""Layers that slide see the last tokens of each path, however long the text and deep the tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from specviz.errors import InputError
+from specviz.models.files.tree_check import checked_model
+from specviz.models.library_model import LibraryModel
+from specviz.models.llama.llama_model import is_supported
+from specviz.models.windows import FULL, SLIDING, Windows
+from tests.models.conftest import VOCAB, WINDOW
+from tests.models.test_tree_forward import SLIDING_FAMILIES
+
+LENGTH = 10 * WINDOW
+
+
+@pytest.fixture(params=SLIDING_FAMILIES)
+def model(request: pytest.FixtureRequest, tiny_module: Any, tiny_info: Any) -> LibraryModel:
+    module = tiny_module(request.param)
+    return LibraryModel(module, tiny_info(module))
+
+
+def text() -> Tensor:
+    return torch.randint(VOCAB, (1, LENGTH), generator=torch.Generator().manual_seed(1))
+
+
+def test_a_text_longer_than_the_window_gets_the_library_s_own_logits(model: LibraryModel) -> None:
+    """As one prompt, then one by one, then as a chain behind it."""
+    ids, positions, cache = text(), torch.arange(LENGTH)[None], model.new_cache(LENGTH)
+    steps = [(0, 25), *((at, at + 1) for at in range(25, 32)), (32, LENGTH)]
+    found = [
+        model.forward(ids[:, start:end], positions[:, start:end], cache).logits
+        for start, end in steps
+    ]
+    torch.testing.assert_close(torch.cat(found, 1), model.plain_logits(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_a_chain_of_drafts_longer_than_the_window_is_taken_back_whole(model: LibraryModel) -> None:
+    """Drafted level by level as a tree of one path, the rest dropped, then written over."""
+    ids, start = text(), 12
+    cache = model.new_cache(LENGTH)
+    positions = torch.arange(LENGTH)[None]
+    model.forward(ids[:, :start], positions[:, :start], cache)
+    for depth in range(3 * WINDOW):
+        mask = torch.ones(1, depth + 1, dtype=torch.bool)
+        at = torch.tensor([[start + depth]])
+        model.forward(torch.tensor([[depth]]), at, cache, mask)
+    cache.keep(start, [])
+    found = model.forward(ids[:, start:], positions[:, start:], cache).logits
+    expected = model.plain_logits(ids)[:, start:]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_layer_that_slides_is_no_business_of_our_own_loop(tiny_module: Any) -> None:
+    assert is_supported(tiny_module("mistral").config)
+    assert not is_supported(tiny_module("mistral-sliding").config)
+    assert not is_supported(tiny_module("qwen3-sliding").config)
+
+
+def test_the_check_passes_models_that_slide(model: LibraryModel) -> None:
+    assert checked_model(model, lambda: model) is model
+    assert model.window == WINDOW
+
+
+class SeesEverything(LibraryModel):
+    """Hands every layer the mask of full attention."""
+
+    def _masks(self, position_ids: Any, slots: Any, tree_mask: Any) -> Any:
+        visible = self._additive(slots.visible(tree_mask, position_ids.device)[None, None])
+        return {FULL: visible, SLIDING: visible} if self._windows.by_kind else visible
+
+
+@pytest.mark.parametrize("family", SLIDING_FAMILIES)
+def test_a_model_that_does_not_keep_to_its_window_is_refused(
+    family: str, tiny_module: Any, tiny_info: Any
+) -> None:
+    """Though the tokens of the check are fewer than the window has."""
+    module = tiny_module(family)
+    model = SeesEverything(module, tiny_info(module))
+    with pytest.raises(InputError, match="does not follow the positions and the mask"):
+        checked_model(model, lambda: model)
+    assert model.window == WINDOW  # as before
+
+
+def test_kinds_and_windows_are_read_from_the_configuration(tiny_module: Any) -> None:
+    mixed = Windows.of(tiny_module("gemma3").config)
+    assert mixed.kinds == {"full_attention", "sliding_attention"}
+    assert mixed.size == WINDOW and mixed.by_kind
+    alike = Windows.of(tiny_module("mistral-sliding").config)
+    assert alike.kinds == {"sliding_attention"} and not alike.by_kind
+    assert Windows.of(tiny_module("llama").config).size is None
