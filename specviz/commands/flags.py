@@ -42,6 +42,7 @@ TASK_HELP = (
     f"{', '.join(CHAT_TASKS)} (chat: chat models only; default the first that there is, none with "
     "{})"
 )
+_BESIDE_TARGET = ("draft", "eagle", "medusa")
 _DEFAULT_COUNT = 10  # of held-out prompts
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
 _BESIDE_METHOD = tuple(setting for setting in DECODING if setting.part is not Part.METHOD)
@@ -65,7 +66,7 @@ def add_pair_flags(parser: ArgumentParser, **changes: Any) -> None:
     """Which models, and where they run; read by `chosen_pair`. `changes` are to `--pair`."""
     group = parser.add_argument_group("models")
     add_flag(group, SETTINGS["pair"], **changes)
-    for name in ("target", "draft"):
+    for name in ("target", *_BESIDE_TARGET):
         add_flag(group, SETTINGS[name])
     add_machine_flags(group)
 
@@ -76,12 +77,14 @@ def add_machine_flags(parser: _ActionsContainer) -> None:
 
 
 def chosen_pair(options: Namespace) -> Pair:
-    """The named pair, or the one of `--target` and `--draft` (which may be missing)."""
-    if options.target is None and options.draft is None:
-        return pair_named(options.pair)
-    if options.target is None:
-        raise InputError("draft must be given with a target, got it alone")
-    return custom_pair(options.target, options.draft or "")
+    """The named pair, or the one of `--target` and what is given beside it."""
+    beside = {name: getattr(options, name) for name in _BESIDE_TARGET}
+    given = [name for name, source in beside.items() if source is not None]
+    if options.target is not None:
+        return custom_pair(options.target, **{name: beside[name] for name in given})
+    if given:
+        raise InputError(f"{given[0]} must be given with a target, got it alone")
+    return pair_named(options.pair)
 
 
 def add_prompt_flags(parser: ArgumentParser) -> None:

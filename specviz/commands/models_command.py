@@ -33,9 +33,9 @@ _MODELS = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE, Need.FOREIGN_DRAFT})
 def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--check",
-        nargs=2,
+        nargs="+",
         metavar=("TARGET", "DRAFT"),
-        help="report on two models before their weights are fetched",
+        help="report on a target, or on it and a draft, before their weights are fetched",
     )
     parser.add_argument(
         "--get", metavar="PAIR", help=f"fetch the models of a named pair, such as {CHAT}"
@@ -64,6 +64,8 @@ def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
         raise InputError("shape and model must be given with inflate, got them alone")
     if options.check is None:
         return [_describe_pair(pair) for pair in pairs()]
+    if len(options.check) > 2:
+        raise InputError(f"check must have a target and perhaps a draft, got {len(options.check)}")
     return [_pair_report(custom_pair(*options.check), options.device, options.dtype)]
 
 
@@ -130,13 +132,14 @@ def _add_sizes(described: dict[str, Any], pair: Pair) -> None:
 def _pair_report(pair: Pair, device: str, dtype: str) -> dict[str, Any]:
     """What is known of a pair before any weights; `relation` is that of the two vocabularies."""
     demand = demand_of(DecodingConfig())
-    report = check_pair_sources(pair, device, dtype, demand=demand)
+    needs = frozenset({Need.DRAFT}) if pair.draft else frozenset[Need]()
+    report = check_pair_sources(pair, device, dtype, needs, demand)
     described = asdict(report)
     unfit = {Need.DRAFT} if report.vocabulary is Relation.DIFFERENT else set()
     relation = described.pop("vocabulary")
     return {
         "target": pair.target,
-        "draft": pair.draft,
+        "draft": pair.draft or None,
         "relation": relation.value if relation else None,
         **described,
         "methods": [name for name in _methods_of(pair) if not DRAFTERS[name].needs & unfit],

@@ -133,6 +133,8 @@ def _setting(request: RaceRequest, repeats: int) -> dict[str, Any]:
         "pair": request.pair.name,
         "target": request.pair.target,
         "draft": request.pair.draft or None,
+        "eagle": request.pair.eagle or None,
+        "medusa": request.pair.medusa or None,
         "task": request.task,
         "prompt": prompt_json(request.prompt),
         "device": request.device,

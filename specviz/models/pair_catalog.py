@@ -20,7 +20,8 @@ GET_CHAT_MODEL = f"python -m specviz models --get {CHAT}"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A target and what can be beside it, each a folder or a Hub id ("": none).
+    """A target and what can be beside it, each a folder, a GGUF file or a Hub id ("":
+    none).
 
     `name` is typed, `title` is shown. `claim` is what others say of the pair: nothing of it is
     measured here. `instruct` and `model_type` (the architecture in the words of a configuration, ""
@@ -85,6 +86,15 @@ PRESETS = (
         "openai-community/gpt2-medium",
         "distilbert/distilgpt2",
         "The classic with learned positions; 1.7 GB in float32.",
+        model_type="gpt2",
+    ),
+    Pair(
+        "gpt2-small",
+        "GPT-2 and DistilGPT-2",
+        "openai-community/gpt2",
+        "distilbert/distilgpt2",
+        "A draft of half the layers, two thirds of the size: expect a loss, not a speedup. "
+        "0.8 GB in float32.",
         model_type="gpt2",
     ),
     Pair(
@@ -244,17 +254,17 @@ def pair_named(name: str) -> Pair:
     raise InputError(f"pair must be one of {names}, got {name!r}")
 
 
-def custom_pair(target: str, draft: str = "") -> Pair:
-    """A pair of any two sources, or a target alone, for methods that need no draft.
+def custom_pair(target: str, draft: str = "", eagle: str = "", medusa: str = "") -> Pair:
+    """A pair of any two sources, or a target alone, and heads that were trained on it.
 
     The draft may also have a vocabulary of its own. The chat model has its heads here, too.
     """
     target, draft = target.strip(), draft.strip()
     if not target:
-        raise InputError(f"target must be a model folder or a Hub id, got {target!r}")
+        raise InputError(f"target must be a model folder, a GGUF file or a Hub id, got {target!r}")
     title = f"{target} and {draft}" if draft else target
+    heads = {"eagle": eagle.strip(), "medusa": medusa.strip()}
+    if is_chat_model(target):
+        heads = {name: source or _part(chat_drafters() / name) for name, source in heads.items()}
     pair = Pair("custom", title, target, draft, foreign_draft=draft)
-    if not is_chat_model(target):
-        return pair
-    drafters = chat_drafters()
-    return replace(pair, medusa=_part(drafters / "medusa"), eagle=_part(drafters / "eagle"))
+    return replace(pair, eagle=heads["eagle"], medusa=heads["medusa"])

@@ -194,17 +194,23 @@ def head_bytes(pair: Pair, needs: frozenset[Need], dtype: torch.dtype) -> int | 
     folders = [local_folder(source) for need, source in named if need in needs and source]
     if None in folders:
         return None
-    files = (file for folder in folders if folder for file in folder.glob("*.safetensors"))
     try:
-        return sum(map(_numbers, files)) * dtype.itemsize
+        return sum(map(_numbers, (each for each in folders if each))) * dtype.itemsize
     except (OSError, SafetensorError):
         return None
 
 
-def _numbers(file: Path) -> int:
-    """How many there are in all tensors of a file, told by its header."""
-    with safe_open(file, "pt") as weights:
-        return sum(prod(weights.get_slice(name).get_shape()) for name in weights.keys())
+HALF_PRECISION = 2  # bytes, in which heads are pickled
+
+
+def _numbers(folder: Path) -> int:
+    """How many there are in all tensors, told by headers; of pickled files, by their size."""
+    total = 0
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, "pt") as weights:
+            total += sum(prod(weights.get_slice(name).get_shape()) for name in weights.keys())
+    pickled = [file for end in ("bin", "pt") for file in folder.glob(f"*.{end}")]
+    return total or sum(file.stat().st_size for file in pickled) // HALF_PRECISION
 
 
 def _long_prompt(memory: MemoryEstimate, least: MemoryEstimate, room: int | None) -> Iterator[str]:

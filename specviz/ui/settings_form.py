@@ -49,7 +49,7 @@ def form_pair(form: Mapping[str, Any]) -> Pair:
     """The pair that the form names, or the two sources that it gives."""
     name = _read(form, "pair")
     if name == CUSTOM:
-        return custom_pair(_read(form, "target"), _read(form, "draft"))
+        return custom_pair(*(_read(form, name) for name in ("target", "draft", "eagle", "medusa")))
     return pair_named(name)
 
 

@@ -88,6 +88,15 @@ def test_models_reports_on_two_models_before_they_are_loaded(capsys):
     assert "cross-vocabulary" in foreign["methods"] and "draft-model" not in foreign["methods"]
 
 
+def test_models_reports_on_a_target_alone(capsys):
+    target = pair_named("bundled").target
+    report = run_json(capsys, "models", "--check", target)[0]
+    assert report["draft"] is None and report["relation"] is None and report["problems"] == []
+    assert "prompt-lookup" in report["methods"] and "draft-model" not in report["methods"]
+    status, _, err = run(capsys, "models", "--check", target, target, target)
+    assert status == 2 and "check must have a target and perhaps a draft, got 3" in err
+
+
 def test_the_report_on_two_models_is_for_people_and_in_the_precision_asked_for(capsys):
     pair = pair_named("bundled")
     sizes = []
@@ -156,6 +165,8 @@ BAD = {
     "prompt and prompt-file must not be given together": ["--prompt", "a", "--prompt-file", "b"],
     "pair must be one of": ["--pair", "nonsense"],
     "draft must be given with a target": ["--draft", "somewhere"],
+    "eagle must be given with a target": ["--eagle", "somewhere"],
+    "medusa must be given with a target": ["--medusa", "somewhere"],
     "dtype must be one of": ["--dtype", "int3"],
     "device must be one of": ["--device", "abacus"],
     "repeat must be an integer from 1": ["--repeat", "0"],

@@ -66,7 +66,7 @@ def test_the_draft_of_a_custom_pair_may_have_another_vocabulary() -> None:
 
 
 def test_an_empty_target_is_refused() -> None:
-    with pytest.raises(InputError, match="target must be a model folder or a Hub id"):
+    with pytest.raises(InputError, match="target must be a model folder, a GGUF file"):
         custom_pair(" ", "x")
 
 

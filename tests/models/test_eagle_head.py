@@ -210,3 +210,26 @@ def test_bad_shares_are_refused(tmp_path: Path, target: LanguageModel, shares: o
     folder = save_head(tmp_path, config | {"choice_shares": shares}, tensors)
     with pytest.raises(InputError, match="must have choice_shares of at most 1 in all for greedy"):
         open_eagle_head(folder, target)
+
+
+def test_the_published_layout_is_read_with_its_bias_its_embedding_and_its_pickled_file(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    """SafeAILab's: a bias of the first product, a copy of the target's embedding, *.bin."""
+    config, tensors = eagle_parts()
+    bias = torch.randn(WIDTH)
+    table = target.embed(torch.arange(VOCAB))
+    folder = save_head(tmp_path, config, tensors)
+    (folder / "model.safetensors").unlink()
+    published = tensors | {"fc.bias": bias, "embed_tokens.weight": table}
+    torch.save(published, folder / "pytorch_model.bin")
+    head, plain = open_eagle_head(folder, target), PlainEagle(config, tensors, target)
+    times = plain.times
+    plain.times = lambda name, x: (  # type: ignore[method-assign]
+        times(name, x) + (bias.double() if name == "fc" else 0)
+    )
+    features = torch.randn(6, WIDTH)
+    _, foretold = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
+    assert_same(foretold, plain(IDS, features))
+    copied = sum(4 * tensor.numel() for tensor in tensors.values())
+    assert head.bytes == copied + 4 * WIDTH  # the embedding is the target's own

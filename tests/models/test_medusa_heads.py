@@ -56,3 +56,58 @@ def test_accuracies_that_are_not_one_list_of_shares_per_head_are_refused(
     folder = save_head(tmp_path, {**config, "accuracies": accuracies}, tensors)
     with pytest.raises(InputError, match="must have accuracies: for each of 2 heads shares from 0"):
         MedusaHeads.open(folder, target)
+
+
+def published(blocks: int) -> dict[str, torch.Tensor]:
+    """Random heads in the table of FasterDecoding's `medusa_lm_head.pt`."""
+    made: dict[str, torch.Tensor] = {}
+    for i in range(3):
+        for block in range(blocks):
+            made[f"{i}.{block}.linear.weight"] = 0.2 * torch.randn(WIDTH, WIDTH)
+            made[f"{i}.{block}.linear.bias"] = 0.2 * torch.randn(WIDTH)
+        made[f"{i}.{blocks}.weight"] = torch.randn(VOCAB, WIDTH)
+    return {name: tensor.bfloat16() for name, tensor in made.items()}
+
+
+class PublishedBlock(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + F.silu(self.linear(x))
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("prefix", ["", "medusa_head."])
+def test_published_heads_equal_the_modules_that_they_were_saved_from(
+    tmp_path: Path, target: LanguageModel, blocks: int, prefix: str
+) -> None:
+    """The configuration says less of them than their tensors do, and is known to be wrong."""
+    tensors = published(blocks)
+    heads = torch.nn.ModuleList(
+        torch.nn.Sequential(
+            *(PublishedBlock() for _ in range(blocks)),
+            torch.nn.Linear(WIDTH, VOCAB, bias=False),
+        )
+        for _ in range(3)
+    )
+    heads.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
+    (tmp_path / "config.json").write_text('{"medusa_num_heads": 2, "medusa_num_layers": 1}')
+    torch.save({prefix + name: each for name, each in tensors.items()}, tmp_path / "heads.pt")
+    found = MedusaHeads.open(tmp_path, target)
+    feature = torch.randn(WIDTH)
+    expected = torch.stack([head(feature) for head in heads])
+    torch.testing.assert_close(found.logits(feature), expected, rtol=3e-2, atol=2e-1)
+    assert found.count == 3 and len(found.accuracies) == 3
+    assert found.accuracies[1][0] < found.accuracies[0][0]  # a guess
+
+
+def test_published_heads_of_fewer_tokens_than_the_target_has_are_refused(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    tensors = published(1)
+    tensors["0.1.weight"] = tensors["0.1.weight"][:50]
+    folder = save_head(tmp_path, {}, tensors)
+    with pytest.raises(InputError, match="must have 0.1.weight of 61 rows or more"):
+        MedusaHeads.open(folder, target)

@@ -91,7 +91,7 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked(form=FORM | {"temperature": "hot"}), "temperature must be a number"),
         (asked(form=FORM | {"task": "poetry"}), "task must be one of"),
         (asked({"name": "nodes", "values": "4"}), "options of method draft-model"),
-        (asked(form=FORM | {"pair": "custom"}), "target must be a model folder or a Hub id"),
+        (asked(form=FORM | {"pair": "custom"}), "target must be a model folder, a GGUF file"),
         (asked(form=[1]), "form must be settings by name"),
         (asked(form=FORM | {"temperature": 1.0}), "form must be settings by name"),
         (asked(form=FORM | {"task": "x" * 1000}), "task must have at most 500 characters"),

@@ -104,6 +104,15 @@ def test_a_custom_pair_is_two_sources() -> None:
     assert (pair.target, pair.draft) == ("a", "b")
 
 
+def test_a_custom_pair_may_have_heads_that_make_their_methods_possible() -> None:
+    form = {"prompt": "x", "pair": "custom", "target": "a"}
+    for method in ("eagle", "medusa"):
+        with pytest.raises(InputError, match=f"(?i)method needs .*{method} head"):
+            race_request(form | {"method": method, "tree_kind": "deterministic"})
+        chosen = form | {"method": method, "tree_kind": "deterministic", method: " heads "}
+        assert getattr(race_request(chosen).pair, method) == "heads"
+
+
 BAD: list[tuple[str, Any]] = [
     ("prompt", ""),
     ("prompt", " \n\t"),

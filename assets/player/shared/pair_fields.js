@@ -1,4 +1,4 @@
-// The part of the form that names the models: the menu of pairs, two sources of one's own, and what
+// The part of the form that names the models: the menu of pairs, sources of one's own, and what
 // is known of them before anything is loaded.
 // Knows what the server offers and how to ask it; the report comes in the server's words.
 
@@ -38,8 +38,10 @@ export class PairFields {
 
   // Which models the report would be about, and for which of their uses.
   get subject() {
-    const { pair, target, draft, method, deviceChoice, dtype } = this.refs;
-    const sources = this.isCustom ? [target.value, draft.value] : [];
+    const { pair, custom, method, deviceChoice, dtype } = this.refs;
+    /** @type {HTMLInputElement[]} */
+    const fields = this.isCustom ? [...custom.querySelectorAll("input")] : [];
+    const sources = fields.map(({ value }) => value);
     return JSON.stringify([pair.value, ...sources, method.value, deviceChoice.value, dtype.value]);
   }
 
@@ -53,7 +55,17 @@ export class PairFields {
     refs.checkPair.disabled = this.isChecking || (this.isCustom && !refs.target.value.trim());
     if (this.reported !== this.subject) this.forget();
     const isAlone = this.isCustom && !refs.draft.value.trim();
-    this.onOffer(this.found ?? (isAlone ? pair?.refusals_alone : pair?.refusals) ?? {});
+    this.onOffer(this.found ?? this.withHeads((isAlone ? pair?.refusals_alone : pair?.refusals) ?? {}));
+  }
+
+  // A field of heads says which method it makes possible, where it is filled in.
+  /** @param {Record<string, string>} refusals */
+  withHeads(refusals) {
+    if (!this.isCustom) return refusals;
+    /** @type {HTMLInputElement[]} */
+    const heads = [...this.refs.custom.querySelectorAll("input[data-enables]")];
+    const enabled = heads.filter(({ value }) => value.trim()).map(({ dataset }) => dataset.enables);
+    return Object.fromEntries(Object.entries(refusals).filter(([method]) => !enabled.includes(method)));
   }
 
   forget() {

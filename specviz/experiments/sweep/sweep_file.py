@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
-from specviz.models.pair_catalog import pairs
+from specviz.models.pair_catalog import Pair, pairs
 from specviz.prompts import prompt_json
 from specviz.trace_file.config_fields import encode_settings, with_newer
 
@@ -101,7 +101,7 @@ def describe(plan: SweepPlan) -> dict[str, Any]:
         "axes": [[name, list(values)] for name, values in plan.axes],
         "repeats": plan.repeats,
         "pair": pair.name,
-        **({} if is_named else {"target": pair.target, "draft": pair.draft}),
+        **({} if is_named else _sources(pair)),
         "task": setting.task,
         **({"texts": list(map(prompt_json, setting.texts))} if setting.texts else {}),
         "prompts": setting.prompts,
@@ -110,6 +110,13 @@ def describe(plan: SweepPlan) -> dict[str, Any]:
         "dtype": setting.dtype,
         "config": encode_settings(setting.config),
     }
+
+
+def _sources(pair: Pair) -> dict[str, str]:
+    """Of models that have no name together; heads only where there are any."""
+    heads = {"eagle": pair.eagle, "medusa": pair.medusa}
+    given = {role: source for role, source in heads.items() if source}
+    return {"target": pair.target, "draft": pair.draft, **given}
 
 
 def read_points(plan: SweepPlan, lines: Sequence[str], file: str) -> dict[Place, Point]:

@@ -56,6 +56,11 @@ class HeadWeights:
         """Whether there is such a tensor."""
         return name in self._tensors
 
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Of a tensor; None where there is none of that name."""
+        held = self._tensors.get(name)
+        return None if held is None else tuple(held.shape)
+
     def skip(self, names: Iterable[str]) -> None:
         """Tensors of these names say nothing that is needed."""
         for name in names:

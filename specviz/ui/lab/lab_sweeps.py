@@ -258,5 +258,6 @@ def _quoted(header: dict[str, Any]) -> list[Any]:
 def _pair(header: dict[str, Any]) -> Pair:
     """One of the list, or two models by their sources."""
     if "target" in header:
-        return custom_pair(header["target"], header["draft"])
+        heads = {role: header[role] for role in ("eagle", "medusa") if role in header}
+        return custom_pair(header["target"], header["draft"], **heads)
     return pair_named(header["pair"])

@@ -43,6 +43,13 @@ def test_a_file_of_two_models_is_not_gone_on_with_by_two_others(tmp_path: Path) 
         assert list(again.known) == [PLAN.places[0]]
 
 
+def test_heads_of_other_models_are_part_of_what_is_swept() -> None:
+    pair = custom_pair("one", eagle="head")
+    described = describe(replace(PLAN, setting=replace(PLAN.setting, pair=pair)))
+    assert described["eagle"] == "head" and "medusa" not in described
+    assert "eagle" not in describe(of_models("one", "draft"))
+
+
 def test_a_pair_with_a_name_is_told_by_its_name_alone() -> None:
     """A page's file must not differ by where the models lie."""
     assert describe(PLAN)["pair"] == "bundled"
