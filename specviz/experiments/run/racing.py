@@ -54,7 +54,7 @@ class RaceRequest:
 
     def __post_init__(self) -> None:
         if self.task is not None:
-            check_task(self.task)
+            check_task(self.task, self.pair.instruct)
         text = prompt_text(self.prompt)
         if not own_text(self.prompt).strip():
             raise InputError("prompt must have some text, got an empty one")
