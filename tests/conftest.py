@@ -49,5 +49,6 @@ class BrowserApart(LoadFileScheduling):
         super()._assign_work_unit(node)
 
 
+@pytest.hookimpl(optionalhook=True)  # where xdist is switched off
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BrowserApart | None:
     return BrowserApart(config, log) if config.getoption("dist") == "loadfile" else None
