@@ -18,7 +18,7 @@ from specviz.experiments.run.racing import demand_of
 from specviz.inflation.inflate import inflate, read_shape
 from specviz.inflation.larger_shape import SIZES
 from specviz.models.files.chat_model import get_chat_model
-from specviz.models.files.hub import find_model_folder, local_folder
+from specviz.models.files.hub import find_model_folder, is_on_the_hub, local_folder
 from specviz.models.memory import gigabytes
 from specviz.models.pair_catalog import BUNDLED, CHAT, Pair, custom_pair, pair_named, pairs
 from specviz.models.pair_check import check_pair_sources, needs_missing
@@ -93,13 +93,19 @@ def _inflated(options: Namespace) -> dict[str, Any]:
     return {"inflated": options.inflate, "bytes": size, **asdict(shape)}
 
 
+def _source(pair: Pair) -> str:
+    if pair.name == BUNDLED:
+        return "bundled"
+    return "hub" if is_on_the_hub(pair.target) else "folder"  # of the chat model, unpacked
+
+
 def _describe_pair(pair: Pair) -> dict[str, Any]:
     """Sizes are known only of the bundled models, which lie on this machine."""
     roles = ("target", "draft", "medusa", "eagle", "foreign_draft")
     described: dict[str, Any] = {
         "name": pair.name,
         "title": pair.title,
-        "source": "bundled" if pair.name == BUNDLED else "hub",
+        "source": _source(pair),
         "note": pair.note,
         "claim": pair.claim,
         "methods": _methods_of(pair),
