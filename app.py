@@ -12,5 +12,6 @@ handlers = Handlers()
 demo = build_page(handlers)
 
 if __name__ == "__main__":
-    preload()
-    demo.launch(**launch_options(Environment.read(), handlers))
+    demo.launch(**launch_options(Environment.read(), handlers), prevent_thread_lock=True)
+    preload()  # only now: loading would take the page its processor time
+    demo.block_thread()
