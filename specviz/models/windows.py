@@ -36,7 +36,7 @@ class Windows:
         found = {str(kind) for kind in kinds}
         if "local" in getattr(config, "attention_layers", ()):
             found.add("local_attention")
-        pairs = zip(kinds, details, strict=True)
+        pairs = zip(kinds, details, strict=False)  # layer_types may name layers that were cut off
         sizes = frozenset(detail.get("sliding_window") for kind, detail in pairs if kind == SLIDING)
         named = getattr(config, "layer_types", None)
         return cls(frozenset(found), sizes, named is not None)

@@ -82,9 +82,10 @@ def loads(data: bytes) -> Trace:
             "trace must be a run's file (JSON text or gzip of it), got text that is no JSON "
             f"from line {error.lineno}, column {error.colno} on: {_beginning(error)}"
         ) from None
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
         raise InputError(
-            "trace must be a run's file (JSON text or gzip of it), got bytes that are neither"
+            "trace must be a run's file (JSON text or gzip of it), got bytes that are neither "
+            f"(0x{data[error.start]:02x} at {error.start})"
         ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"trace must be JSON text or gzip of it, got {_reason(error)}") from None
@@ -94,6 +95,8 @@ def loads(data: bytes) -> Trace:
 def _beginning(error: json.JSONDecodeError) -> str:
     """A few characters from where it is no JSON any more."""
     rest = error.doc[error.pos :]
+    if rest.startswith("<"):
+        return "HTML or XML"
     return short(rest[:20]) if rest else "the file ends there"
 
 

@@ -141,6 +141,7 @@ def test_no_flag_of_a_race_s_command_is_broken_at_its_hyphens(
     tab = turn_page(random_url, "?tokens=6")
     tab.race()
     tab.evaluate(f"specviz.race.view.result.setCommand({command!r})")
+    tab.ref("repeatHint").locator("summary").click()
     for width in (1400, 390):
         tab.page.set_viewport_size({"width": width, "height": 900})
         found = tab.evaluate(LINES_OF_A_WORD)

@@ -10,7 +10,7 @@ import pytest
 from specviz.cli import main
 from specviz.experiments.advice import advice_check
 
-SHORT = ["advise", "--device", "cpu", "--max-new-tokens", "8", "--seconds", "1"]
+SHORT = ["advise", "--device", "cpu", "--max-new-tokens", "8", "--seconds", "4"]
 SHORT += ["--methods", "draft-model,prompt-lookup"]
 
 
@@ -78,6 +78,6 @@ def test_methods_that_the_pair_cannot_run_are_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     models = ["--target", "assets/models/target", "--draft", "assets/models/draft"]
-    assert main(["advise", *models, "--methods", "eagle", "--seconds", "1"]) == 2
+    assert main(["advise", *models, "--methods", "eagle", "--seconds", "4"]) == 2
     err = capsys.readouterr().err.strip().splitlines()[-1]
     assert err.startswith("specviz: methods must name one that this pair can run, got eagle: ")

@@ -74,7 +74,7 @@ function unbroken(command) {
  */
 function speedupWord(speedup, ending) {
   if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
-  const word = speedup >= 1.005 ? "faster" : speedup <= 0.995 ? "slower: drafting cost more than it saved" : "no gain";
+  const word = speedup >= 1.005 ? "faster" : speedup <= 0.995 ? "slower: drafting and verifying cost more than they saved" : "no gain";
   return ending === "stopped" ? `${word}, up to where it was stopped` : word;
 }
 
