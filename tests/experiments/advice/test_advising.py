@@ -149,7 +149,7 @@ def test_what_a_pair_cannot_run_is_refused_with_the_reason_and_the_rest_goes_on(
     bundled = REQUEST.pair
     pair = custom_pair(bundled.target, bundled.foreign_draft)
     methods = ("medusa", "draft-model", "prompt-lookup")
-    advising = Advising(replace(REQUEST, pair=pair, methods=methods), seconds=8)
+    advising = Advising(replace(REQUEST, pair=pair, methods=methods), seconds=4)
     list(advising)
     refused = {each.method: each for each in advising.probe.refusals}
     assert set(refused) == {"medusa", "draft-model"}
