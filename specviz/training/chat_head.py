@@ -29,7 +29,7 @@ from specviz.training.chat_answers import ChatAnswer
 from specviz.training.distillation import divergence
 from specviz.training.head_training import DEPTH_DECAY, WEIGHTS, EagleLayer, EagleNetwork
 from specviz.training.network import attend, linear, rotation
-from specviz.training.pretraining import Progress, Rates, TrainingLoop
+from specviz.training.pretraining import Progress, Rates, ShuffledPasses, TrainingLoop
 
 # ---- batches of answers
 
@@ -49,7 +49,7 @@ class ChatLesson(NamedTuple):
     weights: Tensor  # [B, T]: the draft vocabulary's part of it; 0 where no answer is
 
 
-class ChatReader:
+class ChatReader(ShuffledPasses):
     """Shuffled passes over answers; a data source for TrainingLoop."""
 
     def __init__(
@@ -61,9 +61,7 @@ class ChatReader:
         self.rows_of = torch.full((vocabulary,), -1)
         self.rows_of[drafted] = torch.arange(len(drafted))
         self.batches = list(self._batches())
-        self.chance = np.random.default_rng(seed)
-        self.waiting: list[int] = []
-        self.tokens_read = 0  # tokens of answers
+        super().__init__(len(self.batches), seed)
 
     def _batches(self) -> Iterator[list[ChatAnswer]]:
         batch: list[ChatAnswer] = []
@@ -78,7 +76,7 @@ class ChatReader:
     def lesson(self) -> ChatLesson:
         """The next batch of the pass."""
         if not self.waiting:
-            self.waiting = self.chance.permutation(len(self.batches)).tolist()
+            self.begin_pass()
         batch = self.batches[self.waiting.pop()]
         self.tokens_read += sum(len(each.top_ids) for each in batch)
         return self.lesson_of(batch)
@@ -110,21 +108,6 @@ class ChatReader:
         return ChatLesson(
             lesson.tokens, lesson.features, rows.clamp_min(0), probs, lesson.weights * inside
         )
-
-    def state_dict(self) -> dict[str, object]:
-        return {
-            "chance": self.chance.bit_generator.state,
-            "waiting": self.waiting,
-            "tokens_read": self.tokens_read,
-        }
-
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        """Where there are more answers than at that time, the pass begins again."""
-        chance, waiting = state["chance"], state["waiting"]
-        assert isinstance(chance, dict) and isinstance(waiting, list)
-        self.chance.bit_generator.state = chance
-        self.waiting = [batch for batch in waiting if batch < len(self.batches)]
-        self.tokens_read = int(str(state["tokens_read"]))
 
 
 def _length(answer: ChatAnswer) -> int:

@@ -14,7 +14,13 @@ from torch import Tensor
 from transformers import LlamaConfig
 
 from specviz.training.network import Network, sample
-from specviz.training.pretraining import Progress, Rates, TrainingLoop, llama_config
+from specviz.training.pretraining import (
+    Progress,
+    Rates,
+    ShuffledPasses,
+    TrainingLoop,
+    llama_config,
+)
 from specviz.training.token_files import TokenMixture
 
 # ---- the teacher cache: the target's probabilities on texts, half of the corpus, half its own
@@ -110,14 +116,12 @@ def draft_config() -> LlamaConfig:
     return llama_config(layers=2, width=192, inner=512)
 
 
-class CacheReader:
+class CacheReader(ShuffledPasses):
     """Shuffled passes over a TeacherCache; a data source for TrainingLoop."""
 
     def __init__(self, cache: TeacherCache, seed: int) -> None:
+        super().__init__(len(cache.tokens), seed)
         self.cache = cache
-        self.chance = np.random.default_rng(seed)
-        self.waiting: list[int] = []
-        self.tokens_read = 0
 
     def batch(self, rows: int) -> tuple[Tensor, Tensor, Tensor]:
         """tokens [B, T], top ids [B, T, k], top probabilities [B, T, k]."""
@@ -126,7 +130,7 @@ class CacheReader:
     def pick(self, rows: int) -> list[int]:
         """The next `rows` windows of the pass."""
         if len(self.waiting) < rows:
-            self.waiting = self.chance.permutation(len(self.cache.tokens)).tolist()
+            self.begin_pass()
         picked = sorted(self.waiting.pop() for _ in range(min(rows, len(self.waiting))))
         self.tokens_read += len(picked) * (self.cache.tokens.shape[1] - 1)
         return picked
@@ -138,20 +142,6 @@ class CacheReader:
             torch.from_numpy(self.cache.top_ids[picked].astype(np.int64)),
             torch.from_numpy(self.cache.top_probs[picked].astype(np.float32)),
         )
-
-    def state_dict(self) -> dict[str, object]:
-        return {
-            "chance": self.chance.bit_generator.state,
-            "waiting": self.waiting,
-            "tokens_read": self.tokens_read,
-        }
-
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        chance, waiting = state["chance"], state["waiting"]
-        assert isinstance(chance, dict) and isinstance(waiting, list)
-        self.chance.bit_generator.state = chance
-        self.waiting = waiting
-        self.tokens_read = int(str(state["tokens_read"]))
 
 
 def distil(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -58,6 +59,34 @@ class DataSource(Protocol):
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Continue from a saved state."""
         ...
+
+
+class ShuffledPasses:
+    """Numbers of a data set's parts, each once a pass in a shuffled order, and how far that is."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count = count
+        self.chance = np.random.default_rng(seed)
+        self.waiting: list[int] = []  # taken from the end
+        self.tokens_read = 0
+
+    def begin_pass(self) -> None:
+        self.waiting = self.chance.permutation(self.count).tolist()
+
+    def state_dict(self) -> dict[str, object]:
+        return {
+            "chance": self.chance.bit_generator.state,
+            "waiting": self.waiting,
+            "tokens_read": self.tokens_read,
+        }
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Parts that are there no more are left out of the pass."""
+        chance, waiting = state["chance"], state["waiting"]
+        assert isinstance(chance, dict) and isinstance(waiting, list)
+        self.chance.bit_generator.state = chance
+        self.waiting = [part for part in waiting if part < self.count]
+        self.tokens_read = int(str(state["tokens_read"]))
 
 
 def rate_factor(fraction: float) -> float:
