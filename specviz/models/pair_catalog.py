@@ -6,7 +6,7 @@ A pair names sources; nothing is loaded here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.environment import Environment
@@ -20,8 +20,7 @@ GET_CHAT_MODEL = f"python -m specviz models --get {CHAT}"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A target and what can be beside it, each a folder, a GGUF file or a Hub id ("":
-    none).
+    """A target and what can be beside it: each a folder, a GGUF file or a Hub id, "" for none.
 
     `name` is typed, `title` is shown. `claim` is what others say of the pair: nothing of it is
     measured here. `instruct` and `model_type` (the architecture in the words of a configuration, ""
@@ -48,13 +47,10 @@ class Pair:
 
         `role` is "target", "draft" or "foreign draft".
         """
-        match self.name, role:
-            case (name, _) if name == BUNDLED:
-                return f"bundled {role}"
-            case (name, "target") if name == CHAT:
-                return self.title
-            case (name, _) if name == CHAT:
-                return f"{role} for SmolLM2"
+        if self.name == BUNDLED:
+            return f"bundled {role}"
+        if self.name == CHAT:
+            return self.title if role == "target" else f"{role} for SmolLM2"
         return {"target": self.target, "draft": self.draft}.get(role, self.foreign_draft)
 
 
@@ -266,5 +262,12 @@ def custom_pair(target: str, draft: str = "", eagle: str = "", medusa: str = "")
     heads = {"eagle": eagle.strip(), "medusa": medusa.strip()}
     if is_chat_model(target):
         heads = {name: source or _part(chat_drafters() / name) for name, source in heads.items()}
-    pair = Pair("custom", title, target, draft, foreign_draft=draft)
-    return replace(pair, eagle=heads["eagle"], medusa=heads["medusa"])
+    return Pair(
+        "custom",
+        title,
+        target,
+        draft,
+        medusa=heads["medusa"],
+        eagle=heads["eagle"],
+        foreign_draft=draft,
+    )
