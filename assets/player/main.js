@@ -5,6 +5,7 @@ import { PAGES } from "./pages.js";
 import { loadPlotly } from "./shared/charts.js";
 import { takeOutcomes } from "./shared/outcomes.js";
 import { HeldOut } from "./shared/held_out.js";
+import { endLeftTimer } from "./shared/left_timer.js";
 import { makeFields } from "./shared/setting_fields.js";
 import { takeSettings } from "./shared/settings.js";
 
@@ -25,6 +26,7 @@ async function fetched(path, read) {
  * @param {GradioLink} gradio
  */
 export async function mount(host, gradio) {
+  endLeftTimer();
   const root = /** @type {HTMLElement} */ (host.querySelector("[data-specviz]"));
   const files = ["player/page.html", ...PAGES.map(({ id }) => `player/${id}/${id}.html`)];
   const [setup, prompts, , ...markup] = await Promise.all([

@@ -113,7 +113,6 @@ def turn_page(
         if url not in kept_pages:
             kept_pages[url] = RaceDriver(contexts.take(), url)
             kept_pages[url].go()
-        kept_pages[url].evaluate("wake()")
         kept_pages[url].page.set_viewport_size(viewport)
         kept_pages[url].turn(query)
         return kept_pages[url]
@@ -122,8 +121,6 @@ def turn_page(
     complaints = [each for driver in kept_pages.values() for each in driver.complaints]
     if complaints or HAS_FAILED in request.node.stash:  # what it left behind is nobody else's
         give_all_back(kept_pages, contexts)
-    for driver in kept_pages.values():
-        driver.evaluate("rest()")
     assert complaints == []
 
 
@@ -139,7 +136,6 @@ def debugger(
         kept_pages[DEBUGGER] = RaceDriver(contexts.take(), random_url)
         kept_pages[DEBUGGER].go("?view=step")
     driver = kept_pages[DEBUGGER]
-    driver.evaluate("wake()")
     driver.page.set_viewport_size(SIZE)
     driver.page.mouse.move(0, 0)
     return StepDriver(driver)

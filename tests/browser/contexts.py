@@ -26,17 +26,6 @@ COUNT_TIMERS = """(() => {
     window.hasNothingPutOff = () => waiting.size === 0;
 })()"""
 
-# Gradio's spinner asks for sixty frames a second for as long as a page is open, which takes 6 % of
-# a core from the tests on other pages. While a kept page rests, frames wait.
-LET_REST = """(() => {
-    const frame = window.requestAnimationFrame.bind(window);
-    const waiting = [];
-    let isResting = false;
-    window.requestAnimationFrame = (draw) => (isResting ? waiting.push(draw) : frame(draw));
-    window.rest = () => { isResting = true; };
-    window.wake = () => { isResting = false; waiting.splice(0).forEach(frame); };
-})()"""
-
 
 class Contexts:
     """Each visitor has one to itself; the next one finds nothing that the page had stored."""
@@ -52,7 +41,6 @@ class Contexts:
             return self._idle[repr(whole)].pop()
         context = self.browser.new_context(**whole)
         context.add_init_script(COUNT_TIMERS)
-        context.add_init_script(LET_REST)
         self._options[context] = whole
         return context
 

@@ -48,6 +48,19 @@ def test_dark_follows_the_system_and_the_switch_is_remembered(
     assert tab.evaluate(theme) == "light"
 
 
+# How many frames anyone asks for in half a second: the browser numbers them.
+ASKED = """new Promise((done) => {
+    const first = requestAnimationFrame(() => {});
+    setTimeout(() => done(requestAnimationFrame(() => {}) - first), 500);
+})"""
+
+
+def test_a_page_at_rest_asks_for_no_frames(random_url: str, turn_page: Open) -> None:
+    """Not even the loop that Gradio's loading screen leaves, 60 a second on every open page."""
+    tab = turn_page(random_url)
+    tab.until(f"{ASKED}.then((count) => count < 3)", 10)
+
+
 def test_every_control_has_a_name_and_visible_focus(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url)
     nameless = tab.evaluate(
