@@ -28,6 +28,7 @@ from specviz.models.text.vocabulary import Relation
 from specviz.records import DecodingConfig
 
 _MODELS = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE, Need.FOREIGN_DRAFT})
+_ROLES = ("target", "draft", "medusa", "eagle", "foreign_draft")
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -79,7 +80,8 @@ def _got(name: str, progress: Progress) -> dict[str, Any]:
             progress(f"fetching {source} from the Hub")
             find_model_folder(source, environment)
     pair = pair_named(name)
-    return {"got": pair.name, "title": pair.title, "target": pair.target, "draft": pair.draft}
+    sources = {role: getattr(pair, role) for role in _ROLES if getattr(pair, role)}
+    return {"got": pair.name, "title": pair.title, **sources}
 
 
 def _inflated(options: Namespace) -> dict[str, Any]:
@@ -101,7 +103,6 @@ def _source(pair: Pair) -> str:
 
 def _describe_pair(pair: Pair) -> dict[str, Any]:
     """Sizes are known only of the bundled models, which lie on this machine."""
-    roles = ("target", "draft", "medusa", "eagle", "foreign_draft")
     described: dict[str, Any] = {
         "name": pair.name,
         "title": pair.title,
@@ -110,7 +111,7 @@ def _describe_pair(pair: Pair) -> dict[str, Any]:
         "claim": pair.claim,
         "methods": _methods_of(pair),
     }
-    described |= {role: {"name": getattr(pair, role)} for role in roles if getattr(pair, role)}
+    described |= {role: {"name": getattr(pair, role)} for role in _ROLES if getattr(pair, role)}
     if pair.name == BUNDLED:
         _add_sizes(described, pair)
     return described

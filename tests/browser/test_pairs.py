@@ -40,6 +40,27 @@ def test_chat_models_get_messages_and_other_models_texts_to_continue(
     assert tab.ref("prompt").input_value() == "Mine."
 
 
+def test_lab_and_profile_offer_the_tasks_and_methods_of_the_pair_alone(
+    random_url: str, turn_page: Open
+) -> None:
+    asked = "?lab-pair=smollm2-1.7b&lab-task=chat&lab-vary=task&lab-values=chat,maths"
+    tab = turn_page(random_url, asked)
+    tab.evaluate("specviz.lab.readAddress()")
+    tab.evaluate("document.querySelector('[data-page=lab]').click()")
+    assert tab.ref("labTask").input_value() == "chat"
+    assert not tab.ref("labNotice").is_visible()
+    tab.ref("labPair").select_option("bundled")
+    assert tab.ref("labTask").input_value() == "code" and "chat" not in tab.text("labTask")
+    assert tab.ref("values1").input_value() == "maths" and "chat" not in tab.text("choices1")
+    tab.ref("labPair").select_option("smollm2-1.7b")
+    tab.ref("axis1").select_option("method")
+    assert "EAGLE" not in tab.text("choices1") and "Draft model" in tab.text("choices1")
+    for pair in ("bundled", "smollm2-1.7b"):
+        turn_page(random_url, f"?pair={pair}")
+        tab.evaluate("document.querySelector('[data-page=step]').click()")
+        assert ("chat" in tab.text("profileTask")) == (pair != "bundled")
+
+
 @pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.claim], ids=lambda p: p.name)
 def test_what_others_claim_of_a_pair_stands_there_as_a_claim(
     random_url: str, turn_page: Open, pair: object

@@ -88,6 +88,14 @@ def test_models_reports_on_two_models_before_they_are_loaded(capsys):
     assert "cross-vocabulary" in foreign["methods"] and "draft-model" not in foreign["methods"]
 
 
+def test_a_pair_that_was_fetched_is_told_without_the_parts_that_it_lacks(capsys):
+    (got,) = run_json(capsys, "models", "--get", "bundled")
+    assert got["draft"] and all(got.values())
+    status, out, _ = run(capsys, "models", "--get", "smollm2")
+    lines = [line.split() for line in out.splitlines()]
+    assert status == 0 and all(len(words) > 1 and words[1] != "-" for words in lines)
+
+
 def test_models_reports_on_a_target_alone(capsys):
     target = pair_named("bundled").target
     report = run_json(capsys, "models", "--check", target)[0]

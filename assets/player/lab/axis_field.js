@@ -57,13 +57,28 @@ export class AxisField {
   // Another axis was chosen: its usual values.
   /** @param {string | null} [values] */
   take(values = null) {
-    const { axis } = this;
-    const listed = axis && this.names[axis.name];
+    const { axis, listed } = this;
     this.input.hidden = !axis || Boolean(listed);
     this.choices.hidden = !listed;
     if (!axis) return;
     this.input.value = values ?? (listed ? firstOf(listed) : axis.usual);
     if (listed) this.choices.replaceChildren(...listed.map((each) => this.choice(each)));
+  }
+
+  // Other names for some axes; of those chosen, what is still there remains.
+  /** @param {Record<string, Choice[]>} names */
+  offer(names) {
+    const before = JSON.stringify(this.listed);
+    this.names = { ...this.names, ...names };
+    const { listed } = this;
+    if (!listed || JSON.stringify(listed) === before) return;
+    const there = this.input.value.split(",").filter((/** @type {string} */ word) => listed.some(({ name }) => name === word));
+    this.take(there.join(",") || firstOf(listed));
+  }
+
+  // The names of an axis that takes names.
+  get listed() {
+    return this.axis && this.names[this.axis.name];
   }
 
   /** @param {Choice} named */

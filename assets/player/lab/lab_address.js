@@ -16,13 +16,16 @@ const [FORM, TEXT] = ["lab-form", "lab-prompts"]; // what a tab remembers
 
 export class LabAddress {
   // `fields`: parameter -> its control; `rules`: parameter -> what is wrong with a text, as a clause, where
-  // the field has a rule; `own`: the prompts of one's own.
+  // the field has a rule; `own`: the prompts of one's own; `onTake()`: the field that was just taken may
+  // decide what others offer.
   /**
    * @param {Record<string, any>} fields
    * @param {Record<string, (text: string) => string>} rules
    * @param {{ text: string, name: string, order: object, take(given: { text: string, name: string }): void }} own
+   * @param {() => void} [onTake]
    */
-  constructor(fields, rules, own) {
+  constructor(fields, rules, own, onTake = () => {}) {
+    this.onTake = onTake;
     this.fields = fields;
     this.rules = rules;
     this.own = own;
@@ -51,6 +54,7 @@ export class LabAddress {
     const problem = this.problem(name, text);
     if (problem) return `${PREFIX}${name} ${problem}`;
     this.fields[name].value = text;
+    this.onTake();
     return "";
   }
 

@@ -26,7 +26,7 @@ export class LabPage extends Page {
     const ask = (/** @type {string} */ name, /** @type {object} */ question) => this.sweep.run.transport.ask(name, question);
     this.setting = new SettingForm(refs, setup, prompts, ask, {
       changed: () => this.sweep.form.drawSize(),
-      offer: (refusals) => this.sweep.form.offer(refusals),
+      offer: (refusals, tasks) => this.sweep.form.offer(refusals, tasks),
     });
     this.sweep.form.begin();
     this.costs = new CostCard(refs, setup.lab.bounds, ask);
@@ -132,5 +132,5 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs }, bounds) {
     "peers-k": (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text),
     ...Object.fromEntries(costed.map(([key, name]) => [key, (/** @type {string} */ text) => costs.problem(name, text)])),
   };
-  return new LabAddress(fields, rules, setting.own);
+  return new LabAddress(fields, rules, setting.own, () => setting.draw());
 }

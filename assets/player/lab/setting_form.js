@@ -11,13 +11,14 @@ import { NarrowFold } from "./narrow_fold.js";
 import { OWN, OwnPrompts } from "./own_prompts.js";
 
 export class SettingForm {
-  // `heldOut`: the prompts for each pair; `ask(name, question)` asks the server; `on`: { changed(), offer(refusals) }.
+  // `heldOut`: the prompts for each pair; `ask(name, question)` asks the server; `on`: { changed(), offer(refusals, tasks) },
+  // which says what the pair can do.
   /**
    * @param {Refs} refs
    * @param {Setup} setup
    * @param {HeldOut} heldOut
    * @param {(name: string, question: object) => Promise<Reply>} ask
-   * @param {{ changed: () => void, offer: (refusals: Record<string, string>) => void }} on
+   * @param {{ changed: () => void, offer: (refusals: Record<string, string>, tasks: Choice[]) => void }} on
    */
   constructor(refs, setup, heldOut, ask, on) {
     this.refs = refs;
@@ -28,10 +29,11 @@ export class SettingForm {
     this.controls = controlsOf(refs.settingForm);
     this.errors = new FieldErrors(refs.settingForm, {}, () => this.checked);
     this.own = new OwnPrompts(refs, ask, () => this.changed());
+    this.taskMenu = new Menu(refs.labTask, false);
     this.fill(setup);
     this.pairs = new PairFields(pairRefs(refs), setup, {
       ask: () => ask("check", { form: { ...this.form, method: refs.labMethod.value } }),
-      onOffer: (refusals) => on.offer(refusals),
+      onOffer: (refusals) => this.offer(refusals),
       onReport: () => this.changed(),
     });
     this.begin(setup);
@@ -42,10 +44,8 @@ export class SettingForm {
   }
 
   /** @param {Setup} setup */
-  fill({ tasks, devices, dtypes }) {
-    const { labTask, labDevice, labDtype } = this.refs;
-    const held = tasks.map(({ name, title }) => ({ name, title: `${title} (held-out)` }));
-    new Menu(labTask, false).fill([...held, { name: OWN, title: "of your own …" }]);
+  fill({ devices, dtypes }) {
+    const { labDevice, labDtype } = this.refs;
     new Menu(labDevice).fill(devices);
     new Menu(labDtype).fill(dtypes);
     for (const [menu, choices] of [[labDevice, devices], [labDtype, dtypes]]) menu.closest(".field").hidden = choices.length < 2;
@@ -59,6 +59,15 @@ export class SettingForm {
     this.usualCount = String(lab.setting.prompts);
     this.refs.labPrompts.value = this.usualCount;
     this.draw();
+  }
+
+  // What the pair can do: its tasks here, the rest elsewhere. A task that it lacks gives way to its first.
+  /** @param {Record<string, string>} refusals */
+  offer(refusals) {
+    const tasks = this.heldOut.tasks(this.tasks, this.pairs.pair);
+    const held = tasks.map(({ name, title }) => ({ name, title: `${title} (held-out)` }));
+    this.taskMenu.fill([...held, { name: OWN, title: "of your own …" }]);
+    this.on.offer(refusals, tasks);
   }
 
   get isOwn() {

@@ -20,7 +20,7 @@ export class SweepForm {
    * @param {Setup} setup
    * @param {() => SettingForm} setting
    */
-  constructor(refs, { pairs, methods, tasks, lab }, setting) {
+  constructor(refs, { pairs, methods, lab }, setting) {
     this.refs = refs;
     this.setting = setting;
     this.methods = methods;
@@ -29,14 +29,14 @@ export class SweepForm {
     this.repeats = lab.bounds.repeats;
     this.menu = new Menu(refs.labMethod);
     this.errors = new FieldErrors(refs.sweepForm, {}, () => this.checked);
-    this.offer({});
-    const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: tasks, method: methods };
+    const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: [], method: methods };
     const onChange = () => this.changed();
     const parts = [1, 2].map((at) => ({ select: refs[`axis${at}`], input: refs[`values${at}`], choices: refs[`choices${at}`] }));
     this.fields = [
       new AxisField(parts[0], this.axes, { names, onChange }),
       new AxisField(parts[1], this.axes, { names, none: NOTHING_ELSE, onChange }),
     ];
+    this.offer({}, []);
     this.fold = new NarrowFold(refs.sweepForm, refs.sweepChange);
     refs.sweepForm.addEventListener("input", () => this.changed());
   }
@@ -48,12 +48,18 @@ export class SweepForm {
     this.varyLength(settingOf("method").default);
   }
 
-  // The menu of methods for the models; `refusals` says which they cannot do, and why.
-  /** @param {Record<string, string>} refusals */
-  offer(refusals) {
+  // The menu of methods for the models; `refusals` says which they cannot do, and why. An axis has only
+  // what they can do.
+  /**
+   * @param {Record<string, string>} refusals
+   * @param {Choice[]} tasks
+   */
+  offer(refusals, tasks) {
     this.menu.fill(
       this.methods.map(({ name, title, summary, group }) => ({ name, title, group, note: summary, refusal: refusals[name] })),
     );
+    const method = this.methods.filter(({ name }) => !refusals[name]);
+    for (const field of this.fields) field.offer({ task: tasks, method });
   }
 
   // The first axis as at the beginning, and no other one.

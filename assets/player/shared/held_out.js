@@ -12,4 +12,15 @@ export class HeldOut {
   of(pair) {
     return this.prompts[pair?.prompts ?? "plain"];
   }
+
+  // Those of all tasks that there are prompts of, for the models of a pair.
+  /**
+   * @template {{ name: string }} Task
+   * @param {Task[]} tasks
+   * @param {{ prompts: string } | undefined} pair
+   */
+  tasks(tasks, pair) {
+    const there = this.of(pair);
+    return tasks.filter(({ name }) => name in there);
+  }
 }

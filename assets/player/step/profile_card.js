@@ -2,10 +2,11 @@
 // debugger.
 
 import { waitingWords } from "../shared/number_words.js";
-import { element, option, setText, takeFile } from "../shared/dom.js";
+import { element, setText, takeFile } from "../shared/dom.js";
 import { tokenLabel } from "../shared/tooltip.js";
 import { Transport } from "../shared/transport.js";
 import { FieldErrors } from "../shared/field_errors.js";
+import { Menu } from "../shared/menu.js";
 
 const OWN_FILE = "file"; // the menu's value for prompts of one's own
 
@@ -14,11 +15,14 @@ export class ProfileCard {
   /**
    * @param {Refs} refs
    * @param {Setup} setup
+   * @param {HeldOut} heldOut
    * @param {GradioLink} gradio
    * @param {{ form: () => any, onExample: (...example: any[]) => void }} on
    */
-  constructor(refs, { tasks, pairs, methods }, gradio, { form, onExample }) {
+  constructor(refs, { tasks, pairs, methods }, heldOut, gradio, { form, onExample }) {
     this.refs = refs;
+    this.tasks = tasks;
+    this.heldOut = heldOut;
     this.pairs = pairs;
     this.methods = methods;
     this.form = form;
@@ -27,8 +31,7 @@ export class ProfileCard {
     /** @type {any} what the server measured */
     this.profile = null;
     this.errors = new FieldErrors(refs.profile, { count: refs.profileCount });
-    const held = tasks.map(({ name, title }) => option(name, `${title}: held-out prompts`));
-    refs.profileTask.append(...held, option(OWN_FILE, "a file of your own …"));
+    this.taskMenu = new Menu(refs.profileTask, false);
     this.transport = new Transport(gradio, {
       accepted: () => this.begun(),
       message: (message) => this.take(message),
@@ -43,9 +46,12 @@ export class ProfileCard {
     refs.profileDimensions.addEventListener("click", (/** @type {any} */ event) => this.turn(event));
   }
 
-  // With what it would decode now.
+  // With what it would decode now, and the tasks that there are for it.
   showSetting() {
     const order = this.form();
+    const there = this.heldOut.tasks(this.tasks, this.pairs.find(({ name }) => name === order.pair));
+    const held = there.map(({ name, title }) => ({ name, title: `${title}: held-out prompts` }));
+    this.taskMenu.fill([...held, { name: OWN_FILE, title: "a file of your own …" }]);
     const pair = order.target ? `${order.target} and ${order.draft || "no draft"}` : titleOf(this.pairs, order.pair);
     setText(this.refs.profileSetting, `Setting of the race page: ${this.words({ ...order, pair })}`);
   }

@@ -20,7 +20,7 @@ export class StepPage extends Page {
   /** @param {Shell} shell */
   constructor(shell) {
     super(shell);
-    const { refs, theme, setup, gradio } = shell;
+    const { refs, theme, setup, prompts, gradio } = shell;
     const { race } = shell.pages;
     this.refs = refs;
     this.race = race;
@@ -55,7 +55,7 @@ export class StepPage extends Page {
       race: race.trace,
       fail: (text) => this.menu.fail(text),
     });
-    this.profile = new ProfileCard(refs, setup, gradio, {
+    this.profile = new ProfileCard(refs, setup, prompts, gradio, {
       form: () => race.form.order,
       onExample: (data, title, round, node) => this.openExample(data, title, round, node),
     });
