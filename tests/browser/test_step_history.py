@@ -60,3 +60,28 @@ def test_a_run_of_this_page_can_be_chosen_again(open_page: OpenPage, random_url:
     step.page.go_back()
     shows(step, "")
     assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")
+
+
+def test_the_round_chosen_in_a_race_is_shown_by_debugger_and_link(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    tab = turn_page(random_url, "?tokens=24&seed=4")
+    tab.race()
+    tab.evaluate("specviz.race.view.select(5)")
+    tab.page.locator("[data-page=step]").click()
+    step = StepDriver(tab)
+    chosen = "[specviz.race.view.cursor.round, specviz.race.view.cursor.node]"
+    stepped = f"[{CURSOR}.round, {CURSOR}.node]"
+    assert tab.evaluate(stepped) == tab.evaluate(chosen) and step.place[0] == 5
+    step.press("Shift+ArrowRight")
+    tab.page.locator("[data-page=race]").click()
+    tab.settle()
+    assert tab.evaluate("specviz.race.view.cursor.round") == 6
+    tab.rest()
+    link = tab.query
+    assert "round=7" in link
+    tab.reload()
+    tab.until("specviz.race.view.trace.ending")
+    assert tab.evaluate("specviz.race.view.cursor.round") == 6
+    tab.rest()
+    assert tab.query == link

@@ -64,11 +64,29 @@ test("a race's link is read back as it was written", () => {
 });
 
 test("a race's link keeps the parameters of others and drops its own old ones", () => {
-  visit("?view=race&round=3&k=9&option-old=1");
+  visit("?view=race&trace=code&round=3&k=9&option-old=1");
   const form = raceForm();
   form.fields = { draft_length: "5" };
   const given = new URL(new Address(form, SETUP).link).searchParams;
-  assert.deepEqual(Object.fromEntries(given), { view: "race", round: "3", task: "code", prompt: "1", k: "5" });
+  assert.deepEqual(Object.fromEntries(given), { view: "race", trace: "code", task: "code", prompt: "1", k: "5" });
+});
+
+test("the stop that was chosen in a race stands in its link, from 1, and is read back from 0", () => {
+  const form = raceForm();
+  const { link } = new Address(form, SETUP, () => ({ round: 11, at: 2 }));
+  const given = Object.fromEntries(new URL(link).searchParams);
+  assert.deepEqual([given.round, given.pos], ["12", "3"]);
+  visit(link);
+  assert.deepEqual(new Address(form, SETUP).stop, { round: 11, at: 2 });
+  visit("?round=4");
+  assert.deepEqual(new Address(form, SETUP).stop, { round: 3, at: 0 });
+});
+
+test("a stop of the debugger, or one that makes no sense, is none of a race", () => {
+  for (const search of ["", "?view=step&round=3&pos=2", "?round=0", "?round=2&pos=x", "?round=1.5", "?pos=3"]) {
+    visit(search);
+    assert.equal(new Address(raceForm(), SETUP).stop, null, search);
+  }
 });
 
 test("a text of one's own travels in the link unless it is long", () => {

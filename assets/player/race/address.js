@@ -1,20 +1,33 @@
-// The setting in the address bar: a link reproduces a race.
+// The setting in the address bar: a link reproduces a race, and leads to the stop that was chosen in it.
 
+import { pageIn } from "../shared/page_parameter.js";
 import { addressSettings, brief, numberProblem, problemOf, settingOf } from "../shared/settings.js";
 
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 
 const OPTION = "option-"; // before the name of an option that only one method has
 const OF_PROMPT = ["task", "prompt", "text"];
+const OF_A_STOP = ["round", "pos"]; // both from 1
 
 export class Address {
+  // `chosen()`: round and stop, from 0, that were chosen in a race of the setting in the form; null for none.
   /**
    * @param {any} form
    * @param {Setup} setup
+   * @param {() => { round: number, at: number } | null} [chosen]
    */
-  constructor(form, setup) {
+  constructor(form, setup, chosen = () => null) {
     this.form = form;
     this.setup = setup;
+    this.chosen = chosen;
+  }
+
+  // The stop that the address names, null for none. Those of another page are not ours.
+  get stop() {
+    const given = new URLSearchParams(window.location.search);
+    if (!["race", null].includes(pageIn(given))) return null;
+    const [round, at] = OF_A_STOP.map((name) => Number(given.get(name) ?? 1) - 1);
+    return given.has("round") && [round, at].every((each) => Number.isInteger(each) && each >= 0) ? { round, at } : null;
   }
 
   // Fill the form from the address; returns one sentence per parameter that made no sense.
@@ -108,7 +121,7 @@ export class Address {
   // it: its field says so, and no link brings it back.
   get link() {
     const given = new URLSearchParams(window.location.search);
-    const ours = [...addressSettings().map(({ key }) => key), ...OF_PROMPT];
+    const ours = [...addressSettings().map(({ key }) => key), ...OF_PROMPT, ...OF_A_STOP];
     for (const name of [...given.keys()]) if (ours.includes(name) || name.startsWith(OPTION)) given.delete(name);
     const { picker } = this.form;
     if (picker.task) given.set("task", picker.task);
@@ -124,6 +137,8 @@ export class Address {
       const text = order.options?.[name];
       if (text !== undefined && !numberProblem({ ...bounds, is_whole: true }, text)) given.set(OPTION + name, text);
     }
+    const chosen = this.chosen();
+    if (chosen) OF_A_STOP.forEach((name, which) => given.set(name, String((which ? chosen.at : chosen.round) + 1)));
     const url = new URL(window.location.href);
     url.search = given.toString();
     return url.href;

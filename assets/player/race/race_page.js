@@ -13,6 +13,7 @@ import { RaceView } from "./race_view.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
 const RACING = "racing …";
+const WRITE_MILLISECONDS = 200;
 const HELD = "held: nothing is decoded until it goes on";
 
 /** @type {Record<string, string>} */
@@ -39,14 +40,16 @@ export class RacePage extends Page {
     this.isReopening = false; // the race that the tab showed before a load of the page
     /** @type {string | null} */
     this.command = null;
-    this.view = new RaceView(root, refs, theme, setup);
+    this.view = new RaceView(root, refs, theme, setup, () => this.writeSoon());
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
       ask: (form) => this.transport.ask("check", { form }),
     });
     new Fold(refs.form, { end: refs.formEnd, cover: refs.actions, button: refs.moreBelow });
     this.raced = new RacedSetting(refs.staleNotice);
-    this.setting = new Address(this.form, setup);
+    this.setting = new Address(this.form, setup, () => this.chosen);
+    /** @type {{ round: number, at: number } | null} where the link leads, until a race of its setting has ended */
+    this.wanted = this.setting.stop;
     this.transport = new Transport(gradio, {
       accepted: () => this.isReopening || this.showResults(),
       message: (message) => this.take(message),
@@ -78,8 +81,10 @@ export class RacePage extends Page {
     return { ...this.view.actions, start: () => this.race() };
   }
 
-  setShown() {
+  /** @param {boolean} isShown */
+  setShown(isShown) {
     this.view.frame.ask();
+    if (isShown && (this.isUnwritten || this.chosen)) this.writeSoon();
   }
 
   repaint() {
@@ -94,6 +99,12 @@ export class RacePage extends Page {
 
   get trace() {
     return this.view.trace;
+  }
+
+  // The stop of a race of the setting in the form that a person chose, or its link leads to.
+  /** @returns {{ round: number, at: number } | null} */
+  get chosen() {
+    return this.wanted ?? (this.raced.isOf(this.form.order) ? this.view.chosen : null);
   }
 
   /** @param {Record<string, (...given: any[]) => void>} watcher */
@@ -157,6 +168,7 @@ export class RacePage extends Page {
     this.raced.keep(order, words);
     this.raced.compare(this.form.order);
     this.showHeader(this.trace);
+    this.writeSoon();
     this.heard("began", this.isHeld);
   }
 
@@ -202,8 +214,36 @@ export class RacePage extends Page {
     if (!this.trace.summary) this.view.result.clear();
     if (!this.isReopening) this.setBusy(false, ENDINGS[reason] ?? "");
     this.isReopening = false;
+    this.land();
     this.heard("grew");
     this.heard("ended");
+  }
+
+  // The round and node that were chosen since they were last taken or given, null for none.
+  takeStop() {
+    const { chosen, cursor } = this.view;
+    const { round, node } = cursor;
+    const isNew = chosen !== null && (round !== this.shared?.round || node !== this.shared?.node);
+    this.shared = { round, node };
+    return isNew ? this.shared : null;
+  }
+
+  // Another page of the same race stands there; without a node, at the round as a whole.
+  /**
+   * @param {number} round
+   * @param {number | null} node
+   */
+  giveStop(round, node) {
+    const { view } = this;
+    view.select(round, node);
+    this.shared = { round, node: view.cursor.node };
+  }
+
+  // At the stop that the link leads to, unless another one was chosen meanwhile.
+  land() {
+    const { wanted, view } = this;
+    this.wanted = null;
+    if (wanted && view.cursor.isFollowing) view.choose(wanted);
   }
 
   /** @param {Trace} trace */
@@ -259,16 +299,26 @@ export class RacePage extends Page {
     this.form.clearErrors();
     this.drawRefusal();
     this.raced.compare(this.form.order);
-    window.clearTimeout(this.writing); // browsers refuse an address that changes too often
-    this.writing = window.setTimeout(() => this.setting.write(), 200);
+    this.wanted = null; // it is a stop of another race
+    this.writeSoon();
+  }
+
+  // Browsers refuse an address that changes too often; another page writes its own.
+  writeSoon() {
+    window.clearTimeout(this.writing);
+    this.writing = window.setTimeout(() => {
+      this.isUnwritten = this.section.hidden;
+      if (!this.isUnwritten) this.setting.write();
+    }, WRITE_MILLISECONDS);
   }
 
   /** @param {string[]} problems */
   showProblems(problems) {
     const { linkNotice } = this.refs;
-    linkNotice.hidden = problems.length === 0;
-    const rest = "The defaults stand in for it.";
-    setText(linkNotice, problems.length ? `The link could not be read in full: ${problems.join("; ")}. ${rest}` : "");
+    const unread = problems.length ? `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.` : "";
+    const goal = this.wanted ? `The link leads to round ${this.wanted.round + 1} of this race: press Race to run it.` : "";
+    linkNotice.hidden = !unread && !goal;
+    setText(linkNotice, unread || goal);
   }
 }
 
@@ -327,8 +377,13 @@ class RacedSetting {
   }
 
   /** @param {any} order */
+  isOf(order) {
+    return this.order !== null && signature(order) === signature(this.order);
+  }
+
+  /** @param {any} order */
   compare(order) {
-    this.line.hidden = this.order === null || signature(order) === signature(this.order);
+    this.line.hidden = this.order === null || this.isOf(order);
   }
 }
 

@@ -23,15 +23,16 @@ export class RaceView {
    * @param {Refs} refs
    * @param {Theme} theme
    * @param {Setup} setup
+   * @param {() => void} onMove
    */
-  constructor(root, refs, theme, setup) {
+  constructor(root, refs, theme, setup, onMove) {
     this.root = root;
     this.refs = refs;
     this.theme = theme;
     this.trace = new Trace();
     this.frame = new Frame(() => refs.racePage.hidden || this.draw());
     const ask = () => this.frame.ask();
-    this.cursor = new Cursor(this.trace, ask);
+    this.cursor = new Cursor(this.trace, () => (ask(), onMove()));
     this.playback = new Playback(this.trace, this.cursor, ask);
     this.tooltip = new Tooltip(refs.tooltip);
     this.loss = new LossBadges([refs.resultLoss, refs.proofLoss], setup.kinds);
@@ -134,6 +135,19 @@ export class RaceView {
   select(round, node = null) {
     this.playback.pause();
     this.cursor.select(round, node);
+  }
+
+  // The round and the stop in it that were chosen, null where the cursor stands where it is led.
+  get chosen() {
+    const { isFollowing, round, stops, node } = this.cursor;
+    return isFollowing || round < 0 ? null : { round, at: Math.max(0, stops.indexOf(node)) };
+  }
+
+  // A round that it does not have: the nearest.
+  /** @param {{ round: number, at: number }} stop */
+  choose({ round, at }) {
+    const last = Math.min(round, this.trace.rounds.length - 1);
+    this.select(last, this.trace.rounds[last]?.stops[at] ?? null);
   }
 
   /** @param {number} at */

@@ -109,9 +109,28 @@ export class StepPage extends Page {
   setShown(isShown) {
     this.profile.showSetting();
     this.view.setShown(isShown);
-    if (!isShown) return this.place.forget();
-    if (this.view.trace) this.place.write();
-    else this.isBack = true, this.restore();
+    if (!isShown) return this.place.forget(), this.shareStop();
+    const stop = this.place.read().round === null ? this.race.takeStop() : null;
+    if (!this.view.trace) return this.isBack = true, this.restore(stop);
+    if (stop) this.goToStop(stop);
+    this.entered = this.place.moment;
+    this.place.write();
+  }
+
+  // The stop that was chosen on the race page is the one to step through, whatever was shown before.
+  /** @param {{ round: number, node: number }} stop */
+  goToStop(stop) {
+    this.wanted = stop;
+    if (this.source === RACE) this.land();
+    else this.choose(RACE);
+  }
+
+  // And the race page shows the round that was stepped to.
+  shareStop() {
+    const { cursor } = this.view;
+    const { round, at } = this.place.moment;
+    const hasMoved = round !== this.entered?.round || at !== this.entered?.at;
+    if (this.source === RACE && hasMoved && !cursor.isFollowing) this.race.giveStop(round, cursor.node);
   }
 
   // By Back or Forward, to another entry of the history.
@@ -124,10 +143,11 @@ export class StepPage extends Page {
   }
 
   // The moment that the address names; without one, the race of this page or else the first recording.
-  async restore() {
+  /** @param {{ round: number, node: number } | null} [stop] */
+  async restore(stop = null) {
     const hasRace = this.race.trace.header !== null || this.race.transport.isBusy;
     const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.traces[0]?.name);
-    this.wanted = moment;
+    this.wanted = moment ?? stop;
     if (axis) this.view.chooseAxis(axis);
     await this.choose(name);
     if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
@@ -289,9 +309,10 @@ export class StepPage extends Page {
   land() {
     const { wanted } = this;
     this.wanted = null;
-    if (wanted?.node !== undefined) this.view.cursor.toNode(wanted.round, wanted.node), this.refs.step.scrollIntoView();
+    if (wanted?.node !== undefined) this.view.cursor.toNode(wanted.round, wanted.node), window.scrollTo(0, 0);
     else if (wanted) this.view.cursor.go(wanted.round, wanted.at);
     else if (this.view.trace?.rounds.length) this.view.cursor.go(0, 0);
+    this.entered = this.place.moment;
   }
 
   /**
