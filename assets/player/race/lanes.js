@@ -2,6 +2,7 @@
 // forwards.
 
 import { setText } from "../shared/dom.js";
+import { counted } from "../shared/number_words.js";
 import { Ribbon } from "../shared/ribbon.js";
 
 /** @type {Record<number, string>} */
@@ -60,7 +61,7 @@ class Card {
   draw(lane, moment) {
     const count = lane.tokensAt(moment);
     const seconds = Math.min(moment, lane.clock);
-    const words = [`${count} tokens`, `${lane.forwardsAt(moment)} target forwards`, `${seconds.toFixed(2)} s`];
+    const words = [counted(count, "token"), counted(lane.forwardsAt(moment), "target forward"), `${seconds.toFixed(2)} s`];
     this.numbers(count, words.join(" · "), seconds);
   }
 

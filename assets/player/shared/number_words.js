@@ -35,3 +35,12 @@ export function waitingWords(ahead, running) {
   const now = running ? `${ahead === 1 ? ":" : "; now"} ${running.title}${leftWords(running.seconds_left)}` : "";
   return `waiting: ${runs}${now}`;
 }
+
+// Such as "1 round", "12 rounds".
+/**
+ * @param {number} count
+ * @param {string} noun
+ */
+export function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

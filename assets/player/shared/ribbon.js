@@ -112,9 +112,11 @@ export class Ribbon {
     this.later = shown;
   }
 
+  // The selected token in sight; without one, what the text ends with at the moment shown.
   reveal() {
-    if (!this.selected) return;
-    const { offsetTop: top, offsetHeight } = this.selected;
+    const goal = this.selected ?? this.spans[Math.max(0, this.later - 1)];
+    if (!goal) return;
+    const { offsetTop: top, offsetHeight } = goal;
     const { scrollTop, clientHeight } = this.box;
     if (top < scrollTop || top + offsetHeight > scrollTop + clientHeight) {
       this.box.scrollTop = top - clientHeight / 2;

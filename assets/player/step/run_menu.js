@@ -1,7 +1,7 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
-import { probability } from "../shared/number_words.js";
+import { counted, probability } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
 import { tokenLabel } from "../shared/tooltip.js";
 
@@ -122,14 +122,6 @@ export function runWords(trace) {
   const models = main.draft ? `${header.target.name}, drafted by ${main.draft.name}` : header.target.name;
   const size = trace.isLive ? [] : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
   return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace)].join(" · ");
-}
-
-/**
- * @param {number} count
- * @param {string} noun
- */
-function counted(count, noun) {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 // What a run's forks changed, one clause for each.

@@ -1,0 +1,33 @@
+// A lane's text scrolls to the moment that is shown.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Ribbon } from "../../assets/player/shared/ribbon.js";
+
+// Tokens on lines of their own, 20 pixels each, in a box that shows five of them.
+function ribbon(count, given) {
+  const spans = Array.from({ length: count }, (_, at) => ({ offsetTop: 20 * at, offsetHeight: 20 }));
+  const box = { scrollTop: 0, clientHeight: 100 };
+  return Object.assign(Object.create(Ribbon.prototype), { box, spans, selected: null, later: count, ...given });
+}
+
+test("a text without a selected token scrolls to where it stood at the moment shown", () => {
+  const early = ribbon(50, { later: 1, box: { scrollTop: 900, clientHeight: 100 } });
+  early.reveal();
+  assert.ok(early.box.scrollTop <= 0);
+  const late = ribbon(50, { later: 40 });
+  late.reveal();
+  assert.ok(late.box.scrollTop < 780 && late.box.scrollTop + 100 >= 800);
+});
+
+test("a text with a selected token scrolls to that, and stays where it is in sight", () => {
+  const text = ribbon(50, { later: 40 });
+  text.selected = text.spans[20];
+  text.reveal();
+  const { scrollTop } = text.box;
+  assert.ok(scrollTop <= 400 && scrollTop + 100 >= 420);
+  text.selected = text.spans[21];
+  text.reveal();
+  assert.equal(text.box.scrollTop, scrollTop);
+});
