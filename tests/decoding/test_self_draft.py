@@ -11,6 +11,7 @@ from specviz.decoding.drafters import self_draft
 from specviz.decoding.drafters.base import HostTransfer, PrefilledPrompt
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, make_row_drafters
+from specviz.decoding.drafters.row_drafters import RowDrafters
 from specviz.errors import InputError
 from specviz.metrics import acceptance_rate
 from specviz.models.llama.llama_model import LlamaModel
@@ -18,7 +19,8 @@ from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import TASKS, held_out_prompt
-from specviz.records import DecodingConfig, Round
+from specviz.records import DecodingConfig, ProposalKind, Round
+from tests.decoding.batch_runs import batch_parts, events_of, setups_of
 
 
 @cache
@@ -77,13 +79,13 @@ def test_no_form_reads_the_prompt_again(method, rows, monkeypatch):
 
     def counted(forward):
         def run(model, token_ids, *args, **options):
-            if model is not target:
-                counts.append(token_ids.shape[1])
+            if model is not target:  # a table of rows, or one row after the other
+                counts.extend([token_ids.shape[1]] if token_ids.ndim > 1 else args[2])
             return forward(model, token_ids, *args, **options)
 
         return run
 
-    for name in ("forward", "forward_rows"):
+    for name in ("forward", "forward_rows", "forward_apart"):
         monkeypatch.setattr(LlamaModel, name, counted(getattr(LlamaModel, name)))
     prompt = tuple(range(100, 140))
     if rows == 1:
@@ -94,6 +96,34 @@ def test_no_form_reads_the_prompt_again(method, rows, monkeypatch):
         batched = batch_target(target, prompts, setup.config)
         list(batch.decode(batched, drafter, prompts, [setup.config] * rows))
     assert counts and max(counts) <= 2  # the root, and at most the last node before it
+
+
+@pytest.mark.parametrize("branching", [(), (2,)])
+def test_rows_that_draft_together_have_to_the_bit_what_each_would_draft_for_itself(branching):
+    """More rows than run at once, in a chain and in a tree."""
+    prompts = [tuple(range(100 + 7 * row, 120 + 9 * row)) for row in range(11)]
+    config = DecodingConfig(
+        method="quantised-self",
+        draft_length=3,
+        branching=branching,
+        tree_kind=ProposalKind.WITHOUT_REPLACEMENT if branching else ProposalKind.IID,
+        max_new_tokens=9,
+        temperature=0.9,
+    )
+    target, parts = loaded().target, loaded().parts
+    rows, together, *settings = batch_parts(target, parts, config, prompts)
+    assert not isinstance(together, RowDrafters)
+    apart = RowDrafters([make_drafter(each) for each in setups_of(target, parts, config, prompts)])
+    steps = list(batch.decode(rows, together, *settings))
+    expected = list(batch.decode(batch_target(target, prompts, config), apart, *settings))
+    for row in range(len(prompts)):
+        assert drafted(events_of(steps, row)) == drafted(events_of(expected, row))
+
+
+def drafted(events):
+    """What was drafted in each round, and how probable the draft held it."""
+    rounds = [event for event in events if isinstance(event, Round)]
+    return [[(node.token_id, node.draft_prob) for node in each.tree.nodes] for each in rounds]
 
 
 def test_layers_that_are_left_out_are_left_out_of_the_prompt_s_keys_too():

@@ -15,6 +15,7 @@ from specviz.models.files.loading import load_model
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
+from specviz.models.llama.projection import KERNEL_INPUTS
 from specviz.models.llama.self_model import layer_skipping, quantised
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -93,7 +94,9 @@ def test_int8_takes_a_byte_for_each_weight_of_a_product(model: LlamaModel) -> No
         for layer in model.layers
         for product in (layer.qkv, layer.out, layer.gate_up, layer.down)
     ] + [model.head]
-    assert copy.info.bytes == sum(each.weight.numel() + 2 * len(each.weight) for each in products)
+    sizes = [each.weight.shape for each in products]
+    padded = [(outputs, inputs + -inputs % KERNEL_INPUTS) for outputs, inputs in sizes]
+    assert copy.info.bytes == sum(outputs * (inputs + 2) for outputs, inputs in padded)
     assert (copy.info.layers, copy.info.name) == (3, "tiny in int8")
 
 

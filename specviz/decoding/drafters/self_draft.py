@@ -4,8 +4,7 @@ Neither form reads the prompt: both start from the target's keys and values of i
 copy would need longer for it than the target itself, and q is a proposal, so that any will do.
 Layer skipping: Draft & Verify (Zhang et al. 2309.08168). Quantised: an int8 copy, which agrees with
 the target nearly always and costs a quarter of its memory; it pays if memory bandwidth limits the
-target. The int8 product rounds its inputs to bfloat16, so rows that ran together would change each
-other's distributions slightly: in a batch every row has its own drafter.
+target.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specviz.decoding.drafters.base import Drafter
+from specviz.decoding.drafters.independent_rows import IndependentRows
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.drafters.source import ModelSource, SourceDrafter
-from specviz.decoding.drafters.static_rows import static_rows
+from specviz.decoding.drafters.static_rows import StaticRows, static_rows
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import LlamaModel
@@ -52,6 +52,18 @@ def _quantised(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
     return quantised(_target(setup)), range(setup.target.info.layers)
 
 
+def _quantised_rows(setups: Sequence[Setup]) -> StaticRows | None:
+    """On CPU the int8 product rounds its inputs to bfloat16, which would make visible how any other
+    forward rounds many rows: there each row's numbers stay those that it has alone.
+    """
+    draft, shared = _quantised(setups[0])
+    if draft.device.type != "cpu":
+        return static_rows(setups, draft, shared)
+    assert isinstance(draft, LlamaModel)
+    source = IndependentRows(draft, [setup.capacity for setup in setups], shared)
+    return StaticRows(source, [static_tree(setup) for setup in setups])
+
+
 def _skipping(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
     """The smaller model, and the target's layers that it has."""
     usual = setup.parts.self_drafting
@@ -72,6 +84,7 @@ QUANTISED = Method(
     frozenset({Need.LAYERS}),
     takes_branching=True,
     extra_memory=ExtraMemory.INT8_TARGET,
+    make_rows=_quantised_rows,
 )
 SKIPPING = Method(
     "layer-skip",

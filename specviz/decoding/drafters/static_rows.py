@@ -8,6 +8,7 @@ parents in a whole tree, N its nodes, S nodes run so far with these, V vocabular
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -35,12 +36,48 @@ from specviz.models.library_model import as_batched
 from specviz.records import ProposalKind
 
 
+class RowsSource(Protocol):
+    """What `DraftSource` is for one row. Lists run parallel to the rows that have not ended."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def memory(self) -> HeldMemory: ...
+
+    def start(self, prompts: Sequence[PrefilledPrompt]) -> None: ...
+
+    def begin(self, rows: Sequence[int], committed: Sequence[Sequence[int]]) -> Tensor:
+        """Logits after the last committed token of some rows (ascending). -> [A, 1, V]
+
+        `committed` is that of all rows.
+        """
+        ...
+
+    def extend(
+        self, rows: Sequence[int], token_ids: Tensor, depth: int, mask: Tensor | None
+    ) -> Tensor:
+        """Logits after each node of a level of some rows. [A, M] -> [A, M, V]
+
+        `mask` [M, S] says who sees whom, the same in all rows; None for a chain.
+        """
+        ...
+
+    def keep(self, observations: Sequence[Observation]) -> None:
+        """Keep the accepted nodes only; their origins are the order in which they ran."""
+        ...
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Only these rows go on."""
+        ...
+
+
 class StaticRows:
     """The drafter of all rows: a draft model, and the tree that each row grows."""
 
     feature_layers: tuple[int, ...] = ()
 
-    def __init__(self, source: ModelRows, trees: Sequence[StaticTree]) -> None:
+    def __init__(self, source: RowsSource, trees: Sequence[StaticTree]) -> None:
         self._source = source
         self._trees = list(trees)
 
@@ -148,7 +185,7 @@ class _RowLevels:
 
 
 class ModelRows:
-    """What `ModelSource` is for one row: logits of the draft model, one forward a level for all.
+    """Logits of a draft model, one forward a level for all rows.
 
     Each row of its cache covers a prefix of the committed tokens. `shared` as for `ModelSource`.
     """
@@ -177,10 +214,7 @@ class ModelRows:
         return self._model.device
 
     def begin(self, rows: Sequence[int], committed: Sequence[Sequence[int]]) -> Tensor:
-        """Logits after the last committed token of some rows (ascending). -> [A, 1, V]
-
-        `committed` is that of all rows.
-        """
+        """See `RowsSource.begin`."""
         lengths = self._cache.lengths
         missing: list[Sequence[int]] = [()] * len(lengths)
         for row in rows:
@@ -213,10 +247,7 @@ class ModelRows:
     def extend(
         self, rows: Sequence[int], token_ids: Tensor, depth: int, mask: Tensor | None
     ) -> Tensor:
-        """Logits after each node of a level of some rows. [A, M] -> [A, M, V]
-
-        `mask` [M, S] says who sees whom, the same in all rows; None for a chain.
-        """
+        """See `RowsSource.extend`."""
         total, count = len(self._ran), token_ids.shape[1]
         counts, positions = [0] * total, [[0]] * total
         for row in rows:
@@ -235,7 +266,7 @@ class ModelRows:
         return self._of(rows, output.logits)
 
     def keep(self, observations: Sequence[Observation]) -> None:
-        """Keep the accepted nodes only; their origins are the order in which they ran."""
+        """See `RowsSource.keep`."""
         kept = [
             [end + origin for origin in observation.origins if 0 <= origin < ran]
             for end, ran, observation in zip(self._root_ends, self._ran, observations, strict=True)
@@ -243,7 +274,6 @@ class ModelRows:
         self._cache.keep(self._root_ends, kept)
 
     def select(self, rows: Sequence[int]) -> None:
-        """Only these rows go on."""
         self._cache.select(rows)
         self._root_ends = [self._root_ends[row] for row in rows]
         self._ran = [self._ran[row] for row in rows]

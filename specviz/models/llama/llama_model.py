@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -91,6 +91,12 @@ class Heads:
         return self.queries // self.keys
 
 
+class Attending(Protocol):
+    """What a layer's joined projection goes through: [T, A + 2 G, D] -> [T, A * D]."""
+
+    def __call__(self, layer: int, joined: Tensor) -> Tensor: ...
+
+
 @dataclass(frozen=True, slots=True)
 class CachedAttention:
     """Writes a layer's keys and values into the cache and mixes the values that each token sees.
@@ -146,6 +152,22 @@ def attention(
     return CachedAttention(slots, heads, mask, is_causal=False)
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionApart:
+    """Several sequences, each in a cache of its own and computed as it would be alone."""
+
+    parts: Sequence[CachedAttention]
+
+    def __call__(self, layer: int, joined: Tensor) -> Tensor:
+        """As `CachedAttention`, for the tokens of one sequence after the other."""
+        pairs = zip(self.parts, self._of_each(joined), strict=True)
+        return torch.cat([part(layer, each) for part, each in pairs])
+
+    def _of_each(self, joined: Tensor) -> tuple[Tensor, ...]:
+        counts = [part.slots.count for part in self.parts]
+        return torch.split_with_sizes(joined, counts)
+
+
 class RootMeanSquareNorm:
     """x / sqrt(mean(x^2) + eps) * weight, over the last dimension."""
 
@@ -183,7 +205,7 @@ class LlamaLayer:
     parameters: int
 
     def __call__(
-        self, hidden: Tensor, angles: tuple[Tensor, Tensor], attend: CachedAttention, index: int
+        self, hidden: Tensor, angles: tuple[Tensor, Tensor], attend: Attending, index: int
     ) -> Tensor:  # [T, W] -> [T, W]
         normed = hidden if self.input_norm is None else self.input_norm(hidden)
         return self.run(normed, hidden, angles, attend, index)
@@ -193,7 +215,7 @@ class LlamaLayer:
         normed: Tensor,  # [T, I], what attention reads
         hidden: Tensor,  # [T, W], what its result is added to
         angles: tuple[Tensor, Tensor],
-        attend: CachedAttention,
+        attend: Attending,
         index: int,
     ) -> Tensor:  # [T, W]
         """The layer behind its input norm."""
@@ -340,6 +362,37 @@ class LlamaModel(LocalModel):
         cache.advance(counts)
         last = slots.last + count * torch.arange(rows, device=self.device) if last_only else None
         return self._finish(hidden, rows, last, taps)
+
+    @torch.inference_mode()
+    def forward_apart(
+        self,
+        token_ids: Tensor,  # [T]
+        position_ids: Tensor,  # [T]
+        caches: Sequence[SlotCache],
+        counts: Sequence[int],
+        tree_mask: Tensor | None = None,  # [N, S], the same for all
+        last_only: bool = False,
+    ) -> Tensor:  # [T, V], or of each sequence's last token
+        """Logits of several sequences, each with its tokens behind its own cache.
+
+        Products are of all tokens at once, attention is each sequence's own, so that its logits are
+        to the bit those of its own `forward` wherever the products' rows do not touch each other.
+        """
+        for cache, count in zip(caches, counts, strict=True):
+            self._check(cache, count, tree_mask)
+        pairs = zip(caches, counts, strict=True)
+        slots = [StraightSlots(cache, cache.length, 1, count) for cache, count in pairs]
+        hidden = self.embed(token_ids)
+        angles = self._rotary.angles(position_ids, max(each.end for each in slots))
+        attend = AttentionApart([attention(s, self._heads, hidden, tree_mask) for s in slots])
+        for index, layer in enumerate(self.layers):
+            hidden = layer(hidden, angles, attend, index)
+        for cache, count in zip(caches, counts, strict=True):
+            cache.advance(count)
+        if last_only:
+            ends = torch.tensor(counts).cumsum(0) - 1
+            hidden = hidden[ends.to(hidden.device, non_blocking=True)]
+        return self.output(self.norm(hidden))
 
     @torch.inference_mode()
     def run_layers(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # absent from some builds of torch
@@ -19,7 +20,7 @@ SMALL_BYTES = 1 << 20  # below this, at one row, oneDNN's cost per call outweigh
 COMPACT_BYTES = 256 << 10  # a smaller matrix is cheaper to read than its input to convert
 LEVELS = 127  # symmetric: -127 … 127
 KERNEL_ROWS = 16  # with more rows, widening the whole matrix first is faster on CPU
-KERNEL_INPUTS = 32  # the CPU kernel reads past the end of rows that are no multiple of this
+KERNEL_INPUTS = 32  # the CPU kernel reads past the end of rows that are no multiple of this: padded
 
 
 class Product(Protocol):
@@ -145,8 +146,9 @@ def compact(weight: Tensor) -> Product:
 class Int8Projection:
     """x -> x W^T + b, for W [O, I] rounded to int8 and b [O].
 
-    Only weights are rounded to int8. On CPU the kernel takes x in bfloat16; each row's product is
-    the same whatever rows stand beside it, which a scale taken from all rows would not give.
+    Only weights are rounded to int8. On CPU the kernel takes x in bfloat16, and up to KERNEL_ROWS
+    rows each row's product is the same to the bit whatever rows stand beside it, which a scale
+    taken from all rows would not give.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -154,15 +156,16 @@ class Int8Projection:
         # the scale is rounded before it is used: int8 steps then absorb that error too
         scale = (wide.abs().amax(1) / LEVELS).clamp_min(1e-30).bfloat16()  # [O]
         steps = (wide / scale.float()[:, None]).round_().clamp_(-LEVELS, LEVELS)
-        self._weight = steps.to(torch.int8)
+        self._padding = -weight.shape[1] % KERNEL_INPUTS if weight.device.type == "cpu" else 0
+        self._weight = F.pad(steps.to(torch.int8), (0, self._padding))  # [O, I + padding]
         self._scale = scale
         self.bias = bias
-        self._kernel_rows = 0 if weight.shape[1] % KERNEL_INPUTS else KERNEL_ROWS
         self._wide = compact_dtype(weight.device)
 
     @property
     def weight(self) -> Tensor:  # [O, I] float32
-        return self._weight.float().mul_(self._scale.float()[:, None])
+        inputs = self._weight.shape[1] - self._padding
+        return self._weight[:, :inputs].float().mul_(self._scale.float()[:, None])
 
     @property
     def bytes(self) -> int:
@@ -179,7 +182,9 @@ class Int8Projection:
 
     def _on_cpu(self, x: Tensor) -> Tensor:
         rounded = x.bfloat16()
-        if x.shape[0] > self._kernel_rows:
+        if self._padding:
+            rounded = F.pad(rounded, (0, self._padding))
+        if x.shape[0] > KERNEL_ROWS:
             return self._widened(rounded.to(self._wide)).to(x.dtype)
         return torch._weight_int8pack_mm(rounded, self._weight, self._scale).to(x.dtype)
 
