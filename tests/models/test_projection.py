@@ -6,14 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from specviz.models.llama.projection import SMALL_BYTES, Projection
+from specviz.models.llama.projection import SMALL_BYTES, TINY_BYTES, Projection
 
-SMALL = (48, 32)
+TINY = (48, 32)
+SMALL = (96, TINY_BYTES // 4 // 96 + 32)
 LARGE = (1024, SMALL_BYTES // 4 // 1024 + 32)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 40])
-@pytest.mark.parametrize("shape", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("shape", [TINY, SMALL, LARGE], ids=["tiny", "small", "large"])
 @pytest.mark.parametrize("may_copy", [True, False])
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_it_equals_linear(

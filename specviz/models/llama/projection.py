@@ -17,6 +17,7 @@ from torch import Tensor
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # absent from some builds of torch
 PACKING_ROWS = 16  # the row count that the packed layout is chosen for
 SMALL_BYTES = 1 << 20  # below this, at one row, oneDNN's cost per call outweighs its layout
+TINY_BYTES = 32 << 10  # and below this at any number of rows
 COMPACT_BYTES = 256 << 10  # a smaller matrix is cheaper to read than its input to convert
 LEVELS = 127  # symmetric: -127 … 127
 KERNEL_ROWS = 16  # with more rows, widening the whole matrix first is faster on CPU
@@ -52,7 +53,8 @@ class Projection:
         self.bias = bias
         self._packed: Tensor | None = None  # [O, I], in oneDNN's layout if it may be copied
         self._plain: Tensor | None = None  # [I, O]
-        if not has_onednn(weight.device, weight.dtype):
+        is_tiny = weight.dtype is torch.float32 and weight.nbytes < TINY_BYTES
+        if is_tiny or not has_onednn(weight.device, weight.dtype):
             self._plain = weight.t()
             return
         self._packed = _pack(weight) if may_copy else weight
