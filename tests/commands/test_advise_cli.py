@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
-from specviz.experiments.advice import advice_check
+from specviz.experiments.advice import advice_check, advising
 
 SHORT = ["advise", "--device", "cpu", "--max-new-tokens", "8", "--seconds", "4"]
 SHORT += ["--methods", "draft-model,prompt-lookup"]
+
+
+@pytest.fixture(autouse=True)
+def two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There and back; that passes go on until the time is used up is shown without the command."""
+    monkeypatch.setattr(advising, "MOST_PASSES", 2)
 
 
 def test_advice_is_one_object_that_names_its_choice(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,10 +40,14 @@ REQUEST = AdviceRequest(
 )
 
 
-def test_every_method_is_probed_then_the_best_race_beside_their_baseline(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(measuring, "MOST_PASSES", 2)  # there and back
+@pytest.fixture
+def two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There and back, however much time there is."""
+    monkeypatch.setattr(measuring, "MOST_PASSES", 2)
+
+
+@pytest.mark.usefixtures("two_passes")
+def test_every_method_is_probed_then_the_best_race_beside_their_baseline() -> None:
     advising = Advising(replace(REQUEST, prompts=REQUEST.prompts[:1]), seconds=60)  # far too many
     steps = list(advising)
     assert [step.stage for step in steps] == sorted(step.stage for step in steps)
@@ -145,6 +149,7 @@ def test_a_batch_reads_its_prompts_once_also_where_a_row_ends_with_its_first_tok
     assert found.total_seconds == pytest.approx(found.first_seconds + 0.5 + rounds)
 
 
+@pytest.mark.usefixtures("two_passes")
 def test_what_a_pair_cannot_run_is_refused_with_the_reason_and_the_rest_goes_on() -> None:
     bundled = REQUEST.pair
     pair = custom_pair(bundled.target, bundled.foreign_draft)
@@ -213,6 +218,7 @@ def test_what_can_be_fastest_is_probed_first_and_a_draft_as_large_as_its_target_
     )
 
 
+@pytest.mark.usefixtures("two_passes")
 def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
     warm = replace(REQUEST, config=replace(CONFIG, temperature=1.0))
     advising = Advising(warm, seconds=4)

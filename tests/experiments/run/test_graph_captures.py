@@ -31,6 +31,7 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import BASELINE, SPECULATIVE, Round
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):\n"
+LARGEST_TREE = 32  # of these runs; what is captured beyond it only takes time
 CLOCKED = (  # what a lane's clock counts
     (SpeculativeRun, "prefill"),
     (SpeculativeRun, "round"),
@@ -86,6 +87,7 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> Iterator[Captures]:
     monkeypatch.setattr(loading, "_own_kind", lambda device: CapturedModel)
     monkeypatch.setattr(pre_speculation, "executor_for", InLine)
     monkeypatch.setattr(forward_times, "REPEATS", 1)  # every size is run, which is what matters
+    monkeypatch.setattr(warm_up, "MOST_TOKENS", LARGEST_TREE)
     pair_loading._store.clear()
     yield Captures(monkeypatch)
     pair_loading._store.clear()
