@@ -8,23 +8,30 @@ on this machine or not.
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 os.environ["SPECVIZ_PAIR"] = "bundled"  # of browser tests, too: their app inherits it
-torch.set_num_threads(1)
 
 settings.register_profile("specviz", deadline=None)  # other work must not fail a test
 settings.load_profile("specviz")
 
 BROWSER = "tests/browser/"
 LONG_FIRST = (BROWSER, "test_bundled", "training/", "experiments/", "commands/", "decoding/")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Torch is imported here: what only hands tests out has no use for it."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 @pytest.hookimpl(trylast=True)
@@ -36,6 +43,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(parts, len(LONG_FIRST))
 
     items.sort(key=turn)
+
+
+def pytest_collection_finish() -> None:
+    """A million objects of libraries and of tests are there to stay: the collector skips them."""
+    gc.collect()
+    gc.freeze()
 
 
 class BrowserApart(LoadFileScheduling):
