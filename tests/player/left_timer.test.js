@@ -65,3 +65,10 @@ test("where no loop was left nothing is cancelled", () => {
   assert.equal(other.frames, 10);
   assert.equal(asked.size, 1);
 });
+
+test("of two that kept references neither is ended, for one may be anyone's", () => {
+  const left = [loop(() => ask), loop(() => ask)];
+  endLeftTimer();
+  for (let n = 0; n < 10; n += 1) drawFrame();
+  assert.deepEqual(left.map((each) => each.frames), [10, 10]);
+});

@@ -3,7 +3,8 @@
 
 /**
  * End that loop. It asks through a reference to requestAnimationFrame that it took before anyone
- * else could; a frame that was asked for between two others, but not through the window, is its.
+ * else could: the browser numbers a frame of its that the window was not asked for. Where there are
+ * several of those, such as a loop of a browser's extension, none is ended.
  */
 export function endLeftTimer() {
   const ask = window.requestAnimationFrame;
@@ -19,7 +20,9 @@ export function endLeftTimer() {
     window.requestAnimationFrame(() => {
       const last = marker();
       window.requestAnimationFrame = ask;
-      for (let id = first; id < last; id += 1) if (!known.has(id)) cancelAnimationFrame(id);
+      const between = Array.from({ length: last - first }, (_, at) => first + at);
+      const left = between.filter((id) => !known.has(id));
+      if (left.length === 1) cancelAnimationFrame(left[0]);
     });
   });
 }
