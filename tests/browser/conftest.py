@@ -43,7 +43,7 @@ def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not (folder / "target" / "config.json").is_file():
         pytest.skip(f"no models in {folder}")
     log = tmp_path_factory.mktemp("app") / "log.txt"
-    yield from serve(["app.py"], log)
+    yield from serve("app.py", log)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +55,7 @@ def random_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def random_url(random_log: Path) -> Iterator[str]:
     """The same page over random races: quick, and every shape of tree and text can be had."""
-    yield from serve(["-m", "tests.browser.random_app"], random_log)
+    yield from serve("tests.browser.random_app", random_log)
 
 
 @pytest.fixture(scope="session")

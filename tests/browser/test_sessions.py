@@ -79,7 +79,7 @@ def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: Path) -> None:
-    server = serve(["-m", "tests.browser.random_app"], tmp_path / "log.txt")
+    server = serve("tests.browser.random_app", tmp_path / "log.txt")
     tab = open_page(next(server), "?tokens=500&seed=1&temperature=0.7")
     tab.may_complain = True
     tab.press_race()
