@@ -4,14 +4,14 @@ browser has its files and has compiled them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal
 
 from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
 from tests.browser.race_driver import RaceDriver
 
+Scheme = Literal["light", "dark"]
 SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 # Counts what a page has put off for less than two seconds, such as writing its address.
@@ -32,21 +32,25 @@ class Contexts:
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
-        self._idle: defaultdict[str, list[BrowserContext]] = defaultdict(list)
-        self._options: dict[BrowserContext, dict[str, Any]] = {}
+        self._idle: list[BrowserContext] = []
 
-    def take(self, **options: object) -> BrowserContext:
-        whole: dict[str, Any] = {"viewport": SIZE} | options
-        if self._idle[repr(whole)]:
-            return self._idle[repr(whole)].pop()
-        context = self.browser.new_context(**whole)
+    def take(self, viewport: ViewportSize = SIZE, color_scheme: Scheme = "light") -> BrowserContext:
+        """One with a tab, as wide and as bright as its visitor likes it."""
+        context = self._idle.pop() if self._idle else self._new()
+        (page,) = context.pages
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=color_scheme)
+        return context
+
+    def _new(self) -> BrowserContext:
+        context = self.browser.new_context()
         context.add_init_script(COUNT_TIMERS)
-        self._options[context] = whole
+        context.new_page()
         return context
 
     def give_back(self, driver: RaceDriver) -> None:
         """Empty the visitor's tab, as if it had just been opened, and keep it."""
-        context, options = driver.context, self._options[driver.context]
+        context = driver.context
         driver.leave()
         page, *others = context.pages or [context.new_page()]
         for other in others:
@@ -60,9 +64,8 @@ class Contexts:
         session.send("Page.resetNavigationHistory")
         session.detach()
         page.mouse.move(0, 0)
-        page.set_viewport_size(options["viewport"])
         context.clear_permissions()
-        self._idle[repr(options)].append(context)
+        self._idle.append(context)
 
 
 def give_all_back(pages: dict[str, RaceDriver], contexts: Contexts) -> None:

@@ -165,7 +165,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used
     lab: LabDriver,
 ) -> None:
     driver = lab.driver
-    lab.start(values="1-3", tokens=100)  # long enough to be stopped on any machine
+    lab.start(values="1-3", tokens=60)  # long enough to be stopped on any machine
     driver.page.locator("[data-page=race]").click()
     driver.fill("prompt", "while it runs")
     assert driver.ref("prompt").input_value() == "while it runs"
