@@ -80,3 +80,22 @@ def test_the_space_starts_what_is_there():
     assert "app_file: app.py" in front and (ROOT / "app.py").exists()
     assert "sdk: gradio" in front
     assert main(["methods"]) == 0
+
+
+def test_the_image_is_made_of_what_is_there():
+    """Every path that is copied, every command that is run, the versions that are tested."""
+    from specviz.cli import _parser
+
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    copied = [line.split()[2:-1] for line in lines if line.startswith("COPY")]
+    left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for name in (each for names in copied for each in names):
+        assert (ROOT / name).exists() and name not in left_out, name
+    assert {"app.py", "specviz", "assets"} <= {each for names in copied for each in names}
+    (fetching,) = re.findall(r"python -m specviz (.*?) \|\|", "\n".join(lines))
+    assert _parser().parse_args(fetching.split()).get == "smollm2"
+    assert lines[-1] == 'CMD ["python", "app.py"]'
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert set(re.findall(r"torch==[\d.]+", "\n".join(lines))) <= set(constraints)
+    (gradio,) = re.findall(r"^sdk_version: (.*)$", README, re.MULTILINE)
+    assert f"gradio=={gradio}" in constraints

@@ -10,15 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.files import chat_model as chat
 from specviz.models.files import gguf_file
+from specviz.models.files.loading import load_model
 from specviz.models.pair_catalog import custom_pair, default_pair, pair_named
+from tests.chat_folder import chat_folder
 from tests.models.hub_stub import HubStub
 
+ROOT = Path(__file__).resolve().parents[2]
 Fetch = Callable[[], list[str]]
 
 
@@ -111,6 +115,44 @@ def test_the_original_is_named_as_such_and_goes_first(
     found = chat.chat_model(environment)
     assert (found.source, found.is_here) == (chat.HUB_ID, True)
     assert "original" in found.title
+
+
+def preloaded_files() -> list[str]:
+    """What the Space is told to put into the Hub's cache before it starts."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = (each for each in readme.splitlines() if each.startswith(f"  - {chat.HUB_ID} "))
+    return line.split()[2].split(",")
+
+
+def test_a_snapshot_that_a_space_has_preloaded_is_the_chat_model_and_nothing_is_fetched(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hub's own layout, of links to blobs, with the smallest chat model in it."""
+    original = Path(chat_folder(tmp_path))
+    config = json.loads((original / "tokenizer_config.json").read_text())
+    config["chat_template"] = (original / "chat_template.jinja").read_text()
+    (original / "tokenizer_config.json").write_text(json.dumps(config))
+    cache = tmp_path / "hub"
+    place = cache / f"models--{chat.HUB_ID.replace('/', '--')}"
+    snapshot = place / "snapshots" / ("1" * 40)
+    for folder in (place / "refs", place / "blobs", snapshot):
+        folder.mkdir(parents=True)
+    (place / "refs" / "main").write_text(snapshot.name)
+    for name in preloaded_files():
+        if (original / name).exists():
+            (original / name).rename(place / "blobs" / name)
+            (snapshot / name).symlink_to(place / "blobs" / name)
+
+    def unreachable(*args: object, **options: object) -> None:
+        raise huggingface_hub.errors.OfflineModeIsEnabled("no route")
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    told: list[str] = []
+    found = chat.get_chat_model(environment, told.append)
+    assert (found.source, found.title, told) == (chat.HUB_ID, chat.ORIGINAL, [])
+    loaded = load_model(found.source, "cpu", "float32")
+    assert loaded.codec.is_instruct and loaded.model.info.layers > 0
 
 
 def test_the_app_begins_with_the_chat_model_where_it_is_here(
