@@ -46,7 +46,8 @@ class PlainEagle:
         return hidden + self.times("layers.0.mlp.down_proj", gate * up)
 
     def times(self, name: str, x: Tensor) -> Tensor:
-        return x @ self.weights[f"{name}.weight"].t()
+        product = x @ self.weights[f"{name}.weight"].t()
+        return product + self.weights.get(f"{name}.bias", 0)
 
     def attend(self, hidden: Tensor) -> Tensor:
         size, count = self.config["head_dim"], len(hidden)
@@ -147,6 +148,44 @@ def test_every_node_of_a_tree_fed_on_foretold_features_equals_its_path(
     more = torch.randn(2, WIDTH)
     _, after = head.forward(IDS[3:5], more, torch.tensor([3, 4]), cache)
     assert_same(after, plain(IDS[:5], torch.cat((features, more)))[3:])
+
+
+def as_speculators(is_biased: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The same head under the names of that library; HASS adds a bias to the fusion."""
+    config, tensors = eagle_parts()
+    own = {"speculators_model_type": "eagle", "layernorms": False, "fusion_bias": is_biased}
+    named = {
+        name.replace("layers.0", "transformer").replace("fc.", "fusion_fc."): tensor
+        for name, tensor in tensors.items()
+    }
+    if is_biased:
+        named["fusion_fc.bias"] = torch.randn(WIDTH)
+    return own | {"transformer_layer_config": config}, named
+
+
+@pytest.mark.parametrize("is_biased", [False, True])
+def test_the_format_of_speculators_is_read_as_the_published_one(
+    tmp_path: Path, target: LanguageModel, is_biased: bool
+) -> None:
+    config, tensors = as_speculators(is_biased)
+    head = open_eagle_head(save_head(tmp_path, config, tensors), target)
+    published = {
+        name.replace("transformer", "layers.0").replace("fusion_fc.", "fc."): tensor
+        for name, tensor in tensors.items()
+    }
+    plain = PlainEagle(config["transformer_layer_config"], published, target)
+    features = torch.randn(6, WIDTH)
+    _, foretold = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
+    assert_same(foretold, plain(IDS, features))
+
+
+def test_norms_around_the_fusion_are_refused_in_one_line(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    config, tensors = as_speculators(False)
+    folder = save_head(tmp_path, config | {"layernorms": True}, tensors)
+    with pytest.raises(InputError, match="must have layernorms false, as EAGLE and EAGLE-2 were"):
+        open_eagle_head(folder, target)
 
 
 def test_memory_is_that_of_the_weights_and_a_full_cache_is_refused(

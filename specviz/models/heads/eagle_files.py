@@ -1,7 +1,7 @@
 """Reads an EAGLE head from the folder that it was published in.
 
-EAGLE, EAGLE-2 and EAGLE-3 as SafeAILab and others publish them, and EAGLE-3 in the format of
-vLLM's `speculators`. Letters: W the head's hidden size, U the target's, F feature layers, V
+EAGLE, EAGLE-2 and EAGLE-3 as SafeAILab and others publish them, and in the format of vLLM's
+`speculators`. Letters: W the head's hidden size, U the target's, F feature layers, V
 vocabulary, R draft vocabulary.
 """
 
@@ -52,8 +52,18 @@ def open_eagle_head(folder: Path, target: LanguageModel) -> EagleHead:
         source.config = {**source.config, **nested}
     source.rename("model.", "")
     source.rename("midlayer.", "layers.0.")
+    if source.config.get("speculators_model_type") == "eagle":
+        _refuse_norms(source)
+        source.rename("fusion_fc.", "fc.")
+        source.rename("transformer.", "layers.0.")
     source.skip(UNUSED)
     return _Reader(source, target).read()
+
+
+def _refuse_norms(source: HeadWeights) -> None:
+    """The published EAGLE has no norms around its fusion; a variant of `speculators` has."""
+    if source.config.get("layernorms"):
+        raise source.error("must have layernorms false, as EAGLE and EAGLE-2 were published")
 
 
 class _Reader:
