@@ -41,6 +41,7 @@ export class Form {
       this.onChange();
       this.methodPart.reveal();
     });
+    refs.otherPair.addEventListener("click", () => this.usePair(refs.otherPair.value));
     refs.form.addEventListener("input", (/** @type {any} */ event) => {
       if (event.target !== refs.prompt) this.onChange();
     });
@@ -79,6 +80,14 @@ export class Form {
   refuses() {
     if (this.refusal) return this.refs.method.focus(), true;
     return this.errors.refuses();
+  }
+
+  // The chosen method stays, so that only the models change.
+  /** @param {string} name */
+  usePair(name) {
+    this.refs.pair.value = name;
+    this.refs.method.focus();
+    this.onChange();
   }
 
   // All settings as text, under the server's names (prompt, task and the method's options apart).

@@ -3,10 +3,12 @@
 
 import { element, setText } from "../shared/dom.js";
 import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
+import { moreWords, needOf, pairFor } from "./other_models.js";
 import { biasWords, lossOf } from "./loss_badge.js";
 import { Menu } from "../shared/menu.js";
 import { Slider } from "./slider.js";
 
+const OUT_OF_REACH = "Not with the chosen models";
 const MOST_STEPS = 64; // a slider with more could not be set exactly
 
 export class MethodFields {
@@ -40,15 +42,23 @@ export class MethodFields {
   /** @param {Record<string, string>} refusals */
   offer(refusals) {
     this.refusals = refusals;
-    this.menu.fill(
-      this.setup.methods.map(({ name, title, summary, group }) => ({
-        name,
-        title,
-        group,
-        note: summary,
-        refusal: refusals[name],
-      })),
-    );
+    const offers = this.setup.methods.map(({ name, title, summary, group }) => {
+      const refusal = needOf(refusals[name] ?? "");
+      return { name, title, group: refusal ? OUT_OF_REACH : group, note: summary, refusal };
+    });
+    this.menu.fill(offers.sort((a, b) => Number(Boolean(a.refusal)) - Number(Boolean(b.refusal))));
+    this.showOthers();
+  }
+
+  // How many methods are out of reach, and the models that would bring them.
+  showOthers() {
+    const { otherModels, otherCount, otherPair } = this.refs;
+    const found = pairFor([...this.setup.pairs], Object.keys(this.refusals));
+    otherModels.hidden = !found;
+    if (!found) return;
+    setText(otherCount, moreWords(found.count));
+    setText(otherPair, `use ${found.pair.title}`);
+    otherPair.value = found.pair.name;
   }
 
   // Another method was chosen: its usual tree, its usual rule, its own options.
