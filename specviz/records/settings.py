@@ -123,7 +123,9 @@ class RunSetting:
 
     @property
     def hint(self) -> str:
-        """A few words beside its field."""
+        """A few words beside its field: what is off, and how far it goes beyond its slider."""
+        if self.slider and self.high is not None and self.slider.high < self.high:
+            return f"at most {self.high:g}"
         return "" if self.off is None else f"{self.off:g} = off"
 
     @property
@@ -361,7 +363,7 @@ _TABLE = (
         key="k",
         flag="--draft-length",
         flag_help="tokens drafted a round, K",
-        slider=Slider(1, 12),
+        slider=Slider(1, MAX_DRAFT_LENGTH),
         axis=SweepAxis("draft-length", "Draft length K", "1-16"),
         in_fork=True,
     ),

@@ -25,6 +25,9 @@ Record = TypeVar("Record")
 Json = dict[str, Any]
 MAX_FILE_BYTES = 100_000_000
 MAX_VALUES = 5_000_000  # ten times a run of 2,000 rounds; each becomes an object of its own
+_WANTED = (
+    "trace must be the file of a run, as Save in Step through or `race --trace` writes it"
+)
 _GZIP_MAGIC = b"\x1f\x8b"
 _FORMAT = "specviz-trace"
 
@@ -49,10 +52,17 @@ def encode_trace(trace: Trace) -> Json:
 def decode_trace(value: object) -> Trace:
     """The trace of a JSON value, of any version so far."""
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
-        raise InputError(f'trace must be an object with "format": "{_FORMAT}", got {short(value)}')
+        raise InputError(f"{_WANTED}, got {_kind(value)}")
     version = integer(value.get("version"), "trace.version", 1, FORMAT_VERSION)
     trace = {key: each for key, each in value.items() if key not in ("format", "version")}
     return decode(Trace, upgraded(trace) if version < FORMAT_VERSION else trace, "trace")
+
+
+def _kind(value: object) -> str:
+    """What a file holds instead of a run, for a sentence."""
+    if isinstance(value, dict) and isinstance(value.get("format"), str):
+        return f"one in the format {short(value['format'])}"
+    return f"other JSON: {short(value)}"
 
 
 def dumps(trace: Trace) -> bytes:
@@ -79,12 +89,12 @@ def loads(data: bytes) -> Trace:
         raise
     except json.JSONDecodeError as error:
         raise InputError(
-            "trace must be a run's file (JSON text or gzip of it), got text that is no JSON "
+            f"{_WANTED}, got text that is no JSON "
             f"from line {error.lineno}, column {error.colno} on: {_beginning(error)}"
         ) from None
     except UnicodeDecodeError as error:
         raise InputError(
-            "trace must be a run's file (JSON text or gzip of it), got bytes that are neither "
+            f"{_WANTED}, got bytes that are neither JSON nor gzip "
             f"(0x{data[error.start]:02x} at {error.start})"
         ) from None
     except (ValueError, RecursionError) as error:
@@ -95,8 +105,10 @@ def loads(data: bytes) -> Trace:
 def _beginning(error: json.JSONDecodeError) -> str:
     """A few characters from where it is no JSON any more."""
     rest = error.doc[error.pos :]
+    if error.msg == "Extra data" and rest.startswith("{"):
+        return "a second object, as in the file of a sweep, which the Lab opens"
     if rest.startswith("<"):
-        return "HTML or XML"
+        return "HTML or XML; a report shows its run in the browser by itself"
     return short(rest[:20]) if rest else "the file ends there"
 
 

@@ -17,6 +17,7 @@ from specviz.errors import InputError
 from specviz.trace_file import decode_trace, dumps, encode_trace, files, load, loads
 from tests.random_traces import random_trace
 
+WANTED = "trace must be the file of a run, as Save in Step through or `race --trace` writes it"
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -48,7 +49,7 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_at("format", "other"), 'trace must be an object with "format": "specviz-trace"'),
+        (set_at("format", "other"), f"{WANTED}, got one in the format 'other'"),
         (set_at("version", 5), "trace.version must be an integer from 1 to 4, got 5"),
         (set_at("version", "1"), "trace.version must be an integer from 1 to 4, got '1'"),
         (set_at("version", True), "trace.version must be an integer from 1 to 4, got True"),
@@ -207,19 +208,20 @@ def test_more_rounds_than_a_run_can_have_are_refused() -> None:
     [
         (b"", "trace must be JSON text or gzip of it, got an empty file"),
         (gzip.compress(b"", mtime=0), "trace must be JSON text or gzip of it, got an empty file"),
+        (b"not json", f"{WANTED}, got text that is no JSON from line 1, column 1 on: 'not json'"),
+        (b"\xff\xfe", f"{WANTED}, got bytes that are neither JSON nor gzip"),
         (
-            b"not json",
-            "trace must be a run's file (JSON text or gzip of it), got text that is no JSON from "
-            "line 1, column 1 on: 'not json'",
+            b'{"kind": "sweep"}\n{"kind": "point"}',
+            f"{WANTED}, got text that is no JSON from line 2, column 1 on: a second object, as in "
+            "the file of a sweep, which the Lab opens",
         ),
-        (b"\xff\xfe", "trace must be a run's file (JSON text or gzip of it), got bytes"),
         (b"[" * 100_000, "trace must be JSON text or gzip of it, got maximum recursion"),
         (b"[" + b"9" * 5000 + b"]", "trace must be JSON text or gzip of it, got Exceeds the limit"),
         (b"[NaN]", "trace must hold finite numbers only, got NaN"),
         (b"[-Infinity]", "trace must hold finite numbers only, got -Infinity"),
         (b'{"a": 1, "a": 2}', "trace must name each field once, got 'a' twice"),
-        (b"[1, 2]", 'trace must be an object with "format"'),
-        (b"null", 'trace must be an object with "format"'),
+        (b"[1, 2]", f"{WANTED}, got other JSON: an array of 2 items"),
+        (b"null", f"{WANTED}, got other JSON: None"),
         (b"\x1f\x8bgarbage", "trace must be a whole gzip file, got "),
         (
             gzip.compress(b"{}" * 999, mtime=0)[:-9],

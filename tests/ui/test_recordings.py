@@ -59,10 +59,10 @@ def test_every_golden_recording_opens(name: str) -> None:
         ({"data": "%%%"}, "trace must be a file in base64, got other text"),
         (
             {"data": encoded(b"hello")},
-            "trace must be a run's file (JSON text or gzip of it)",
+            "trace must be the file of a run, as Save in Step through",
         ),
         ({"data": encoded(b"\x1f\x8bhello")}, "trace must be a whole gzip file"),
-        ({"data": encoded(b"[]")}, 'trace must be an object with "format"'),
+        ({"data": encoded(b"[]")}, "trace must be the file of a run"),
         ({"data": encoded(b"[" * 200_000)}, "trace must be JSON text"),
         ({"data": encoded(b'{"format": NaN}')}, "trace must hold finite numbers only, got NaN"),
     ],

@@ -3,6 +3,7 @@
 
 import { lookOf } from "./outcomes.js";
 
+const SIDE = 3; // pixels
 const GAP = 2;
 const LANE = 0.24; // share of the height kept for the mark of the extra token
 
@@ -43,17 +44,18 @@ export class Strip {
     onResize();
   }
 
-  // The right edge of every column in pixels: as wide as its share of the scale, 26 on average at most.
+  // The right edge of every column in pixels: as wide as its share of the scale, 26 on average at most. The
+  // frame around the first and the last one has room at the sides.
   /** @param {{ from: number, ends: number[] }} axis */
   layOut({ from, ends }) {
     const whole = (ends.at(-1) ?? from) - from;
-    const width = Math.min(this.width, 26 * ends.length);
-    this.edges = ends.map((end) => (whole > 0 ? ((end - from) / whole) * width : 0));
+    const width = Math.min(this.width - 2 * SIDE, 26 * ends.length);
+    this.edges = ends.map((end) => SIDE + (whole > 0 ? ((end - from) / whole) * width : 0));
   }
 
   /** @param {number} index */
   left(index) {
-    return index ? this.edges[index - 1] : 0;
+    return index ? this.edges[index - 1] : SIDE;
   }
 
   /** @param {number} x */

@@ -132,6 +132,7 @@ export class StepView {
     markWrong(field, !holds);
     field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
     if (!holds) return field.reportValidity();
+    field.value = ""; // the next move would leave it behind
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
     if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
   }
