@@ -150,6 +150,7 @@ class _RoundMaker:
         distribution = walk.residuals.get(here, self._p(here))
         token = sample(self.rng, distribution)
         kind = ExtraKind.RECOVERED if here in walk.residuals else ExtraKind.BONUS
+        kind = kind if self.nodes else ExtraKind.PLAIN
         return ExtraToken(token, kind, here, distribution[token])
 
     def _lookup_notes(self, context_length: int) -> tuple[Note, ...]:

@@ -63,7 +63,7 @@ interface DraftTreeRecord {
   nodes: Columns<DraftNodeRecord>;
 }
 
-type ExtraKindName = "first" | "recovered" | "bonus";
+type ExtraKindName = "first" | "recovered" | "bonus" | "plain";
 
 interface ExtraTokenRecord {
   id: number;

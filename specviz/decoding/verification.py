@@ -149,6 +149,8 @@ class Walk:
 
     def extra_kind(self, children: Sequence[Sequence[int]]) -> ExtraKind:
         """The kind of token that the target adds after the path; `children` as for `walk`."""
+        if len(children) == 1:  # the root alone
+            return ExtraKind.PLAIN
         return ExtraKind.RECOVERED if children[self.end + 1] else ExtraKind.BONUS
 
 

@@ -12,6 +12,7 @@ _DISTRIBUTIONS = {
     ExtraKind.FIRST: "the target after the prompt",
     ExtraKind.RECOVERED: "the residual after a rejection",
     ExtraKind.BONUS: "the target after full acceptance",
+    ExtraKind.PLAIN: "the target, for nothing was drafted",
 }
 
 

@@ -80,6 +80,16 @@ LOOKS = {
         underline="4px double",
         tint="15%",
     ),
+    ExtraKind.PLAIN.value: Look(
+        light="#4a5563",
+        dark="#b4bcc8",
+        mark="■",
+        symbol="square",
+        size=12,
+        word="80%",
+        title="nothing drafted: the target alone",
+        origin="written by the target alone",
+    ),
     Outcome.UNREACHED.value: Look(
         light="#999999",
         dark="#868d97",

@@ -23,7 +23,7 @@ from specviz.figures.theme import (
     hidden_axis,
 )
 from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
-from specviz.records import ExtraKind, Round
+from specviz.records import Round
 
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
 _MIDDLE_WIDTH = EDGE_WIDTHS[1]  # where no q is known
@@ -33,7 +33,7 @@ NO_BREAK = "\u00a0"  # Plotly trims plain spaces
 COLUMN_PIXELS, LONG_COLUMN_PIXELS = 46, 38  # at the least: a smaller screen scrolls the tree
 _ROOT_SIZE = 13
 _DRAWN = ("unreached", "rejected", "accepted")  # later ones lie on top
-_EXTRAS = ("recovered", "bonus")
+_EXTRAS = ("recovered", "bonus", "plain")
 
 
 def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
@@ -116,8 +116,8 @@ class _TreeView:
         return self.round.verdicts[index].outcome.value
 
     def _extra_role(self) -> str:
-        extra = self.round.extra
-        return "bonus" if extra is not None and extra.kind is ExtraKind.BONUS else "recovered"
+        assert self.round.extra is not None
+        return self.round.extra.kind.value
 
     def text(self, index: int, length: int = LABEL_LENGTH) -> str:
         token_id = self._token_id(index)

@@ -43,6 +43,7 @@ class ExtraKind(Enum):
     FIRST = "first"  # drawn from the target after the prompt
     RECOVERED = "recovered"  # drawn from the residual after a rejection
     BONUS = "bonus"  # drawn from the target after full acceptance
+    PLAIN = "plain"  # drawn from the target in a round that drafted nothing
 
 
 class FinishReason(Enum):

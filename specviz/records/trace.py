@@ -20,7 +20,7 @@ from specviz.records.field_types import (
 from specviz.records.rounds import Event, FinishReason, Prefill, Round, TokenStep
 from specviz.records.settings import MAX_NEW_TOKENS
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 BASELINE = "baseline"  # usual names of lanes
 SPECULATIVE = "speculative"
 

@@ -18,6 +18,7 @@ class Origin(Enum):
     ACCEPTED = "accepted"
     RECOVERED = "recovered"
     BONUS = "bonus"
+    PLAIN = "plain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ _ORIGINS = {
     Origin.ACCEPTED: "an accepted draft",
     Origin.RECOVERED: "recovered after a rejection",
     Origin.BONUS: "a bonus token",
+    Origin.PLAIN: "written by the target alone",
 }
 _ENDS = {
     FinishReason.END_OF_SEQUENCE: "at the end of its sequence",

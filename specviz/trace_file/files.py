@@ -55,7 +55,7 @@ def decode_trace(value: object) -> Trace:
         raise InputError(f"{_WANTED}, got {_kind(value)}")
     version = integer(value.get("version"), "trace.version", 1, FORMAT_VERSION)
     trace = {key: each for key, each in value.items() if key not in ("format", "version")}
-    return decode(Trace, upgraded(trace) if version < FORMAT_VERSION else trace, "trace")
+    return decode(Trace, upgraded(trace, version) if version < FORMAT_VERSION else trace, "trace")
 
 
 def _kind(value: object) -> str:

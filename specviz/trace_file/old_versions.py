@@ -1,8 +1,9 @@
-"""Traces of versions 1 to 3 as version 4 writes them.
+"""Traces of versions 1 to 4 as version 5 writes them.
 
-Those versions had two lanes in fields of their own. A round had kind and nodes of its tree beside
-the rest, its times and cache lengths as arrays, its outcomes as letters and its spans as triples;
-in version 1 it had no extra ids. What is broken stays broken, for the decoder to refuse.
+Version 4 called the token of a round without drafts a bonus. Those before it had two lanes in
+fields of their own. A round had kind and nodes of its tree beside the rest, its times and cache
+lengths as arrays, its outcomes as letters and its spans as triples; in version 1 it had no extra
+ids. What is broken stays broken, for the decoder to refuse.
 """
 
 from __future__ import annotations
@@ -18,7 +19,34 @@ _OF_LANES = (
 )
 
 
-def upgraded(trace: dict[str, Any]) -> dict[str, Any]:
+def upgraded(trace: dict[str, Any], version: int) -> dict[str, Any]:
+    """A trace of version 1 to 4 in the form of version 5."""
+    return _without_false_bonus(trace if version == 4 else _with_lanes(trace))
+
+
+def _without_false_bonus(trace: dict[str, Any]) -> dict[str, Any]:
+    lanes = trace.get("lanes")
+    return (
+        trace | {"lanes": [_renamed(each) for each in lanes]} if isinstance(lanes, list) else trace
+    )
+
+
+def _renamed(lane: Any) -> Any:
+    rounds = lane.get("rounds") if isinstance(lane, dict) else None
+    return (
+        lane | {"rounds": [_plain(each) for each in rounds]} if isinstance(rounds, list) else lane
+    )
+
+
+def _plain(round_: Any) -> Any:
+    """The round with a plain token where it drafted nothing."""
+    match round_:
+        case {"tree": {"nodes": {"id": []}}, "extra": {"kind": "bonus", **extra}}:
+            return round_ | {"extra": extra | {"kind": "plain"}}
+    return round_
+
+
+def _with_lanes(trace: dict[str, Any]) -> dict[str, Any]:
     """A trace of version 1, 2 or 3 in the form of version 4."""
     shared = {key: value for key, value in trace.items() if key not in _OF_LANES}
     tokens, config = shared.get("tokens"), trace.get("config")

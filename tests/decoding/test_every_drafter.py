@@ -141,7 +141,8 @@ def test_rounds_are_consistent_in_themselves(method, kind, target, drafter_for):
                 assert accepted == (verdict.outcome is Outcome.ACCEPTED)
             assert node.draft_prob == verdict.draft_prob
         children = event.tree.children(path[-1] if path else -1)
-        kind_of_extra = ExtraKind.RECOVERED if children else ExtraKind.BONUS
+        whole = ExtraKind.BONUS if event.tree.nodes else ExtraKind.PLAIN
+        kind_of_extra = ExtraKind.RECOVERED if children else whole
         assert event.extra is not None and event.extra.kind is kind_of_extra
 
 

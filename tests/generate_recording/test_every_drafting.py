@@ -59,7 +59,8 @@ def test_accepted_tokens_add_up_to_the_text(trace):
         )
         is_full = len(each.accepted) == len(each.tree.nodes)
         if each.extra is not None:
-            assert each.extra.kind is (ExtraKind.BONUS if is_full else ExtraKind.RECOVERED)
+            whole = ExtraKind.BONUS if each.tree.nodes else ExtraKind.PLAIN
+            assert each.extra.kind is (whole if is_full else ExtraKind.RECOVERED)
         assert levels(each).reached - levels(each).passed == (not is_full)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.records import BASELINE, FinishReason, LaneKind
+from specviz.records import BASELINE, ExtraKind, FinishReason, LaneKind
 from specviz.trace_file import decode_trace, dumps, encode_trace, load, loads
 from tests.random_traces import changed, random_trace
 
@@ -34,7 +34,7 @@ def test_an_old_recording_opens_and_is_saved_in_the_new_form(name: str) -> None:
     assert len(trace.rounds) == len(old["rounds"])
     assert trace.finish is FinishReason(old["finish"])
     assert [step.token_id for step in trace.lane(BASELINE).steps] == old["baseline"]["steps"]["id"]
-    assert encode_trace(trace)["version"] == 4 and loads(dumps(trace)) == trace
+    assert encode_trace(trace)["version"] == 5 and loads(dumps(trace)) == trace
 
 
 def test_a_file_of_version_1_has_no_extra_ids_and_no_forks() -> None:
@@ -54,6 +54,17 @@ def test_a_round_of_version_3_keeps_every_number() -> None:
     assert letters == old["verdicts"]["outcome"]
     assert [node.token_id for node in each.tree.nodes] == old["nodes"]["id"]
     assert each.tree.kind.value == old["kind"]
+
+
+def test_a_round_of_version_4_that_drafted_nothing_has_a_plain_token_not_a_bonus() -> None:
+    trace = random_trace(3, rounds=12, has_distributions=False)
+    kinds = [each.extra.kind for each in trace.rounds if each.extra and not each.tree.nodes]
+    assert kinds and set(kinds) == {ExtraKind.PLAIN}
+    old = encode_trace(trace) | {"version": 4}
+    for each in old["lanes"][1]["rounds"]:
+        if each["extra"] and each["extra"]["kind"] == "plain":
+            each["extra"]["kind"] = "bonus"
+    assert decode_trace(old) == loads(dumps(trace))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -145,7 +145,8 @@ export function verdictSentence(round, node) {
   if (node === EXTRA) {
     return {
       recovered: round.isGreedy ? "recovered: the target’s favourite takes the place" : recovery(round),
-      bonus: `bonus: ${round.outcomes.length ? "every draft passed" : "nothing was drafted"}, the target adds one`,
+      bonus: "bonus: every draft passed, the target adds one",
+      plain: "written by the target alone, for nothing was drafted",
       first: "first: drawn from the target after the prompt",
     }[/** @type {ExtraKindName} */ (round.extraKind)];
   }

@@ -8,7 +8,6 @@ import { probability } from "./number_words.js";
 /** @type {Record<string, string>} */
 const ORIGINS = {
   first: "first token, from the prompt’s forward",
-  plain: "one target forward",
 };
 
 export class Tooltip {

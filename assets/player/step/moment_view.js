@@ -226,5 +226,5 @@ function judgedBy({ moments, at }) {
 function roleAt(round, stage, node) {
   if (stage !== "judged") return stage === "absent" ? stage : "unreached";
   if (node !== EXTRA) return round.outcomes[node];
-  return round.extraKind === "bonus" ? "bonus" : "recovered";
+  return round.extraKind ?? "recovered";
 }

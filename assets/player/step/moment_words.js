@@ -26,8 +26,8 @@ export function treeWords(round, { phase, level, node }) {
 
 /** @param {Round} round */
 function resampleWords(round) {
-  if (round.extraKind !== "bonus") return "all failed here: the target draws the recovered token";
-  return round.outcomes.length ? "a leaf was reached: the target adds a bonus token" : "no guess to judge: the target adds its own token";
+  if (round.extraKind === "recovered") return "all failed here: the target draws the recovered token";
+  return round.extraKind === "bonus" ? "a leaf was reached: the target adds a bonus token" : "no guess to judge: the target adds its own token";
 }
 
 // What stands behind the name of a stop.

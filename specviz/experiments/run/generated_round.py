@@ -100,7 +100,7 @@ class SeenVerification:
         if len(self.emitted_ids) == accepted:
             return None
         token_id, distribution = self.emitted_ids[accepted], self.p[accepted]
-        kind = ExtraKind.BONUS
+        kind = ExtraKind.BONUS if count else ExtraKind.PLAIN
         if accepted < count:
             kind, distribution = (
                 ExtraKind.RECOVERED,
