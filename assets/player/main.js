@@ -8,6 +8,7 @@ import { HeldOut } from "./shared/held_out.js";
 import { endLeftTimer } from "./shared/left_timer.js";
 import { makeFields } from "./shared/setting_fields.js";
 import { takeSettings } from "./shared/settings.js";
+import { takeEndings } from "./shared/token_label.js";
 
 const HOME = new URL("../", import.meta.url);
 
@@ -37,6 +38,7 @@ export async function mount(host, gradio) {
   ]);
   root.innerHTML = markup.join("\n"); // our own files; no text of a model or a person is in them
   takeOutcomes(setup.outcomes);
+  takeEndings(setup.endings);
   takeSettings(setup.settings);
   makeFields(root);
   window.specviz = new App(root, setup, new HeldOut(prompts), gradio).pages; // for the console, and for tests

@@ -10,6 +10,7 @@ import { StepAddress } from "./step/step_address.js";
 import { StepView } from "./step/step_view.js";
 import { download, nameOf, traceBlob } from "./step/trace_file.js";
 import { Surround } from "./shared/surround.js";
+import { takeEndings } from "./shared/token_label.js";
 import { Trace } from "./shared/trace.js";
 
 const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "whatIf", "fork", "profile", "live"];
@@ -21,6 +22,7 @@ export async function mount(document) {
   takePlotly(runScript(document, script));
   const { setup, messages } = JSON.parse(run);
   takeOutcomes(setup.outcomes);
+  takeEndings(setup.endings);
   takeSettings(setup.settings);
   window.specviz = { step: new Report(root, setup, messages) }; // as in the app
   root.dataset.ready = "yes";

@@ -33,9 +33,19 @@ interface RoundFigures {
 interface RoundMessage extends RoundFigures {
   type: "round";
   record: RoundRecord;
-  remarks: (string | number[])[][];
+  remarks: Remark[];
+  sentences: RoundSentences;
   timelines: Record<number, Figure>;
   templates?: Record<string, Figure>;
+}
+
+// What is said of each moment (specviz/figures/moment_sentences.py).
+interface RoundSentences {
+  draft: Remark[]; // of each level
+  verify: Remark;
+  judge: Remark[]; // of each node
+  resample: Remark | null;
+  commit: Remark;
 }
 
 type LaneEvent =
@@ -186,6 +196,7 @@ interface Setup {
   lab: any; // specviz/ui/lab/lab.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
+  endings: Record<string, string>;
   glossary: Glossary;
 }
 

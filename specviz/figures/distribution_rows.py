@@ -113,13 +113,13 @@ def _drafted_row(
 ) -> DistributionRow:
     verdict, node = round_.verdicts[index], round_.tree.nodes[index]
     p = verdict.raw_target_prob if is_raw else verdict.target_prob
-    q = verdict.raw_draft_prob if _has_raw_q(round_, is_raw) else _first_q(round_, index)
+    q = verdict.raw_draft_prob if _has_raw_q(round_, is_raw) else first_q(round_, index)
     return DistributionRow(
         node.token_id, p, q if has_distribution else None, index, is_examined, is_own=True
     )
 
 
-def _first_q(round_: Round, index: int) -> float:
+def first_q(round_: Round, index: int) -> float:
     """q of a node before any sibling was drawn.
 
     Without replacement each sibling's own q is scaled to what the ones before it had left.

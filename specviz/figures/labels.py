@@ -6,20 +6,39 @@ through `visible_text`, and names that a file may bring through `plain_text`.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from html import escape
 
 LABEL_LENGTH = 14
+KEPT_FIGURES = 6  # of a recorded probability
+NO_BREAK = "\u00a0"
 _WHITESPACE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍"}
+
+
+# Tokens that end a text, by what they do: nobody reads a name such as <|im_end|> as that.
+_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>")
+_TEXT_ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>")
+ENDINGS = dict.fromkeys(_TURN_ENDS, "⟨end of the answer⟩") | dict.fromkeys(
+    _TEXT_ENDS, "⟨end of the text⟩"
+)
+_SHORT_ENDING = "⟨end⟩"
 
 
 def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
     """Token text with whitespace shown, at most `length` characters, `& < >` escaped.
 
+    A token that ends a text is called so.
+
     >>> visible_text(" <b>\\n")
     '·&lt;b&gt;⏎'
     >>> visible_text("internationalisation", 8)
     'interna…'
+    >>> visible_text("<|im_end|>"), visible_text("<|im_end|>", 40)
+    ('⟨end⟩', '⟨end of the answer⟩')
     """
+    if text in ENDINGS:
+        return ENDINGS[text] if len(ENDINGS[text]) <= length else _SHORT_ENDING
     shown = "".join(_visible(character) for character in text[: 4 * length]) or "∅"
     return escape(shown if len(shown) <= length else shown[: length - 1] + "…", quote=False)
 
@@ -58,6 +77,46 @@ def probability(value: float) -> str:
     if value < 0.995:
         return f"{value:.2f}"
     return f"{value:.4f}" if value < 0.99995 else ">0.9999"
+
+
+def percent(value: float, figures: int = 2) -> str:
+    """For sentences: two figures, and nothing but 0 and 1 reads as nothing or as all.
+
+    >>> [percent(p).replace(NO_BREAK, " ") for p in (0.27, 0.0284, 0.0031, 0.9962, 0.0, 1.0)]
+    ['27 %', '2.8 %', '0.31 %', '99.6 %', '0 %', '100 %']
+    """
+    places = _places(value, figures)
+    return f"{100 * value:.{max(0, places - 2)}f}{NO_BREAK}%"
+
+
+def fraction(value: float, figures: int = 2) -> str:
+    """As `percent`, for what is compared with a draw.
+
+    >>> [fraction(p) for p in (0.5, 0.104, 0.00031, 0.9962, 0.0, 1.0)]
+    ['0.50', '0.10', '0.00031', '0.996', '0', '1']
+    """
+    return f"{value:.{_places(value, figures)}f}"
+
+
+def apart(a: float, b: float, write: Callable[[float, int], str] = fraction) -> tuple[str, str]:
+    """Two numbers with as many figures as it takes to see that they differ.
+
+    >>> apart(0.10418, 0.10423)
+    ('0.10418', '0.10423')
+    """
+    for figures in range(2, KEPT_FIGURES):
+        one, other = write(a, figures), write(b, figures)
+        if one != other or a == b:
+            return one, other
+    return write(a, KEPT_FIGURES), write(b, KEPT_FIGURES)
+
+
+def _places(value: float, figures: int) -> int:
+    """Decimal places that show `figures` of the value, and of what it lacks to 1 one less."""
+    if value <= 0 or value >= 1:
+        return 0
+    own, lack = (-math.floor(math.log10(each)) for each in (value, 1 - value))
+    return max(own + figures - 1, lack + figures - 2)
 
 
 def milliseconds(seconds: float) -> str:

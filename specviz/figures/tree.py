@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.figures.hover import extra_lines, shown_draft_prob, verdict_lines
-from specviz.figures.labels import LABEL_LENGTH, probability, visible_text
+from specviz.figures.labels import LABEL_LENGTH, NO_BREAK, probability, visible_text
 from specviz.figures.outcomes import LOOKS
 from specviz.figures.theme import (
     LIGHT,
@@ -29,7 +29,6 @@ EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
 _MIDDLE_WIDTH = EDGE_WIDTHS[1]  # where no q is known
 LIFT, DROP = 10, 12  # pixels from a node to its labels: the ring of a selected one fits between
 AXIS_MARGIN = 0.3  # rows that the y-axis shows beyond those of the tree
-NO_BREAK = "\u00a0"  # Plotly trims plain spaces
 COLUMN_PIXELS, LONG_COLUMN_PIXELS = 46, 38  # at the least: a smaller screen scrolls the tree
 _ROOT_SIZE = 13
 _DRAWN = ("unreached", "rejected", "accepted")  # later ones lie on top
@@ -239,7 +238,7 @@ class _TreeView:
     def _label_point(self, index: int, is_beside: bool) -> tuple[float, float]:
         x, y = self.places[index]
         if is_beside:
-            return x, y  # its first character is a space
+            return x, y  # its first character is a space that Plotly does not trim
         lift = 4 if self.is_crowded else 22 if self.is_long and x % 2 else LIFT
         return x, y - lift / self.unit
 

@@ -5,10 +5,11 @@ A record that no run can have left is refused with one sentence.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from specviz.errors import InputError
+from specviz.figures.moment_sentences import round_sentences
 from specviz.figures.theme import Figure
 from specviz.figures.tree import tree_drawing
 from specviz.figures.tree_layout import EXTRA
@@ -26,8 +27,8 @@ def counterfactual_answer(question: dict[str, Any]) -> dict[str, Any]:
     The question: {"record": of a round, "forced": {node: u}, "ends": ids, "texts": {id: its text},
     "root": the id of the last committed token or null}. The answer: {"emitted": ids, the last one
     null where the target's token is not recorded, "outcomes": …, "extra": {"kind", "parent", "prob"
-    or null} or null, "differs": whether anything fared otherwise, "tree": its drawing, null where
-    nothing did}.
+    or null} or null, "differs": whether anything fared otherwise, "tree": its drawing and
+    "sentences": its moments in words, both null where nothing did}.
     """
     round_ = decode(Round, question.get("record"), "round")
     forced = forced_draws(question.get("forced"))
@@ -39,7 +40,7 @@ def counterfactual_answer(question: dict[str, Any]) -> dict[str, Any]:
         "outcomes": [outcome.value for outcome in found.outcomes],
         "extra": _extra(found),
         "differs": found.differs,
-        "tree": _tree(round_, found, forced, texts, root_id) if found.differs else None,
+        **_shown(round_, found, forced, texts, root_id),
     }
 
 
@@ -54,14 +55,30 @@ def _end(found: Counterfactual) -> int:
     return found.path[-1] if found.path else -1
 
 
-def _tree(
+def _shown(
     round_: Round,
     found: Counterfactual,
     forced: dict[int, float],
     texts: dict[int, str],
     root_id: int | None,
-) -> Figure:
-    """The round's tree as the other walk leaves it."""
+) -> dict[str, Any]:
+    """The round's tree, and its moments in words, as the other walk leaves it.
+
+    The page offers other draws where there are any: above temperature 0.
+    """
+    if not found.differs:
+        return {"tree": None, "sentences": None}
+    other = _walked(round_, found, forced)
+    drawing = tree_drawing(other, texts, root_id)
+    knows_extra = found.extra_prob is not None
+    if not knows_extra:
+        _say_unknown(drawing)
+    sentences = round_sentences(other, is_greedy=False, knows_extra=knows_extra)
+    return {"tree": drawing, "sentences": asdict(sentences)}
+
+
+def _walked(round_: Round, found: Counterfactual, forced: dict[int, float]) -> Round:
+    """The round's record as if those had been its draws."""
     verdicts = tuple(
         replace(verdict, outcome=outcome, uniform_draw=forced.get(node, verdict.uniform_draw))
         for node, (verdict, outcome) in enumerate(zip(round_.verdicts, found.outcomes, strict=True))
@@ -70,10 +87,7 @@ def _tree(
     if found.extra_id is not None and found.extra_kind is not None:
         prob = found.extra_prob or 0.0
         extra = ExtraToken(found.extra_id, found.extra_kind, _end(found), prob)
-    drawing = tree_drawing(replace(round_, verdicts=verdicts, extra=extra), texts, root_id)
-    if found.extra_prob is None:
-        _say_unknown(drawing)
-    return drawing
+    return replace(round_, verdicts=verdicts, extra=extra)
 
 
 def _say_unknown(drawing: Figure) -> None:

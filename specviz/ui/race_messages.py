@@ -20,6 +20,7 @@ from specviz.experiments.run.recorder import mentioned_ids
 from specviz.figures.bars import bars_figure
 from specviz.figures.depth import depth_figure
 from specviz.figures.mask import mask_figure
+from specviz.figures.moment_sentences import round_sentences
 from specviz.figures.residual import residual_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
@@ -123,7 +124,12 @@ class RaceMessages:
 
     def _shown(self, round_: Round) -> Message:
         """What the page shows of a round beside its record."""
-        return {"remarks": [remark(note) for note in round_.notes]} | self._figures(round_)
+        sentences = asdict(round_sentences(round_, self._temperature(round_) == 0))
+        remarks = [remark(note) for note in round_.notes]
+        return {"remarks": remarks, "sentences": sentences} | self._figures(round_)
+
+    def _temperature(self, round_: Round) -> float:
+        return self._race.header.config_of(round_.index).temperature
 
     # ---- figures
 
@@ -164,8 +170,7 @@ class RaceMessages:
 
     def _bars(self, round_: Round, parent: int, child: int | None) -> Figure:
         position = next((p for p in round_.positions if p.parent == parent), None)
-        temperature = self._race.header.config_of(round_.index).temperature
-        return bars_figure(position, round_, self._texts, temperature, child)
+        return bars_figure(position, round_, self._texts, self._temperature(round_), child)
 
     def _pack(self, name: str, figure: Figure, new: Message) -> Figure:
         """The figure's difference from the first one of its name, which goes into `new` whole."""

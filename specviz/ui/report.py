@@ -15,6 +15,7 @@ from html import escape
 from typing import Any
 
 from specviz.experiments.run.recorded_race import Replay
+from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
@@ -79,6 +80,7 @@ def _run(trace: Trace) -> dict[str, Any]:
     setup = {
         "palettes": PALETTES,
         "outcomes": outcome_table(),
+        "endings": ENDINGS,
         "glossary": tooltips(),
         "settings": settings_table(),
         "methods": [],

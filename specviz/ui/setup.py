@@ -14,6 +14,7 @@ from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.racing import device_name
+from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
@@ -68,6 +69,7 @@ def page_setup() -> dict[str, Any]:
         "settings": settings_table(),
         "palettes": PALETTES,
         "outcomes": outcome_table(),
+        "endings": ENDINGS,
         "glossary": tooltips(),
         "traces": [{"name": name, "title": _trace_title(name)} for name in _traces()],
     }

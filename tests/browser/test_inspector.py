@@ -92,7 +92,7 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_
     tab.until("document.querySelector('[data-ref=residualNote]').textContent.includes('point')", 5)
     assert shown()[1] == "—"
     assert "each guess is a point mass (q = 1), accepted with" in tab.text("residualNote")
-    assert "p/q" not in tab.text("barsTitle")
+    assert "the guess was picked, not drawn, so q counts as 1" in tab.text("tokenSentence")
 
 
 def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, turn_page: Open) -> None:

@@ -61,8 +61,8 @@ def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> Non
         tab.evaluate(f"specviz.race.view.cursor.select(0, {stop})")
         tab.settle()
         if stop >= 0:
-            assert "threshold of typical acceptance" in tab.text("barsTitle")
-        assert "beyond q" not in tab.text("barsTitle")
+            assert "for typical acceptance, which draws nothing" in tab.text("tokenSentence")
+        assert "beyond q" not in tab.text("tokenSentence")
 
 
 def test_a_lossless_race_after_it_has_no_such_badge(tab: RaceDriver) -> None:

@@ -129,7 +129,8 @@ def test_where_nothing_was_drafted_no_token_is_named_before_the_target_draws_it(
     assert opened.phase == "verify"
     assert opened.driver.text("stepBarsTitle") == "Target p against draft q"
     opened.press("ArrowRight")
-    assert "bonus: nothing was drafted" in opened.driver.text("stepBarsTitle")
+    assert "nothing drafted: the target alone" in opened.driver.text("stepBarsTitle")
+    assert "bonus" not in opened.driver.text("stepSentence")
 
 
 @pytest.mark.parametrize("name", ["eagle.code", "medusa.summarise"])

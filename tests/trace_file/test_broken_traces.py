@@ -50,9 +50,9 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
     ("change", "message"),
     [
         (set_at("format", "other"), f"{WANTED}, got one in the format 'other'"),
-        (set_at("version", 5), "trace.version must be an integer from 1 to 4, got 5"),
-        (set_at("version", "1"), "trace.version must be an integer from 1 to 4, got '1'"),
-        (set_at("version", True), "trace.version must be an integer from 1 to 4, got True"),
+        (set_at("version", 6), "trace.version must be an integer from 1 to 5, got 6"),
+        (set_at("version", "1"), "trace.version must be an integer from 1 to 5, got '1'"),
+        (set_at("version", True), "trace.version must be an integer from 1 to 5, got True"),
         (remove("device"), "trace.device is missing"),
         (set_at("surprise", 1), "trace has no field 'surprise'"),
         (set_at("device", 3), "trace.device must be Unicode text of at most 200 characters, got 3"),

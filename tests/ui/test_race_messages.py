@@ -1,11 +1,12 @@
 """A race as messages: every event once, every figure whole again in the browser."""
 
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
+from specviz.figures.moment_sentences import round_sentences
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_drawing
 from specviz.metrics import summarise
@@ -105,6 +106,15 @@ def test_every_note_of_a_round_is_told_in_words() -> None:
     notes = [each.notes for each in race.trace_played.rounds]
     assert said == [[remark(note) for note in each] for each in notes]
     assert any(said)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_moment_of_a_round_comes_with_its_sentence(shape: dict[str, Any]) -> None:
+    race, messages = played(**shape)
+    said = [each["sentences"] for each in messages if each.get("type") == "round"]
+    is_greedy = shape.get("temperature") == "0"
+    rounds = race.trace_played.rounds
+    assert said == [asdict(round_sentences(each, is_greedy)) for each in rounds]
 
 
 def test_a_key_that_a_figure_lacks_becomes_empty_not_the_templates() -> None:

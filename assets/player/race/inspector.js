@@ -4,10 +4,10 @@ import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, onNode, setText } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
-import { Remarks } from "../shared/remarks.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { remarkNodes, Remarks } from "../shared/remarks.js";
+import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
-import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
+import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, outcomeTitle, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
 
 export class Inspector {
   /**
@@ -35,6 +35,8 @@ export class Inspector {
     for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks]) part.clear();
     this.refs.timelineTitle.hidden = true;
     this.refs.residualNote.hidden = true;
+    this.refs.roundSentence.replaceChildren();
+    this.refs.tokenSentence.replaceChildren();
     setText(this.refs.barsNote, "");
     setText(this.refs.barsRemark, "");
     this.refs.treeTitle.textContent = "Draft tree, and how the target judged it";
@@ -58,6 +60,7 @@ export class Inspector {
     this.drawn = `${index} ${look}`;
     this.shown = `${index} ${node} ${look}`;
     if (isNewRound) this.remarks.draw(trace, round.remarks);
+    if (isNewRound) this.refs.roundSentence.replaceChildren(...remarkNodes(trace, round.sentences?.commit ?? []));
     const isTreeDue = isNewRound || this.tree.isStale;
     const drawing = round.treeDrawing;
     const ring = ringAround(drawing, node, this.theme.selectColour);
@@ -128,56 +131,9 @@ export class Inspector {
     else this.bars.clear();
     setText(this.refs.barsNote, figure?.layout.meta.heading ?? "");
     setText(this.refs.barsRemark, figure?.layout.meta.remark ?? "");
-    const title = this.refs.barsTitle;
-    title.replaceChildren(
-      element("b", "", tokenLabel(trace.text(round.tokenId(node)))),
-      ` · ${verdictSentence(round, node)}`,
-    );
+    this.refs.barsTitle.replaceChildren(element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${outcomeTitle(round, node)}`);
+    this.refs.tokenSentence.replaceChildren(...remarkNodes(trace, round.sentenceOf(node)));
   }
-}
-
-// What happened to this token, in one line.
-/**
- * @param {Round} round
- * @param {number} node
- */
-export function verdictSentence(round, node) {
-  if (node === EXTRA) {
-    return {
-      recovered: round.isGreedy ? "recovered: the target’s favourite takes the place" : recovery(round),
-      bonus: "bonus: every draft passed, the target adds one",
-      plain: "written by the target alone, for nothing was drafted",
-      first: "first: drawn from the target after the prompt",
-    }[/** @type {ExtraKindName} */ (round.extraKind)];
-  }
-  const { accept, u, outcome } = round.verdict(node);
-  if (outcome === "unreached") return "never examined: the walk ended before it";
-  if (round.isGreedy) {
-    return outcome === "accepted" ? "accepted: it is the target’s favourite too" : "rejected: the target’s favourite is another";
-  }
-  if (round.isTypical) return `${outcome}: p is ${accept > 0 ? "above" : "below"} the threshold of typical acceptance`;
-  if (accept >= 1) return round.isPointMass ? "accepted: p is 1, so any u accepts" : "accepted: p ≥ q, so any u accepts";
-  if (accept <= 0) return "rejected: p is 0 here, no u accepts";
-  const relation = outcome === "accepted" ? "<" : "≥";
-  const [draw, threshold] = apart(u, accept);
-  return `${outcome}: u ${draw} ${relation} ${round.isPointMass ? "p" : "min(1, p/q)"} = ${threshold}`;
-}
-
-// Two numbers with as many digits as it takes to see that they differ, and that neither is 1.
-/**
- * @param {number | null} a
- * @param {number} b
- */
-function apart(a, b) {
-  const short = [probability(a), probability(b)];
-  const isBlurred = (short[0] === short[1] && a !== b) || short.some((text) => Number(text) === 1);
-  return isBlurred ? [String(a), String(b)] : short;
-}
-
-/** @param {Round} round */
-function recovery(round) {
-  if (round.isTypical) return "recovered: drawn from p itself, as if nothing had failed";
-  return round.isPointMass ? "recovered: drawn from p without the rejected guesses" : "recovered: drawn from what p has beyond q";
 }
 
 // The walk of one round as a table: what was examined, in order, and what decided it.

@@ -1,8 +1,8 @@
-// What the drafter did in a round, one line per remark: text, and tokens as small chips. The words come
-// from the server, whatever the drafter.
+// Words of the server about a round: text, and tokens as small chips. What the drafter did, one line per
+// remark, whatever the drafter; and the sentences of the moments.
 
 import { element } from "./dom.js";
-import { tokenLabel } from "./tooltip.js";
+import { tokenLabel } from "./token_label.js";
 
 const MOST_CHIPS = 48; // of one list: a drafter may name hundreds
 
@@ -38,20 +38,33 @@ export class Remarks {
    */
   line(trace, parts) {
     const made = element("p");
-    for (const part of parts) {
-      if (typeof part === "string") made.append(part);
-      else if (Array.isArray(part)) made.append(...chips(trace, part));
-      else made.append(this.word(part));
-    }
+    made.append(...remarkNodes(trace, parts, this.glossary));
     return made;
   }
+}
 
-  /** @param {{ text: string, term: string }} part */
-  word({ text, term }) {
-    const made = element("abbr", "", text);
-    made.title = this.glossary[term]?.definition ?? "";
-    return made;
-  }
+// The parts of a remark or of a sentence, for an element.
+/**
+ * @param {Trace} trace
+ * @param {Remark} parts
+ * @param {Glossary} [glossary]
+ * @returns {(string | Node)[]}
+ */
+export function remarkNodes(trace, parts, glossary = {}) {
+  return parts.flatMap((part) => {
+    if (typeof part === "string") return [part];
+    return Array.isArray(part) ? chips(trace, part) : [word(part, glossary)];
+  });
+}
+
+/**
+ * @param {{ text: string, term: string }} part
+ * @param {Glossary} glossary
+ */
+function word({ text, term }, glossary) {
+  const made = element("abbr", "", text);
+  made.title = glossary[term]?.definition ?? "";
+  return made;
 }
 
 /**

@@ -3,6 +3,7 @@
 // text's last block alone.
 
 import { element } from "./dom.js";
+import { tokenText } from "./token_label.js";
 
 const BLOCK = 200; // tokens, and then those up to the end of the line
 
@@ -132,7 +133,7 @@ export class Ribbon {
 /** @param {{ text: string, origin: string }} token */
 function tokenSpan({ text, origin }) {
   const span = element("span", `token ${origin}`);
-  span.append(...visible(text === "" ? "∅" : text));
+  span.append(...visible(tokenText(text)));
   return span;
 }
 

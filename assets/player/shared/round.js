@@ -20,6 +20,8 @@ export class Round {
     this.templates = templates;
     /** @type {Remark[]} */
     this.remarks = [];
+    /** @type {RoundSentences | null} of a round of the main lane */
+    this.sentences = null;
     this.isGreedy = false; // decoded at temperature 0
     this.outcomes = record.verdicts.outcome;
     this.indices = this.outcomes.map((_, index) => index);
@@ -119,6 +121,15 @@ export class Round {
   /** @param {number} node */
   tokenId(node) {
     return /** @type {number} */ (node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node]);
+  }
+
+  // What is said of a stop: how it was judged, or where the target's own token came from.
+  /**
+   * @param {number} node
+   * @returns {Remark}
+   */
+  sentenceOf(node) {
+    return (node === EXTRA ? this.sentences?.resample : this.sentences?.judge[node]) ?? [];
   }
 
   // The figures of a round of the main lane; those of other lanes have none.

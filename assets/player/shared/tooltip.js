@@ -3,6 +3,7 @@
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
 import { probability } from "./number_words.js";
+import { tokenLabel } from "./token_label.js";
 
 // of tokens that are no outcome of a round
 /** @type {Record<string, string>} */
@@ -63,12 +64,4 @@ function verdictLine(round, node) {
   const drafted = q === null ? "a point mass" : `q ${probability(q)}`;
   const drawn = round.isTypical ? "no draw" : `u ${probability(u)}`;
   return `p ${probability(round.isGreedy ? raw_p : p)} · ${drafted} · ${drawn}`;
-}
-
-// A token's text on one line, its spaces and breaks visible.
-/** @param {string} text */
-export function tokenLabel(text) {
-  /** @type {Record<string, string>} */
-  const marks = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
-  return [...(text || "∅")].map((character) => marks[character] ?? character).join("");
 }

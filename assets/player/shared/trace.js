@@ -206,9 +206,10 @@ export class Trace {
   }
 
   /** @param {RoundMessage & { clock: number }} message */
-  addRound({ record, clock, tree, mask, bars, residuals, remarks, timelines }) {
+  addRound({ record, clock, tree, mask, bars, residuals, remarks, sentences, timelines }) {
     const round = new Round(record, clock, { tree, mask, bars, residuals }, this.templates);
     round.remarks = remarks;
+    round.sentences = sentences;
     round.isGreedy = this.configOf(this.rounds.length).temperature === 0;
     round.firstToken = this.main.tokens.length;
     const index = this.rounds.push(round) - 1;

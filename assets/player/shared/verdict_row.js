@@ -45,6 +45,16 @@ export function outcomeOf(round, stop) {
   return stop === EXTRA ? round.extraKind : round.outcomes[stop];
 }
 
+// What became of it, as the legend calls it.
+/**
+ * @param {Round} round
+ * @param {number} stop
+ */
+export function outcomeTitle(round, stop) {
+  const outcome = outcomeOf(round, stop);
+  return outcome === null ? "" : lookOf(outcome).title;
+}
+
 // The numbers of the extra token, which was not examined but drawn: from the residual (r), which is
 // what p has beyond q, scaled to sum to 1, or from p itself. At temperature 0 nothing is drawn: it is
 // the target's favourite.

@@ -1,7 +1,7 @@
 // The target's key-value cache around one round: committed slots, then the root's and the tree's.
 
 import { element, onNode, setText } from "../shared/dom.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 
 const SHOWN_COMMITTED = 12;
 

@@ -1,9 +1,9 @@
 // Another run beside the one that is shown: both texts, and the first token in which they differ.
 
-import { setParts, setText } from "../shared/dom.js";
+import { element, setText } from "../shared/dom.js";
 import { Ribbon } from "../shared/ribbon.js";
-import { tokenLabel } from "../shared/tooltip.js";
-import { originSentence } from "./moment_words.js";
+import { tokenLabel } from "../shared/token_label.js";
+import { originNodes } from "./moment_words.js";
 
 export class Comparison {
   /**
@@ -77,10 +77,12 @@ export class Comparison {
    * @param {Token | undefined} theirs
    */
   showDifference(trace, own, theirs) {
-    const say = (/** @type {any} */ run, /** @type {Token | undefined} */ token) => (token ? originSentence(run, token) : "the text has ended");
-    setParts(
-      this.refs.difference, "First difference at token ", [String(this.index + 1)], ": here ", [own ? tokenLabel(own.text) : "∅"],
-      `, there `, [theirs ? tokenLabel(theirs.text) : "∅"], `. Here: ${say(trace, own)}. There: ${say(this.other, theirs)}.`,
+    const bold = (/** @type {string} */ text) => element("b", "", text);
+    const named = (/** @type {Token | undefined} */ token) => bold(token ? tokenLabel(token.text) : "∅");
+    const say = (/** @type {any} */ run, /** @type {Token | undefined} */ token) => (token ? originNodes(run, token) : ["the text has ended."]);
+    this.refs.difference.replaceChildren(
+      "First difference at token ", bold(String(this.index + 1)), ": here ", named(own), ", there ", named(theirs), ". Here: ",
+      ...say(trace, own), " There: ", ...say(this.other, theirs),
     );
   }
 }

@@ -4,7 +4,7 @@
 import { option, setText } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
 import { controlsOf } from "../shared/setting_fields.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 import { FieldErrors } from "../shared/field_errors.js";
 
 const SAME = ""; // of the menu: the method of the run

@@ -5,7 +5,7 @@ import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
 import { Remarks } from "../shared/remarks.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, ruleDistribution, withDraw } from "./distributions.js";

@@ -2,10 +2,10 @@
 // token of the text came from.
 
 import { EXTRA } from "../shared/cursor.js";
-import { verdictSentence } from "../race/inspector.js";
 import { probability } from "../shared/number_words.js";
-import { tokenLabel } from "../shared/tooltip.js";
-import { GREEDY_NOTE, pointMassNote } from "../shared/verdict_row.js";
+import { remarkNodes } from "../shared/remarks.js";
+import { tokenLabel } from "../shared/token_label.js";
+import { GREEDY_NOTE, outcomeTitle, pointMassNote } from "../shared/verdict_row.js";
 
 export const NO_MASK_YET = "The target’s forward has not run yet: its mask comes with verify.";
 
@@ -30,6 +30,31 @@ function resampleWords(round) {
   return round.extraKind === "bonus" ? "a leaf was reached: the target adds a bonus token" : "no guess to judge: the target adds its own token";
 }
 
+// The sentence of a moment, or of what it would be with another draw, with its parts in turn.
+/**
+ * @param {Round} round
+ * @param {Moment} moment
+ * @returns {Remark}
+ */
+export function momentSentence(round, { phase, level = 0, node }) {
+  const { sentences, forced } = round;
+  if (!sentences) return [];
+  if (forced) return thoughtSentence(round, forced);
+  if (phase === "draft") return sentences.draft[Math.max(0, level - 1)];
+  if (phase === "verify" || phase === "commit") return sentences[phase];
+  return round.sentenceOf(node ?? EXTRA);
+}
+
+/**
+ * @param {Round} round
+ * @param {{ node: number, u: number }} forced
+ * @returns {Remark}
+ */
+function thoughtSentence(round, { node, u }) {
+  if (round.hasOtherWalk) return ["With another draw: ", ...round.sentenceOf(node)];
+  return [`With ${u} as the draw nothing changes: `, [round.tokenId(node)], ` is ${round.outcomes[node]} all the same.`];
+}
+
 // What stands behind the name of a stop.
 /**
  * @param {Round} round
@@ -38,8 +63,7 @@ function resampleWords(round) {
  */
 export function stopWords(round, node, stage) {
   if (stage !== "judged") return "drafted, not judged yet";
-  const sentence = verdictSentence(round, node);
-  return round.forced ? `counterfactual: ${sentence}` : sentence;
+  return round.forced ? `counterfactual: ${outcomeTitle(round, node)}` : outcomeTitle(round, node);
 }
 
 // What the bars of q are, while p is not known.
@@ -138,16 +162,17 @@ function extraNote(round, judged) {
   return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
 }
 
-// Where a token of the text came from, in one sentence.
+// Where a token of the text came from: its place, and the sentence of that moment.
 /**
  * @param {Trace} trace
  * @param {Token} token
+ * @returns {(string | Node)[]}
  */
-export function originSentence(trace, token) {
+export function originNodes(trace, token) {
   const text = tokenLabel(token.text);
   const round = trace.rounds[token.round];
-  if (!round) return `${text}: drawn from the target after the prompt, before the first round`;
+  if (!round) return [`${text}: drawn from the target after the prompt, before the first round`];
   const { depth } = round.record.tree.nodes;
-  const place = token.node >= 0 ? `drafted at depth ${depth[token.node]}, ` : "";
-  return `${text}: round ${token.round + 1}, ${place}${verdictSentence(round, token.node)}`;
+  const place = token.node >= 0 ? `, guess at depth ${depth[token.node]}` : "";
+  return [`${text}: round ${token.round + 1}${place}. `, ...remarkNodes(trace, round.sentenceOf(token.node))];
 }

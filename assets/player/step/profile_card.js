@@ -3,7 +3,7 @@
 
 import { waitingWords } from "../shared/number_words.js";
 import { element, setText, takeFile } from "../shared/dom.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 import { Transport } from "../shared/transport.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";

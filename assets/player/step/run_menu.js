@@ -3,7 +3,7 @@
 import { element, option, setText, takeFile } from "../shared/dom.js";
 import { counted, probability } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 
 const SHOWN_EVERY = 100; // rounds of a recording that is being opened
 const LARGEST_FILE = 16e6; // bytes; the server refuses more

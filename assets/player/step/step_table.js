@@ -4,7 +4,7 @@
 import { EXTRA } from "../shared/cursor.js";
 import { element, onNode } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
 

@@ -3,6 +3,7 @@
 import { option, setParts, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
 import { Frame } from "../shared/frame.js";
+import { remarkNodes } from "../shared/remarks.js";
 import { Ribbon } from "../shared/ribbon.js";
 import { Strip } from "../shared/strip.js";
 import { TemplateToggle } from "../shared/template_toggle.js";
@@ -13,7 +14,7 @@ import { ForkForm } from "./fork_form.js";
 import { LiveRun } from "./live_run.js";
 import { MomentView } from "./moment_view.js";
 import { PHASES, PHASE_WORDS } from "./moments.js";
-import { originSentence } from "./moment_words.js";
+import { momentSentence, originNodes } from "./moment_words.js";
 import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
 import { StopList } from "./stop_list.js";
@@ -209,7 +210,9 @@ export class StepView {
     this.whatIf?.draw(trace, cursor);
     this.fork?.draw(trace, cursor, this.isForking);
     this.comparison.draw(trace, this.text);
-    if (this.views.draw(trace, cursor, this.whatIf?.thought ?? null)) this.askFrame();
+    const thought = this.whatIf?.thought ?? null;
+    this.drawSentence(thought ?? round);
+    if (this.views.draw(trace, cursor, thought)) this.askFrame();
     explainWalk(refs.stepTable, round);
     explainNumbers(refs.stepNumbers);
   }
@@ -249,6 +252,16 @@ export class StepView {
       else button.removeAttribute("aria-current");
     }
     refs.stepFollow.setAttribute("aria-pressed", String(cursor.isFollowing));
+  }
+
+  // Only another sentence is set, for a screen reader reads out what is.
+  /** @param {Round} round */
+  drawSentence(round) {
+    const sentence = momentSentence(round, this.cursor.moment);
+    const key = JSON.stringify(sentence);
+    if (this.refs.stepSentence.dataset.said === key) return;
+    this.refs.stepSentence.dataset.said = key;
+    this.refs.stepSentence.replaceChildren(...remarkNodes(this.trace, sentence));
   }
 
   /** @param {Round} round */
@@ -299,7 +312,7 @@ export class StepView {
     const { trace, cursor, refs } = this;
     const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
     const ask = cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
-    setText(refs.stepOrigin, token ? originSentence(trace, token) : ask);
+    refs.stepOrigin.replaceChildren(...(token ? originNodes(trace, token) : [ask]));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 import { Matches, RULES } from "./stop_rules.js";
 
 const MOST_LISTED = 400;

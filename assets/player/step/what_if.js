@@ -4,7 +4,7 @@
 import { EXTRA } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
-import { tokenLabel } from "../shared/tooltip.js";
+import { tokenLabel } from "../shared/token_label.js";
 
 export class WhatIf {
   // `onChange` hears that another draw is thought of.
@@ -175,7 +175,7 @@ function drawnAnew(round, node, u) {
  * @param {number} node
  * @param {number} u
  */
-function counterfactual(round, { outcomes, extra, emitted, tree }, node, u) {
+function counterfactual(round, { outcomes, extra, emitted, tree, sentences }, node, u) {
   const made = drawnAnew(round, node, u);
   const { verdict } = made;
   made.hasOtherWalk = true;
@@ -185,6 +185,7 @@ function counterfactual(round, { outcomes, extra, emitted, tree }, node, u) {
   made.stops = made.walk();
   made.verdict = (/** @type {number} */ each) => ({ ...verdict(each), outcome: outcomes[each] });
   made.figures = { ...round.figures, tree };
+  made.sentences = sentences;
   return made;
 }
 

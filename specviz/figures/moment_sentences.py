@@ -1,0 +1,323 @@
+"""Every moment of a round in one plain sentence with its numbers: what a debugger's reader is told.
+
+Pure: records to words. A sentence is a remark, as those of the drafter are: texts, and token ids,
+which the page shows as the tokens' own text. Knows neither the run around the round nor the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specviz.figures.distribution_rows import first_q, has_own_distribution
+from specviz.figures.hover import shown_draft_prob
+from specviz.figures.labels import apart, fraction, percent
+from specviz.records import BatchRound, ExtraKind, Outcome, Position, ProposalKind, Round
+
+Part = str | list[int]
+Sentence = list[Part]
+NAMED = 4  # tokens of one level that a sentence names
+_COPIED = "This drafter gives no probability."
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSentences:
+    """By phase; `draft` has one for each level of the tree (one alone where nothing was drafted),
+    `judge` one for each node, the unexamined ones among them, `resample` None without a token.
+    """
+
+    draft: list[Sentence]
+    verify: Sentence
+    judge: list[Sentence]
+    resample: Sentence | None
+    commit: Sentence
+
+
+def round_sentences(round_: Round, is_greedy: bool, knows_extra: bool = True) -> RoundSentences:
+    """What is to be said of each moment of `round_`.
+
+    `is_greedy`: decoded at temperature 0. Where the record does not keep the probability of the
+    extra token, `knows_extra` is False.
+    """
+    words = _Words(round_, is_greedy, knows_extra)
+    levels = range(1, 1 + max((node.depth for node in round_.tree.nodes), default=0))
+    return RoundSentences(
+        draft=[words.draft(level) for level in levels] or [["Nothing was drafted in this round."]],
+        verify=words.verify(),
+        judge=[words.judge(node) for node in range(len(round_.tree.nodes))],
+        resample=None if round_.extra is None else words.resample(),
+        commit=words.commit(),
+    )
+
+
+class _Words:
+    def __init__(self, round_: Round, is_greedy: bool, knows_extra: bool) -> None:
+        self.round, self.is_greedy, self.knows_extra = round_, is_greedy, knows_extra
+        self.nodes, self.kind = round_.tree.nodes, round_.tree.kind
+        depths = [node.depth for node in self.nodes]
+        self.is_chain = len(set(depths)) == len(depths)
+        self.has_confidence = has_own_distribution(round_)
+
+    # ---- draft and verify
+
+    def draft(self, level: int) -> Sentence:
+        own = [i for i, node in enumerate(self.nodes) if node.depth == level]
+        if self.is_chain:
+            return [f"Guess {level} of {len(self.nodes)}: ", *self._guess(own[0])]
+        rest = [f" and {len(own) - NAMED} more"] if len(own) > NAMED else []
+        named = _listed([self._shown(i) for i in own[:NAMED]], is_open=bool(rest))
+        noun = "one guess" if len(own) == 1 else f"{len(own)} guesses"
+        return [f"Level {level}, {noun}: ", *named, *rest, f". {self._manner}"]
+
+    def _guess(self, node: int) -> Sentence:
+        if not self.has_confidence:
+            return [self._token(node), f". {_COPIED}"]
+        q = percent(self._own_q(node))
+        if self.is_greedy and self.kind is ProposalKind.IID:
+            return ["the draft takes ", self._token(node), f", its most probable token ({q})."]
+        if self._is_drawn:
+            return ["the draft draws ", self._token(node), f", to which it gave {q}."]
+        return ["the draft picks ", self._token(node), f", to which it gives {q}."]
+
+    def _shown(self, node: int) -> Sentence:
+        q = f" {percent(self._own_q(node))}" if self.has_confidence else ""
+        return [self._token(node), q]
+
+    @property
+    def _manner(self) -> str:
+        if not self.has_confidence:
+            return _COPIED
+        if not self._is_drawn:
+            return "The draft picked them; the percentages are its own."
+        if self.kind is ProposalKind.IID:
+            return "Each was drawn from the draft’s distribution, so one can come twice."
+        return "They were drawn from the draft’s distribution, none twice."
+
+    @property
+    def _is_drawn(self) -> bool:
+        drawn = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)
+        return self.kind in drawn and not self.is_greedy
+
+    def _own_q(self, node: int) -> float:
+        """The draft's probability of the node's token before any sibling was drawn."""
+        return first_q(self.round, node) if self._is_drawn else shown_draft_prob(self.nodes[node])
+
+    def verify(self) -> Sentence:
+        count, took = len(self.nodes), _milliseconds(self.round.verify_seconds)
+        guesses = "the one guess" if count == 1 else f"all {count} guesses"
+        read = f"the last token and {guesses}" if count else "the last token alone"
+        gives = "p, the target’s distribution of the next token"
+        gives += ", after each of them" if count else ""
+        batch = next((note for note in self.round.notes if isinstance(note, BatchRound)), None)
+        if batch is None or batch.rows == 1:
+            at_once = " at once" if count else ""
+            return [f"One forward of the target reads {read}{at_once} ({took}) and gives {gives}."]
+        whole = f"for {batch.rows} rows of the batch, {batch.tokens} tokens at once ({took})"
+        return [f"One forward of the target {whole}; in this row {read}. It gives {gives}."]
+
+    # ---- judge
+
+    def judge(self, node: int) -> Sentence:
+        verdict = self.round.verdicts[node]
+        if verdict.outcome is Outcome.UNREACHED:
+            return self._unreached(node)
+        if self.is_greedy:
+            return self._judged_greedily(node)
+        if not self.kind.is_lossless:
+            return self._judged_by_threshold(node)
+        return [*self._compared(node), f" {self._chance(node)}: {verdict.outcome.value}."]
+
+    def _compared(self, node: int) -> Sentence:
+        """Both probabilities, as the rule compared them."""
+        verdict, x = self.round.verdicts[node], self._token(node)
+        failed = self._failed_before(node)
+        if failed and verdict.compared_prob == 0:
+            return ["After the rejection of ", failed, " nothing of p is left for ", x, "."]
+        if self.kind is ProposalKind.DETERMINISTIC:
+            start: Sentence = ["Without ", failed, ", the target gives "]
+            start = start if failed else ["The target gives "]
+            picked = "; the guess was picked, not drawn, so q counts as 1."
+            return [*start, x, f" {percent(verdict.compared_prob)}{picked}"]
+        p, q = apart(verdict.compared_prob, verdict.draft_prob, percent)
+        only = "" if verdict.acceptance_prob >= 1 else "only "
+        if not failed:
+            return ["The draft gave ", x, f" {q}, the target {only}{p}."]
+        left: Sentence = ["After the rejection of ", failed, ", what is left of p gives ", x]
+        gave = "gave it" if self.kind is ProposalKind.IID else "then gave it"
+        return [*left, f" {only}{p}; the draft {gave} {q}."]
+
+    def _chance(self, node: int) -> str:
+        verdict = self.round.verdicts[node]
+        accept, draw = verdict.acceptance_prob, verdict.uniform_draw
+        if accept >= 1:
+            return "So it passes whatever the draw"
+        if accept <= 0:
+            return "So it cannot pass"
+        if draw is None:
+            return f"So it passes with probability {fraction(accept)}; the draw is not known"
+        threshold, drawn = apart(accept, draw)
+        return f"So it passes with probability {threshold}; the draw was {drawn}"
+
+    def _judged_greedily(self, node: int) -> Sentence:
+        rule = "At temperature 0 only the target’s most probable token passes. "
+        verdict, x = self.round.verdicts[node], self._token(node)
+        if verdict.outcome is Outcome.ACCEPTED:
+            return [f"{rule}It is ", x, f" ({percent(verdict.raw_target_prob)}): accepted."]
+        best = self._best(self.nodes[node].parent)
+        if best is None:
+            return [f"{rule}It is not ", x, f" ({percent(verdict.raw_target_prob)}): rejected."]
+        p_best, p = apart(best[1], verdict.raw_target_prob, percent)
+        return [f"{rule}That is ", [best[0]], f" ({p_best}); ", x, f" has {p}: rejected."]
+
+    def _judged_by_threshold(self, node: int) -> Sentence:
+        verdict, x = self.round.verdicts[node], self._token(node)
+        passes = verdict.outcome is Outcome.ACCEPTED
+        enough = "enough" if passes else "too little"
+        rule = f"{enough} for typical acceptance, which draws nothing: {verdict.outcome.value}."
+        return ["The target gives ", x, f" {percent(verdict.target_prob)}, {rule}"]
+
+    def _unreached(self, node: int) -> Sentence:
+        x, parent = self._token(node), self.nodes[node].parent
+        siblings = self.round.tree.children(parent)
+        passed = next((i for i in siblings if self._is(i, Outcome.ACCEPTED)), None)
+        if passed is not None:
+            return [x, " was never examined: its sibling ", self._token(passed), " passed first."]
+        above = next((i for i in self.round.tree.path(node) if self._is(i, Outcome.REJECTED)), None)
+        if above is not None:
+            return [x, " was never examined: ", self._token(above), " before it was rejected."]
+        if parent >= 0 and self._is(parent, Outcome.ACCEPTED):
+            return [x, " was never examined: the text ends before it."]
+        return [x, " was never examined: the walk through the tree went another way."]
+
+    # ---- resample and commit
+
+    def resample(self) -> Sentence:
+        extra = self.round.extra
+        assert extra is not None
+        match extra.kind:
+            case ExtraKind.RECOVERED:
+                return self._recovered()
+            case ExtraKind.PLAIN:
+                return ["Nothing was drafted, so nothing is judged: ", *self._own_draw(), "."]
+        return [
+            f"{self._passed()}. The same forward has p for the place behind: ",
+            *self._own_draw(),
+            ", a bonus.",
+        ]
+
+    def _passed(self) -> str:
+        count = len(self.round.accepted)
+        if not self.is_chain:
+            return f"The walk reached a leaf of the tree, {_count(count, 'guess', 'guesses')} deep"
+        return f"All {count} guesses passed" if count > 1 else "The guess passed"
+
+    def _own_draw(self) -> Sentence:
+        if self.is_greedy:
+            return ["the target writes its most probable token, ", *self._extra_with_chance()]
+        return ["the target draws ", *self._extra_with_chance(), " from p"]
+
+    def _extra_with_chance(self) -> Sentence:
+        chance = self._extra_chance()
+        return [self._extra, f" ({chance})" if chance else ""]
+
+    def _extra_chance(self) -> str:
+        extra = self.round.extra
+        assert extra is not None
+        if not self.is_greedy:
+            return percent(extra.prob) if self.knows_extra else ""
+        best = self._best(extra.parent)
+        return percent(best[1]) if best else ""
+
+    def _recovered(self) -> Sentence:
+        extra = self.round.extra
+        assert extra is not None
+        failed = [self.nodes[i].token_id for i in self.round.tree.children(extra.parent)]
+        start: Sentence = ["In place of ", failed]
+        if self.is_greedy:
+            best = " comes the target’s most probable token, "
+            return [*start, best, *self._extra_with_chance(), "."]
+        chance = self._extra_chance()
+        share = f", which gives it {chance}" if chance else ""
+        drawn: Sentence = [*start, " the target draws ", self._extra, " from "]
+        if not self.kind.is_lossless:
+            lossy = "This rule is lossy: an exact one would draw from what is left of p."
+            return [*drawn, f"p itself{share}. {lossy}"]
+        return [*drawn, *self._residual(failed), share, "."]
+
+    def _residual(self, failed: list[int]) -> Sentence:
+        if self.kind is ProposalKind.DETERMINISTIC:
+            return ["p without ", failed]
+        if len(failed) > 1:
+            return ["what their rejection left of p, the residual"]
+        return ["what p has beyond q, the residual"]
+
+    def commit(self) -> Sentence:
+        count, dropped = len(self.round.emitted_ids), self.round.cache.rolled_back
+        slots = f" {_count(dropped, 'slot', 'slots')} of the cache rolled back."
+        start = f"{_count(count, 'new token')} from one forward of the target: "
+        return [start, *self._brought(), f".{slots if dropped else ''}"]
+
+    def _brought(self) -> Sentence:
+        """The new tokens by where they came from."""
+        extra, accepted = self.round.extra, len(self.round.accepted)
+        guesses = _count(accepted, "accepted guess", "accepted guesses")
+        if extra is None:
+            end: Sentence = ["; with ", [*self.round.emitted_ids[-1:]], " the text ends"]
+            return [guesses, *(end if accepted else [])]
+        if extra.kind is ExtraKind.PLAIN:
+            return [self._extra, ", as without drafting"]
+        kind = "the bonus " if extra.kind is ExtraKind.BONUS else "the recovered "
+        if accepted:
+            return [f"{guesses} and {kind}", self._extra]
+        return [kind, self._extra, ", for no guess passed"]
+
+    # ---- who is who
+
+    def _token(self, node: int) -> list[int]:
+        return [self.nodes[node].token_id]
+
+    @property
+    def _extra(self) -> list[int]:
+        assert self.round.extra is not None
+        return [self.round.extra.token_id]
+
+    def _is(self, node: int, outcome: Outcome) -> bool:
+        return self.round.verdicts[node].outcome is outcome
+
+    def _failed_before(self, node: int) -> list[int]:
+        """Tokens of the siblings that were rejected before this one was examined."""
+        siblings = self.round.tree.children(self.nodes[node].parent)
+        failed = [i for i in siblings if i < node and self._is(i, Outcome.REJECTED)]
+        return [self.nodes[i].token_id for i in failed]
+
+    def _best(self, parent: int) -> tuple[int, float] | None:
+        """The target's most probable token after `parent` and its raw p, where they were kept."""
+        position = next((each for each in self.round.positions if each.parent == parent), None)
+        return None if position is None else _favourite(position)
+
+
+def _favourite(position: Position) -> tuple[int, float] | None:
+    """At temperature 0 the processed p is 1 for one token, also where two raw ones tie."""
+    rows = zip(position.target_probs, position.raw_target_probs, position.token_ids, strict=True)
+    best = max(rows, default=None)
+    return None if best is None else (best[2], best[1])
+
+
+def _listed(items: Sequence[Sentence], is_open: bool) -> Sentence:
+    """a, b and c; with more to come: a, b, c."""
+    parts: Sentence = []
+    for at, item in enumerate(items):
+        is_last = at == len(items) - 1 and not is_open
+        joint = "" if not at else " and " if is_last else ", "
+        parts += [joint, *item] if joint else item
+    return parts
+
+
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {nouns or noun + 's'}"
+
+
+def _milliseconds(seconds: float) -> str:
+    """Two figures: a clock says no more."""
+    value = seconds * 1000
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.2g} ms"

@@ -1,0 +1,377 @@
+"""Every kind of moment is told in one sentence, with the numbers that the record has of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.figures.labels import NO_BREAK
+from specviz.figures.moment_sentences import Sentence, round_sentences
+from specviz.records import (
+    BatchRound,
+    CacheLengths,
+    DraftNode,
+    DraftTree,
+    ExtraKind,
+    ExtraToken,
+    Outcome,
+    Position,
+    ProposalKind,
+    Round,
+    Verdict,
+)
+from tests.random_rounds import random_round
+
+A, R, U = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNREACHED
+IID, WITHOUT = ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT
+PICKED, TYPICAL = ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL
+SYS, THE, END = 1, 2, 9
+TEXTS = {SYS: "sys", THE: "the", END: "end"}
+
+
+def judged(
+    outcome: Outcome, p: float, q: float, u: float | None, left: float | None = None
+) -> Verdict:
+    compared = p if left is None else left
+    accept = min(1.0, compared / q) if q else 0.0
+    return Verdict(p, compared, q, accept, u, outcome, p, q)
+
+
+def made(
+    *verdicts: Verdict,
+    kind: ProposalKind = IID,
+    extra: ExtraKind | None = ExtraKind.RECOVERED,
+    ids: tuple[int, ...] = (SYS, SYS, SYS, SYS, SYS, SYS),
+    is_wide: bool = False,
+    raw_q: bool = True,
+) -> Round:
+    """A chain, or siblings below the root, that were judged so; the target adds `the` (34 %)."""
+    nodes = tuple(
+        DraftNode(token, -1 if is_wide else i - 1, 1 if is_wide else i + 1, each.draft_prob, 0.27)
+        for i, (token, each) in enumerate(zip(ids, verdicts, strict=False))
+    )
+    path = [i for i, each in enumerate(verdicts) if each.outcome is A]
+    parents = (-1, *path)
+    probs = (0.44, 0.12)
+    positions = tuple(
+        Position(at, (THE, SYS), (1.0, 0.0), (), (), probs, probs if raw_q else (), 1, 0.5, 0.5, 1)
+        for at in parents
+    )
+    end = path[-1] if path else -1
+    return replace(
+        random_round(0),
+        tree=DraftTree(kind, nodes),
+        verdicts=verdicts,
+        positions=positions,
+        extra=None if extra is None else ExtraToken(THE, extra, end, 0.34),
+        extra_ids=(),
+        verify_seconds=0.0421,
+        cache=CacheLengths(10, len(nodes) + 1, len(nodes) - len(path)),
+        notes=(),
+    )
+
+
+def said(parts: Sentence | None) -> str:
+    assert parts is not None
+    words = (
+        part if isinstance(part, str) else " ".join(TEXTS.get(i, str(i)) for i in part)
+        for part in parts
+    )
+    return "".join(words).replace(NO_BREAK, " ")
+
+
+def judged_words(round_: Round, node: int = 0, is_greedy: bool = False) -> str:
+    return said(round_sentences(round_, is_greedy).judge[node])
+
+
+# ---- draft
+
+
+def test_a_drawn_guess_is_told_with_what_the_draft_gave_it() -> None:
+    chain = made(judged(R, 0.028, 0.27, 0.96), judged(U, 0.5, 0.5, 0.5))
+    first, second = round_sentences(chain, is_greedy=False).draft
+    assert said(first) == "Guess 1 of 2: the draft draws sys, to which it gave 27 %."
+    assert said(second) == "Guess 2 of 2: the draft draws sys, to which it gave 50 %."
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_greedy", "raw_q", "words"),
+    [
+        (IID, True, True, "Guess 1 of 1: the draft takes sys, its most probable token (27 %)."),
+        (PICKED, False, True, "Guess 1 of 1: the draft picks sys, to which it gives 27 %."),
+        (
+            PICKED,
+            False,
+            False,
+            "Guess 1 of 1: sys. This drafter gives no probability.",
+        ),
+    ],
+)
+def test_a_guess_that_was_not_drawn_says_so(
+    kind: ProposalKind, is_greedy: bool, raw_q: bool, words: str
+) -> None:
+    chain = made(judged(A, 1, 1, 0.5), kind=kind, extra=ExtraKind.BONUS, raw_q=raw_q)
+    assert said(round_sentences(chain, is_greedy).draft[0]) == words
+
+
+def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_others() -> None:
+    tree = made(*[judged(U, 0.1, 0.2, 0.5)] * 6, is_wide=True, extra=None)
+    (level,) = round_sentences(tree, is_greedy=False).draft
+    assert said(level) == (
+        "Level 1, 6 guesses: sys 20 %, sys 20 %, sys 20 %, sys 20 % and 2 more. "
+        "Each was drawn from the draft’s distribution, so one can come twice."
+    )
+
+
+def test_siblings_without_replacement_are_told_with_the_q_that_they_had_at_first() -> None:
+    tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), kind=WITHOUT, is_wide=True)
+    (level,) = round_sentences(tree, is_greedy=False).draft
+    assert said(level).startswith("Level 1, 2 guesses: sys 50 % and sys 25 %. They were drawn")
+
+
+def test_a_round_without_drafts_says_so_at_every_moment() -> None:
+    alone = made(extra=ExtraKind.PLAIN)
+    found = round_sentences(alone, is_greedy=False)
+    assert [said(each) for each in found.draft] == ["Nothing was drafted in this round."]
+    assert said(found.verify) == (
+        "One forward of the target reads the last token alone (42 ms) and gives p, "
+        "the target’s distribution of the next token."
+    )
+    assert found.judge == []
+    assert said(found.resample) == (
+        "Nothing was drafted, so nothing is judged: the target draws the (34 %) from p."
+    )
+    assert (
+        said(found.commit)
+        == "1 new token from one forward of the target: the, as without drafting."
+    )
+
+
+# ---- verify
+
+
+def test_the_forward_says_how_many_guesses_it_judges_at_once() -> None:
+    chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9))
+    words = said(round_sentences(chain, is_greedy=False).verify)
+    assert words.startswith(
+        "One forward of the target reads the last token and all 2 guesses at once"
+    )
+
+
+def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
+    chain = replace(made(judged(R, 0.1, 0.2, 0.9)), notes=(BatchRound(0, 4, 20, 2, 8),))
+    words = said(round_sentences(chain, is_greedy=False).verify)
+    assert "for 4 rows of the batch, 20 tokens at once (42 ms); in this row" in words
+    assert "the last token and the one guess" in words
+
+
+# ---- judge
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (
+            judged(R, 0.028, 0.27, 0.96),
+            "The draft gave sys 27 %, the target only 2.8 %. "
+            "So it passes with probability 0.10; the draw was 0.96: rejected.",
+        ),
+        (
+            judged(A, 0.2, 0.27, 0.31),
+            "The draft gave sys 27 %, the target only 20 %. "
+            "So it passes with probability 0.74; the draw was 0.31: accepted.",
+        ),
+        (
+            judged(A, 0.41, 0.27, 0.31),
+            "The draft gave sys 27 %, the target 41 %. So it passes whatever the draw: accepted.",
+        ),
+        (
+            judged(R, 0.0, 0.27, 0.31),
+            "The draft gave sys 27 %, the target only 0 %. So it cannot pass: rejected.",
+        ),
+        (
+            judged(R, 0.1, 0.2, None),
+            "The draft gave sys 20 %, the target only 10 %. "
+            "So it passes with probability 0.50; the draw is not known: rejected.",
+        ),
+        (
+            judged(R, 0.1, 0.2, 0.5012),
+            "The draft gave sys 20 %, the target only 10 %. "
+            "So it passes with probability 0.500; the draw was 0.501: rejected.",
+        ),
+    ],
+)
+def test_a_drawn_guess_is_judged_by_both_probabilities_and_the_draw(
+    verdict: Verdict, words: str
+) -> None:
+    extra = ExtraKind.BONUS if verdict.outcome is A else ExtraKind.RECOVERED
+    assert judged_words(made(verdict, extra=extra)) == words
+
+
+def test_two_probabilities_that_differ_are_never_told_with_the_same_figures() -> None:
+    words = judged_words(made(judged(R, 0.2700, 0.2704, 0.9999)))
+    assert "The draft gave sys 27.04 %, the target only 27.00 %." in words
+
+
+def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:
+    first, second = judged(R, 0.1, 0.4, 0.9), judged(A, 0.1, 0.3, 0.2, left=0.12)
+    tree = made(first, second, ids=(THE, SYS), is_wide=True, extra=ExtraKind.BONUS)
+    assert judged_words(tree, 1) == (
+        "After the rejection of the, what is left of p gives sys only 12 %; the draft gave it "
+        "30 %. So it passes with probability 0.40; the draw was 0.20: accepted."
+    )
+    again = made(first, judged(R, 0.1, 0.4, 0.2, left=0.0), ids=(THE, THE), is_wide=True)
+    assert judged_words(again, 1) == (
+        "After the rejection of the nothing of p is left for the. So it cannot pass: rejected."
+    )
+
+
+def test_a_picked_guess_passes_with_p_alone() -> None:
+    tree = made(
+        judged(R, 0.41, 1, 0.9),
+        judged(A, 0.2, 1, 0.22, left=0.48),
+        kind=PICKED,
+        ids=(THE, SYS),
+        is_wide=True,
+        extra=ExtraKind.BONUS,
+    )
+    assert judged_words(tree) == (
+        "The target gives the 41 %; the guess was picked, not drawn, so q counts as 1. "
+        "So it passes with probability 0.41; the draw was 0.90: rejected."
+    )
+    assert judged_words(tree, 1).startswith("Without the, the target gives sys 48 %; the guess")
+
+
+def test_at_temperature_0_only_the_most_probable_token_passes() -> None:
+    chain = made(judged(A, 0.62, 1, 0.1), judged(R, 0.12, 1, 0.1))
+    assert judged_words(chain, 0, is_greedy=True) == (
+        "At temperature 0 only the target’s most probable token passes. It is sys (62 %): accepted."
+    )
+    assert judged_words(chain, 1, is_greedy=True) == (
+        "At temperature 0 only the target’s most probable token passes. "
+        "That is the (44 %); sys has 12 %: rejected."
+    )
+
+
+@pytest.mark.parametrize(("outcome", "enough"), [(A, "enough"), (R, "too little")])
+def test_a_lossy_rule_draws_nothing(outcome: Outcome, enough: str) -> None:
+    assert judged_words(made(judged(outcome, 0.3, 1, 0.5), kind=TYPICAL)) == (
+        f"The target gives sys 30 %, {enough} for typical acceptance, which draws nothing: "
+        f"{outcome.value}."
+    )
+
+
+def test_what_was_never_examined_says_why() -> None:
+    chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9), ids=(THE, SYS))
+    assert judged_words(chain, 1) == "sys was never examined: the before it was rejected."
+    siblings = made(
+        judged(A, 0.1, 0.2, 0.1), judged(U, 0.1, 0.2, 0.9), ids=(THE, SYS), is_wide=True
+    )
+    assert judged_words(siblings, 1) == "sys was never examined: its sibling the passed first."
+    cut = made(judged(A, 0.1, 0.2, 0.1), judged(U, 0.1, 0.2, 0.9), ids=(END, SYS), extra=None)
+    assert judged_words(cut, 1) == "sys was never examined: the text ends before it."
+
+
+# ---- resample and commit
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_greedy", "words"),
+    [
+        (
+            IID,
+            False,
+            "In place of sys the target draws the from what p has beyond q, the residual, "
+            "which gives it 34 %.",
+        ),
+        (
+            PICKED,
+            False,
+            "In place of sys the target draws the from p without sys, which gives it 34 %.",
+        ),
+        (
+            TYPICAL,
+            False,
+            "In place of sys the target draws the from p itself, which gives it 34 %. "
+            "This rule is lossy: an exact one would draw from what is left of p.",
+        ),
+        (IID, True, "In place of sys comes the target’s most probable token, the (44 %)."),
+    ],
+)
+def test_a_recovered_token_says_from_what_it_was_drawn(
+    kind: ProposalKind, is_greedy: bool, words: str
+) -> None:
+    chain = made(judged(R, 0.02, 0.5, 0.9), kind=kind)
+    assert said(round_sentences(chain, is_greedy).resample) == words
+
+
+def test_after_several_rejected_siblings_the_residual_is_what_they_left() -> None:
+    tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), is_wide=True)
+    words = said(round_sentences(tree, is_greedy=False).resample)
+    assert "from what their rejection left of p, the residual, which gives it 34 %." in words
+
+
+def test_what_the_record_does_not_keep_is_not_told() -> None:
+    chain = made(judged(R, 0.02, 0.5, 0.9))
+    found = round_sentences(chain, is_greedy=False, knows_extra=False).resample
+    assert said(found).endswith("from what p has beyond q, the residual.")
+
+
+@pytest.mark.parametrize(
+    ("is_greedy", "draws"),
+    [
+        (False, "the target draws the (34 %) from p, a bonus."),
+        (True, "the target writes its most probable token, the (44 %), a bonus."),
+    ],
+)
+def test_a_bonus_says_that_every_guess_passed(is_greedy: bool, draws: str) -> None:
+    chain = made(*[judged(A, 1, 1, 0.5)] * 3, extra=ExtraKind.BONUS)
+    assert said(round_sentences(chain, is_greedy).resample) == (
+        f"All 3 guesses passed. The same forward has p for the place behind: {draws}"
+    )
+
+
+def test_a_bonus_of_a_tree_says_how_deep_the_walk_came() -> None:
+    tree = made(judged(A, 1, 1, 0.5), judged(U, 1, 1, 0.5), is_wide=True, extra=ExtraKind.BONUS)
+    words = said(round_sentences(tree, is_greedy=False).resample)
+    assert words.startswith("The walk reached a leaf of the tree, 1 guess deep.")
+
+
+@pytest.mark.parametrize(
+    ("round_", "words"),
+    [
+        (
+            made(judged(A, 1, 1, 0.5), judged(R, 0.1, 0.5, 0.9), judged(U, 0.1, 0.5, 0.9)),
+            "2 new tokens from one forward of the target: 1 accepted guess and the recovered the. "
+            "2 slots of the cache rolled back.",
+        ),
+        (
+            made(judged(R, 0.1, 0.5, 0.9)),
+            "1 new token from one forward of the target: the recovered the, for no guess passed. "
+            "1 slot of the cache rolled back.",
+        ),
+        (
+            made(*[judged(A, 1, 1, 0.5)] * 2, extra=ExtraKind.BONUS),
+            "3 new tokens from one forward of the target: 2 accepted guesses and the bonus the.",
+        ),
+        (
+            made(judged(A, 1, 1, 0.5), ids=(END,), extra=None),
+            "1 new token from one forward of the target: 1 accepted guess; with end the text ends.",
+        ),
+    ],
+)
+def test_the_commit_says_what_one_forward_brought(round_: Round, words: str) -> None:
+    assert said(round_sentences(round_, is_greedy=False).commit) == words
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("is_greedy", [False, True])
+def test_every_round_has_a_sentence_for_every_level_and_node(seed: int, is_greedy: bool) -> None:
+    kind = (IID, PICKED, TYPICAL)[seed % 3]
+    each = random_round(seed, (3, 2, 1)[: seed % 4], kind, has_distributions=seed % 2 == 0)
+    found = round_sentences(each, is_greedy)
+    depth = max((node.depth for node in each.tree.nodes), default=0)
+    assert (len(found.draft), len(found.judge)) == (max(1, depth), len(each.tree.nodes))
+    for parts in (*found.draft, found.verify, *found.judge, found.resample, found.commit):
+        assert said(parts).endswith(".") and "  " not in said(parts)
