@@ -33,10 +33,9 @@ from torch import Tensor
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.sampling import Sampler, draw, normalize, residual
 from specviz.decoding.topology import Topology, TreeShape, tree_shape
-from specviz.records import ExtraKind, Position, ProposalKind
+from specviz.records import TOP_TOKENS, ExtraKind, Position, ProposalKind
 
 TYPICAL_EPSILON, TYPICAL_DELTA = 0.09, 0.3  # of the paper
-TOP_TOKENS = 10
 NODE_FIELDS = 9
 PARENT_FIELD = 1  # the index of `parent` among them
 _ROW_FIELDS = 6
@@ -227,9 +226,10 @@ class TreeJudgement:
         """The judgement after `node` (-1: the root)."""
         row = node + 1
         values = self.packed_rows[row]
-        tokens, p, q, left, raw_p, raw_q = (
-            values[_ROW_FIELDS + i : len(values) : 6] for i in range(6)
-        )
+        ids = values[_ROW_FIELDS::6]
+        is_repeated = ids[-1] in ids[:-1]  # the extra token is one of the top tokens
+        end = len(values) - 6 if is_repeated else len(values)
+        tokens, p, q, left, raw_p, raw_q = (values[_ROW_FIELDS + i : end : 6] for i in range(6))
         drafted = bool(self.shape.groups[row])
         entropy, overlap, raw_overlap, margin = values[2:_ROW_FIELDS]
         position = Position(
@@ -316,17 +316,25 @@ def _row_fields(
     raw_p: Tensor,
     extra_uniforms: Tensor,
 ) -> Tensor:
-    """The extra token, its probability, then what is shown. -> [R, 6 + 6 T]"""
+    """The extra token, its probability, then what is shown. -> [R, 6 + 6 (T + 1)]"""
     residuals = judged.extra_distributions
     extra_ids = draw(residuals, extra_uniforms)[:, None]  # [R, 1]
-    shown = _shown(proposal, residuals, logits.float(), p, raw_p)
+    shown = _shown(proposal, residuals, logits.float(), p, raw_p, extra_ids)
     return torch.cat([extra_ids.float(), residuals.gather(1, extra_ids), shown], 1)
 
 
 def _shown(
-    proposal: Proposal, residuals: Tensor, logits: Tensor, p: Tensor, raw_p: Tensor
+    proposal: Proposal,
+    residuals: Tensor,
+    logits: Tensor,
+    p: Tensor,
+    raw_p: Tensor,
+    extra_ids: Tensor,  # [R, 1]
 ) -> Tensor:
-    """For display only: four numbers, then the top tokens. -> [R, 4 + 6 T]"""
+    """For display only: four numbers, then the top tokens and the extra one.
+
+    -> [R, 4 + 6 (T + 1)]
+    """
     best, margin = _best(logits)
     surprise = -raw_p.amax(-1).log()  # of the best token
     below = (best[:, None] - logits).clamp_(max=1e30)
@@ -340,6 +348,7 @@ def _shown(
         raw_p if proposal.raw_distributions is None else _added(raw_p, proposal.raw_distributions)
     )
     top = mixed.topk(min(TOP_TOKENS, p.shape[-1]), dim=-1).indices  # [R, T]
+    top = torch.cat([top, extra_ids], 1)
     tokens = (
         top.float(),
         p.gather(1, top),
@@ -397,7 +406,7 @@ def _added(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _gathered(q: Tensor | None, top: Tensor, p: Tensor) -> Tensor:
-    """q of the top tokens, 0 for rows without a q. -> [R, T]"""
+    """q of the shown tokens, 0 for rows without a q. -> [R, T + 1]"""
     gathered = p.new_zeros(top.shape)
     if q is not None:
         gathered[: q.shape[0]] = q.gather(1, top[: q.shape[0]])

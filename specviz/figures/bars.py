@@ -1,7 +1,7 @@
-"""Target and draft probabilities after one prefix, and the coin that judged the drafted token.
+"""Target and draft probabilities after one prefix, what both have in common, and the draw.
 
-Pure: records to a Plotly dict. Knows neither the run nor the page. The number, order and roles of
-the traces never change; only their arrays do.
+Pure: records to a Plotly dict. Knows neither the run nor the page. The number, order, roles and
+parts of the traces never change; only their arrays do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from specviz.figures.distribution_rows import (
     has_own_distribution,
 )
 from specviz.figures.labels import probability, visible_text
+from specviz.figures.overlap import Overlap
 from specviz.figures.theme import (
     LEGEND_PIXELS,
     LIGHT,
@@ -30,7 +31,7 @@ from specviz.figures.theme import (
 from specviz.records import Position, ProposalKind, Round
 
 ROW_PIXELS = 30
-BAR_WIDTH = 0.34  # of a row
+BAR_WIDTH = 0.28  # of a row
 _RIGHT = 1.16  # room for the numbers behind the bars
 _LEAST_SUM = 1e-5  # what the six digits of a recorded distribution can lose
 
@@ -42,7 +43,8 @@ def bars_figure(
     temperature: float,
     child: int | None = None,
 ) -> Figure:
-    """p and q over the tokens at `position`; below, min(1, p/q) and u of node `child`.
+    """p and q over the tokens at `position`, their overlap as an area; below, min(1, p/q) and u of
+    node `child`.
 
     At temperature 0 the raw distributions are shown, for the processed ones are 0 or 1; so is q
     where the rule takes every guess as certain. Without a position (a prefix that was never
@@ -56,15 +58,16 @@ def bars_figure(
     has_draft = any(row.draft is not None for row in rows)
     y = max(len(rows), SHOWN_TOKENS + 1) + 0.9
     coin = Coin.of(round_, child, y, is_drawn=temperature > 0)
-    target = _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0)
-    draft = _bars(rows, "draft", [row.draft for row in rows], 0.19)
+    target = _bars(rows, "target", [row.target for row in rows], -0.17 if has_draft else 0.0)
+    draft = _bars(rows, "draft", [row.draft for row in rows], 0.17)
+    overlap = Overlap.of(position, round_, child, rows, is_drawn=temperature > 0)
     layout = _layout(rows, texts, coin)
     layout["meta"] = {
         "heading": _title(round_, temperature, coin),
-        "remark": coin.remark,
+        "remark": coin.remark or overlap.remark,
         "drafted": {"heading": _draft_words(round_, temperature)} | _draft_alone(rows, texts),
     }
-    return {"data": [target, draft, *coin.traces()], "layout": layout}
+    return {"data": [overlap.area, target, draft, *coin.traces(), overlap.cut], "layout": layout}
 
 
 def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> dict[str, Any]:

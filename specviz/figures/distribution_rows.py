@@ -5,10 +5,10 @@ Knows no chart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.records import Position, ProposalKind, Round
+from specviz.records import TOP_TOKENS, Position, ProposalKind, Round
 
 SHOWN_TOKENS = 8
 MOST_DRAFTED = 12
@@ -39,12 +39,18 @@ def distribution_rows(
     """Rows by falling p: about 8 tokens, then the others.
 
     The drafted ones are always among them, and the draft's own favourites, so that what shows
-    before p is known does not depend on p.
+    before p is known does not depend on p. Without a child the target's own token is among them;
+    else it is but one of p's tokens, for it is drawn later.
     """
+    known: dict[int | None, DistributionRow]
     known = {row.token_id: row for row in _drafted_rows(position, round_, child, is_raw)}
     if position is None:
         return tuple(sorted(known.values(), key=_by_target))
     top = _top_rows(position, has_raw_q=_has_raw_q(round_, is_raw), is_raw=is_raw)
+    if child is None and round_.extra is not None:
+        known |= _own_row(round_.extra.token_id, top, known)
+    else:
+        top = top[:TOP_TOKENS]
     for row in [*_favourites(top), *sorted(top, key=_by_target)]:
         is_nothing = row.target == 0 and not row.draft
         if row.token_id in known:
@@ -53,6 +59,14 @@ def distribution_rows(
             known[row.token_id] = row
     shown = sorted(known.values(), key=_by_target)
     return (*shown, _others(shown))
+
+
+def _own_row(
+    token_id: int, top: Sequence[DistributionRow], known: Mapping[int | None, DistributionRow]
+) -> dict[int | None, DistributionRow]:
+    """The row of the target's own token, as far as the record keeps it."""
+    row = known.get(token_id) or next((each for each in top if each.token_id == token_id), None)
+    return {} if row is None else {token_id: replace(row, is_examined=True)}
 
 
 def has_own_distribution(round_: Round) -> bool:

@@ -21,7 +21,7 @@ from specviz.figures.theme import (
     legend_above,
     quiet_axis,
 )
-from specviz.records import Position
+from specviz.records import TOP_TOKENS, Position
 
 ROW_PIXELS = 30
 
@@ -54,13 +54,13 @@ def residual_figure(position: Position | None, texts: Mapping[int, str]) -> Figu
 
 
 def _rows(position: Position | None) -> list[tuple[int, float, float]]:
-    """(token id, p, residual) of the tokens that have either."""
+    """(token id, p, residual) of the tokens that have either; it shows before one is drawn."""
     if position is None or not position.residual_probs:
         return []
     distributions = zip(
         position.token_ids, position.target_probs, position.residual_probs, strict=True
     )
-    rows = [row for row in distributions if row[1] or row[2]]
+    rows = [row for row in list(distributions)[:TOP_TOKENS] if row[1] or row[2]]
     return sorted(rows, key=lambda row: (-row[2], -row[1]))[:SHOWN_TOKENS]
 
 

@@ -20,6 +20,7 @@ from specviz.records.prompt import (
     turns_of,
 )
 from specviz.records.rounds import (
+    TOP_TOKENS,
     CacheLengths,
     DraftNode,
     DraftTree,
@@ -102,6 +103,7 @@ __all__ = [
     "SPECULATIVE",
     "SharedVocabulary",
     "Span",
+    "TOP_TOKENS",
     "TokenStep",
     "Trace",
     "TreeBudget",

@@ -28,6 +28,8 @@ from specviz.records.field_types import (
 from specviz.records.notes import Note
 from specviz.records.settings import MAX_DRAFT_LENGTH, ProposalKind
 
+TOP_TOKENS = 10  # of a position's distributions, beside the target's own token there
+
 
 class Outcome(Enum):
     """What became of a drafted node."""
@@ -119,10 +121,12 @@ class Verdict:
 class Position:
     """The distributions after one examined prefix of the tree, over its most probable tokens.
 
-    `parent` is the node that the prefix ends in (-1: the root). The probabilities run parallel to
-    `token_ids`; what is missing to 1 is the rest of the vocabulary. `residual_probs` is the
-    distribution left after all children of `parent` failed (empty where it has none); draft
-    distributions are empty where the drafter has no model. `entropy` is of the raw p in nats,
+    Where the token that the target held ready there is none of TOP_TOKENS, it stands behind them;
+    in older recordings it is missing. `parent` is the node that the prefix ends in (-1: the root).
+    The probabilities run parallel to `token_ids`; what is missing to 1 is the rest of the
+    vocabulary. `residual_probs` is the distribution left after all children of `parent` failed
+    (empty where it has none); draft distributions are empty where the drafter has no model.
+    `entropy` is of the raw p in nats,
     `overlap` is sum min(p, q) of the processed distributions (for a point mass p of it, 0 where
     nothing was drafted), `raw_overlap` of the raw distributions (0 without a draft distribution),
     `margin` the gap of p's two best logits.

@@ -16,7 +16,7 @@ from tests.random_distributions import TEXTS
 from tests.random_rounds import random_round
 
 NAMES = dict(enumerate(TEXTS))
-TARGET, DRAFT, TRACK, SHADE, PIN = range(5)
+AREA, TARGET, DRAFT, TRACK, SHADE, PIN, CUT = range(7)
 
 
 def position_of(each: Round, child: int) -> Position | None:
@@ -55,6 +55,71 @@ def test_drafted_tokens_are_always_among_the_rows(seed: int) -> None:
     assert {node.token_id for node in each.tree.nodes} <= {row.token_id for row in rows}
     examined = [row.token_id for row in rows if row.is_examined]
     assert examined == [each.tree.nodes[0].token_id]
+
+
+def test_the_area_is_what_p_and_q_have_in_common() -> None:
+    each, child = find(Outcome.REJECTED)
+    position = position_of(each, child)
+    assert position is not None
+    data = figure_of(each, child)["data"]
+    shared = [min(p, q) for p, q in zip(data[TARGET]["x"], data[DRAFT]["x"], strict=True)]
+    assert data[AREA]["x"][:-1] == pytest.approx(shared[:-1])
+    assert sum(data[AREA]["x"]) == pytest.approx(position.overlap, abs=1e-6)
+    assert data[AREA]["name"].startswith("in both: ")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
+@pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
+def test_the_draw_is_a_line_across_the_row_within_the_area_or_beyond_it(
+    outcome: Outcome, kind: ProposalKind
+) -> None:
+    for seed in range(40):
+        each = random_round(seed, (1, 1), kind)
+        for child, verdict in enumerate(each.verdicts):
+            if verdict.outcome is not outcome:
+                continue
+            figure = figure_of(each, child)
+            area, cut = figure["data"][AREA], figure["data"][CUT]
+            row = round(sum(cut["y"]) / 2)
+            assert figure["layout"]["yaxis"]["ticktext"][row].startswith("<b>")
+            assert (cut["x"][0] < area["x"][row]) == (outcome is Outcome.ACCEPTED) or (
+                verdict.acceptance_prob == 1
+            )
+            assert outcome.value in figure["layout"]["meta"]["remark"]
+
+
+def test_after_a_rejected_sibling_there_is_no_line_for_the_bars_are_not_what_was_compared() -> None:
+    rounds = (random_round(seed, (3,)) for seed in range(200))
+    each = next(r for r in rounds if r.accepted and r.accepted[0] > 0)
+    assert figure_of(each, each.accepted[0])["data"][CUT]["x"] == []
+
+
+@pytest.mark.parametrize("kind", [ProposalKind.TYPICAL, ProposalKind.IID])
+def test_where_no_draw_decides_there_is_neither_area_nor_line(kind: ProposalKind) -> None:
+    temperature = 0.7 if kind is ProposalKind.TYPICAL else 0.0
+    data = figure_of(random_round(1, kind=kind), 0, temperature)["data"]
+    assert data[AREA]["x"] == data[CUT]["x"] == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_target_s_own_token_is_a_row_of_its_own_wherever_it_ranks(seed: int) -> None:
+    each = random_round(seed, (1,))
+    position = each.positions[-1]
+    assert each.extra is not None
+    rare = dataclasses.replace(
+        position,
+        token_ids=(*position.token_ids, 999),
+        target_probs=(*position.target_probs, 1e-5),
+        draft_probs=(*position.draft_probs, 0.0) if position.draft_probs else (),
+        raw_target_probs=(*position.raw_target_probs, 1e-5),
+        raw_draft_probs=(*position.raw_draft_probs, 0.0) if position.raw_draft_probs else (),
+    )
+    extra = dataclasses.replace(each.extra, token_id=999)
+    drawn = dataclasses.replace(each, extra=extra)
+    (own,) = (r for r in distribution_rows(rare, drawn, None, is_raw=False) if r.is_examined)
+    assert own.token_id == 999
+    before = distribution_rows(rare, drawn, 0, is_raw=False)
+    assert 999 not in {row.token_id for row in before}, "it is drawn later"
 
 
 def test_the_shade_ends_at_the_acceptance_probability_and_the_pin_stands_at_u() -> None:

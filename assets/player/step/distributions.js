@@ -27,14 +27,16 @@ export function barsAt(figure, stage) {
  */
 export function withDraw({ data, layout }, u) {
   const pin = { x: [u, u], text: ["", ` u = ${probability(u)} `], textposition: u > PIN_FLIPS ? "middle left" : "middle right" };
-  return { data: data.map((trace) => (trace.meta.role === "ink" ? { ...trace, ...pin } : trace)), layout };
+  const cut = (/** @type {any} */ { x, meta }) => ({ x: x.map(() => u * meta.scale) });
+  const parts = (/** @type {any} */ trace) => (trace.meta.part === "cut" ? cut(trace) : trace.meta.role === "ink" ? pin : {});
+  return { data: data.map((trace) => ({ ...trace, ...parts(trace) })), layout };
 }
 
 /** @param {Figure} figure */
 function distributionsAlone({ data, layout }) {
   const { yaxis } = layout;
   const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row is the draw's
-  const both = data.filter(({ meta }) => meta.role === "target" || meta.role === "draft");
+  const both = data.filter(({ meta }) => meta.part === "overlap" || meta.role === "target" || meta.role === "draft");
   return { data: both, layout: { ...layout, yaxis: { ...yaxis, ticktext } } };
 }
 

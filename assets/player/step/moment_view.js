@@ -177,7 +177,7 @@ export class MomentView {
     veil(refs.stepBars, !shown && (round.templates.bars ?? {}));
     if (shown) this.bars.draw(shown);
     setText(refs.stepBarsNote, stage === "drafted" ? draftedWords(figure) : (figure?.layout.meta.heading ?? ""));
-    setText(refs.stepBarsRemark, stage === "judged" ? (figure?.layout.meta.remark ?? "") : "");
+    setText(refs.stepBarsRemark, stage === "judged" && !round.forced ? (figure?.layout.meta.remark ?? "") : "");
   }
 
   /**

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.sampling import one_hot, residual
-from specviz.decoding.verification import TOP_TOKENS
 from specviz.records import (
+    TOP_TOKENS,
     CacheLengths,
     DraftNode,
     DraftTree,
@@ -185,7 +185,7 @@ class SeenVerification:
         q = self.q[row] if is_drafted and self.q is not None else None
         raw_q = self.raw_q[row] if is_drafted and self.raw_q is not None else None
         mixed = raw_p if raw_q is None else raw_p + raw_q
-        top = mixed.topk(min(TOP_TOKENS, len(p))).indices  # [T]
+        top = self._with_extra(row, mixed.topk(min(TOP_TOKENS, len(p))).indices)
         rule = self._rule_distribution(row) if is_drafted else torch.zeros_like(p)
         best = self.raw_logits[row].topk(2).values.tolist()
         return Position(
@@ -201,6 +201,13 @@ class SeenVerification:
             raw_overlap=0.0 if raw_q is None else float(torch.minimum(raw_p, raw_q).sum()),
             margin=best[0] - best[1],
         )
+
+    def _with_extra(self, row: int, top: Tensor) -> Tensor:
+        """The token that was added here is shown wherever it ranks. [T] -> [T] or [T + 1]"""
+        extra = self.extra
+        if extra is None or row != self.accepted or extra.token_id in top:
+            return top
+        return torch.cat([top, torch.tensor([extra.token_id])])
 
 
 def _on_host(logits: Tensor) -> Tensor:

@@ -1,0 +1,124 @@
+"""What target and draft have in common after one prefix, as an area behind their bars, and the draw
+as a line across the bars of the token that it judged.
+
+Pure: records to Plotly traces. A guess drawn from q passes where u * q(x) < p(x): so a line at
+u * q(x) lies within the area of its row, or beyond it. A guess that was picked counts as q = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.figures.distribution_rows import DistributionRow
+from specviz.figures.labels import fraction, percent
+from specviz.figures.theme import LIGHT
+from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
+
+AREA_WIDTH = 1.0  # of a row: the rows make one area
+AREA_OPACITY = 0.22
+CUT_REACH = 0.42  # of a row, to either side
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """`shares`: min(p, q) of each row, empty where the rule compares no distributions; `total` is
+    of all tokens. `judged` is the row of the token that a draw decided, at its place among them.
+    """
+
+    shares: tuple[float, ...]
+    total: float
+    judged: tuple[int, Verdict] | None
+    is_picked: bool
+
+    @classmethod
+    def of(
+        cls,
+        position: Position | None,
+        round_: Round,
+        child: int | None,
+        rows: Sequence[DistributionRow],
+        is_drawn: bool,
+    ) -> Overlap:
+        kind = round_.tree.kind
+        is_picked = kind is ProposalKind.DETERMINISTIC
+        parent = None if position is None else position.parent
+        drafted = [] if parent is None else round_.tree.children(parent)
+        if position is None or not is_drawn or not kind.is_lossless or not drafted:
+            return cls((), 0.0, None, is_picked)
+        first = round_.tree.nodes[drafted[0]].token_id
+        shares = [_share(row, first if is_picked else None) for row in rows]
+        if rows and rows[-1].token_id is None:  # of the others the record keeps the sum
+            shares[-1] = max(0.0, position.overlap - sum(shares[:-1]))
+        return cls(tuple(shares), position.overlap, _judged(round_, child, rows), is_picked)
+
+    @property
+    def area(self) -> dict[str, Any]:
+        return {
+            "type": "bar",
+            "orientation": "h",
+            "name": f"in both: {percent(self.total)}" if self.shares else "",
+            "x": list(self.shares),
+            "y": list(range(len(self.shares))),
+            "width": [AREA_WIDTH for _ in self.shares],
+            "hoverinfo": "skip",
+            "opacity": AREA_OPACITY,
+            "marker": {"color": LIGHT["accepted"], "line": {"width": 0}},
+            "showlegend": bool(self.shares),
+            "meta": {"role": "accepted", "part": "overlap"},
+        }
+
+    @property
+    def cut(self) -> dict[str, Any]:
+        """`meta.scale` is what a draw is multiplied with to stand on the scale of the bars."""
+        at = [] if self.judged is None else [self.judged[0]]
+        drawn = [self._drawn for _ in at]
+        return {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [x for x in drawn for _ in range(2)],
+            "y": [y + side for y in at for side in (-CUT_REACH, CUT_REACH)],
+            "line": {"color": LIGHT["ink"], "width": 2},
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "meta": {"role": "ink", "part": "cut", "scale": self._scale},
+        }
+
+    @property
+    def remark(self) -> str:
+        """Where the line lies."""
+        if self.judged is None:
+            return ""
+        name = "u" if self.is_picked else "u · q"
+        is_within = self.judged[1].outcome is Outcome.ACCEPTED
+        lies = "within the area: accepted" if is_within else "beyond the area: rejected"
+        return f"The line across its bars is the draw, {name} = {fraction(self._drawn)}: {lies}"
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 if self.judged is None else self.judged[1].draft_prob
+
+    @property
+    def _drawn(self) -> float:
+        assert self.judged is not None
+        return self._scale * (self.judged[1].uniform_draw or 0.0)
+
+
+def _share(row: DistributionRow, picked: int | None) -> float:
+    """Of a picked guess everything that q has is at its own token."""
+    if picked is not None:
+        return row.target if row.token_id == picked else 0.0
+    return min(row.target, row.draft or 0.0)
+
+
+def _judged(
+    round_: Round, child: int | None, rows: Sequence[DistributionRow]
+) -> tuple[int, Verdict] | None:
+    """None where the bars are not what was compared: after a sibling's rejection."""
+    if child is None or round_.follows_rejection(child):
+        return None
+    verdict = round_.verdicts[child]
+    is_seen = verdict.outcome is not Outcome.UNREACHED and verdict.uniform_draw is not None
+    at = next((i for i, row in enumerate(rows) if row.is_examined), None)
+    return (at, verdict) if is_seen and at is not None else None
