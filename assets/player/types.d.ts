@@ -257,6 +257,16 @@ interface Moment {
   level?: number;
 }
 
+// How one place of the text is drawn anew (shared/redraw.js): bins by falling p, the last one all others.
+interface RedrawPlan {
+  kind: ProposalKindName;
+  ids: (number | null)[];
+  p: number[];
+  q: number[];
+  guesses: { bin: number; passes: boolean }[];
+  shared: number; // of p and q, among all others
+}
+
 interface Axis {
   name: string;
   title: string;

@@ -4,12 +4,13 @@
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
+import { RedrawCard } from "../shared/redraw_card.js";
 import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, ruleDistribution, withDraw } from "./distributions.js";
-import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
+import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
 import { stageOf, standing, thoughtMoments } from "./moments.js";
 import { StepTable } from "./step_table.js";
 
@@ -30,6 +31,7 @@ export class MomentView {
     this.table = new StepTable(refs.stepTable, { onSelect });
     this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
     this.remarks = new Remarks(refs.stepRemarks, glossary);
+    this.redraw = new RedrawCard(refs.stepRedraw);
     /** @type {Record<string, any>} */
     this.drawn = {}; // part -> what its picture shows
     this.noMask = element("p", "lesson", NO_MASK_YET);
@@ -39,7 +41,7 @@ export class MomentView {
   }
 
   clear() {
-    for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.remarks]) part.clear();
+    for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.remarks, this.redraw]) part.clear();
     this.forget();
   }
 
@@ -149,6 +151,7 @@ export class MomentView {
     const figure = node === null ? null : round.barsFigure(node);
     if (this.isNew("bars", `${index} ${stage} ${node} ${draw(round)}`)) this.drawBars(round, figure, stage);
     const parent = round.parentOf(node);
+    this.redraw.show({ trace, round: trace.rounds[index], parent, words: stage === "drafted" ? REDRAW_LATER : "" });
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
     this.drawResidual(round, parent, known);
     const position = stage === "drafted" ? undefined : round.record.positions.find((each) => each.parent === parent);

@@ -97,6 +97,7 @@ export class StepView {
       follow: still(() => this.trace?.isLive && cursor.setFollowing(true)),
       play: () => playback.toggle(),
       goTo: () => refs.stepGo.select(),
+      redraw: still(() => this.views.redraw.start()),
     };
   }
 

@@ -1,0 +1,252 @@
+// Exactness, shown: the place under the cursor drawn anew a thousand times, with what verification
+// computed. Bars of kept guesses and of the target's own draws fill up to p; the distance from p falls with
+// its noise floor.
+
+import { element, setText } from "./dom.js";
+import { DRAWS, Redraw, redrawPlan } from "./redraw.js";
+import { tokenLabel } from "./token_label.js";
+
+const SHOWN = 10; // bins of their own
+const SECONDS = 3.5; // of a thousand draws
+const BEGIN = 2.4; // how slowly the first draws come: the power of time by which they add up
+const FULL = 0.8; // of a track, for the largest p
+const CURVE = { width: 260, height: 120, most: 0.5 };
+
+export class RedrawCard {
+  /** @param {HTMLElement} box */
+  constructor(box) {
+    this.box = box;
+    /** @type {any} the place: its run, round and node */
+    this.place = {};
+    /** @type {RedrawPlan | null} */
+    this.plan = null;
+    /** @type {Redraw | null} */
+    this.redraw = null;
+    /** @type {{ count: number, distance: number, floor: number }[]} */
+    this.history = [];
+    this.series = 0; // how many times it began here
+    this.frame = 0;
+    this.build();
+  }
+
+  build() {
+    this.how = element("p", "redraw-how");
+    this.go = element("button", "primary");
+    this.go.type = "button";
+    this.go.title = "Redraw this position (R)";
+    this.go.setAttribute("aria-keyshortcuts", "R");
+    this.go.addEventListener("click", () => this.start());
+    this.over = element("button", "chip", "Start over");
+    this.over.type = "button";
+    this.over.addEventListener("click", () => this.restart());
+    this.said = element("p", "redraw-said");
+    this.said.setAttribute("role", "status");
+    const buttons = element("p", "row tight");
+    buttons.append(this.go, this.over);
+    this.bins = element("ol", "redraw-bins");
+    this.bins.setAttribute("aria-label", "What came out, by token");
+    this.curve = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    this.curve.setAttribute("viewBox", `0 0 ${CURVE.width} ${CURVE.height}`);
+    this.curve.setAttribute("role", "img");
+    const side = element("div", "redraw-side");
+    side.append(this.curve, curveKey(), this.said);
+    const body = element("div", "redraw-body");
+    const left = element("div");
+    left.append(barsKey(), this.bins);
+    body.append(left, side);
+    this.box.replaceChildren(this.how, buttons, body);
+    this.clear();
+  }
+
+  clear() {
+    this.show({ trace: null, round: null, parent: null, words: "Race first: then each position of the text can be drawn anew." });
+  }
+
+  // The place to draw anew: behind node `parent` of `round`. `words` say why there is none.
+  /** @param {{ trace: Trace | null, round: Round | null, parent: number | undefined | null, words?: string }} place */
+  show(place) {
+    const { round, parent, words = "" } = place;
+    const was = this.place;
+    if (was.round === round && was.parent === parent && was.words === words) return;
+    cancelAnimationFrame(this.frame);
+    this.place = { ...place, words };
+    this.plan = round && !words ? redrawPlan(round, parent ?? undefined) : null;
+    this.series = 0;
+    this.forget();
+  }
+
+  forget() {
+    this.redraw = null;
+    this.history = [];
+    const { plan } = this;
+    setText(this.how, plan ? howWords(plan) : this.place.words || whyNot(this.place));
+    this.go.disabled = !plan;
+    this.draw();
+  }
+
+  restart() {
+    cancelAnimationFrame(this.frame);
+    this.series += 1;
+    this.forget();
+    this.go.focus({ preventScroll: true });
+  }
+
+  // A thousand draws, or a thousand more; at once for who wants no motion.
+  start() {
+    const { plan, place } = this;
+    if (!plan) return;
+    cancelAnimationFrame(this.frame);
+    const redraw = (this.redraw ??= new Redraw(plan, (place.round.record.i * 64 + place.parent + 2) * 16 + this.series));
+    const [from, goal] = [redraw.count, redraw.count + DRAWS];
+    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return this.add(redraw, goal);
+    const began = performance.now();
+    const step = (/** @type {number} */ now) => {
+      const share = Math.min(1, (now - began) / (1000 * SECONDS));
+      this.add(redraw, from + Math.ceil(DRAWS * share ** BEGIN));
+      if (redraw.count < goal) this.frame = requestAnimationFrame(step);
+    };
+    this.frame = requestAnimationFrame(step);
+  }
+
+  /**
+   * @param {Redraw} redraw
+   * @param {number} goal
+   */
+  add(redraw, goal) {
+    while (redraw.count < goal) {
+      redraw.draw(Math.min(10, goal - redraw.count));
+      const { count, distance, floor } = redraw;
+      this.history.push({ count, distance, floor });
+    }
+    this.draw();
+  }
+
+  // ---- drawing
+
+  draw() {
+    const { plan, redraw, place } = this;
+    this.box.classList.toggle("is-off", !plan);
+    this.over.hidden = !redraw;
+    setText(this.go, redraw ? "1,000 more draws" : "Redraw this position 1,000 times");
+    this.bins.replaceChildren(...(plan ? rows(place.trace, plan, redraw, place.round.extraKind) : blanks()));
+    this.curve.replaceChildren(...curves(this.history));
+    setText(this.said, plan && redraw ? resultWords(plan, redraw) : "");
+  }
+}
+
+/** @param {RedrawPlan} plan */
+function howWords({ kind, guesses }) {
+  if (!guesses.length) return "Nothing was drafted here: the target draws from p itself, each time.";
+  if (kind === "typical") return "Each time the same guesses meet the threshold of typical acceptance; where none passes, the target draws from p. This rule is lossy: the bars need not come out as p.";
+  const many = guesses.length > 1 ? ` Up to ${guesses.length} guesses are tried in turn.` : "";
+  if (kind === "deterministic") return `Each time the guess that the drafter picked is kept with probability p, else the target draws from p without it.${many} What comes out is p, whatever was picked.`;
+  return `Each time a guess is drawn from q, kept with probability min(1, p/q), else replaced from what is left of p.${many} What comes out is p, however bad the guesses are.`;
+}
+
+/** @param {any} place */
+function whyNot({ round }) {
+  if (round?.isGreedy) return "At temperature 0 nothing is drawn: a thousand times over, the target’s most probable token would stand here.";
+  return "This place was never examined, so the record keeps no distributions of it.";
+}
+
+/**
+ * @param {RedrawPlan} plan
+ * @param {Redraw} redraw
+ */
+function resultWords({ kind }, { count, distance, floor, accepted }) {
+  const kept = accepted.reduce((sum, each) => sum + each, 0);
+  const told = `${count.toLocaleString("en")} draws, ${Math.round((100 * kept) / count)} % of them kept guesses. Distance from p (total variation): ${distance.toFixed(3)}; as many exact draws would be ${floor.toFixed(3)} away on average.`;
+  if (distance < 2 * floor) return `${told} So only noise is left.`;
+  return kind === "typical" ? `${told} More draws bring it no nearer: the rule is lossy.` : `${told} Chance: draw more.`;
+}
+
+// By falling p, then all others together.
+/**
+ * @param {Trace} trace
+ * @param {RedrawPlan} plan
+ * @param {Redraw | null} redraw
+ * @param {string | null} extraKind
+ */
+function rows(trace, plan, redraw, extraKind) {
+  const own = plan.guesses.length ? "recovered" : (extraKind ?? "plain");
+  const most = Math.max(...plan.p);
+  const bins = plan.p.map((_, bin) => bin);
+  const shown = bins.slice(0, Math.min(SHOWN, bins.length - 1)).map((bin) => [bin]);
+  const groups = [...shown, bins.slice(shown.length)];
+  const made = groups.map((group, at) => {
+    const sum = (/** @type {number[]} */ values) => group.reduce((total, bin) => total + values[bin], 0);
+    const counts = redraw ? [sum(redraw.accepted), sum(redraw.drawn)].map((each) => each / redraw.count) : [0, 0];
+    const id = plan.ids[group[0]];
+    const name = at === groups.length - 1 || id === null ? "all others" : tokenLabel(trace.text(id));
+    return row(name, sum(plan.p), counts, own, most);
+  });
+  return [...made, ...blanks().slice(made.length)];
+}
+
+/**
+ * @param {string} name
+ * @param {number} p
+ * @param {number[]} counts
+ * @param {string} own
+ * @param {number} most
+ */
+function row(name, p, [kept, drawn], own, most) {
+  const made = element("li");
+  const track = element("span", "redraw-track");
+  const width = (/** @type {number} */ share) => `${Math.min(100, (100 * FULL * share) / most)}%`;
+  for (const [outcome, share] of /** @type {[string, number][]} */ ([["accepted", kept], [own, drawn]])) {
+    const bar = element("i", outcome);
+    bar.style.width = width(share);
+    track.append(bar);
+  }
+  const goal = element("b");
+  goal.style.left = width(p);
+  track.append(goal);
+  const came = kept + drawn > 0 ? percent(kept + drawn) : "";
+  made.append(element("span", "redraw-name", name), track, element("span", "number", came), element("span", "number goal", percent(p)));
+  return made;
+}
+
+// Rows that hold the room of those to come.
+function blanks() {
+  return Array.from({ length: SHOWN + 1 }, () => {
+    const made = element("li", "is-blank", "\u00a0");
+    made.setAttribute("aria-hidden", "true");
+    return made;
+  });
+}
+
+/** @param {number} value */
+function percent(value) {
+  return `${(100 * value).toFixed(1)} %`;
+}
+
+function barsKey() {
+  const key = element("p", "redraw-key hint");
+  key.append(element("i", "accepted"), " guesses that were kept ", element("i", "recovered"), " the target’s own draws ", element("b"), " p, where they should end");
+  return key;
+}
+
+function curveKey() {
+  const key = element("p", "redraw-key hint");
+  key.append(element("i", "line"), " distance from p ", element("i", "line floor"), " noise floor: exact draws");
+  return key;
+}
+
+// The distance and its floor, as they fell.
+/** @param {{ count: number, distance: number, floor: number }[]} history */
+function curves(history) {
+  const { width, height, most } = CURVE;
+  const last = Math.max(DRAWS, history.at(-1)?.count ?? 0);
+  const line = (/** @type {string} */ name, /** @type {(at: any) => number} */ value) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+    const points = history.map((at) => `${((width * at.count) / last).toFixed(1)},${(height * (1 - Math.min(1, value(at) / most))).toFixed(1)}`);
+    made.setAttribute("points", points.join(" "));
+    made.setAttribute("class", name);
+    return made;
+  };
+  const ground = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  ground.setAttribute("d", `M0 0V${height}H${width}`);
+  ground.setAttribute("class", "ground");
+  return [ground, line("floor", ({ floor }) => floor), line("distance", ({ distance }) => distance)];
+}

@@ -1,0 +1,89 @@
+// A place of the text, drawn anew: whatever q is, what comes out is p.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Redraw, redrawPlan } from "../../assets/player/shared/redraw.js";
+
+const P = [0.4, 0.3, 0.2, 0.1];
+const Q = [0.1, 0.2, 0.1, 0.6];
+const guess = (bin, passes = true) => ({ bin, passes });
+
+function plan(changes = {}) {
+  return { kind: "iid", ids: [1, 2, 3, null], p: P, q: Q, guesses: [guess(0)], shared: 0.05, ...changes };
+}
+
+function drawn(changes, draws = 40000, seed = 7) {
+  const made = new Redraw(plan(changes), seed);
+  made.draw(draws);
+  return made;
+}
+
+const total = (values) => values.reduce((sum, each) => sum + each, 0);
+
+for (const [name, changes] of Object.entries({
+  "a chain": {},
+  "siblings with replacement": { guesses: [guess(0), guess(1), guess(0)] },
+  "siblings without replacement": { kind: "without-replacement", guesses: [guess(0), guess(1), guess(2)] },
+  "picked guesses": { kind: "deterministic", guesses: [guess(3), guess(1), guess(3)] },
+  "no guesses at all": { guesses: [] },
+})) {
+  test(`what comes out of ${name} is p, within the noise`, () => {
+    const made = drawn(changes);
+    assert.equal(total(made.accepted) + total(made.drawn), made.count);
+    assert.ok(made.distance < 2.5 * made.floor, `${made.distance} against ${made.floor}`);
+  });
+}
+
+test("a guess is kept as often as p and q overlap, in the bin of all others as often as recorded", () => {
+  const made = drawn({});
+  const overlap = 0.1 + 0.2 + 0.1 + 0.05;
+  assert.ok(Math.abs(total(made.accepted) / made.count - overlap) < 0.01);
+  assert.ok(Math.abs(made.accepted[3] / made.count - 0.05) < 0.01);
+});
+
+test("the lossy rule keeps what passes and does not come out as p", () => {
+  const made = drawn({ kind: "typical", guesses: [guess(2, false), guess(1)] });
+  assert.equal(made.accepted[1], made.count);
+  assert.ok(made.distance > 0.5);
+  const failing = drawn({ kind: "typical", guesses: [guess(2, false)] });
+  assert.ok(failing.distance < 2.5 * failing.floor);
+});
+
+test("the distance and its noise floor fall as draws add up, and the seed alone decides them", () => {
+  const [few, many] = [drawn({}, 100), drawn({}, 10000)];
+  assert.ok(many.floor < few.floor / 9 && many.distance < few.distance);
+  assert.equal(drawn({}, 1000).distance, drawn({}, 1000).distance);
+  assert.notEqual(drawn({}, 1000, 8).distance, drawn({}, 1000).distance);
+});
+
+test("one draw after another gives what all at once do", () => {
+  const made = new Redraw(plan(), 3);
+  for (let each = 0; each < 50; each += 1) made.draw(1);
+  assert.deepEqual(made.accepted, drawn({}, 50, 3).accepted);
+});
+
+// Two siblings behind the root, of which the record keeps one among its most probable tokens.
+function round(changes = {}) {
+  const position = { parent: -1, id: [5, 6], p: [0.5, 0.2], q: [0.3, 0.3], residual: [], raw_p: [], raw_q: [], overlap: 0.7 };
+  const verdicts = [{ p: 0.2, accept: 0.66 }, { p: 0.05, accept: 0.5 }];
+  const nodes = { id: [6, 9], parent: [-1, -1], depth: [1, 1], q: [0.3, 0.1], score: [0.3, 0.1] };
+  return {
+    record: { tree: { kind: "iid", nodes }, positions: [position], extra: null },
+    indices: [0, 1], isGreedy: false, verdict: (node) => verdicts[node], ...changes,
+  };
+}
+
+test("a plan has the kept tokens, the guesses, and all others as one bin", () => {
+  const made = redrawPlan(round(), -1);
+  assert.deepEqual(made.ids, [5, 6, 9, null]);
+  assert.deepEqual(made.p.map((each) => each.toFixed(2)), ["0.50", "0.20", "0.05", "0.25"]);
+  assert.deepEqual(made.q.map((each) => each.toFixed(2)), ["0.30", "0.30", "0.10", "0.30"]);
+  assert.deepEqual(made.guesses.map(({ bin }) => bin), [1, 2]);
+  assert.ok(Math.abs(made.shared - 0.15) < 1e-9);
+});
+
+test("nothing is drawn anew at temperature 0 or where the record keeps no distributions", () => {
+  assert.equal(redrawPlan(round({ isGreedy: true }), -1), null);
+  assert.equal(redrawPlan(round(), 0), null);
+});
