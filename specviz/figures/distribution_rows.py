@@ -38,9 +38,10 @@ def distribution_rows(
 ) -> tuple[DistributionRow, ...]:
     """Rows by falling p: about 8 tokens, then the others.
 
-    The drafted ones are always among them, and the draft's own favourites, so that what shows
-    before p is known does not depend on p. Without a child the target's own token is among them;
-    else it is but one of p's tokens, for it is drawn later.
+    The drafted ones are always among them, and behind the root the draft's own favourites: what
+    shows before p is known depends neither on p nor on how far the walk will come, for other
+    prefixes have distributions only once they are examined. Without a child the target's own token
+    is among them; else it is but one of p's tokens, for it is drawn later.
     """
     known: dict[int | None, DistributionRow]
     known = {row.token_id: row for row in _drafted_rows(position, round_, child, is_raw)}
@@ -51,7 +52,8 @@ def distribution_rows(
         known |= _own_row(round_.extra.token_id, top, known)
     else:
         top = top[:TOP_TOKENS]
-    for row in [*_favourites(top), *sorted(top, key=_by_target)]:
+    favourites = _favourites(top) if position.parent < 0 else []
+    for row in [*favourites, *sorted(top, key=_by_target)]:
         is_nothing = row.target == 0 and not row.draft
         if row.token_id in known:
             known[row.token_id] = replace(known[row.token_id], target=row.target, draft=row.draft)

@@ -22,7 +22,7 @@ from specviz.figures.theme import (
     base_layout,
     hidden_axis,
 )
-from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, tidy_places
+from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, row_count, tidy_places
 from specviz.records import Round
 
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
@@ -90,7 +90,7 @@ class _TreeView:
         self.round, self.texts, self.root_id = round_, texts, root_id
         self.places: Places = tidy_places(round_)
         self.has_confidence = any(p.draft_probs or p.raw_draft_probs for p in round_.positions)
-        self.rows = 1 + max(row for _, row in self.places.values())
+        self.rows = row_count(round_, self.places)
         self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
         self.is_long = self.columns > 10  # labels alternate between two heights
         self.row_pixels = max(18.0, min(66.0 if self.is_long else 56.0, 560 / self.rows))

@@ -36,12 +36,10 @@ def to_networkx(tree: DraftTree) -> nx.DiGraph:
 def tidy_places(round_: Round) -> Places:
     """Leaves on rows 0, 1, 2, … in draw order, every parent midway between its outer children.
 
-    The extra token is the last child of the node that it follows: it came when those had failed.
+    Where the extra token stands moves no node: behind a leaf on the leaf's row, else on a row below
+    all others.
     """
     graph = to_networkx(round_.tree)
-    if round_.extra is not None:
-        graph.add_edge(round_.extra.parent, EXTRA)
-        graph.nodes[EXTRA]["depth"] = graph.nodes[round_.extra.parent]["depth"] + 1
     places: Places = {}
     leaves = 0
     for node in nx.dfs_postorder_nodes(graph, ROOT):
@@ -49,7 +47,17 @@ def tidy_places(round_: Round) -> Places:
         row = (rows[0] + rows[-1]) / 2 if rows else float(leaves)
         leaves += not rows
         places[node] = (float(graph.nodes[node]["depth"]), row)
+    if round_.extra is not None:
+        depth, row = places[round_.extra.parent]
+        is_leaf = not graph.out_degree(round_.extra.parent)
+        places[EXTRA] = (depth + 1, row if is_leaf else float(leaves))
     return places
+
+
+def row_count(round_: Round, places: Places) -> float:
+    """Rows of the tree, and one for a recovered token whether there is one or not."""
+    rows = [row for node, (_, row) in places.items() if node != EXTRA]
+    return 1 + max(rows) + bool(round_.tree.nodes)
 
 
 def curve(start: tuple[float, float], end: tuple[float, float], steps: int = 12) -> Curve:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from specviz.golden import golden_trace
-from specviz.records import Outcome
+from specviz.records import Outcome, Round
 from specviz.trace_file import dumps
 from tests.browser.step_driver import CURSOR, TRACE, StepDriver
 from tests.random_traces import random_trace
@@ -20,6 +20,9 @@ BARS = """(() => { const box = document.querySelector('[data-ref=stepBars]');
     return getComputedStyle(box).visibility === 'hidden' ? null : {
         roles: box.data.map((t) => t.meta.role), q: box.data.find((t) => t.meta.role === 'draft').x,
         ticks: box.layout.yaxis.ticktext } })()"""
+PLACES = """Object.fromEntries(document.querySelector('[data-ref=stepTree]').data
+    .filter((t) => t.mode === 'markers')
+    .flatMap((t) => t.customdata.map((node, i) => [node, [t.x[i], t.y[i]]])))"""
 CARDS = """document.querySelector('[data-ref=stepTree]').data
     .filter((t) => t.mode === 'markers' && t.meta.role !== 'root').flatMap((t) => t.hovertext)"""
 
@@ -43,6 +46,28 @@ def test_no_token_is_called_accepted_before_it_is_judged(opened: StepDriver) -> 
     opened.page.get_by_role("button", name="accept/reject").click()
     opened.settle()
     assert "accepted" in opened.driver.text("stepOrigin")
+
+
+def test_nothing_tells_the_fate_of_a_draft_before_it_is_judged(opened: StepDriver) -> None:
+    first = next(i for i, each in enumerate(TRACE.rounds) if is_rejected(each, 0))
+    go(opened, first, 0)
+    places = opened.driver.evaluate(PLACES)
+    listed = opened.driver.ref("matches").locator("li").all_inner_texts()
+    assert not [row for row in listed if row.startswith(f"round {first + 1}\n")]
+    assert all("rejected" not in row for row in listed if "ahead" in row)
+    colour = "(token) => getComputedStyle(token).color"
+    to_come = opened.driver.ref("stepText").locator(".token.is-later").first
+    assert to_come.evaluate(colour) == "rgba(0, 0, 0, 0)"
+    assert " of " not in opened.driver.text("stepMoment").partition("moment")[2]
+    opened.page.get_by_role("button", name="accept/reject").click()
+    opened.settle()
+    judged = opened.driver.ref("matches").locator("[aria-current]").inner_text()
+    assert "rejected" in judged
+    assert places.items() <= opened.driver.evaluate(PLACES).items(), "no node has moved"
+
+
+def is_rejected(each: Round, node: int) -> bool:
+    return bool(each.verdicts) and each.verdicts[node].outcome is Outcome.REJECTED
 
 
 def test_until_the_target_has_looked_the_bars_are_the_draft_s_alone_by_falling_q(

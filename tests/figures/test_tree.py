@@ -9,9 +9,17 @@ import networkx as nx
 import pytest
 
 from specviz.figures.theme import Figure
-from specviz.figures.tree import EDGE_WIDTHS, tree_figure
+from specviz.figures.tree import EDGE_WIDTHS, tree_drawing, tree_figure
 from specviz.figures.tree_layout import EXTRA, ROOT, curve, tidy_places, to_networkx
-from specviz.records import DraftNode, DraftTree, Outcome, ProposalKind, Round
+from specviz.records import (
+    DraftNode,
+    DraftTree,
+    ExtraKind,
+    ExtraToken,
+    Outcome,
+    ProposalKind,
+    Round,
+)
 from tests.random_distributions import TEXTS
 from tests.random_rounds import random_round
 
@@ -73,16 +81,33 @@ def test_x_is_depth_leaves_are_evenly_spaced_and_parents_centred(widths: tuple[i
     each = random_round(5, widths)
     places = tidy_places(each)
     parents = {node.parent for node in each.tree.nodes}
-    parents |= {each.extra.parent} if each.extra else set()
-    leaves = sorted(places[index][1] for index in places if index not in parents)
+    leaves = sorted(places[i][1] for i in places if i not in parents and i != EXTRA)
     assert leaves == list(range(len(leaves)))
     for index, node in enumerate(each.tree.nodes):
         assert places[index][0] == node.depth
     for parent in parents:
         rows = [places[child][1] for child in each.tree.children(parent)]
-        if each.extra and each.extra.parent == parent:
-            rows.append(places[EXTRA][1])
         assert places[parent][1] == (min(rows) + max(rows)) / 2
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_the_shape_of_a_tree_tells_nothing_of_how_the_walk_will_end(
+    widths: tuple[int, ...],
+) -> None:
+    """While the drafts are not judged, the same tree looks the same however it ends."""
+    each = random_round(5, widths)
+    ends = [-1, *range(len(each.tree.nodes))]
+    shown = [
+        dataclasses.replace(each, extra=ExtraToken(0, ExtraKind.RECOVERED, end, 0.5))
+        for end in ends
+    ]
+    drawings = [tree_drawing(other, NAMES)["layout"] for other in shown]
+    frames = [(d["height"], d["xaxis"], d["yaxis"], d["meta"]["min_width"]) for d in drawings]
+    assert all(frame == frames[0] for frame in frames)
+    places = [{n["node"]: (n["x"], n["y"]) for n in d["meta"]["nodes"]} for d in drawings]
+    for place in places:
+        del place[EXTRA]
+    assert all(place == places[0] for place in places)
 
 
 @pytest.mark.parametrize("widths", WIDTHS)

@@ -7,7 +7,7 @@ import { EXTRA } from "../../assets/player/shared/cursor.js";
 import { compose, Round } from "../../assets/player/shared/round.js";
 import { Trace } from "../../assets/player/shared/trace.js";
 import { AXES, originOf, roundAtPlace } from "../../assets/player/step/axis.js";
-import { momentsOf, stageOf, standing } from "../../assets/player/step/moments.js";
+import { knownColumn, momentsOf, stageOf, standing } from "../../assets/player/step/moments.js";
 
 // Two guesses at the first place, of which the second was accepted, and a child of it that was rejected.
 function record(changes = {}) {
@@ -140,4 +140,14 @@ test("a prompt without a template has nothing more to show", () => {
   assert.equal(headed("Why?", ["Why", "?"]), null);
   assert.equal(headed("Why?\n", ["<|code|>", "Why", "?"]), null);
   assert.equal(headed("Hi 😀", ["<s>", "Hi", " ", "⟨F0⟩⟨9F⟩", "⟨98⟩⟨80⟩"]), null);
+});
+
+test("the strip shows of a round only what is judged by then", () => {
+  const made = round();
+  const moments = momentsOf(made);
+  const column = (at) => knownColumn(made, moments, at);
+  assert.deepEqual(column(0), { levels: ["unreached", "unreached"], extraKind: null });
+  assert.deepEqual(column(3), { levels: ["rejected", "unreached"], extraKind: null });
+  assert.deepEqual(column(5), { levels: ["accepted", "rejected"], extraKind: null });
+  assert.deepEqual(column(7), { levels: ["accepted", "rejected"], extraKind: "recovered" });
 });

@@ -65,14 +65,15 @@ export class Round {
     return rejected.at(-1) ?? this.accepted.at(-1) ?? stops.at(-1) ?? EXTRA;
   }
 
-  // From depth 1 down: what became of each level.
-  judgedLevels() {
+  // From depth 1 down: what became of each level, by the outcomes of all nodes.
+  /** @param {string[]} [outcomes] */
+  judgedLevels(outcomes = this.outcomes) {
     const { depth } = this.record.tree.nodes;
     /** @type {string[]} */
     const levels = [];
     /** @type {Record<string, number>} */
     const weight = { accepted: 2, rejected: 1, unreached: 0 };
-    this.outcomes.forEach((outcome, index) => {
+    outcomes.forEach((outcome, index) => {
       const level = depth[index] - 1;
       if (!(weight[levels[level]] >= weight[outcome])) levels[level] = outcome;
     });

@@ -65,14 +65,16 @@ export class Strip {
   }
 
   // `axis`: where the first round begins and where each one ends; without one all are as wide.
-  // `forks`: the rounds before which another run was left.
+  // `forks`: the rounds before which another run was left. `known`: what is known of the selected round,
+  // where that is not all of it.
   /**
    * @param {Round[]} rounds
    * @param {number} selected
    * @param {{ from: number, ends: number[] }} [axis]
    * @param {number[]} [forks]
+   * @param {{ levels: string[], extraKind: string | null } | null} [known]
    */
-  draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = []) {
+  draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = [], known = null) {
     const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
     for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
@@ -85,6 +87,10 @@ export class Strip {
     pen.clearRect(0, 0, canvas.width, canvas.height);
     if (picture.width && picture.height) pen.drawImage(picture, 0, 0);
     pen.scale(scale, scale);
+    if (rounds[selected] && known) {
+      pen.clearRect(this.left(selected), 0, this.edges[selected] - this.left(selected), height);
+      this.column(pen, known, selected, height, deepestOf(rounds));
+    }
     if (rounds[selected]) this.frame(pen, selected, height);
   }
 
@@ -100,7 +106,7 @@ export class Strip {
     const pen = /** @type {CanvasRenderingContext2D} */ (this.picture.getContext("2d"));
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
-    const deepest = Math.max(1, ...rounds.map((round) => round.levels.length));
+    const deepest = deepestOf(rounds);
     rounds.forEach((round, index) => this.column(pen, round, index, this.height, deepest));
     for (const index of forks) if (index < rounds.length) this.fork(pen, this.left(index));
   }
@@ -123,7 +129,7 @@ export class Strip {
 
   /**
    * @param {CanvasRenderingContext2D} pen
-   * @param {Round} round
+   * @param {{ levels: string[], extraKind: string | null }} round
    * @param {number} index
    * @param {number} height
    * @param {number} deepest
@@ -220,6 +226,11 @@ export class Strip {
     this.canvas.setAttribute("aria-valuenow", String(selected + 1));
     this.canvas.setAttribute("aria-valuetext", text);
   }
+}
+
+/** @param {Round[]} rounds */
+function deepestOf(rounds) {
+  return Math.max(1, ...rounds.map((round) => round.levels.length));
 }
 
 // A canvas that is given a size, even its own, is empty.

@@ -53,6 +53,19 @@ export function stageOf(round, moments, at, node) {
   return phase === "resample" || phase === "commit" ? "judged" : "verified"; // never examined
 }
 
+// What the strip of rounds may show of this round: the outcome of each level as far as it is judged, and the
+// mark of the target's own token once it is drawn.
+/**
+ * @param {Round} round
+ * @param {Moment[]} moments
+ * @param {number} at
+ */
+export function knownColumn(round, moments, at) {
+  const judged = round.outcomes.map((outcome, node) => (stageOf(round, moments, at, node) === "judged" ? outcome : "unreached"));
+  const extraKind = stageOf(round, moments, at, EXTRA) === "judged" ? round.extraKind : null;
+  return { levels: round.judgedLevels(judged), extraKind };
+}
+
 // The node whose distributions are shown: that of the moment, else the one that was judged last, else the first.
 /**
  * @param {Moment[]} moments

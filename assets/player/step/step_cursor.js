@@ -120,7 +120,8 @@ export class StepCursor {
   /** @param {string} phase */
   toPhase(phase) {
     const at = this.moments.findIndex((each) => each.phase === phase);
-    if (at >= 0) this.go(this.round, at);
+    const isCut = at < 0 && phase === "resample"; // the text ended: nothing was drawn
+    if (at >= 0 || isCut) this.go(this.round, isCut ? this.moments.length - 1 : at);
   }
 
   // To the moment that judged a node or drew the extra token; a node never examined: its draft.

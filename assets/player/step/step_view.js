@@ -13,7 +13,7 @@ import { Comparison } from "./comparison.js";
 import { ForkForm } from "./fork_form.js";
 import { LiveRun } from "./live_run.js";
 import { MomentView } from "./moment_view.js";
-import { PHASES, PHASE_WORDS } from "./moments.js";
+import { knownColumn, PHASES, PHASE_WORDS } from "./moments.js";
 import { momentSentence, originNodes } from "./moment_words.js";
 import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
@@ -241,14 +241,15 @@ export class StepView {
     const { moments, at } = cursor;
     const ends = trace.rounds.map((/** @type {Round} */ each, /** @type {number} */ index) => axis.end(each, index));
     const forks = trace.main.forks.map((/** @type {ForkPointRecord} */ fork) => fork.round);
-    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks);
+    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks, knownColumn(round, moments, at));
     const words = placeWords(axis, trace, cursor.round);
-    this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}: ${round.counts}`);
+    const isOver = cursor.moment.phase === "commit"; // before, nothing tells how many moments are left
+    this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`);
     const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
-    setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1} of ${moments.length}${place}`);
+    setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1}${isOver ? ", the last" : ""}${place}`);
     for (const button of refs.stepPhases.querySelectorAll("button")) {
       const own = button.dataset.phase;
-      button.disabled = !moments.some((each) => each.phase === own);
+      button.disabled = own === "judge" && !round.outcomes.length;
       if (own === cursor.moment.phase) button.setAttribute("aria-current", "step");
       else button.removeAttribute("aria-current");
     }
@@ -271,7 +272,8 @@ export class StepView {
     this.startText();
     text.grow(trace.main.tokens);
     const isCommitted = cursor.moment.phase === "commit";
-    text.mark(this.judgedToken, round.firstToken, round.endToken, isCommitted ? round.endToken : this.emittedSoFar(round));
+    const shown = isCommitted ? round.endToken : this.emittedSoFar(round);
+    text.mark(this.judgedToken, round.firstToken, shown, shown);
     text.reveal();
     this.hovered(-1);
   }
@@ -312,8 +314,9 @@ export class StepView {
   hovered(at) {
     const { trace, cursor, refs } = this;
     const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
-    const ask = cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?";
-    refs.stepOrigin.replaceChildren(...(token ? originNodes(trace, token) : [ask]));
+    if (token && at >= this.text.later) setText(refs.stepOrigin, `still to come, in round ${token.round + 1}: click to go there`);
+    else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token));
+    else setText(refs.stepOrigin, cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?");
   }
 }
 

@@ -124,6 +124,20 @@ export class StopList {
     return `${this.cursor.round} ${this.cursor.at}`;
   }
 
+  // A match that lies ahead is told by its round alone; one ahead in this round is left out, for what stops
+  // there is not known yet.
+  /**
+   * @param {Trace} trace
+   * @param {Match} match
+   * @param {number} index
+   */
+  listedNow(trace, match, index) {
+    const { cursor } = this;
+    if (match.round > cursor.round) return [listed(trace, match, index, true)];
+    const isAhead = match.round === cursor.round && this.place(match) > this.standing;
+    return isAhead ? [] : [listed(trace, match, index, false)];
+  }
+
   // Among the round's stops: before the first of them while it is still being drafted.
   get standing() {
     const { moments, at, current } = this.cursor;
@@ -144,7 +158,8 @@ export class StopList {
     for (const row of this.rows) this.count(row, trace);
     const matches = this.all;
     const { round, node } = this.cursor;
-    const at = matches.findIndex((each) => each.round === round && each.node === node);
+    const isJudged = Number.isInteger(this.standing);
+    const at = isJudged ? matches.findIndex((each) => each.round === round && each.node === node) : -1;
     for (const name of ["nextMatch", "previousMatch"]) this.refs[name].disabled = matches.length === 0;
     const isOn = this.rows.some((row) => row.box.checked);
     setText(this.refs.matchWord, words(matches.length, at, isOn) + this.endWords(at >= 0));
@@ -171,11 +186,13 @@ export class StopList {
    * @param {number} at
    */
   list(trace, matches, at) {
-    const state = `${matches.length} ${this.rows.map((row) => row.box.checked + (row.input?.value ?? "")).join()}`;
+    const state = `${matches.length} ${this.moment} ${this.rows.map((row) => row.box.checked + (row.input?.value ?? "")).join()}`;
     if (this.listed !== state) {
       this.listed = state;
-      const shown = matches.slice(0, MOST_LISTED).map((match, index) => listed(trace, match, index));
+      const shown = matches.slice(0, MOST_LISTED).flatMap((match, index) => this.listedNow(trace, match, index));
+      const focused = this.refs.matches.contains(document.activeElement) ? document.activeElement.dataset.at : null;
       this.refs.matches.replaceChildren(...shown);
+      if (focused) this.refs.matches.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
     }
     this.refs.matches.querySelector("[aria-current]")?.removeAttribute("aria-current");
     const here = this.refs.matches.querySelector(`[data-at="${at}"]`);
@@ -199,16 +216,18 @@ function keepInView(box, item) {
  * @param {Trace} trace
  * @param {Match} match
  * @param {number} index
+ * @param {boolean} isAhead
  */
-function listed(trace, { round, node }, index) {
+function listed(trace, { round, node }, index, isAhead) {
   const item = element("li");
   const button = element("button", "match");
   button.type = "button";
   button.dataset.at = String(index);
   const { outcomes, extraKind } = trace.rounds[round];
   const outcome = outcomes[node] ?? extraKind;
-  button.append(element("span", "hint", `round ${round + 1}`), element("b", "", tokenLabel(trace.text(trace.rounds[round].tokenId(node)))));
-  button.append(element("span", `verdict ${outcome}`, outcome));
+  button.append(element("span", "hint", `round ${round + 1}`));
+  if (isAhead) button.append(element("span", "hint", "ahead"));
+  else button.append(element("b", "", tokenLabel(trace.text(trace.rounds[round].tokenId(node)))), element("span", `verdict ${outcome}`, outcome));
   item.append(button);
   return item;
 }
