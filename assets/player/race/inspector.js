@@ -4,6 +4,7 @@ import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, onNode, setText } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
+import { RedrawCard } from "../shared/redraw_card.js";
 import { remarkNodes, Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
@@ -24,6 +25,7 @@ export class Inspector {
     this.timeline = new Chart(refs.timelineChart, theme);
     this.table = new VerdictTable(refs.verdicts, { onSelect });
     this.remarks = new Remarks(refs.remarks, glossary);
+    this.redraw = new RedrawCard(refs.raceRedraw);
     /** @type {any} the timeline that is drawn, and in which look */
     this.timed = null;
     this.clear();
@@ -32,7 +34,7 @@ export class Inspector {
   clear() {
     this.shown = this.drawn = this.timed = null;
     this.isBarsDue = false;
-    for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks]) part.clear();
+    for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks, this.redraw]) part.clear();
     this.refs.timelineTitle.hidden = true;
     this.refs.residualNote.hidden = true;
     this.refs.roundSentence.replaceChildren();
@@ -68,6 +70,7 @@ export class Inspector {
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
     if (isNewStop) this.drawTable(trace, round, node);
+    if (!isRunning) this.redraw.show({ trace, round, node });
     if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale) this.drawBars(trace, round, node, isRunning);
     if (!isNewStop || isRunning) this.drawTimeline(round, look, isRunning);
     this.isBarsDue = isNewStop && !isRunning;

@@ -7,7 +7,7 @@ import { element } from "../shared/dom.js";
 const PARTS = [
   [
     "p",
-    "At each position the target wants a law p over the next token, and the draft proposed a token x, drawn from its own law q. " +
+    "At each position the target wants a distribution p of the next token, and the draft proposed a token x, drawn from its own distribution q. " +
       "The rule: accept x with probability min(1, p(x)/q(x)). If it is rejected, draw a new token from the residual, " +
       "what p has beyond q, scaled to sum to 1.",
   ],
@@ -26,7 +26,7 @@ const PARTS = [
   [
     "p",
     "So every position follows p exactly, however bad the draft is. A bad draft costs speed, never quality: the acceptance rate is " +
-      "Σ min(p, q), the overlap of the two laws.",
+      "Σ min(p, q), the overlap of the two distributions.",
   ],
   [
     "p",

@@ -56,7 +56,7 @@ export class RacePage extends Page {
       queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
-    writeProof(refs.proof);
+    writeProof(refs.proofWords);
     this.wire();
     this.showProblems(this.setting.read());
     this.setBusy(false, "");
