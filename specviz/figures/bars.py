@@ -32,6 +32,7 @@ from specviz.records import Position, ProposalKind, Round
 
 ROW_PIXELS = 30
 BAR_WIDTH = 0.28  # of a row
+ROOMY_ROWS = 6  # as many as share the height while the draft's alone show
 _RIGHT = 1.16  # room for the numbers behind the bars
 _LEAST_SUM = 1e-5  # what the six digits of a recorded distribution can lose
 
@@ -58,12 +59,12 @@ def bars_figure(
     has_draft = any(row.draft is not None for row in rows)
     y = max(len(rows), SHOWN_TOKENS + 1) + 0.9
     coin = Coin.of(round_, child, y, is_drawn=temperature > 0)
-    target = _bars(rows, "target", [row.target for row in rows], -0.17 if has_draft else 0.0)
-    draft = _bars(rows, "draft", [row.draft for row in rows], 0.17)
+    target = _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0)
+    draft = _bars(rows, "draft", [row.draft for row in rows], 0.19)
     overlap = Overlap.of(position, round_, child, rows, is_drawn=temperature > 0)
     layout = _layout(rows, texts, coin)
     layout["meta"] = {
-        "heading": _title(round_, temperature, coin),
+        "heading": _title(round_, temperature, coin) + overlap.words,
         "remark": coin.remark or overlap.remark,
         "drafted": {"heading": _draft_words(round_, temperature)} | _draft_alone(rows, texts),
     }
@@ -86,7 +87,8 @@ def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> d
         "customdata": [*(row.node for _, row in own), None],
     }
     names = [*(_tick(row, texts) for _, row in own), "other"]
-    return {"bars": bars, "axis": {"tickvals": places, "ticktext": names}}
+    span = [max(len(places), ROOMY_ROWS) - 0.3, -0.5]  # few rows fill the height of many
+    return {"bars": bars, "axis": {"tickvals": places, "ticktext": names, "range": span}}
 
 
 def _rest_words(rest: float) -> str:

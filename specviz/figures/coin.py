@@ -51,12 +51,8 @@ class Coin:
 
     @property
     def label(self) -> str:
-        if self.verdict is None:
+        if self.verdict is None or not self.is_tossed:
             return ""
-        if not self.kind.is_lossless:
-            return "p enough?"
-        if not self.is_drawn:
-            return "favourite?"
         return "min(1, p/1)" if self.is_point_mass else "min(1, p/q)"
 
     @property
@@ -84,19 +80,14 @@ class Coin:
         return f"drawn from {distribution} with probability {probability(self.extra.prob)}"
 
     def traces(self) -> list[dict[str, Any]]:
-        shown = [self.verdict] if self.verdict else []
-        tossed = [v for v in shown if self.is_tossed and v.outcome is not Outcome.UNREACHED]
-        ends = [self._end(verdict) for verdict in shown]
+        shown = [self.verdict] if self.verdict and self.is_tossed else []
+        tossed = [v for v in shown if v.outcome is not Outcome.UNREACHED]
+        ends = [probability(verdict.acceptance_prob) for verdict in shown]
         return [
             self._bar("grid", [1.0 for _ in shown], 1.0, ends),
             self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, []),
             self._pin([v.uniform_draw for v in tossed if v.uniform_draw is not None]),
         ]
-
-    def _end(self, verdict: Verdict) -> str:
-        if self.is_tossed:
-            return probability(verdict.acceptance_prob)
-        return "yes" if verdict.acceptance_prob > 0 else "no"
 
     def _bar(self, role: str, x: list[float], opacity: float, text: list[str]) -> dict[str, Any]:
         return {

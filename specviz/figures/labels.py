@@ -11,7 +11,8 @@ from collections.abc import Callable
 from html import escape
 
 LABEL_LENGTH = 14
-KEPT_FIGURES = 6  # of a recorded probability
+USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability in a sentence, and of a recorded one
+LEAST = 1e-4  # nearer to 0 or 1 a sentence gives no figures
 NO_BREAK = "\u00a0"
 _WHITESPACE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
@@ -79,22 +80,34 @@ def probability(value: float) -> str:
     return f"{value:.4f}" if value < 0.99995 else ">0.9999"
 
 
-def percent(value: float, figures: int = 2) -> str:
+def percent(value: float, figures: int = USUAL_FIGURES) -> str:
     """For sentences: two figures, and nothing but 0 and 1 reads as nothing or as all.
 
     >>> [percent(p).replace(NO_BREAK, " ") for p in (0.27, 0.0284, 0.0031, 0.9962, 0.0, 1.0)]
     ['27 %', '2.8 %', '0.31 %', '99.6 %', '0 %', '100 %']
+    >>> [percent(p).replace(NO_BREAK, " ") for p in (3e-8, 0.999999)]
+    ['under 0.01 %', 'over 99.99 %']
     """
+    if figures == USUAL_FIGURES and 0 < value < LEAST:
+        return f"under 0.01{NO_BREAK}%"
+    if figures == USUAL_FIGURES and 1 - LEAST < value < 1:
+        return f"over 99.99{NO_BREAK}%"
     places = _places(value, figures)
     return f"{100 * value:.{max(0, places - 2)}f}{NO_BREAK}%"
 
 
-def fraction(value: float, figures: int = 2) -> str:
+def fraction(value: float, figures: int = USUAL_FIGURES) -> str:
     """As `percent`, for what is compared with a draw.
 
     >>> [fraction(p) for p in (0.5, 0.104, 0.00031, 0.9962, 0.0, 1.0)]
     ['0.50', '0.10', '0.00031', '0.996', '0', '1']
+    >>> [fraction(p) for p in (3e-8, 0.999999)]
+    ['under 0.0001', 'over 0.9999']
     """
+    if figures == USUAL_FIGURES and 0 < value < LEAST:
+        return "under 0.0001"
+    if figures == USUAL_FIGURES and 1 - LEAST < value < 1:
+        return "over 0.9999"
     return f"{value:.{_places(value, figures)}f}"
 
 
@@ -104,7 +117,7 @@ def apart(a: float, b: float, write: Callable[[float, int], str] = fraction) -> 
     >>> apart(0.10418, 0.10423)
     ('0.10418', '0.10423')
     """
-    for figures in range(2, KEPT_FIGURES):
+    for figures in range(USUAL_FIGURES, KEPT_FIGURES):
         one, other = write(a, figures), write(b, figures)
         if one != other or a == b:
             return one, other

@@ -18,6 +18,7 @@ CONTEXT_COLUMNS = 6  # stand for the whole committed context, which every row se
 GAP_COLUMNS = 1
 _CONTEXT, _TREE, _SELF = 1.0, 2.0, 3.0  # 0: hidden
 _ROLES = ("grid", "draft", "accepted", "ink")  # of those values
+NARROW_ROWS = 4  # over which a heading has no room
 LABELLED_ROWS = 24  # more rows than that have no text beside them
 
 
@@ -33,7 +34,7 @@ def mask_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = N
     layout["margin"] = {"l": 132 if len(rows) <= LABELLED_ROWS else 44, "r": 8, "t": 28, "b": 16}
     layout["xaxis"] = quiet_axis(showgrid=False, showticklabels=False, range=_span(rows))
     layout["yaxis"] = _row_axis(round_, rows, texts, root_id)
-    layout["annotations"] = _headings()
+    layout["annotations"] = _headings(len(rows))
     return {"data": [_cells(round_, rows)], "layout": layout}
 
 
@@ -101,8 +102,11 @@ def position_id(round_: Round, node: int) -> int:
     return round_.context_length - 1 + depth
 
 
-def _headings() -> list[dict[str, Any]]:
-    tree = CONTEXT_COLUMNS + GAP_COLUMNS
+def _headings(rows: int) -> list[dict[str, Any]]:
+    """Over few columns a heading reaches to the left: right of them nothing is drawn."""
+    start = CONTEXT_COLUMNS + GAP_COLUMNS - 0.5
     above = {"y": 1, "yref": "paper", "yanchor": "bottom"}
-    context = note("context", x=CONTEXT_COLUMNS - 0.5, xanchor="right", **above)
-    return [context, note("root and tree", x=tree - 0.5, xanchor="left", **above)]
+    is_narrow = rows <= NARROW_ROWS
+    side = {"x": start + rows, "xanchor": "right"} if is_narrow else {"x": start, "xanchor": "left"}
+    title = "root and tree" if rows > 1 else "root"
+    return [note("context", x=-0.5, xanchor="left", **above), note(title, **side, **above)]

@@ -58,16 +58,24 @@ class Overlap:
         return {
             "type": "bar",
             "orientation": "h",
-            "name": f"in both: {percent(self.total)}" if self.shares else "",
+            "name": "in both",
             "x": list(self.shares),
             "y": list(range(len(self.shares))),
             "width": [AREA_WIDTH for _ in self.shares],
             "hoverinfo": "skip",
             "opacity": AREA_OPACITY,
             "marker": {"color": LIGHT["accepted"], "line": {"width": 0}},
-            "showlegend": bool(self.shares),
+            "showlegend": False,
             "meta": {"role": "accepted", "part": "overlap"},
         }
+
+    @property
+    def words(self) -> str:
+        """What the area is, behind the heading of the bars."""
+        if not self.shares:
+            return ""
+        area = "how often the guess passes" if self.is_picked else "what both have in common"
+        return f". Shaded: {area}, {percent(self.total)}"
 
     @property
     def cut(self) -> dict[str, Any]:

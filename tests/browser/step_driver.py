@@ -27,6 +27,7 @@ OPEN_AFRESH = """(name) => {
     }
     for (const field of Object.values(view.fork.controls)) field.value = "";
     view.chooseAxis("round");
+    view.refs.hood.open = true;
     window.recordings ??= {};
     if (window.recordings[name]) {
         page.begin(name, name);

@@ -27,7 +27,7 @@ OF_A_SERVER = ("stepTrace", "stepOpen", "stepFile", "whatIf", "fork", "hold", "a
 OF_A_SERVER += ("profile", "profileGo", "profileTable")
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 EMPTY_BUTTONS = """[...document.querySelectorAll("button")]
-    .filter((each) => each.offsetWidth && !each.innerText.trim())
+    .filter((each) => each.checkVisibility() && each.offsetWidth && !each.innerText.trim())
     .filter((each) => ![...each.querySelectorAll("svg")].some((icon) => icon.clientWidth))
     .map((each) => each.outerHTML)"""
 

@@ -132,7 +132,7 @@ def test_every_number_shows_when_it_is_known_and_no_earlier(opened: StepDriver) 
         charts.append(opened.driver.evaluate(roles))
         opened.press("ArrowDown")
     assert known == [["q"], ["p", "q"], ["p", "q", "u"]]
-    assert charts[:2] == [["draft"], ["target", "draft"]] and "ink" in charts[2]
+    assert charts[:2] == [["draft"], ["accepted", "target", "draft"]] and "ink" in charts[2]
 
 
 def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(debugger: StepDriver) -> None:

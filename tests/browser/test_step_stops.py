@@ -81,9 +81,12 @@ def test_next_and_previous_match_lead_back(opened: StepDriver) -> None:
     second = opened.place
     opened.press("n", "Shift+N")
     assert opened.place == second
-    opened.page.locator(".match").nth(4).click()
+    fifth = opened.page.locator(".match[data-at='4']")
+    assert "ahead" in fifth.inner_text()
+    fifth.click()
     opened.settle()
     assert opened.driver.text("matchWord") == f"match 5 of {len(found(RULES['rejection']))}"
+    assert "rejected" in fifth.inner_text()
 
 
 def test_first_rejected_token_its_probability_and_its_replacement_can_be_read(

@@ -25,7 +25,7 @@ def at_a_recovered_token(opened: StepDriver) -> None:
         ("[data-ref=stepNumbers]", "overlap"),
         ("[data-ref=stepNumbers]", "margin"),
         ("[data-ref=stepNumbers]", "kl_divergence"),
-        (".stack h3", "residual_distribution"),
+        ("[data-ref=residualCard]", "residual_distribution"),
         (".slot-kinds", "root"),
     ],
 )

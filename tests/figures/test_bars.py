@@ -8,7 +8,7 @@ import pytest
 
 from specviz.figures.bars import bars_figure
 from specviz.figures.distribution_rows import OWN_TOKENS, distribution_rows
-from specviz.figures.labels import probability
+from specviz.figures.labels import percent, probability
 from specviz.figures.residual import residual_figure
 from specviz.figures.theme import Figure
 from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
@@ -61,11 +61,12 @@ def test_the_area_is_what_p_and_q_have_in_common() -> None:
     each, child = find(Outcome.REJECTED)
     position = position_of(each, child)
     assert position is not None
-    data = figure_of(each, child)["data"]
+    figure = figure_of(each, child)
+    data, heading = figure["data"], figure["layout"]["meta"]["heading"]
     shared = [min(p, q) for p, q in zip(data[TARGET]["x"], data[DRAFT]["x"], strict=True)]
     assert data[AREA]["x"][:-1] == pytest.approx(shared[:-1])
     assert sum(data[AREA]["x"]) == pytest.approx(position.overlap, abs=1e-6)
-    assert data[AREA]["name"].startswith("in both: ")
+    assert heading.endswith(f". Shaded: what both have in common, {percent(position.overlap)}")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
@@ -206,9 +207,8 @@ def test_a_lossy_rule_shows_neither_a_draw_nor_a_ratio_nor_a_residual() -> None:
     rounds = [random_round(seed, (1, 1), kind=ProposalKind.TYPICAL) for seed in range(40)]
     each = next(r for r in rounds if r.verdicts[0].outcome is Outcome.REJECTED)
     figure = figure_of(each, 0)
-    assert figure["data"][PIN]["x"] == []
-    assert figure["data"][TRACK]["text"] == ["no"]
-    assert figure["layout"]["yaxis"]["ticktext"][-1] == "p enough?"
+    assert figure["data"][PIN]["x"] == figure["data"][TRACK]["x"] == []
+    assert figure["layout"]["yaxis"]["ticktext"][-1] == ""
     heading, remark = (figure["layout"]["meta"][name] for name in ("heading", "remark"))
     assert heading.startswith("A lossy rule") and "below the threshold" in remark
     assert "drawn from p " in figure_of(each, None)["layout"]["meta"]["remark"]
@@ -219,9 +219,8 @@ def test_at_temperature_0_no_draw_is_shown() -> None:
     position = each.positions[0]
     texts = {node.token_id: "x" for node in each.tree.nodes}
     greedy = bars_figure(position, each, texts, 0.0, 0)
-    assert not greedy["data"][PIN]["x"]
-    assert greedy["layout"]["yaxis"]["ticktext"][-1] == "favourite?"
-    assert greedy["data"][TRACK]["text"] == ["yes"]
+    assert greedy["data"][PIN]["x"] == greedy["data"][TRACK]["x"] == [], "nor a question as a bar"
+    assert greedy["layout"]["yaxis"]["ticktext"][-1] == ""
     assert bars_figure(position, each, texts, 0.7, 0)["data"][PIN]["x"]
 
 
@@ -264,7 +263,8 @@ def test_the_draft_s_favourites_and_its_guesses_are_its_own_rows_by_falling_q(se
     assert (
         sum(drafted["bars"]["x"]) == pytest.approx(1) and drafted["axis"]["ticktext"][-1] == "other"
     )
-    columns = [*drafted["bars"].values(), *drafted["axis"].values()]
+    ticks = [drafted["axis"][key] for key in ("tickvals", "ticktext")]
+    columns = [*drafted["bars"].values(), *ticks]
     assert len({len(column) for column in columns}) == 1
 
 

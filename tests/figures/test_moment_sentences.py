@@ -214,6 +214,13 @@ def test_two_probabilities_that_differ_are_never_told_with_the_same_figures() ->
     assert "The draft gave sys 27.04 %, the target only 27.00 %." in words
 
 
+def test_what_is_next_to_nothing_has_no_figures_but_where_it_must_differ() -> None:
+    words = judged_words(made(judged(R, 3e-8, 0.27, 0.5)))
+    assert "the target only under 0.01 %. So it passes with probability under 0.0001;" in words
+    words = judged_words(made(judged(R, 3e-8, 4e-8, 0.9)))
+    assert "The draft gave sys 0.00000400 %, the target only 0.00000300 %." in words
+
+
 def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:
     first, second = judged(R, 0.1, 0.4, 0.9), judged(A, 0.1, 0.3, 0.2, left=0.12)
     tree = made(first, second, ids=(THE, SYS), is_wide=True, extra=ExtraKind.BONUS)

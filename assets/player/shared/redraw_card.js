@@ -10,10 +10,10 @@ const SHOWN = 10; // bins of their own
 const SECONDS = 3.5; // of a thousand draws
 const BEGIN = 2.4; // how slowly the first draws come: the power of time by which they add up
 const FULL = 0.8; // of a track, for the largest p
-const CURVE = { width: 260, height: 120, most: 0.5 };
+const [WIDTH, HEIGHT, MOST] = [260, 120, 0.5]; // of the curve, and the distance at its top
 
 export class RedrawCard {
-  /** @param {HTMLElement} box */
+  /** @param {HTMLElement} box with the drawing of the curve */
   constructor(box) {
     this.box = box;
     /** @type {any} the place: its run, round and node */
@@ -26,10 +26,7 @@ export class RedrawCard {
     this.history = [];
     this.series = 0; // how many times it began here
     this.frame = 0;
-    this.build();
-  }
-
-  build() {
+    this.isOpen = false; // the bars have their room once someone asks for them
     this.how = element("p", "redraw-how");
     this.go = element("button", "primary");
     this.go.type = "button";
@@ -45,32 +42,31 @@ export class RedrawCard {
     buttons.append(this.go, this.over);
     this.bins = element("ol", "redraw-bins");
     this.bins.setAttribute("aria-label", "What came out, by token");
-    this.curve = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    this.curve.setAttribute("viewBox", `0 0 ${CURVE.width} ${CURVE.height}`);
-    this.curve.setAttribute("role", "img");
+    this.curve = /** @type {SVGElement} */ (box.querySelector("svg"));
     const side = element("div", "redraw-side");
     side.append(this.curve, curveKey(), this.said);
-    const body = element("div", "redraw-body");
+    this.body = element("div", "redraw-body");
     const left = element("div");
     left.append(barsKey(), this.bins);
-    body.append(left, side);
-    this.box.replaceChildren(this.how, buttons, body);
+    this.body.append(left, side);
+    this.box.replaceChildren(this.how, buttons, this.body);
     this.clear();
   }
 
   clear() {
-    this.show({ trace: null, round: null, parent: null, words: "Race first: then each position of the text can be drawn anew." });
+    this.show({ trace: null, round: null, node: null, words: "Race first: then each position of the text can be drawn anew." });
   }
 
-  // The place to draw anew: behind node `parent` of `round`. `words` say why there is none.
-  /** @param {{ trace: Trace | null, round: Round | null, parent: number | undefined | null, words?: string }} place */
+  // The place to draw anew: that of a stop of `round`. `words` say why there is none.
+  /** @param {{ trace: Trace | null, round: Round | null, node: number | null, words?: string }} place */
   show(place) {
-    const { round, parent, words = "" } = place;
+    const { round, node, words = "" } = place;
     const was = this.place;
-    if (was.round === round && was.parent === parent && was.words === words) return;
+    if (was.round === round && was.node === node && was.words === words) return;
     cancelAnimationFrame(this.frame);
-    this.place = { ...place, words };
-    this.plan = round && !words ? redrawPlan(round, parent ?? undefined) : null;
+    const parent = round && node !== null ? round.parentOf(node) : undefined;
+    this.place = { ...place, parent, words };
+    this.plan = round && !words ? redrawPlan(round, parent) : null;
     this.series = 0;
     this.forget();
   }
@@ -79,7 +75,7 @@ export class RedrawCard {
     this.redraw = null;
     this.history = [];
     const { plan } = this;
-    setText(this.how, plan ? howWords(plan) : this.place.words || whyNot(this.place));
+    setText(this.how, plan ? `${whereWords(this.place)} ${howWords(plan)}` : this.place.words || whyNot(this.place));
     this.go.disabled = !plan;
     this.draw();
   }
@@ -95,6 +91,7 @@ export class RedrawCard {
   start() {
     const { plan, place } = this;
     if (!plan) return;
+    this.isOpen = true;
     cancelAnimationFrame(this.frame);
     const redraw = (this.redraw ??= new Redraw(plan, (place.round.record.i * 64 + place.parent + 2) * 16 + this.series));
     const [from, goal] = [redraw.count, redraw.count + DRAWS];
@@ -126,12 +123,28 @@ export class RedrawCard {
   draw() {
     const { plan, redraw, place } = this;
     this.box.classList.toggle("is-off", !plan);
+    this.box.closest(".card")?.classList.toggle("is-to-come", !plan);
+    this.body.hidden = !this.isOpen;
     this.over.hidden = !redraw;
     setText(this.go, redraw ? "1,000 more draws" : "Redraw this position 1,000 times");
     this.bins.replaceChildren(...(plan ? rows(place.trace, plan, redraw, place.round.extraKind) : blanks()));
-    this.curve.replaceChildren(...curves(this.history));
+    this.drawCurve();
     setText(this.said, plan && redraw ? resultWords(plan, redraw) : "");
   }
+
+  // The distance and its floor, as they fell.
+  drawCurve() {
+    const last = Math.max(DRAWS, this.history.at(-1)?.count ?? 0);
+    for (const name of /** @type {("distance" | "floor")[]} */ (["distance", "floor"])) {
+      const points = this.history.map((at) => `${((WIDTH * at.count) / last).toFixed(1)},${(HEIGHT * (1 - Math.min(1, at[name] / MOST))).toFixed(1)}`);
+      this.curve.querySelector(`.${name}`)?.setAttribute("points", points.join(" "));
+    }
+  }
+}
+
+/** @param {any} place */
+function whereWords({ trace, round, node }) {
+  return `Round ${round.record.i + 1}, the place of ${tokenLabel(trace.text(round.tokenId(node)))}.`;
 }
 
 /** @param {RedrawPlan} plan */
@@ -180,7 +193,7 @@ function rows(trace, plan, redraw, extraKind) {
     const name = at === groups.length - 1 || id === null ? "all others" : tokenLabel(trace.text(id));
     return row(name, sum(plan.p), counts, own, most);
   });
-  return [...made, ...blanks().slice(made.length)];
+  return [headRow(), ...made, ...blanks().slice(made.length + 1)];
 }
 
 /**
@@ -207,9 +220,15 @@ function row(name, p, [kept, drawn], own, most) {
   return made;
 }
 
-// Rows that hold the room of those to come.
+function headRow() {
+  const made = element("li", "hint");
+  made.append(element("span"), element("span"), element("span", "number", "came out"), element("span", "number", "p"));
+  return made;
+}
+
+// Rows that hold the room of those to come, their head's among them.
 function blanks() {
-  return Array.from({ length: SHOWN + 1 }, () => {
+  return Array.from({ length: SHOWN + 2 }, () => {
     const made = element("li", "is-blank", "\u00a0");
     made.setAttribute("aria-hidden", "true");
     return made;
@@ -218,35 +237,27 @@ function blanks() {
 
 /** @param {number} value */
 function percent(value) {
-  return `${(100 * value).toFixed(1)} %`;
+  return value > 0 && value < 0.0005 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`;
 }
 
 function barsKey() {
   const key = element("p", "redraw-key hint");
-  key.append(element("i", "accepted"), " guesses that were kept ", element("i", "recovered"), " the target’s own draws ", element("b"), " p, where they should end");
+  key.append(keyed(element("i", "accepted"), "guesses that were kept"), keyed(element("i", "recovered"), "the target’s own draws"), keyed(element("b"), "p, where they should end"));
   return key;
 }
 
 function curveKey() {
   const key = element("p", "redraw-key hint");
-  key.append(element("i", "line"), " distance from p ", element("i", "line floor"), " noise floor: exact draws");
+  key.append(keyed(element("i", "line"), "distance from p"), keyed(element("i", "line floor"), "noise floor: exact draws"));
   return key;
 }
 
-// The distance and its floor, as they fell.
-/** @param {{ count: number, distance: number, floor: number }[]} history */
-function curves(history) {
-  const { width, height, most } = CURVE;
-  const last = Math.max(DRAWS, history.at(-1)?.count ?? 0);
-  const line = (/** @type {string} */ name, /** @type {(at: any) => number} */ value) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-    const points = history.map((at) => `${((width * at.count) / last).toFixed(1)},${(height * (1 - Math.min(1, value(at) / most))).toFixed(1)}`);
-    made.setAttribute("points", points.join(" "));
-    made.setAttribute("class", name);
-    return made;
-  };
-  const ground = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  ground.setAttribute("d", `M0 0V${height}H${width}`);
-  ground.setAttribute("class", "ground");
-  return [ground, line("floor", ({ floor }) => floor), line("distance", ({ distance }) => distance)];
+/**
+ * @param {HTMLElement} mark
+ * @param {string} words
+ */
+function keyed(mark, words) {
+  const made = element("span");
+  made.append(mark, words);
+  return made;
 }

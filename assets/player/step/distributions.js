@@ -61,7 +61,7 @@ export function distributionNumbers(position, rule) {
   if (!position) return [];
   /** @type {[string, string, string][]} */
   const pairs = [
-    ["entropy of p at T = 1", `${decimals(position.entropy, 2)} nats`, "How undecided the target is. Of the raw law, at temperature 1: the record keeps no other entropy"],
+    ["entropy of p at T = 1", `${decimals(position.entropy, 2)} nats`, "How undecided the target is. Of the raw distribution, at temperature 1: the record keeps no other entropy"],
     ["top-2 logit margin", decimals(position.margin, 2), "Gap between the two best logits of the target, before any temperature"],
   ];
   const known = comparedDistributions(position, rule);

@@ -10,7 +10,7 @@ import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, ruleDistribution, withDraw } from "./distributions.js";
-import { draftedWords, isFirstPassed, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
+import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
 import { stageOf, standing, thoughtMoments } from "./moments.js";
 import { StepTable } from "./step_table.js";
 
@@ -36,7 +36,6 @@ export class MomentView {
     this.drawn = {}; // part -> what its picture shows
     this.noMask = element("p", "lesson", NO_MASK_YET);
     refs.stepMask.before(this.noMask);
-    refs.stepResidual.before(refs.stepNoResidual);
     this.clear();
   }
 
@@ -151,7 +150,7 @@ export class MomentView {
     const figure = node === null ? null : round.barsFigure(node);
     if (this.isNew("bars", `${index} ${stage} ${node} ${draw(round)}`)) this.drawBars(round, figure, stage);
     const parent = round.parentOf(node);
-    this.redraw.show({ trace, round: trace.rounds[index], parent, words: stage === "drafted" ? REDRAW_LATER : "" });
+    this.redraw.show({ trace, round: trace.rounds[index], node, words: stage === "drafted" ? REDRAW_LATER : "" });
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
     this.drawResidual(round, parent, known);
     const position = stage === "drafted" ? undefined : round.record.positions.find((each) => each.parent === parent);
@@ -189,22 +188,25 @@ export class MomentView {
    * @param {any} known
    */
   drawResidual(round, parent, { stage, judged }) {
-    const isKnown = stage === "judged" && !round.isGreedy && !isFirstPassed(round, parent);
+    this.refs.residualCard.hidden = round.isGreedy; // p lies on one token: the sentence says it all
+    const isKnown = stage !== "drafted" && !round.isGreedy;
     const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
     if (figure) this.residual.draw(figure);
-    const words = figure ? residualWords(round, parent, judged) : noResidualWords(round, parent, stage);
+    const words = figure ? residualWords(round, parent, judged, stage) : noResidualWords(round, parent, stage);
     this.refs.stepNoResidual.hidden = false;
     setText(this.refs.stepNoResidual, words);
   }
 }
 
-// `figure` is one like that which is to come, false where it shows.
+// `figure` is one like that which is to come, false where it shows. A card of its own that has none yet
+// stands as a dashed outline.
 /**
  * @param {HTMLElement} box
  * @param {Figure | false} figure
  */
 function veil(box, figure) {
+  box.closest(".card.chart-card")?.classList.toggle("is-to-come", Boolean(figure));
   box.style.visibility = figure ? "hidden" : "";
   if (figure && figure.layout) box.style.minHeight = `${figure.layout.height}px`;
 }

@@ -81,22 +81,10 @@ export function draftedWords(figure) {
  */
 export function noResidualWords(round, parent, stage) {
   if (!round.outcomes.length) return "Nothing was drafted, so nothing is taken away from p.";
-  if (stage !== "judged") return "It is known once the drafts at this place are judged.";
+  if (stage === "drafted") return "It comes with p, which the target’s forward brings.";
   if (!round.record.tree.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
-  if (round.isGreedy) return "At temperature 0 p lies on the target’s favourite alone: where no guess is that token, it takes the place.";
-  if (isFirstPassed(round, parent)) return "Not needed: the first draft here passed, so nothing was taken away from p.";
   const isExamined = round.record.positions.some((each) => each.parent === parent);
   return isExamined ? "Whoever recorded this run could not see it." : "Never examined: the walk did not come here.";
-}
-
-// Whether the first sibling to be judged was accepted.
-/**
- * @param {Round} round
- * @param {number} parent
- */
-export function isFirstPassed(round, parent) {
-  const first = round.record.tree.nodes.parent.indexOf(parent);
-  return first >= 0 && round.outcomes[first] === "accepted";
 }
 
 // What becomes of the residual that shows: most are never drawn from.
@@ -104,13 +92,16 @@ export function isFirstPassed(round, parent) {
  * @param {Round} round
  * @param {number} parent
  * @param {number[]} judged
+ * @param {string} stage
  */
-export function residualWords(round, parent, judged) {
+export function residualWords(round, parent, judged, stage) {
+  if (stage !== "judged") return "Should every draft here fail, the target draws from this.";
   const { parent: parents } = round.record.tree.nodes;
   const siblings = round.indices.filter((each) => parents[each] === parent);
   const left = siblings.filter((each) => !judged.includes(each)).length;
   const hasPassed = siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted");
-  if (hasPassed) return "Nothing was drawn from it: the next sibling was judged by it, and a sibling passed.";
+  if (hasPassed && round.outcomes[siblings[0]] === "accepted") return "Not needed: the first draft here passed.";
+  if (hasPassed) return "Nothing was drawn from it: a later sibling passed.";
   if (left) return `Not drawn from yet: ${left === 1 ? "one sibling is" : `${left} siblings are`} still to be tried.`;
   return judged.includes(EXTRA) ? "The recovered token was drawn from it." : "The recovered token will be drawn from it.";
 }
@@ -159,7 +150,7 @@ function residualNote(round, judged, node) {
  */
 function extraNote(round, judged) {
   if (!judged.includes(EXTRA)) return "";
-  if (round.extra?.prob === null) return "?: unknown, for the record keeps of each law only the most probable tokens, and no law behind a node that was not examined.";
+  if (round.extra?.prob === null) return "?: unknown, for the record keeps of each distribution only the most probable tokens, and none behind a node that was not examined.";
   return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
 }
 

@@ -190,7 +190,7 @@ export class StopList {
     if (this.listed !== state) {
       this.listed = state;
       const shown = matches.slice(0, MOST_LISTED).flatMap((match, index) => this.listedNow(trace, match, index));
-      const focused = this.refs.matches.contains(document.activeElement) ? document.activeElement.dataset.at : null;
+      const focused = this.refs.matches.querySelector("button:focus")?.dataset.at;
       this.refs.matches.replaceChildren(...shown);
       if (focused) this.refs.matches.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
     }
