@@ -13,6 +13,7 @@ import torch
 from specviz.errors import InputError
 from specviz.experiments.benchmark.peers import load_library_model
 from specviz.models import pair_loading
+from specviz.models.files.gguf_reader import QuickReader
 from specviz.models.files.loading import load_model
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import custom_pair
@@ -100,6 +101,42 @@ def test_logits_are_those_of_the_model_it_was_written_from(file: Path, module: A
     torch.testing.assert_close(found, module(IDS).logits, rtol=1e-4, atol=1e-4)
     peer = load_library_model(str(file), torch.device("cpu"), "float32")
     torch.testing.assert_close(peer(IDS).logits, module(IDS).logits, rtol=1e-4, atol=1e-4)
+
+
+def test_a_header_is_read_quickly_as_the_package_itself_reads_it(
+    file: Path, tmp_path: Path
+) -> None:
+    with_arrays = tmp_path / "arrays.gguf"
+    writer = gguf.GGUFWriter(str(with_arrays), "llama", endianess=gguf.GGUFEndian.BIG)
+    writer.add_array("texts", ["a", "", "ä£"])
+    writer.add_array("numbers", [1, 2, 3])
+    writer.add_array("shares", [0.5, 0.25])
+    writer.add_array("flags", [True, False])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    for each in (file, with_arrays):
+        quick, usual = QuickReader(each), gguf.GGUFReader(each)
+        assert list(quick.fields) == list(usual.fields)
+        for name, field in usual.fields.items():
+            other = quick.fields[name]
+            assert (other.offset, other.data, other.types) == (
+                field.offset,
+                field.data,
+                field.types,
+            )
+            assert [part.tolist() for part in other.parts] == [
+                part.tolist() for part in field.parts
+            ]
+        assert [each.name for each in quick.tensors] == [each.name for each in usual.tensors]
+        assert quick.data_offset == usual.data_offset
+
+
+def test_other_readers_of_such_files_are_left_alone(file: Path) -> None:
+    usual = gguf.GGUFReader
+    load_model(str(file), "cpu")
+    assert gguf.GGUFReader is usual
 
 
 def test_the_name_says_how_it_was_quantised_and_what_it_runs_in(file: Path) -> None:

@@ -90,7 +90,8 @@ class LibraryPeer:
 def load_library_model(source: str, device: torch.device, dtype: str) -> Any:
     """The library's own module of a model that is on this machine, ready to run."""
     where, number, file = LibrarySource.of(source), resolve_dtype(dtype), gguf_path(source)
-    config = AutoConfig.from_pretrained(where.place, local_files_only=True, **where.options)
+    with where.reading():
+        config = AutoConfig.from_pretrained(where.place, local_files_only=True, **where.options)
     attention = attention_of(config)
     if file is not None:
         return dequantised(file, config, number, attention).to(device).eval()

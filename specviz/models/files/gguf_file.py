@@ -10,6 +10,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from specviz.errors import InputError
+from specviz.models.files.gguf_reader import quick_headers
+from specviz.models.files.gguf_source import LibrarySource
 from specviz.models.files.survey import first_line, silence_libraries
 
 
@@ -19,10 +21,11 @@ def unpack_gguf(file: Path, folder: Path) -> None:
     Raises InputError for a file that cannot be read.
     """
     silence_libraries()
-    where = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
+    where = LibrarySource.of(file)
     try:
-        model = dequantised(file, AutoConfig.from_pretrained(**where))
-        tokenizer = AutoTokenizer.from_pretrained(**where)
+        with where.reading():
+            model = dequantised(file, AutoConfig.from_pretrained(where.place, **where.options))
+            tokenizer = AutoTokenizer.from_pretrained(where.place, **where.options)
     except Exception as error:  # gguf, torch and transformers each raise their own
         raise InputError(f"file {file.name!r} cannot be read: {first_line(error)}") from None
     model.save_pretrained(folder)
@@ -39,9 +42,10 @@ def dequantised(
     The library's own way to load such a file asks for a further package, accelerate.
     """
     model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention)
-    weights = load_gguf_checkpoint(
-        str(file), return_tensors=True, model_to_load=model, torch_dtype=dtype
-    )["tensors"]
+    with quick_headers():
+        weights = load_gguf_checkpoint(
+            str(file), return_tensors=True, model_to_load=model, torch_dtype=dtype
+        )["tensors"]
     report = model.load_state_dict(weights, strict=False)
     model.tie_weights()
     lacking = set(report.missing_keys) - set(model.all_tied_weights_keys)

@@ -8,6 +8,7 @@ only asks what a source is should not wait for them.
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ class LibrarySource:
             return cls(str(source), {})
         return cls(str(file.parent), {"gguf_file": file.name})
 
+    def reading(self) -> AbstractContextManager[None]:
+        """For the time that the library reads it."""
+        if not self.options:
+            return nullcontext()
+        from specviz.models.files.gguf_reader import quick_headers
+
+        return quick_headers()
+
 
 def gguf_path(source: str) -> Path | None:
     """The GGUF file that `source` names; InputError where it is not there."""
@@ -49,8 +58,10 @@ def read_gguf_config(source: str, file: Path) -> Any:
     from transformers import AutoConfig
 
     kind = str(_header(source, file)["general.architecture"])
+    where = LibrarySource.of(file)
     try:
-        return AutoConfig.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+        with where.reading():
+            return AutoConfig.from_pretrained(where.place, local_files_only=True, **where.options)
     except Exception as error:  # of a table without that architecture, and of what it asks for
         detail = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise InputError(

@@ -171,9 +171,10 @@ def _read_tokenizer(source: str, folder: Path) -> Any:
         raise missing
     where = LibrarySource.of(folder)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            where.place, local_files_only=True, trust_remote_code=False, **where.options
-        )
+        with where.reading():
+            tokenizer = AutoTokenizer.from_pretrained(
+                where.place, local_files_only=True, trust_remote_code=False, **where.options
+            )
     except Exception:  # parsers of several libraries, each with errors of its own
         raise missing from None
     if not getattr(tokenizer, "is_fast", False) or not tokenizer.get_vocab():
