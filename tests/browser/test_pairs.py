@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.browser.app_server import ROOT
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
+HEADS = ("eagle", "medusa")
 
 MODELS = Path(os.environ.get("SPECVIZ_MODELS") or ROOT / "assets" / "models")
 
@@ -122,3 +124,19 @@ def test_a_target_may_stand_without_a_draft(random_url: str, turn_page: Open) ->
     tab.fill("draft", "")
     assert refusal in tab.evaluate("JSON.stringify(specviz.race.form.methodPart.refusals)")
     assert tab.ref("checkPair").is_enabled()
+
+
+def test_heads_of_others_are_named_in_fields_that_make_their_methods_possible(
+    random_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(random_url, "?pair=custom&target=a%2Fb&eagle=c%2Fhead")
+    order = "JSON.stringify(specviz.race.form.order)"
+    assert json.loads(tab.evaluate(order))["eagle"] == "c/head"
+    refused = {name: tab.ref("method").locator(f"option[value={name}]") for name in HEADS}
+    assert refused["eagle"].is_enabled() and refused["medusa"].is_disabled()
+    tab.page.locator("#sv-medusa").fill("c/heads")
+    assert refused["medusa"].is_enabled()
+    assert json.loads(tab.evaluate(order))["medusa"] == "c/heads"
+    assert "medusa=c%2Fheads" in tab.evaluate("specviz.race.address.link")
+    tab.page.locator("#sv-eagle").fill("")
+    assert refused["eagle"].is_disabled()
