@@ -130,6 +130,7 @@ picture: .venv/run.stamp
 types: .venv/run.stamp
 	PYTHONPATH=. $(BIN)/python docs/declare_records.py
 
-# one recorded run of each method, which the page can open with no model loaded
+# the recorded runs, which the page can open with no model loaded; RUNS chooses a pair, and perhaps
+# methods of it: make traces RUNS="smollm2 eagle"
 traces: setup
-	$(BIN)/python -m specviz.experiments.run.golden_runs assets/traces
+	$(BIN)/python -m specviz.experiments.run.golden_runs assets/traces $(RUNS)

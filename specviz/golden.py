@@ -1,6 +1,7 @@
 """The recorded runs that come with the app, so that it teaches with no model loaded.
 
-Knows where they are and what they are called; `trace_file` reads them.
+Knows where they are and what they are called, `method.task` of the bundled pair and
+`method.task.pair` of any other; `trace_file` reads them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,22 @@ from specviz.trace_file import load
 
 FOLDER = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SUFFIX = ".json.gz"
+OPENING = "prompt-lookup.summarise.smollm2"  # the one to begin with
 
 
 def golden_names(folder: Path = FOLDER) -> tuple[str, ...]:
     """By method, in the order of the file names."""
     return tuple(sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")))
+
+
+def golden_parts(name: str) -> tuple[str, str, str]:
+    """Method, task and pair of a recording's name; the pair is "" where it is the bundled one.
+
+    >>> golden_parts("eagle.code"), golden_parts("eagle.chat.smollm2")
+    (('eagle', 'code', ''), ('eagle', 'chat', 'smollm2'))
+    """
+    method, task, pair = [*name.split("."), ""][:3]
+    return method, task, pair
 
 
 def golden_trace(name: str, folder: Path = FOLDER) -> Trace:

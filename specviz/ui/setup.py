@@ -18,10 +18,10 @@ from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
-from specviz.golden import golden_names
+from specviz.golden import OPENING, golden_names, golden_parts
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.files.survey import survey_model
-from specviz.models.pair_catalog import Pair, default_pair, pairs
+from specviz.models.pair_catalog import BUNDLED, Pair, default_pair, pair_named, pairs
 from specviz.models.parts import Need
 from specviz.prompts import CHAT_TASKS, tasks
 from specviz.records import (
@@ -71,7 +71,7 @@ def page_setup() -> dict[str, Any]:
         "outcomes": outcome_table(),
         "endings": ENDINGS,
         "glossary": tooltips(),
-        "traces": [{"name": name, "title": _trace_title(name)} for name in _traces()],
+        "traces": list(map(_trace, _traces())),
     }
 
 
@@ -139,15 +139,28 @@ def group(method: Method) -> str:
 
 
 def _traces() -> list[str]:
-    """The recordings in the order of the methods' menu."""
+    """The recordings: the opening one, those of other pairs, those of the bundled pair.
+
+    Each in the order of the methods' menu.
+    """
     methods = list(DRAFTERS)
-    return sorted(golden_names(), key=lambda name: methods.index(name.partition(".")[0]))
+
+    def place(name: str) -> tuple[bool, bool, int]:
+        method, _, pair = golden_parts(name)
+        return name != OPENING, not pair, methods.index(method)
+
+    return sorted(golden_names(), key=place)
 
 
-def _trace_title(name: str) -> str:
-    """`draft-model.code` is called after its method and its task."""
-    method, _, task = name.partition(".")
-    return f"{method_named(method).title} · {task}"
+def _trace(name: str) -> dict[str, str]:
+    """A recording is called after its method and its task, and stands under its pair."""
+    method, task, pair = golden_parts(name)
+    model = pair_named(pair).model_name("target").partition(" (")[0] if pair else ""
+    return {
+        "name": name,
+        "title": f"{method_named(method).title} · {task}",
+        "group": f"Recorded with {model or pair_named(BUNDLED).title.lower()}",
+    }
 
 
 def _pair(pair: Pair) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.golden import golden_names, golden_trace
+from specviz.golden import FOLDER, OPENING, SUFFIX, golden_names, golden_parts, golden_trace
 from specviz.trace_file import dumps, encode
 from specviz.ui import recordings
 from specviz.ui.handlers import MAX_OPENINGS, Handlers
 from specviz.ui.recordings import requested_trace
+from specviz.ui.setup import page_setup
 from tests.random_traces import random_trace
 
 TICKET = "a-ticket-of-a-test"
@@ -48,6 +49,41 @@ def test_every_golden_recording_opens(name: str) -> None:
     assert trace == golden_trace(name)
     assert trace.config.method == name.partition(".")[0]
     assert trace.rounds and trace.lane("baseline").steps
+
+
+def test_methods_of_the_chat_model_share_one_prompt_and_have_one_that_suits_them() -> None:
+    """So that they can be compared; both texts of a run at temperature 0 are the same."""
+    parts = [golden_parts(name) for name in golden_names()]
+    tasks = {method: set() for method, _, pair in parts if pair == "smollm2"}
+    for method, task, pair in parts:
+        if pair:
+            tasks[method].add(task)
+    assert {"prompt-lookup", "lookahead", "early-exit", "quantised-self", "layer-skip"} <= {*tasks}
+    assert all(len(each) == 2 and "chat" in each for each in tasks.values())
+    shared = [golden_trace(f"{method}.chat.smollm2") for method in tasks]
+    assert len({trace.prompt for trace in shared}) == 1
+    for method, each in tasks.items():
+        (own,) = each - {"chat"}
+        trace = golden_trace(f"{method}.{own}.smollm2")
+        assert trace.emitted_ids == trace.lane("baseline").emitted_ids
+
+
+def test_the_first_recording_is_of_the_chat_model_and_clearly_quicker_than_the_baseline() -> None:
+    first, *others = page_setup()["traces"]
+    assert first["name"] == OPENING and "SmolLM2" in first["group"]
+    groups = [each["group"] for each in (first, *others)]
+    assert len(set(groups)) == 2 and groups == sorted(groups, key=groups.index)
+    trace = golden_trace(OPENING)
+    baseline, speculative = (
+        len(lane.emitted_ids)
+        / sum(event.seconds for event in lane.events if hasattr(event, "seconds"))
+        for lane in (trace.lane("baseline"), trace.main)
+    )
+    assert speculative > 1.3 * baseline
+
+
+def test_the_recordings_are_small_enough_to_come_with_the_app() -> None:
+    assert sum(file.stat().st_size for file in FOLDER.glob(f"*{SUFFIX}")) < 900_000
 
 
 @pytest.mark.parametrize(

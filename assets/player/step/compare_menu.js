@@ -4,7 +4,7 @@
 import { option } from "../shared/dom.js";
 import { Trace } from "../shared/trace.js";
 import { Transport } from "../shared/transport.js";
-import { recordedGroup } from "./run_menu.js";
+import { recordedGroups } from "./run_menu.js";
 import { base64, traceBlob } from "./trace_file.js";
 
 const NOTHING = "";
@@ -28,7 +28,7 @@ export class CompareMenu {
     this.other = new Trace();
     this.parent = this.other; // until there is a fork
     this.title = "";
-    menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), recordedGroup(recorded));
+    menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), ...recordedGroups(recorded));
     this.ofFork = option(PARENT, "The run it was forked from");
     menu.addEventListener("change", () => this.choose(menu.value));
     this.transport = new Transport(gradio, {

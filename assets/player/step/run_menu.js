@@ -10,12 +10,17 @@ const LARGEST_FILE = 16e6; // bytes; the server refuses more
 
 export const RACE = ""; // the menu's value for the race of this page
 
+// One group for each of the models that the runs were recorded with.
 /** @param {Choice[]} recorded */
-export function recordedGroup(recorded) {
-  const group = element("optgroup");
-  group.label = "Recorded, one for each method";
-  group.append(...recorded.map(({ name, title }) => option(name, title)));
-  return group;
+export function recordedGroups(recorded) {
+  const titles = [...new Set(recorded.map(({ group }) => group ?? ""))];
+  return titles.map((title) => {
+    const group = element("optgroup");
+    group.label = title;
+    const own = recorded.filter((each) => (each.group ?? "") === title);
+    group.append(...own.map((each) => option(each.name, each.title)));
+    return group;
+  });
 }
 
 export class RunMenu {
@@ -30,7 +35,7 @@ export class RunMenu {
     this.note = stepNote;
     this.error = stepError;
     this.run = "";
-    stepTrace.append(option(RACE, "The race of this page"), recordedGroup(recorded));
+    stepTrace.append(option(RACE, "The race of this page"), ...recordedGroups(recorded));
     stepTrace.addEventListener("change", () => onChoose(stepTrace.value));
     stepOpen.addEventListener("click", () => stepFile.click());
     stepSave.addEventListener("click", () => onSave());

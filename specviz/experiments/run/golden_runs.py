@@ -1,47 +1,85 @@
-"""Records one run of every method for the page to teach with; `make traces` calls it.
+"""Records the runs that the page teaches with; `make traces` calls it.
 
-Each is a race on the bundled pair over a held-out prompt, sampled, so that accepted, recovered and
-bonus tokens all occur. Knows nothing of the page.
+Of the bundled pair one of every method. Of the chat model two of every method that it can do: one
+on a prompt that all share, so that methods can be compared, one on a task that suits the method.
+Knows nothing of the page.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import cycle
 from pathlib import Path
 
+from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.golden import SUFFIX
-from specviz.models.pair_catalog import BUNDLED, pair_named
+from specviz.models.pair_catalog import BUNDLED, CHAT, GET_CHAT_MODEL, Pair, pair_named
+from specviz.models.pair_check import needs_missing
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.trace_file import save
 
 TOKENS = 72
-TEMPERATURE = 0.7
+TEMPERATURE = 0.7  # so that accepted, recovered and bonus tokens all occur
 SEED = 7
 PROMPT = 3
 
-
-def golden_requests() -> Iterator[RaceRequest]:
-    """The setting of every golden run, in the registry's order."""
-    for method, task in zip(DRAFTERS.values(), cycle(TASKS), strict=False):
-        config = method.usual(4, temperature=TEMPERATURE, seed=SEED, max_new_tokens=TOKENS)
-        yield RaceRequest(pair_named(BUNDLED), held_out_prompt(task, PROMPT), config, task)
+COMMON_TASK = "chat"  # on which every method of the chat model is recorded
+OWN_TASK = "code"  # that suits a method, but for those of
+OWN_TASKS = {"prompt-lookup": "summarise", "early-exit": "translate", "quantised-self": "maths"}
 
 
-def main(folder: Path) -> None:
-    """Write one file per method into `folder`."""
+def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
+    """The setting of every golden run on a pair, in the registry's order."""
+    if pair.name == CHAT:
+        able = (each for each in DRAFTERS.values() if not needs_missing(pair, each.needs))
+        for method in able:
+            yield _request(pair, method, COMMON_TASK, 1, TEMPERATURE)
+            yield _request(pair, method, OWN_TASKS.get(method.name, OWN_TASK), 1, 0.0)
+    else:
+        for method, task in zip(DRAFTERS.values(), cycle(TASKS), strict=False):
+            yield _request(pair, method, task, PROMPT, TEMPERATURE)
+
+
+def _request(pair: Pair, method: Method, task: str, number: int, temperature: float) -> RaceRequest:
+    config = method.usual(4, temperature=temperature, seed=SEED, max_new_tokens=TOKENS)
+    return RaceRequest(pair, held_out_prompt(task, number, pair.instruct), config, task)
+
+
+def file_name(request: RaceRequest) -> str:
+    """As `golden` calls a recording."""
+    pair = "" if request.pair.name == BUNDLED else f".{request.pair.name}"
+    return f"{request.config.method}.{request.task}{pair}{SUFFIX}"
+
+
+def record(folder: Path, pair: Pair, methods: Collection[str] = ()) -> None:
+    """Write one file for each run on the pair into `folder`; of these methods alone if any."""
     folder.mkdir(parents=True, exist_ok=True)
-    for request in golden_requests():
+    for request in golden_requests(pair):
+        if methods and request.config.method not in methods:
+            continue
         race = start_race(request)
         for _ in race:
             pass
-        path = folder / f"{request.config.method}.{request.task}{SUFFIX}"
+        path = folder / file_name(request)
         save(race.trace(), path)
         print(f"{path.name}: {path.stat().st_size} bytes", file=sys.stderr)
 
 
+def main(folder: str, pair_name: str = "", *methods: str) -> None:
+    """Record a named pair, or both; of these methods, or all."""
+    unknown = set(methods) - set(DRAFTERS)
+    if unknown:
+        raise InputError(f"methods must be of {', '.join(DRAFTERS)}, got {min(unknown)!r}")
+    for pair in map(pair_named, [pair_name] if pair_name else [BUNDLED, CHAT]):
+        if pair.is_here:
+            record(Path(folder), pair, methods)
+        else:
+            print(f"{pair.name}: not on this machine; {GET_CHAT_MODEL}", file=sys.stderr)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*sys.argv[1:])
