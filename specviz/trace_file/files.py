@@ -25,9 +25,7 @@ Record = TypeVar("Record")
 Json = dict[str, Any]
 MAX_FILE_BYTES = 100_000_000
 MAX_VALUES = 5_000_000  # ten times a run of 2,000 rounds; each becomes an object of its own
-_WANTED = (
-    "trace must be the file of a run, as Save in Step through or `race --trace` writes it"
-)
+_WANTED = "trace must be the file of a run, as Save in Step through or `race --trace` writes it"
 _GZIP_MAGIC = b"\x1f\x8b"
 _FORMAT = "specviz-trace"
 
