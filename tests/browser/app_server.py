@@ -6,6 +6,7 @@ seconds to do so.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import runpy
@@ -44,6 +45,7 @@ def serve(name: str, log: Path) -> Generator[str]:
 
 def run(name: str, environment: dict[str, str], log: Path) -> None:
     """As `python NAME PORT` or `python -m NAME PORT` would."""
+    gc.freeze()  # what is imported stays
     with log.open("w") as output:
         os.dup2(output.fileno(), sys.stdout.fileno())
         os.dup2(output.fileno(), sys.stderr.fileno())

@@ -27,10 +27,8 @@ def lab(turn_page: Callable[..., RaceDriver], random_url: str) -> LabDriver:
     return LabDriver(driver)
 
 
-def test_before_a_sweep_the_page_says_what_will_appear(
-    open_page: OpenPage, random_url: str
-) -> None:
-    driver = open_page(random_url, "?view=lab")
+def test_before_a_sweep_the_page_says_what_will_appear(lab: LabDriver) -> None:
+    driver = lab.driver
     assert driver.ref("sweepLesson").is_visible() and driver.ref("sweepViews").is_hidden()
     assert driver.text("sweepSize") == "8 points, 128 runs"
     assert findings(driver.page) == []
