@@ -35,6 +35,15 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture
+def empty_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pair is loaded; those that other tests have loaded are there again afterwards."""
+    from specviz.models import pair_loading
+
+    store = pair_loading.Store(pair_loading.MODELS_IN_MEMORY)
+    monkeypatch.setattr(pair_loading, "_store", store)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order of files in which xdist hands them out; within a file nothing moves."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.experiments.run.racing import RaceRequest, start_race
-from specviz.models import pair_loading
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import PRESETS, Pair, custom_pair
 from specviz.models.pair_loading import load_pair
 from specviz.records import SPECULATIVE, DecodingConfig
+
+pytestmark = pytest.mark.usefixtures("empty_memory")
 
 Save = Callable[..., Path]
 TOKENS = 24
@@ -39,13 +40,6 @@ CHAT = (
     "{% endfor %}"
     "{% if add_generation_prompt %}<|story|>assistant\n{% endif %}"
 )
-
-
-@pytest.fixture(autouse=True)
-def empty_memory() -> Iterator[None]:
-    pair_loading._store.clear()
-    yield
-    pair_loading._store.clear()
 
 
 @pytest.fixture(params=ARCHITECTURES)

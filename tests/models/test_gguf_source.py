@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ import torch
 
 from specviz.errors import InputError
 from specviz.experiments.benchmark.peers import load_library_model
-from specviz.models import pair_loading
 from specviz.models.files.gguf_reader import QuickReader
 from specviz.models.files.loading import load_model
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import custom_pair
 from specviz.models.pair_loading import load_pair
 from tests.models.conftest import SPECIAL, build_module, build_tokenizer, family_config
+
+pytestmark = pytest.mark.usefixtures("empty_memory")
 
 EXTRA = ("ab",)  # what the one merge makes
 IDS = torch.tensor([[7, 3, 11, 42, 5, 19]])
@@ -35,13 +35,6 @@ LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-
-
-@pytest.fixture(autouse=True)
-def empty_memory() -> Iterator[None]:
-    pair_loading._store.clear()
-    yield
-    pair_loading._store.clear()
 
 
 def write(file: Path, module: Any, architecture: str = "qwen3") -> Path:

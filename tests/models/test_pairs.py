@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,10 @@ from specviz.models.parts import Need
 from tests.models.head_files import eagle_parts, medusa_parts, save_head
 from tests.models.hub_stub import HubStub
 
+pytestmark = pytest.mark.usefixtures("empty_memory")
+
 Save = Callable[..., Path]
 NOTHING = frozenset[Need]()
-
-
-@pytest.fixture(autouse=True)
-def empty_memory() -> Iterator[None]:
-    pair_loading._store.clear()
-    yield
-    pair_loading._store.clear()
 
 
 @pytest.fixture

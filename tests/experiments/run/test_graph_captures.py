@@ -5,7 +5,7 @@ No GPU is needed: captured work is simply done again, and a double counts the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from specviz.experiments.run.profiling import ProfileRequest, Profiling
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Sweep, SweepPlan
-from specviz.models import pair_loading
 from specviz.models.files import loading
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.graphs.graph_buffers import GraphBuffers, StepShape
@@ -82,15 +81,13 @@ class Captures:
 
 
 @pytest.fixture
-def captures(monkeypatch: pytest.MonkeyPatch) -> Iterator[Captures]:
+def captures(empty_memory: None, monkeypatch: pytest.MonkeyPatch) -> Captures:
     """Those of the bundled models as on a GPU, where drafting ahead stays in this process."""
     monkeypatch.setattr(loading, "_own_kind", lambda device: CapturedModel)
     monkeypatch.setattr(pre_speculation, "executor_for", InLine)
     monkeypatch.setattr(forward_times, "REPEATS", 1)  # every size is run, which is what matters
     monkeypatch.setattr(warm_up, "MOST_TOKENS", LARGEST_TREE)
-    pair_loading._store.clear()
-    yield Captures(monkeypatch)
-    pair_loading._store.clear()
+    return Captures(monkeypatch)
 
 
 def race_request(name: str, **changes: Any) -> RaceRequest:
