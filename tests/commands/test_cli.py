@@ -9,6 +9,7 @@ import pytest
 
 from specviz.cli import COMMANDS, main
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.models.files.chat_model import FOLDER
 from specviz.models.pair_catalog import models_folder, pair_named
 from specviz.prompts import held_out_prompt
 from specviz.records import BASELINE, ProposalKind
@@ -88,7 +89,12 @@ def test_models_reports_on_two_models_before_they_are_loaded(capsys):
     assert "cross-vocabulary" in foreign["methods"] and "draft-model" not in foreign["methods"]
 
 
-def test_a_pair_that_was_fetched_is_told_without_the_parts_that_it_lacks(capsys):
+def test_a_pair_that_was_fetched_is_told_without_the_parts_that_it_lacks(
+    capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("SPECVIZ_CACHE", str(tmp_path))
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "config.json").write_text("{}")
     (got,) = run_json(capsys, "models", "--get", "bundled")
     assert got["draft"] and all(got.values())
     status, out, _ = run(capsys, "models", "--get", "smollm2")
