@@ -14,7 +14,7 @@ from specviz.trace_file import load
 
 FOLDER = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SUFFIX = ".json.gz"
-OPENING = "prompt-lookup.summarise.smollm2"  # the one to begin with
+OPENING = "prompt-lookup.summarise.smollm2"  # plays for a visitor who has asked for nothing yet
 
 
 def golden_names(folder: Path = FOLDER) -> tuple[str, ...]:
@@ -34,7 +34,6 @@ def golden_parts(name: str) -> tuple[str, str, str]:
 
 def golden_trace(name: str, folder: Path = FOLDER) -> Trace:
     """The recorded run of that name; InputError for any other name."""
-    known = golden_names(folder)
-    if name not in known:
-        raise InputError(f"trace must be one of {', '.join(known) or 'none'}, got {name[:80]!r}")
+    if name not in golden_names(folder):
+        raise InputError(f"trace must be a recording such as {OPENING}, got {name[:80]!r}")
     return load(folder / f"{name}{SUFFIX}")

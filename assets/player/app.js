@@ -30,7 +30,7 @@ export class App {
     setText(refs.device, setup.device);
     for (const Page of PAGES) this.pages[Page.id] = new Page(this);
     refs.tabs.append(...PAGES.map(tab));
-    refs.tabs.addEventListener("click", (/** @type {any} */ event) => this.clicked(event));
+    root.addEventListener("click", (/** @type {any} */ event) => this.clicked(event)); // a tab, or a link to a page
     root.addEventListener("click", (event) => this.jump(event));
     window.addEventListener("popstate", () => this.returned());
     this.show(this.asked, false);

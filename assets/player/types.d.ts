@@ -183,6 +183,15 @@ interface Bias {
 type Palette = Record<string, string>;
 type Glossary = Record<string, { title: string; definition: string; formula: string }>;
 
+// An experiment for a class (specviz/ui/class_presets.py).
+interface ClassPreset {
+  name: string;
+  title: string;
+  question: string;
+  runs: { label: string; query: Record<string, string> }[];
+  answer: string;
+}
+
 interface Setup {
   settings: SettingRow[];
   kinds: Kind[];
@@ -192,6 +201,8 @@ interface Setup {
   devices: Choice[];
   dtypes: Choice[];
   traces: Choice[];
+  presets: ClassPreset[];
+  opening: string; // of them, the one that plays for a visitor
   device: string;
   lab: any; // specviz/ui/lab/lab.py
   palettes: Record<string, Palette>;

@@ -30,6 +30,7 @@ from specviz.records import (
     RunSetting,
     ValueType,
 )
+from specviz.ui.class_presets import class_presets
 from specviz.ui.settings_form import CUSTOM, refusals
 
 KIND_TITLES = {
@@ -72,6 +73,8 @@ def page_setup() -> dict[str, Any]:
         "endings": ENDINGS,
         "glossary": tooltips(),
         "traces": list(map(_trace, _traces())),
+        "opening": OPENING,
+        "presets": class_presets(),
     }
 
 

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, ViewportSize
 from tests.browser.race_driver import RaceDriver
 
 Scheme = Literal["light", "dark"]
+Motion = Literal["reduce", "no-preference"]
 SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 # Counts what a page has put off for less than two seconds, such as writing its address.
@@ -34,12 +35,17 @@ class Contexts:
         self.browser = browser
         self._idle: list[BrowserContext] = []
 
-    def take(self, viewport: ViewportSize = SIZE, color_scheme: Scheme = "light") -> BrowserContext:
-        """One with a tab, as wide and as bright as its visitor likes it."""
+    def take(
+        self,
+        viewport: ViewportSize = SIZE,
+        color_scheme: Scheme = "light",
+        reduced_motion: Motion = "reduce",
+    ) -> BrowserContext:
+        """One with a tab, as wide and as bright as its visitor likes it, and as lively."""
         context = self._idle.pop() if self._idle else self._new()
         (page,) = context.pages
         page.set_viewport_size(viewport)
-        page.emulate_media(color_scheme=color_scheme)
+        page.emulate_media(color_scheme=color_scheme, reduced_motion=reduced_motion)
         return context
 
     def _new(self) -> BrowserContext:

@@ -67,8 +67,17 @@ class RaceDriver:
     # ---- doing
 
     def go(self, query: str = "") -> None:
+        """Open the page, with all settings unfolded and its first recording, if any, at its end."""
         self.page.goto(self.url + query)
+        self._until_ready()
+        self.until("!specviz.race.isReopening")
+
+    def _until_ready(self) -> None:
         self.page.wait_for_selector("[data-ready]", timeout=60_000)
+        self.unfold()
+
+    def unfold(self) -> None:
+        self.evaluate("specviz.race.form.refs.more.open = true")
 
     def turn(self, query: str) -> None:
         """To another setting, as its address says it, without opening the page again."""
@@ -77,7 +86,6 @@ class RaceDriver:
             f"""(() => {{ history.replaceState(null, "", location.pathname + {json.dumps(query)});
                 const {{ race }} = specviz, {{ form, address }} = race;
                 form.clearErrors();
-                form.refs.more.open = false;
                 const usual = address.setup.settings.map((each) => [each.name, each.default]);
                 form.fields = Object.fromEntries(usual);
                 race.showProblems(address.read());
@@ -89,7 +97,7 @@ class RaceDriver:
         """Leave in mid-sentence."""
         self.has_left = True
         self.page.reload()
-        self.page.wait_for_selector("[data-ready]", timeout=60_000)
+        self._until_ready()
 
     def press_race(self) -> None:
         self.evaluate("window.headerBefore = specviz.race.view.trace.header")

@@ -59,7 +59,6 @@ def test_each_bad_field_gives_one_sentence_beside_it(app_url: str, turn_page: Op
 
 def test_folded_settings_open_for_their_error(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8")
-    tab.ref("more").locator("summary").click()
     for ref, value, name in [
         ("topK", "-1", "Top-k"),
         ("topP", "0", "Top-p"),

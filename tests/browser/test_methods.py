@@ -175,19 +175,6 @@ def test_an_option_is_sent_kept_in_the_link_and_read_again(
     assert tab.page.input_value(f"#sv-option-{first.name}") == str(first.high)  # not forgotten
 
 
-def test_settings_below_the_edge_of_the_form_announce_themselves(
-    random_url: str, turn_page: Open
-) -> None:
-    query = f"?method={WITH_OPTIONS.name}"
-    tab = turn_page(random_url, query, viewport={"width": 1280, "height": 560})
-    more = tab.ref("moreBelow")
-    more.wait_for()
-    tab.ref("form").evaluate("(form) => form.scrollTo(0, form.scrollHeight)")
-    more.wait_for(state="hidden")
-    tall = turn_page(random_url, query, viewport={"width": 1280, "height": 1600})
-    tall.ref("moreBelow").wait_for(state="hidden")
-
-
 def test_the_draft_length_says_what_else_caps_it(random_url: str, turn_page: Open) -> None:
     capped = a_method(lambda method: bool(method.depth_cap))
     tab = turn_page(random_url, f"?method={capped.name}")

@@ -113,7 +113,6 @@ def test_a_click_in_the_tree_or_the_bars_selects_that_token(
 def test_the_copied_link_is_the_setting(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=7&seed=4&temperature=0.7")
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    tab.ref("more").locator("summary").click()
     tab.fill("seed", "99")
     tab.ref("copyLink").click()
     tab.page.get_by_text("Copied").wait_for()

@@ -57,7 +57,7 @@ def test_three_lanes_have_a_card_with_text_and_numbers_each(tab: RaceDriver) -> 
     for lane in trace.lanes:
         assert tab.lane_text(lane.name) == text_of(trace, lane) != ""
         tokens, forwards = len(lane.emitted_ids), 1 + len(lane.rounds) + len(lane.steps)
-        numbers = f"{tokens} tokens · {forwards} target forwards · {lane.seconds:.2f} s"
+        numbers = f"{tokens} tokens · {forwards} target forwards · {lane.seconds:.2f} s · finished"
         assert tab.text(f"{lane.name}Meta") == numbers
         rate = tokens / lane.seconds
         assert tab.text(f"{lane.name}Rate") == f"{rate:.{1 if rate < 100 else 0}f}"

@@ -74,7 +74,7 @@ def test_a_link_to_no_recording_shows_the_first_one_and_says_so(
     driver = open_page(random_url, "?view=step&trace=nonsense")
     step = StepDriver(driver)
     driver.page.wait_for_selector("[data-ref=stepError]:visible")
-    assert driver.text("stepError").startswith("trace must be one of")
+    assert driver.text("stepError").startswith("trace must be a recording such as")
     assert "got “nonsense”. Here is the first one." in driver.text("stepError")
     assert driver.ref("stepTable").is_visible() and step.place == (0, 0)
 

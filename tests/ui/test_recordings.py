@@ -89,8 +89,8 @@ def test_the_recordings_are_small_enough_to_come_with_the_app() -> None:
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ({"golden": "../../etc/passwd"}, "trace must be one of"),
-        ({"golden": ["x"]}, "trace must be one of"),
+        ({"golden": "../../etc/passwd"}, "trace must be a recording such as"),
+        ({"golden": ["x"]}, "trace must be a recording such as"),
         ({}, "trace must be a file in base64, got none"),
         ({"data": "%%%"}, "trace must be a file in base64, got other text"),
         (

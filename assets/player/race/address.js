@@ -30,6 +30,12 @@ export class Address {
     return given.has("round") && [round, at].every((each) => Number.isInteger(each) && each >= 0) ? { round, at } : null;
   }
 
+  // Whether the address names a setting.
+  get isNamed() {
+    const given = new URLSearchParams(window.location.search);
+    return [...addressSettings().map(({ key }) => key), ...OF_PROMPT].some((key) => given.has(key));
+  }
+
   // Fill the form from the address; returns one sentence per parameter that made no sense.
   read(search = window.location.search) {
     const given = new URLSearchParams(search);

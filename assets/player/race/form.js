@@ -2,12 +2,13 @@
 // Knows the fields and what the server offers. Numbers out of their bounds are reported at once; whatever
 // else is wrong the server names.
 
+import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { controlsOf, putText, textOf } from "../shared/setting_fields.js";
-import { allSettings, defaults, labelled, problemOf, settingNamed } from "../shared/settings.js";
+import { allSettings, defaults, labelled, plainNumbers, problemOf, settingNamed } from "../shared/settings.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
@@ -122,8 +123,21 @@ export class Form {
     const task = this.setup.tasks.find((each) => each.name === this.picker.task)?.title ?? "free text";
     const place = this.picker.isHeldOut ? ` ${this.picker.place + 1}` : "";
     const shape = [this.method?.title ?? "", `K ${draft_length}`, ...this.methodPart.words];
-    const framing = this.fields.raw ? ["raw prompt"] : this.fields.system.trim() ? ["system prompt"] : [];
-    return [`${task}${place}`, ...framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
+    return [`${task}${place}`, ...this.framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
+  }
+
+  // What is folded away: the models, and each setting that is not what it usually is.
+  get foldedWords() {
+    const { draft_length, max_new_tokens } = this.fields;
+    const unusual = plainNumbers().filter(({ name, slider, default: usual }) => !slider && this.fields[name] !== usual);
+    const others = unusual.map(({ name, word }) => `${word} ${this.fields[name]}`);
+    return [this.pair?.title ?? "", `K ${draft_length}`, `${max_new_tokens} tokens`, ...this.methodPart.words, ...this.framing, ...others].join(" · ");
+  }
+
+  // Of the prompt, where it is unusual.
+  get framing() {
+    const { raw, system } = this.fields;
+    return raw ? ["raw prompt"] : system.trim() ? ["system prompt"] : [];
   }
 
   refresh() {
@@ -131,6 +145,7 @@ export class Form {
     this.pairPart.refresh();
     this.picker.use(this.heldOut.of(this.pair));
     this.methodPart.refresh(Number(this.controls.temperature.value) === 0);
+    setText(this.refs.foldedSettings, this.foldedWords);
     this.refs.system.disabled = this.refs.raw.checked; // a raw prompt is all that the model gets
   }
 

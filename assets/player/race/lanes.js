@@ -41,6 +41,7 @@ class Card {
   }
 
   clear() {
+    this.article.classList.remove("has-arrived");
     this.ribbon.clear();
     this.numbers(0, "", 0);
     this.showLoss("");
@@ -62,6 +63,9 @@ class Card {
     const count = lane.tokensAt(moment);
     const seconds = Math.min(moment, lane.clock);
     const words = [counted(count, "token"), counted(lane.forwardsAt(moment), "target forward"), `${seconds.toFixed(2)} s`];
+    const hasArrived = lane.hasEnded && moment >= lane.clock;
+    this.article.classList.toggle("has-arrived", hasArrived);
+    if (hasArrived) words.push("finished");
     this.numbers(count, words.join(" · "), seconds);
   }
 
@@ -150,22 +154,22 @@ export class Lanes {
     }
   }
 
-  // `moment`: own time up to which tokens show in full; Infinity shows all.
+  // `place`: the selected token, and its round's from .. to; `moment`: own time up to which tokens show in
+  // full; Infinity shows all.
   /**
-   * @param {number} selected
-   * @param {number} from
-   * @param {number} to
+   * @param {{ selected: number, from: number, to: number }} place
    * @param {number} moment
-   * @param {boolean} isFollowing
+   * @param {{ isFollowing: boolean, isPlaying: boolean }} how
    */
-  draw(selected, from, to, moment, isFollowing) {
+  draw({ selected, from, to }, moment, { isFollowing, isPlaying }) {
     for (const [at, card] of this.cards.entries()) {
       const { ribbon } = card;
       const lane = this.trace.lanes[at];
       ribbon.grow(lane.tokens);
       const isOwn = lane === this.trace.main;
-      // Above temperature 0 the texts differ by chance: the same place is not the same token.
-      const marked = isOwn || this.trace.isGreedy ? selected : -1;
+      // Above temperature 0 the texts differ by chance: the same place is not the same token. In a replay
+      // the lanes stand at different places.
+      const marked = isOwn || (this.trace.isGreedy && !isPlaying) ? selected : -1;
       ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, lane.tokensAt(moment));
       if (!isFollowing) ribbon.reveal();
       card.draw(lane, moment);

@@ -1,8 +1,18 @@
-// Replays a recorded race on its own clock: the moment moves, the cursor follows it. One factor slows the
-// whole race down, so every lane keeps its own time; it is chosen so that on average so many rounds pass
-// in a second.
+// Replays a race on its own clock: the moment moves, the cursor follows it. One factor slows the whole race
+// down, so every lane keeps its own time, and the replay ends when the last lane does.
 
-export const PACES = [0.5, 1, 2, 5];
+const READ_TOKENS = 12; // a second, which the eye can follow
+
+/**
+ * What a replay's speed can be. `rate`: own seconds of the race per second of the replay.
+ * @type {{ name: string, title: string, rate: (trace: Trace) => number }[]}
+ */
+export const PACES = [
+  { name: "reading", title: "reading speed", rate: ({ baseline }) => Math.min(1, (READ_TOKENS * baseline.clock) / baseline.tokens.length) },
+  { name: "real", title: "real time", rate: () => 1 },
+  { name: "round", title: "1 round a second", rate: ({ lastClock, rounds }) => lastClock / rounds.length },
+  { name: "slow", title: "1 round in 3 s", rate: ({ lastClock, rounds }) => lastClock / rounds.length / 3 },
+];
 
 export class Playback {
   /**
@@ -14,7 +24,7 @@ export class Playback {
     this.trace = trace;
     this.cursor = cursor;
     this.onChange = onChange;
-    this.pace = 1; // rounds a second
+    this.pace = PACES[0].name;
     /** @type {number | null} */
     this.moment = null; // null: the end of the round under the cursor
     this.isPlaying = false;
@@ -24,8 +34,14 @@ export class Playback {
 
   // Own seconds of the race per second of the replay.
   get rate() {
-    const { rounds, lastClock } = this.trace;
-    return (this.pace * lastClock) / rounds.length || 1;
+    return PACES.find(({ name }) => name === this.pace)?.rate(this.trace) || 1;
+  }
+
+  // "slowed 2.4 times", of the pace at hand.
+  get words() {
+    const times = 1 / this.rate;
+    if (times === 1) return "in real time";
+    return times > 1 ? `slowed ${times.toFixed(times < 10 ? 1 : 0)} times` : `quickened ${this.rate.toFixed(1)} times`;
   }
 
   toggle() {
@@ -59,8 +75,14 @@ export class Playback {
     this.moment += passed * this.rate;
     const round = this.trace.roundAt(this.moment);
     if (round !== this.cursor.round) this.cursor.select(round);
-    if (this.moment >= this.trace.lastClock) return this.pause();
+    if (this.moment >= this.trace.endClock) return this.arrive();
     this.onChange();
     requestAnimationFrame((then) => this.tick(then));
+  }
+
+  // All lanes are written: the race as a whole again, where it tells most.
+  arrive() {
+    this.pause();
+    this.cursor.setFollowing(true);
   }
 }

@@ -4,9 +4,11 @@
 import { giveTurn, setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
 import { Page } from "../shared/page.js";
+import { defaults } from "../shared/settings.js";
 import { waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
+import { ClassPresets } from "./class_presets.js";
 import { Form } from "./form.js";
 import { writeProof } from "./proof.js";
 import { RaceView } from "./race_view.js";
@@ -37,7 +39,11 @@ export class RacePage extends Page {
     this.watchers = [];
     /** @type {[any, string] | null} what is raced, and in words */
     this.ordered = null;
-    this.isReopening = false; // the race that the tab showed before a load of the page
+    this.isReopening = false; // a recording, or the race that the tab showed before a load of the page
+    /** @type {Choice | undefined} the recording that a visitor sees first, until then */
+    this.opening = setup.traces.find(({ name }) => name === setup.opening);
+    /** @type {Choice | null} the recording that is shown, null for a race of one's own */
+    this.recording = null;
     /** @type {string | null} */
     this.command = null;
     this.view = new RaceView(root, refs, theme, setup, () => this.writeSoon());
@@ -45,7 +51,7 @@ export class RacePage extends Page {
       onChange: () => this.settingChanged(),
       ask: (form) => this.transport.ask("check", { form }),
     });
-    new Fold(refs.form, { end: refs.formEnd, cover: refs.actions, button: refs.moreBelow });
+    this.presets = new ClassPresets(refs, setup.presets, { onRun: (query) => this.raceSetting(query) });
     this.raced = new RacedSetting(refs.staleNotice);
     this.setting = new Address(this.form, setup, () => this.chosen);
     /** @type {{ round: number, at: number } | null} where the link leads, until a race of its setting has ended */
@@ -85,6 +91,7 @@ export class RacePage extends Page {
   setShown(isShown) {
     this.view.frame.ask();
     if (isShown && (this.isUnwritten || this.chosen)) this.writeSoon();
+    if (isShown) this.playOpening();
   }
 
   repaint() {
@@ -127,6 +134,7 @@ export class RacePage extends Page {
     if (this.form.refuses()) return;
     if (this.isReopening) this.transport.leave();
     this.isReopening = false;
+    this.recording = null;
     this.refs.linkNotice.hidden = true;
     this.showWarning("");
     this.setting.write();
@@ -135,6 +143,15 @@ export class RacePage extends Page {
     this.view.result.pair = this.form.pair;
     this.isHeld = isHeld;
     await this.transport.start("join", { form: this.ordered[0], held: isHeld });
+  }
+
+  // Another setting than the form's, as an address would give it; what it leaves out is as usual.
+  /** @param {Record<string, string>} query */
+  async raceSetting(query) {
+    if (this.transport.isBusy && !this.isReopening) return;
+    this.form.fields = defaults();
+    this.showProblems(this.setting.read(`?${new URLSearchParams(query)}`));
+    await this.race();
   }
 
   // What this tab showed before a load of the page, or null: { name } of the kept run, and what belongs to it.
@@ -162,13 +179,26 @@ export class RacePage extends Page {
     await this.transport.open(recording);
   }
 
+  // What a visitor sees first: a recorded race that plays. Not where a link, or this tab, has its own.
+  async playOpening() {
+    const { opening } = this;
+    this.opening = undefined;
+    if (!opening || this.last || this.setting.isNamed || this.transport.isBusy || this.trace.header) return;
+    this.recording = opening;
+    this.isReopening = true;
+    await this.transport.open({ golden: opening.name });
+  }
+
   // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
   begun() {
+    const { recording } = this;
     const [order, words] = this.ordered ?? [this.form.order, this.form.words];
-    this.raced.keep(order, words);
+    this.raced.keep(recording ? null : order, words);
     this.raced.compare(this.form.order);
+    this.refs.recordedNotice.hidden = !recording;
+    setText(this.refs.recordedTitle, recording?.title ?? "");
     this.showHeader(this.trace);
-    this.writeSoon();
+    if (!recording) this.writeSoon();
     this.heard("began", this.isHeld);
   }
 
@@ -212,11 +242,14 @@ export class RacePage extends Page {
   /** @param {string} reason */
   ended(reason) {
     if (!this.trace.summary) this.view.result.clear();
+    if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
     if (!this.isReopening) this.setBusy(false, ENDINGS[reason] ?? "");
+    const isNews = (!this.isReopening || this.recording !== null) && !this.wanted;
     this.isReopening = false;
     this.land();
     this.heard("grew");
     this.heard("ended");
+    if (isNews && reason !== "stopped") this.view.replay();
   }
 
   // The round and node that were chosen since they were last taken or given, null for none.
@@ -277,6 +310,7 @@ export class RacePage extends Page {
   setBusy(isBusy, text) {
     giveTurn(this.refs.race, this.refs.stop, isBusy);
     this.isBusy = isBusy;
+    this.presets.setBusy(isBusy);
     if (!isBusy) this.refs.toHeld.hidden = true;
     this.drawRefusal();
     this.root.classList.toggle("is-busy", isBusy);
@@ -322,23 +356,6 @@ export class RacePage extends Page {
   }
 }
 
-// Says that a scrolling box goes on below what is in sight, and scrolls on at a press.
-class Fold {
-  /**
-   * @param {HTMLElement} box
-   * @param {{ end: HTMLElement, cover: HTMLElement, button: HTMLElement }} parts
-   */
-  constructor(box, { end, cover, button }) {
-    /** @param {IntersectionObserverEntry[]} entries */
-    const ended = ([{ isIntersecting, boundingClientRect, rootBounds }]) => {
-      button.hidden = isIntersecting || boundingClientRect.top < (rootBounds?.top ?? 0);
-    };
-    const below = Math.round(cover.getBoundingClientRect().height);
-    new IntersectionObserver(ended, { root: box, rootMargin: `0px 0px -${below}px 0px` }).observe(end);
-    button.addEventListener("click", () => box.scrollBy({ top: box.clientHeight * 0.6 }));
-  }
-}
-
 /**
  * @param {ModelInfoRecord} target
  * @param {ModelInfoRecord | null} draft
@@ -368,7 +385,7 @@ class RacedSetting {
   }
 
   /**
-   * @param {any} order
+   * @param {any} order null where no form could order it
    * @param {string} words
    */
   keep(order, words) {

@@ -62,9 +62,9 @@ export class RaceView {
     on(refs.forward, () => cursor.stepRound(1));
     on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
     refs.play.addEventListener("click", () => this.playback.toggle());
-    refs.rate.append(...PACES.map((pace) => option(String(pace), `${pace} ${pace === 1 ? "round" : "rounds"}/s`)));
-    refs.rate.value = String(this.playback.pace);
-    refs.rate.addEventListener("change", () => (this.playback.pace = Number(refs.rate.value)));
+    refs.rate.append(...PACES.map(({ name, title }) => option(name, title)));
+    refs.rate.value = this.playback.pace;
+    refs.rate.addEventListener("change", () => (this.playback.pace = refs.rate.value));
   }
 
   // What keys do.
@@ -123,6 +123,12 @@ export class RaceView {
     this.lanes.showPrompt(this.template.promptOf(this.trace));
   }
 
+  // Once more from its start, at a speed that the eye can follow. Not for readers who want less to move.
+  replay() {
+    const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (!isStill && !this.refs.racePage.hidden) this.playback.play();
+  }
+
   interrupt() {
     this.trace.end("stopped");
     this.cursor.follow();
@@ -141,7 +147,7 @@ export class RaceView {
   // The round and the stop in it that were chosen, null where the cursor stands where it is led.
   get chosen() {
     const { isFollowing, round, stops, node } = this.cursor;
-    return isFollowing || round < 0 ? null : { round, at: Math.max(0, stops.indexOf(node)) };
+    return isFollowing || this.playback.isPlaying || round < 0 ? null : { round, at: Math.max(0, stops.indexOf(node)) };
   }
 
   // A round that it does not have: the nearest.
@@ -184,17 +190,18 @@ export class RaceView {
     const { trace, cursor, refs, playback } = this;
     refs.follow.hidden = !trace.isLive;
     refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
-    refs.play.classList.toggle("is-playing", playback.isPlaying);
+    for (const part of [refs.play, refs.racePage]) part.classList.toggle("is-playing", playback.isPlaying);
     for (const name of ["first", "back", "play", "forward", "last", "rate"]) refs[name].disabled = !trace.rounds.length;
     refs.barsTitle.setAttribute("aria-live", trace.isLive ? "off" : "polite");
     refs.play.setAttribute("aria-label", playback.isPlaying ? "Pause" : "Play");
   }
 
   drawLanes() {
-    const { trace, cursor } = this;
+    const { trace, cursor, playback } = this;
     const round = trace.rounds[cursor.round];
     const selected = cursor.isFollowing && trace.isLive ? -1 : trace.tokenOf(cursor.round, cursor.node);
-    this.lanes.draw(selected, round?.firstToken ?? 0, round?.endToken ?? 0, this.moment, cursor.isFollowing);
+    const place = { selected, from: round?.firstToken ?? 0, to: round?.endToken ?? 0 };
+    this.lanes.draw(place, this.moment, { isFollowing: cursor.isFollowing, isPlaying: playback.isPlaying });
   }
 
   drawNumbers() {
@@ -230,7 +237,8 @@ export class RaceView {
     if (!trace.rounds.length) return void (refs.moment.textContent = "no rounds yet");
     const round = trace.rounds[cursor.round];
     const seconds = (this.playback.moment ?? round.clock).toFixed(2);
-    setParts(refs.moment, "round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · ${seconds} s`);
+    const pace = this.playback.isPlaying ? `, ${this.playback.words}` : "";
+    setParts(refs.moment, "round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · ${seconds} s${pace}`);
   }
 
   momentText() {

@@ -2,23 +2,20 @@
 // their setting.
 
 import { element } from "./dom.js";
-import { plainNumbers, settingOf, SWITCHED_ON } from "./settings.js";
+import { plainNumbers, SWITCHED_ON } from "./settings.js";
 
-// In place of <template data-settings="sliders|others|all" data-prefix="lab">: a field for each plain number.
+// In place of <template data-settings="temperature|others|all" data-prefix="lab">: a field for the setting of
+// that name, for each plain number that has no place of its own, or for each of them without sliders.
 /** @param {HTMLElement} root */
 export function makeFields(root) {
-  for (const place of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("template[data-settings]"))) {
+  const places = [.../** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("template[data-settings]"))];
+  const placed = places.map(({ dataset }) => dataset.settings);
+  for (const place of places) {
     const { settings: which, prefix = "" } = place.dataset;
-    const wanted = plainNumbers().filter(({ slider }) => which === "all" || Boolean(slider) === (which === "sliders"));
-    place.replaceWith(...wanted.map((setting) => field(setting, prefix, which === "sliders")));
+    const isWanted = (/** @type {string} */ name) => which === "all" || which === name || (which === "others" && !placed.includes(name));
+    const wanted = plainNumbers().filter(({ name }) => isWanted(name));
+    place.replaceWith(...wanted.map((setting) => field(setting, prefix, which !== "all" && Boolean(setting.slider))));
   }
-  for (const place of root.querySelectorAll("[data-setting-titles]")) place.textContent = titles();
-}
-
-// "System prompt, top-k, top-p, seed, precision"
-function titles() {
-  const [first, ...others] = [settingOf("system"), ...plainNumbers().filter(({ slider }) => !slider), settingOf("dtype")].map(({ title }) => title);
-  return [first, ...others.map((title) => title.toLowerCase())].join(", ");
 }
 
 /**

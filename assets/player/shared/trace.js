@@ -26,6 +26,11 @@ class Lane {
     this.records = { prefill: null, rounds: [], steps: [], finish: null };
   }
 
+  // A lane that was stopped has not.
+  get hasEnded() {
+    return this.records.finish !== null;
+  }
+
   get isBaseline() {
     return this.kind === "baseline";
   }
@@ -242,6 +247,11 @@ export class Trace {
 
   get lastClock() {
     return this.rounds.at(-1)?.clock ?? 0;
+  }
+
+  // When the last lane ended, in the race's own seconds.
+  get endClock() {
+    return Math.max(0, ...this.lanes.map(({ clock }) => clock));
   }
 
   // Where an ended race is shown first, for its last round is often cut by the limit of tokens: the

@@ -178,7 +178,7 @@ export class StepPage extends Page {
   async chooseUnknown(name) {
     const names = this.setup.traces.map((trace) => trace.name);
     await this.choose(names[0] ?? RACE);
-    this.menu.fail(`trace must be one of ${names.join(", ")}, got “${String(name).slice(0, 40)}”. Here is the first one.`);
+    this.menu.fail(`trace must be a recording such as ${names[0]}, got “${String(name).slice(0, 40)}”. Here is the first one.`);
   }
 
   showRace() {
@@ -357,7 +357,7 @@ export class StepPage extends Page {
   // `isHeld`: it waits before its first round, and goes on from here.
   /** @param {boolean} isHeld */
   raceBegan(isHeld) {
-    if (this.race.isReopening) this.keptRaces.name(this.race.trace, this.broughtBack);
+    if (this.race.isReopening) this.keptRaces.name(this.race.trace, this.race.recording?.name ?? this.broughtBack);
     if (isHeld) this.shell.show(StepPage.id);
     if (isHeld) this.wanted = null, this.choose(RACE);
     else if (this.source === RACE && this.view.trace) this.menu.showRun(this.race.trace), this.view.show(this.race.trace);

@@ -1,0 +1,110 @@
+// Experiments for a class: a question first, then two races that answer it, side by side in numbers.
+
+import { element, setText } from "../shared/dom.js";
+
+export class ClassPresets {
+  /**
+   * @param {Refs} refs
+   * @param {ClassPreset[]} presets
+   * @param {{ onRun: (query: Record<string, string>) => void }} on
+   */
+  constructor(refs, presets, { onRun }) {
+    this.refs = refs;
+    this.onRun = onRun;
+    /** @type {ClassPreset | null} the one that is open */
+    this.shown = null;
+    /** @type {string[]} what each run of it measured, "" before */
+    this.found = [];
+    this.running = -1; // the run that was pressed for
+    this.isBusy = false;
+    this.buttons = presets.map((preset) => this.button(preset));
+    refs.presets.append(...this.buttons);
+    refs.presetClose.addEventListener("click", () => this.show(null));
+  }
+
+  /** @param {ClassPreset} preset */
+  button(preset) {
+    const made = element("button", "chip", preset.title);
+    made.type = "button";
+    made.dataset.preset = preset.name;
+    made.addEventListener("click", () => this.show(preset === this.shown ? null : preset));
+    return made;
+  }
+
+  // Its question, before anything has run.
+  /** @param {ClassPreset | null} preset */
+  show(preset) {
+    this.shown = preset;
+    this.found = preset ? preset.runs.map(() => "") : [];
+    this.running = -1;
+    this.draw();
+  }
+
+  /** @param {number} at */
+  run(at) {
+    if (!this.shown) return;
+    this.onRun(this.shown.runs[at].query);
+    if (this.isBusy) this.running = at;
+    this.draw();
+  }
+
+  // While a race goes on there is no other; one that is over without numbers was none of ours.
+  /** @param {boolean} isBusy */
+  setBusy(isBusy) {
+    this.isBusy = isBusy;
+    this.running = -1;
+    this.draw();
+  }
+
+  // A race has ended by itself; one of somebody's own setting is no run of ours.
+  /**
+   * @param {RunSummaryRecord} summary
+   * @param {Lane} lane
+   */
+  ended(summary, lane) {
+    if (this.running >= 0) this.found[this.running] = measured(summary, lane.config.temperature);
+  }
+
+  draw() {
+    const { refs, shown } = this;
+    for (const each of this.buttons) each.setAttribute("aria-pressed", String(each.dataset.preset === shown?.name));
+    refs.preset.hidden = !shown;
+    if (!shown) return;
+    setText(refs.presetQuestion, shown.question);
+    refs.presetRuns.replaceChildren(...shown.runs.map((run, at) => this.row(run.label, at)));
+    const isAnswered = this.found.every((each) => each);
+    setText(refs.presetAnswer, isAnswered ? shown.answer : "");
+    refs.presetAnswer.hidden = !isAnswered;
+  }
+
+  /**
+   * @param {string} label
+   * @param {number} at
+   */
+  row(label, at) {
+    const row = element("li");
+    const button = element("button", "secondary", `Race: ${label}`);
+    button.type = "button";
+    button.disabled = this.isBusy;
+    button.addEventListener("click", () => this.run(at));
+    const word = this.found[at] || (this.running === at ? "racing …" : "not run yet");
+    row.append(button, element("span", this.found[at] ? "" : "hint", word));
+    return row;
+  }
+}
+
+// "1.42× the baseline's speed, 61 % of the guesses accepted, text identical"
+/**
+ * @param {RunSummaryRecord} summary
+ * @param {number} temperature
+ */
+export function measured({ speedup, speculative, identical }, temperature) {
+  const rate = speculative.acceptance_rate;
+  const parts = [
+    speedup === null ? "nothing to compare" : `${speedup.toFixed(2)}× the baseline’s speed`,
+    rate === null ? "nothing guessed" : `${Math.round(100 * rate)} % of the examined guesses accepted`,
+  ];
+  if (speculative.block_efficiency !== null) parts.push(`${speculative.block_efficiency.toFixed(2)} tokens per target forward`);
+  if (temperature === 0) parts.push(identical ? "text identical" : "text differs");
+  return parts.join(" · ");
+}

@@ -1,0 +1,79 @@
+"""What a visitor sees first: a recorded race that plays, their own one again, experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from specviz.golden import OPENING, golden_trace
+from tests.browser.race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+IS_PLAYING = "specviz.race.view.playback.isPlaying"
+WHOLE = f"!{IS_PLAYING} && document.querySelectorAll('.lane .token.is-later').length === 0"
+
+
+def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, reduced_motion="no-preference")
+    tab.until(f"{IS_PLAYING} && specviz.race.view.cursor.round > 0")
+    assert tab.ref("recordedNotice").is_visible()
+    assert "slowed" in tab.text("moment")
+    assert tab.page.locator(".lane .token.is-later").first.is_hidden()
+    assert tab.lane_text("baseline").startswith(text_of_the_opening())
+    assert tab.ref("staleNotice").is_hidden() and tab.errors == []
+    tab.fill("maxNewTokens", "30")
+    tab.press_race()
+    tab.wait_for_rounds()
+    assert tab.ref("recordedNotice").is_hidden()
+    tab.until(f"{IS_PLAYING} && specviz.race.view.playback.moment > 0")
+    tab.until(WHOLE)
+    assert tab.text("baselineMeta").endswith("finished")
+    assert tab.text("speculativeMeta").endswith("finished")
+
+
+def test_a_link_with_a_setting_leads_to_that_setting_and_to_no_recording(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=9")
+    assert tab.evaluate("specviz.race.trace.header") is None
+    assert tab.ref("recordedNotice").is_hidden()
+
+
+def test_who_wants_less_motion_finds_the_recorded_race_at_its_end(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url)
+    assert tab.ref("recordedNotice").is_visible()
+    assert tab.evaluate(WHOLE)
+    tab.page.locator("[data-page=step]").first.click()
+    tab.until("specviz.step.view.trace?.rounds.length > 0")
+    assert OPENING in tab.query
+
+
+def text_of_the_opening() -> str:
+    """But for its end, which the page says in words."""
+    trace = golden_trace(OPENING)
+    texts = dict(trace.token_texts)
+    return "".join(texts[each] or "∅" for each in trace.baseline.emitted_ids[:-1])
+
+
+def test_an_experiment_asks_first_and_answers_after_both_of_its_runs(
+    app_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(app_url)
+    tab.page.locator("[data-preset=draft-length]").click()
+    assert tab.text("presetQuestion").endswith("?")
+    assert tab.ref("presetAnswer").is_hidden()
+    for at, label in enumerate(("Race: K = 1", "Race: K = 12")):
+        assert tab.ref("presetAnswer").is_hidden()
+        tab.page.get_by_role("button", name=label, exact=True).click()
+        tab.wait_for_end()
+        row = tab.page.locator("[data-ref=presetRuns] li").nth(at)
+        assert "× the baseline’s speed" in row.inner_text()
+    assert tab.ref("presetAnswer").is_visible()
+    assert tab.ref("draftLength").input_value() == "12"
+    assert "k=12" in tab.query
+    tab.ref("presetClose").click()
+    assert tab.ref("preset").is_hidden()

@@ -1,0 +1,47 @@
+"""Every experiment for a class can be raced as it stands, and asks before it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specviz.models.pair_catalog import default_pair, pair_named
+from specviz.prompts import held_out_prompt
+from specviz.records import SETTINGS
+from specviz.ui.class_presets import PRESETS, ClassPreset, ClassRun
+from specviz.ui.settings_form import race_request
+
+RUNS = [(preset, run) for preset in PRESETS for run in preset.runs]
+NAMES = {setting.key: setting.name for setting in SETTINGS.values() if setting.key}
+OPTION = "option-"
+
+
+def as_form(run: ClassRun) -> dict[str, Any]:
+    """As the page's form would send it."""
+    named = {NAMES[key]: text for key, text in run.query.items() if key in NAMES}
+    options = {key: text for key, text in run.query.items() if key.startswith(OPTION)}
+    assert run.query.keys() == {*options, *(k for k in run.query if k in NAMES)}
+    pair = pair_named(named.setdefault("pair", default_pair().name))
+    form: dict[str, Any] = named | {"prompt": held_out_prompt(named["task"], 1, pair.instruct)}
+    if options:
+        form["options"] = {key.removeprefix(OPTION): text for key, text in options.items()}
+    return form
+
+
+@pytest.mark.parametrize(("preset", "run"), RUNS, ids=[f"{p.name}-{r.label}" for p, r in RUNS])
+def test_a_run_is_a_race_that_the_server_takes(preset: ClassPreset, run: ClassRun) -> None:
+    request = race_request(as_form(run))
+    assert request.config.method == run.query["method"]
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_a_preset_asks_and_its_two_runs_differ_in_few_settings(preset: ClassPreset) -> None:
+    assert preset.question.endswith("?")
+    first, second = (run.query for run in preset.runs)
+    different = {k for k in {*first, *second} if first.get(k) != second.get(k)}
+    assert 1 <= len(different) <= 2
+
+
+def test_names_are_unique() -> None:
+    assert len({preset.name for preset in PRESETS}) == len(PRESETS)
