@@ -12,7 +12,7 @@ from transformers.generation.logits_process import (
 )
 
 from specviz.decoding import sampling, streams
-from specviz.decoding.sampling import Sampler, draw, residual
+from specviz.decoding.sampling import Sampler, _best, draw, residual
 from specviz.decoding.streams import Purpose, RandomStream
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]]))
@@ -86,6 +86,19 @@ def test_top_p_of_a_large_vocabulary_is_bit_for_bit_that_of_a_full_sort(kind, to
     assert torch.equal(Sampler(1.0, top_p=top_p).distributions(logits), expected)
     one = sorted_nucleus(logits[:1].softmax(-1), top_p)
     assert torch.equal(Sampler(1.0, top_p=top_p).distributions(logits[:1]), one)
+
+
+@pytest.mark.parametrize("size", [49_152, 20_000, 4_100])
+def test_the_best_of_a_row_are_found_without_a_search_of_the_whole_row(size):
+    """Ties within a block and over blocks, and a largest value behind the last whole block."""
+    probs = torch.randint(0, 50, (4, size), generator=torch.Generator().manual_seed(1)) / 50
+    probs[1] = torch.arange(size) / size
+    probs[2, -1] = 2.0
+    for count in (1, 16, 128, 1024):
+        values, ids = _best(probs, count)
+        assert torch.equal(values, probs.topk(count, -1).values)
+        assert torch.equal(values, probs.gather(1, ids))
+        assert all(len(set(row)) == count for row in ids.tolist())
 
 
 def test_top_p_sorts_a_large_vocabulary_only_where_few_tokens_hold_too_little(monkeypatch):
