@@ -158,11 +158,12 @@ def _traces() -> list[str]:
 def _trace(name: str) -> dict[str, str]:
     """A recording is called after its method and its task, and stands under its pair."""
     method, task, pair = golden_parts(name)
-    model = pair_named(pair).model_name("target").partition(" (")[0] if pair else ""
+    bundled = pair_named(BUNDLED).title.lower()
+    model = pair_named(pair).model_name("target").partition(" (")[0] if pair else f"the {bundled}"
     return {
         "name": name,
         "title": f"{method_named(method).title} · {task}",
-        "group": f"Recorded with {model or pair_named(BUNDLED).title.lower()}",
+        "group": f"Recorded with {model}",
     }
 
 
