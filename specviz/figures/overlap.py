@@ -18,7 +18,8 @@ from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
 
 AREA_WIDTH = 1.0  # of a row: the rows make one area
 AREA_OPACITY = 0.22
-CUT_REACH = 0.42  # of a row, to either side
+CUT_FROM, CUT_TO = 0.0, 0.45  # of a row: over the bar of q, and not over the numbers of p
+PICKED_FROM, PICKED_TO = -0.45, 0.45  # where p's bar stands alone in its row, or q takes no part
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Overlap:
             "type": "scatter",
             "mode": "lines",
             "x": [x for x in drawn for _ in range(2)],
-            "y": [y + side for y in at for side in (-CUT_REACH, CUT_REACH)],
+            "y": [y + side for y in at for side in self._reach],
             "line": {"color": LIGHT["ink"], "width": 2},
             "hoverinfo": "skip",
             "showlegend": False,
@@ -101,7 +102,11 @@ class Overlap:
         name = "u" if self.is_picked else "u · q"
         is_within = self.judged[1].outcome is Outcome.ACCEPTED
         lies = "within the area: accepted" if is_within else "beyond the area: rejected"
-        return f"The line across its bars is the draw, {name} = {fraction(self._drawn)}: {lies}"
+        return f"The line in its row is the draw, {name} = {fraction(self._drawn)}: {lies}"
+
+    @property
+    def _reach(self) -> tuple[float, float]:
+        return (PICKED_FROM, PICKED_TO) if self.is_picked else (CUT_FROM, CUT_TO)
 
     @property
     def _scale(self) -> float:
