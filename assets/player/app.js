@@ -52,10 +52,10 @@ export class App {
 
   /** @param {any} event */
   clicked(event) {
-    const link = event.target.closest("a[data-page]");
+    const link = event.target.closest("a[data-page], a[data-to]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    this.show(link.dataset.page);
+    this.show(link.dataset.page ?? link.dataset.to);
   }
 
   returned() {

@@ -34,7 +34,7 @@ EDGES = """[...document.querySelectorAll(".step .debugger > .inspect")].map((row
         return [left, right, bottom].map(Math.round);
     }))"""
 TOPS = """Object.fromEntries(
-    ["stepTrace", "stepStrip", "stepTree", "stepBars", "cacheSlots", "stepText", "nextMatch",
+    ["stepTrace", "stepStrip", "stepText", "stepTree", "stepBars", "cacheSlots", "nextMatch",
      "forkGo", "profileGo"].map((ref) => [ref, specviz.race.view.refs[ref]])
     .map(([ref, each]) => [ref, each.getBoundingClientRect().top]))"""
 
@@ -106,3 +106,18 @@ def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(
     step.driver.ref("stepForward").click()
     step.settle()
     assert step.stop != before
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_text_is_in_sight_where_a_run_opens(
+    sized: Callable[..., StepDriver], width: int
+) -> None:
+    step = sized(width)
+    top, bottom = step.driver.evaluate(
+        """(() => {
+            scrollTo(0, 0);
+            const { top, bottom } = specviz.race.view.refs.stepText.getBoundingClientRect();
+            return [top, bottom];
+        })()"""
+    )
+    assert 0 < top < bottom < 900

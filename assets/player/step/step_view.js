@@ -330,16 +330,16 @@ function emptyWords(trace, isHeld) {
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
 }
 
-// Where the cards for stops and forks stand: beside the moments, or on a narrow screen below the text,
+// Where the cards for stops and forks stand: beside the moments, or on a narrow screen below them,
 // before the profiler. They move in the document itself, so that keys and screen readers meet the cards in
 // the order in which they are seen.
 const NARROW = "(max-width: 900px)"; // as in step.css
 
 class CardOrder {
   /** @param {Refs} refs */
-  constructor({ side, stopsCard, fork, textCard }) {
+  constructor({ side, stopsCard, fork, hood }) {
     this.side = side;
-    this.textCard = textCard;
+    this.hood = hood;
     this.cards = [stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
     const narrow = window.matchMedia(NARROW);
     narrow.addEventListener("change", () => this.place(narrow.matches));
@@ -349,7 +349,7 @@ class CardOrder {
   /** @param {boolean} isNarrow */
   place(isNarrow) {
     const focused = document.activeElement;
-    if (isNarrow) this.textCard.after(...this.cards);
+    if (isNarrow) this.hood.after(...this.cards);
     else this.side.append(...this.cards);
     if (focused instanceof HTMLElement && this.cards.some((card) => card.contains(focused))) focused.focus({ preventScroll: true });
   }
