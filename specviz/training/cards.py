@@ -347,7 +347,7 @@ levels."""  # noqa: E501
 CHAT_REPRODUCE = """## Reproduce
 `make models CORPUS=DIR CHAT_MODEL=FOLDER` in the specviz repository, or
 `python -m specviz.training.chat --corpus DIR --target FOLDER --output assets/models/smollm2-135m
---minutes MINUTES`, where DIR holds {files} and FOLDER the chat model. The budget is wall-clock
+--minutes MINUTES`, where DIR holds {files} and FOLDER the chat model. The budget is processor
 time; a second run adds answers and goes on from the checkpoint.
 """
 
@@ -381,10 +381,11 @@ def write_chat_eagle_card(folder: Path, facts: ChatFacts, scores: Mapping[str, C
     training = (
         f"{facts.answer_tokens:,} tokens that the target answered at temperatures 0,"
         f" 0.7 and 1 ({facts.progress.tokens / 1e6:.2f} million in several passes) in"
-        f" {facts.progress.step:,} steps and {minutes:.0f} minutes of wall-clock time on"
+        f" {facts.progress.step:,} steps and {minutes:.0f} minutes of processor time on"
         f" {facts.machine}. First three products by"
         " least squares, then all by gradients: KL divergence to the target's likeliest tokens"
-        " within the draft vocabulary, and smooth L1 distance of the feature, at up to"
+        " within a part of the draft vocabulary that changes from step to step, and smooth L1"
+        " distance of the feature, at up to"
         f" {CHAT_DEPTH} levels; from the second on the head is fed what it foretold itself."
     )
     levels = (f"level {level + 1}" for level in range(CHAT_LEVELS))

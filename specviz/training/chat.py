@@ -19,7 +19,6 @@ from specviz.models.files.survey import silence_libraries
 from specviz.training.cards import ChatFacts, write_chat_eagle_card
 from specviz.training.chat_answers import draft_vocabulary, read_answers
 from specviz.training.chat_head import (
-    ChatReader,
     chat_eagle_config,
     chat_scores,
     choice_shares,
@@ -27,6 +26,7 @@ from specviz.training.chat_head import (
     save_chat_eagle,
     train_chat_eagle,
 )
+from specviz.training.chat_lessons import ChatReader
 from specviz.training.chat_prompts import chat_prompts
 from specviz.training.chat_sampling import AnsweringModel, sample_answers
 from specviz.training.head_training import EagleNetwork
@@ -34,13 +34,13 @@ from specviz.training.options import OneLineParser
 from specviz.training.plan import machine
 from specviz.training.token_files import write_json
 
-ANSWERS_SHARE = 0.55  # of the budget; the rest is the head's
+ANSWERS_SHARE = 0.4  # of the budget; the rest is the head's, which gains from many passes
 DRAFT_VOCABULARY = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class ChatPlan:
-    """What a run makes, from what, and in how much time."""
+    """What a run makes, from what, and in how much processor time."""
 
     target: Path
     corpus: Path
@@ -55,7 +55,7 @@ class ChatPlan:
         return self.work / "answers"
 
     def seconds(self, share: float) -> float:
-        """Seconds of a share of the budget."""
+        """Seconds of a share of the budget, of processor time."""
         return 60 * self.minutes * share
 
 
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", type=Path, required=True, help="folder of the chat model")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with the source files")
     parser.add_argument("--output", type=Path, required=True, help="gets a folder per drafter")
-    parser.add_argument("--minutes", type=float, required=True, help="wall-clock budget")
+    parser.add_argument("--minutes", type=float, required=True, help="budget of processor time")
     parser.add_argument(
         "--work", type=Path, default=Path("build/chat"), help="answers and checkpoints; resumes"
     )

@@ -3,20 +3,20 @@
 The head drafts from a draft vocabulary alone: its loss is against the target's probabilities of
 those tokens, renormalised. Only answers count; messages are what it attends to.
 
-Letters: B rows, T tokens of the longest row, P pairs that count, W width, V vocabulary, D draft
-vocabulary, k top tokens.
+Letters: P pairs that count, W width, V vocabulary, D draft vocabulary, C candidates, k top tokens.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import math
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,102 +26,33 @@ from torch import Tensor
 from transformers import LlamaConfig
 
 from specviz.training.chat_answers import ChatAnswer
+from specviz.training.chat_lessons import ChatLesson, ChatReader
 from specviz.training.distillation import divergence
-from specviz.training.head_training import DEPTH_DECAY, WEIGHTS, EagleLayer, EagleNetwork
-from specviz.training.network import attend, linear, rotation
-from specviz.training.pretraining import Progress, Rates, ShuffledPasses, TrainingLoop
-
-# ---- batches of answers
-
-
-LONGEST_ROW = 384  # a longer message loses its beginning
-BATCH_TOKENS = 2048
-SHORTEST = 8  # an answer with fewer tokens teaches nothing
-
-
-class ChatLesson(NamedTuple):
-    """Conversations of similar length."""
-
-    tokens: Tensor  # [B, T]
-    features: Tensor  # [B, T, W]
-    top_ids: Tensor  # [B, T, k] rows of the draft vocabulary: the distribution after each token
-    top_probs: Tensor  # [B, T, k], renormalised
-    weights: Tensor  # [B, T]: the draft vocabulary's part of it; 0 where no answer is
-
-
-class ChatReader(ShuffledPasses):
-    """Shuffled passes over answers; a data source for TrainingLoop."""
-
-    def __init__(
-        self, answers: Sequence[ChatAnswer], drafted: Tensor, vocabulary: int, seed: int
-    ) -> None:
-        """`drafted` [D]: the draft vocabulary."""
-        long = (each for each in answers if len(each.top_ids) >= SHORTEST)
-        self.answers = sorted(long, key=lambda each: len(each.tokens))
-        self.rows_of = torch.full((vocabulary,), -1)
-        self.rows_of[drafted] = torch.arange(len(drafted))
-        self.batches = list(self._batches())
-        super().__init__(len(self.batches), seed)
-
-    def _batches(self) -> Iterator[list[ChatAnswer]]:
-        batch: list[ChatAnswer] = []
-        for answer in self.answers:  # the longest last
-            if batch and (len(batch) + 1) * _length(answer) > BATCH_TOKENS:
-                yield batch
-                batch = []
-            batch.append(answer)
-        if batch:
-            yield batch
-
-    def lesson(self) -> ChatLesson:
-        """The next batch of the pass."""
-        if not self.waiting:
-            self.begin_pass()
-        batch = self.batches[self.waiting.pop()]
-        self.tokens_read += sum(len(each.top_ids) for each in batch)
-        return self.lesson_of(batch)
-
-    def lesson_of(self, answers: Sequence[ChatAnswer]) -> ChatLesson:
-        """These answers, padded at the end."""
-        count, length = len(answers), max(map(_length, answers))
-        top, width = answers[0].top_ids.shape[1], answers[0].features.shape[2]
-        tokens = torch.zeros(count, length, dtype=torch.int64)
-        features = torch.zeros(count, length, width)
-        ids = torch.zeros(count, length, top, dtype=torch.int64)
-        probs, weights = torch.zeros(count, length, top), torch.zeros(count, length)
-        for row, answer in enumerate(answers):
-            cut = len(answer.features) - _length(answer)
-            end, first = len(answer.features) - cut, answer.prompt_length - 1 - cut
-            tokens[row, :end] = torch.from_numpy(answer.tokens[cut:-1].astype(np.int64))
-            features[row, :end] = torch.from_numpy(answer.features[cut:, -1].astype(np.float32))
-            ids[row, first:end] = torch.from_numpy(answer.top_ids.astype(np.int64))
-            probs[row, first:end] = torch.from_numpy(answer.top_probs.astype(np.float32))
-            weights[row, first:end] = 1.0
-        return self._drafted(ChatLesson(tokens, features, ids, probs, weights))
-
-    def _drafted(self, lesson: ChatLesson) -> ChatLesson:
-        """The same with distributions over the draft vocabulary alone."""
-        rows = self.rows_of[lesson.top_ids]
-        outside = (lesson.top_probs * (rows < 0)).sum(-1)  # [B, T]
-        inside = (1 - outside).clamp_min(1e-6)
-        probs = lesson.top_probs * (rows >= 0) / inside[..., None]
-        return ChatLesson(
-            lesson.tokens, lesson.features, rows.clamp_min(0), probs, lesson.weights * inside
-        )
-
-
-def _length(answer: ChatAnswer) -> int:
-    return min(LONGEST_ROW, len(answer.features))
-
+from specviz.training.head_training import (
+    DEPTH_DECAY,
+    WEIGHTS,
+    EagleLayer,
+    EagleNetwork,
+    attend_to_guesses,
+)
+from specviz.training.network import linear, rotation
+from specviz.training.pretraining import Progress, Rates, TrainingLoop
 
 # ---- the head
 
 
+# Tokens per round on held-out messages after 90 s of processor time: 1.61 as it is, and 1.62 with
+# features of three more layers, which take 2 MB; 1.59 in four passes over a quarter of the answers,
+# 1.58 with a dropout of 0.15 besides; 1.53 with AdamW at 0.001 instead of Muon, and 1.38 if the
+# layout is EAGLE-3's then, where a token's embedding reaches the output through attention alone.
 DEPTH = 3  # levels that training covers
-DEEPER_FROM = 0.3  # share of the time; before, the first level alone is trained
+DEEPER_FROM = 0.4  # share of the time; before, the first level alone is trained
+DEEPER_SHARE = 0.5  # of a batch's conversations for the levels after the first
 FEATURE_WEIGHT = 0.1
+LIKELY, LEAST_LIKELY = 4, 0.01  # a batch's candidates: so many top tokens, of that probability
+OTHERS = 1024  # candidates that are drawn from the rest of the draft vocabulary
 RIDGE = 1e-4
-FITTED_BATCHES = 64  # of all lengths
+FITTED_BATCHES = 24  # of all lengths
 RATES = Rates(matrix=0.005, other=0.002, decay=0.02)
 
 
@@ -154,6 +85,8 @@ def chat_eagle_config(target: LlamaConfig) -> LlamaConfig:
 def fit_by_least_squares(network: EagleNetwork, reader: ChatReader, table: Tensor) -> None:
     """Begin where many steps would lead: at the best linear guess of the next feature.
 
+    It commits 1.44 tokens a round before the first step, and costs as much as 30 steps.
+
     Three products one after the other, each for what those before it leave over: the one that
     joins a pair, attention's output, the MLP's output. What attention and the MLP see before them
     stays random.
@@ -163,23 +96,24 @@ def fit_by_least_squares(network: EagleNetwork, reader: ChatReader, table: Tenso
     attention, mlp = layer.self_attn, layer.mlp
     for batch in reader.batches[:: max(1, len(reader.batches) // FITTED_BATCHES)]:
         lesson = reader.lesson_of(batch)
-        embedded = F.embedding(lesson.tokens[:, 1:], table)
-        pairs = torch.cat((embedded, lesson.features[:, :-1]), dim=2)
-        seen.append((pairs, lesson.features[:, 1:], lesson.weights[:, 1:] > 0))
+        pairs = torch.cat((F.embedding(lesson.tokens, table), lesson.features), dim=2)
+        seen.append((pairs, lesson.message, lesson.wanted, lesson.weights > 0))
 
     def joined() -> Iterator[tuple[Tensor, Tensor]]:
-        for pairs, wanted, counted in seen:
-            yield pairs[counted], wanted[counted]
+        for pairs, message, wanted, counted in seen:
+            yield pairs[:, message.shape[1] :][counted], wanted[counted]
 
     def mixed() -> Iterator[tuple[Tensor, Tensor]]:
-        for pairs, wanted, counted in seen:
-            hidden = linear(pairs, network.fc)
+        for pairs, message, wanted, counted in seen:
+            hidden, before = linear(pairs, network.fc), message.shape[1]
             angles = rotation(hidden.shape[1], network.config, hidden.device, torch.float32)
-            heads = attend(*attention.project(hidden, *angles)).transpose(1, 2).flatten(2)
-            yield heads[counted], (wanted - hidden)[counted]
+            query, key, value = attention.project(hidden, *angles)
+            heads = attend_to_guesses(query[:, :, before:], [(key, value)], message)
+            left = wanted - hidden[:, before:]
+            yield heads.transpose(1, 2).flatten(2)[counted], left[counted]
 
     def gated() -> Iterator[tuple[Tensor, Tensor]]:
-        for (_, wanted, counted), (heads, left) in zip(seen, mixed(), strict=True):
+        for (_, _, wanted, counted), (heads, left) in zip(seen, mixed(), strict=True):
             left = left - linear(heads, attention.o_proj)
             normed = layer.post_attention_layernorm(wanted[counted] - left, torch.float32)
             yield F.silu(linear(normed, mlp.gate_proj)) * linear(normed, mlp.up_proj), left
@@ -207,49 +141,100 @@ def train_chat_eagle(
     checkpoint: Path,
     seconds: float,
 ) -> Progress:
-    """Train the head for `seconds` (resumed if begun); table [V, W] is the target's, and frozen."""
+    """Train the head for `seconds` of processor time (resumed if begun).
+
+    table [V, W] is the target's, and frozen.
+    """
     if not checkpoint.exists():
         fit_by_least_squares(network, reader, table)
     table = table.to(network.dtype)
-    output = table[drafted]
-    loop = TrainingLoop(network, reader, checkpoint, seconds, RATES)
+    loop = TrainingLoop(network, reader, checkpoint, seconds, RATES, clock=time.process_time)
 
     def losses(fraction: float) -> Iterator[Tensor]:
-        depth = 1 if fraction < DEEPER_FROM else DEPTH
-        yield chat_eagle_loss(network, table, output, reader.lesson(), depth)
+        lesson = reader.lesson()
+        candidates = Candidates.of(lesson, drafted, len(table))
+        deeper = torch.randperm(len(lesson.tokens))[: round(DEEPER_SHARE * len(lesson.tokens))]
+        depth = 1 if fraction < DEEPER_FROM or not len(deeper) else DEPTH
+        yield chat_eagle_loss(network, table, candidates, lesson, depth, deeper)
 
     return loop.run(losses)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The part of the draft vocabulary that a batch's loss is computed on.
+
+    What a batch thinks likely, and others by chance that stand for all the rest: their logits are
+    raised so that the softmax's sum is what it would be over the whole, on average. A step takes
+    half the time of one over all 8,192 tokens.
+    """
+
+    ids: Tensor  # [C], ascending
+    raised: Tensor  # [C]: what is added to each logit
+
+    @classmethod
+    def of(cls, lesson: ChatLesson, drafted: Tensor, vocabulary: int) -> Candidates:
+        """For a lesson over the draft vocabulary `drafted` [D]."""
+        best = lesson.top_ids[..., :LIKELY][lesson.top_probs[..., :LIKELY] > LEAST_LIKELY]
+        is_likely = torch.zeros(vocabulary, dtype=torch.bool)
+        is_likely[best] = True
+        rest = drafted[~is_likely[drafted]]
+        others = rest[torch.randperm(len(rest))[:OTHERS]]
+        raised = torch.zeros(vocabulary)
+        if len(others):
+            raised[others] = math.log(len(rest) / len(others))
+        ids = torch.cat((is_likely.nonzero()[:, 0], others)).sort().values
+        return cls(ids, raised[ids])
+
+    def places(self, lesson: ChatLesson) -> tuple[Tensor, Tensor]:
+        """Top tokens as places among the candidates and their probabilities, 0 for those not."""
+        places = torch.searchsorted(self.ids, lesson.top_ids).clamp_max(len(self.ids) - 1)
+        return places, lesson.top_probs * (self.ids[places] == lesson.top_ids)
+
+
 def chat_eagle_loss(
-    network: EagleNetwork, table: Tensor, output: Tensor, lesson: ChatLesson, depth: int
+    network: EagleNetwork,
+    table: Tensor,
+    candidates: Candidates,
+    lesson: ChatLesson,
+    depth: int,
+    deeper_rows: Tensor,
 ) -> Tensor:
     """Weighted mean over levels, each with DEPTH_DECAY times the weight of the one before.
 
     A level's loss is the divergence from the target's distribution + FEATURE_WEIGHT * the smooth
-    L1 distance of the feature, where an answer is. table [V, W] embeds, output [D, W] drafts.
+    L1 distance of the feature, where an answer is. table [V, W] embeds and drafts; levels after the
+    first are for `deeper_rows` alone.
     """
     total = torch.zeros(())
     decay = [DEPTH_DECAY**level for level in range(depth)]
-    for level, (guess, place) in enumerate(_guesses(network, table, lesson, depth)):
-        after = place[0], place[1] + 1
-        weights = lesson.weights[after]
-        logits = F.linear(guess.to(network.dtype), output)
-        loss = divergence(logits, lesson.top_ids[after], lesson.top_probs[after], weights)
-        distance = F.smooth_l1_loss(guess, lesson.features[after])
+    output, wanted = table[candidates.ids], candidates.places(lesson)
+    all_rows = torch.arange(len(lesson.tokens))
+    guesses = _guesses(network, table, lesson, depth, deeper_rows)
+    for level, guess in enumerate(guesses):
+        rows = deeper_rows if level else all_rows
+        weights = lesson.weights[rows]
+        counted = weights > 0
+        counted[:, :level] = False  # nothing was foretold before the answer
+        found = guess[counted]
+        logits = F.linear(found.to(network.dtype), output).float() + candidates.raised
+        top_ids, top_probs = (each[rows][counted] for each in wanted)
+        loss = divergence(logits, top_ids, top_probs, weights[counted])
+        distance = F.smooth_l1_loss(found, lesson.wanted[rows][counted])
         total = total + decay[level] / sum(decay) * (loss + FEATURE_WEIGHT * distance)
     return total
 
 
 def _guesses(
-    network: EagleNetwork, table: Tensor, lesson: ChatLesson, depth: int
-) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor]]]:
-    """Per level the features [P, W] that are guessed, and the row and pair of each."""
-    embedded = F.embedding(lesson.tokens[:, 1:], table)
-    for level, guess in enumerate(network(embedded, lesson.features[:, :-1], depth)):
-        rows, pairs = lesson.weights[:, 1 + level :].nonzero(as_tuple=True)
-        place = rows, pairs + level
-        yield guess[place], place
+    network: EagleNetwork,
+    table: Tensor,
+    lesson: ChatLesson,
+    depth: int,
+    deeper_rows: Tensor | None = None,
+) -> Iterator[Tensor]:
+    """Per level the features that are guessed at the answer's pairs, [B, A, W]."""
+    embedded = F.embedding(lesson.tokens, table)
+    yield from network(embedded, lesson.features, depth, lesson.message, deeper_rows)
 
 
 # ---- the folder of the head
@@ -383,11 +368,12 @@ def _shared(
     ids = torch.from_numpy(answer.top_ids.astype(np.int64))
     sharp = torch.from_numpy(answer.top_probs.astype(np.float32)).pow(1 / SAMPLED)
     sharp = sharp / sharp.sum(-1, keepdim=True)
-    rows = reader.rows_of[ids]
+    rows = torch.searchsorted(drafted, ids).clamp_max(len(drafted) - 1)
+    is_drafted = drafted[rows] == ids
     columns = []
     for level, logits in enumerate(_levels(network, table, drafted, reader, answer)):
-        draft = (logits / SAMPLED).softmax(-1).gather(-1, rows[1 + level :].clamp_min(0))
-        draft = draft * (rows[1 + level :] >= 0)
+        draft = (logits / SAMPLED).softmax(-1).gather(-1, rows[1 + level :])
+        draft = draft * is_drafted[1 + level :]
         columns.append(torch.minimum(draft, sharp[1 + level :]).sum(-1).double())
     return _aligned(columns)
 
@@ -395,13 +381,13 @@ def _shared(
 def _levels(
     network: EagleNetwork, table: Tensor, drafted: Tensor, reader: ChatReader, answer: ChatAnswer
 ) -> Iterator[Tensor]:
-    """Per level the logits [P - level, D] of the answer's tokens from 1 + level on."""
-    lesson = reader.lesson_of([answer])
-    lesson = lesson._replace(weights=(lesson.weights > 0).float())
-    lesson.weights[0, lesson.weights[0].nonzero()[0, 0]] = 0  # the first is the target's own
+    """Per level the logits [P - level, D] of the answer's tokens from 1 + level on.
+
+    The first is the target's own.
+    """
     output = table[drafted]
-    for level, (guess, _) in enumerate(_guesses(network, table, lesson, LEVELS)):
-        yield F.linear(guess[level:].to(network.dtype), output).float()
+    for level, guess in enumerate(_guesses(network, table, reader.lesson_of([answer]), LEVELS)):
+        yield F.linear(guess[0, 1 + level :].to(network.dtype), output).float()
 
 
 def _aligned(columns: Sequence[Tensor]) -> Tensor:

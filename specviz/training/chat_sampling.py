@@ -161,7 +161,7 @@ class Conversations:
 
 KEPT_LAYERS = (3, 15, 27)  # of 30: near the beginning, in the middle, near the end
 TOP = 32
-LONGEST_ANSWER = 256  # tokens
+LONGEST_ANSWER = 128  # tokens; with 256, more rows had ended before the last ones of a batch
 MESSAGES = 64  # at once
 READ_TOKENS = 4096  # tokens of messages that are read at once
 FEWEST_ROWS = 6  # the last rows of a batch are cut off: they would keep a core busy alone
@@ -332,17 +332,19 @@ def sample_answers(
     folder: Path,
     seconds: float,
 ) -> None:
-    """Files of answers to training messages in `folder`, for `seconds`; those there already stay.
+    """Files of answers to training messages in `folder`; those there already stay.
+
+    It goes on for `seconds` of processor time.
 
     The first file is beside them in `folder`/held-out: answers to messages nothing is trained on.
     """
-    began = time.monotonic()
+    began = time.process_time()
     end_id = tokenizer.eos_token_id
     held_out = folder / "held-out"
     if not answers_path(held_out, 0).exists():
         _answer_held_out(model, tokenizer, prompts, held_out, end_id)
     for number, batch in enumerate(batches_of(messages_of(prompts.training, tokenizer, seed=0))):
-        if time.monotonic() - began > seconds:
+        if time.process_time() - began > seconds:
             return
         if answers_path(folder, number).exists():
             continue

@@ -138,7 +138,14 @@ class EagleNetwork(nn.Module):
         with torch.no_grad():
             self.fc.weight[:, width:] = torch.eye(width)
 
-    def forward(self, embedded: Tensor, features: Tensor, depth: int = 1) -> Iterator[Tensor]:
+    def forward(
+        self,
+        embedded: Tensor,
+        features: Tensor,
+        depth: int = 1,
+        message: Tensor | None = None,
+        deeper_rows: Tensor | None = None,
+    ) -> Iterator[Tensor]:
         """Predicted features of levels 1 ... depth, each [B, T, W]; both inputs [B, T, W].
 
         Level s at pair t is what decoding predicts after s - 1 predictions: pair t carries the
@@ -146,39 +153,62 @@ class EagleNetwork(nn.Module):
         pairs up to t - s + 1, and at the s - 1 pairs after that to those that levels 1 ... s - 1
         predicted on the way (the training-time test of EAGLE-3, arXiv 2503.01840). All pairs are
         computed at once; the first s - 1 of level s have no such past and are to be ignored.
+
+        With a `message` [B, M], inputs are [B, M + T, W]: nothing is predicted at the first M
+        pairs, which are only attended to, and of those there are the ones that it says.
+        `deeper_rows` [R]: the rows of all levels after the first.
         """
         layer = self.layers[0]
         assert isinstance(layer, EagleLayer)
         cos, sin = rotation(features.shape[1], self.config, features.device, self.dtype)
         embedded, given = embedded.to(self.dtype), features.to(self.dtype)
+        before = 0 if message is None else message.shape[1]
         seen: list[tuple[Tensor, Tensor]] = []
-        for _ in range(depth):
+        for level in range(depth):
             hidden = linear(torch.cat((embedded, given), dim=-1), self.fc)
             query, key, value = layer.self_attn.project(hidden, cos, sin)
             seen.append((key, value))
-            hidden = hidden.float() + layer.self_attn.write(attend_to_guesses(query, seen))
+            if level == 0:
+                query, hidden, embedded = (
+                    query[:, :, before:],
+                    hidden[:, before:],
+                    embedded[:, before:],
+                )
+                cos, sin = cos[before:], sin[before:]
+            hidden = hidden.float() + layer.self_attn.write(attend_to_guesses(query, seen, message))
             normed = layer.post_attention_layernorm(hidden, self.dtype)
             hidden = hidden + layer.mlp(normed)
             yield hidden
+            if level == 0 and deeper_rows is not None:
+                hidden, embedded = hidden[deeper_rows], embedded[deeper_rows]
+                seen = [(key[deeper_rows], value[deeper_rows])]
+                message = None if message is None else message[deeper_rows]
             given = later(hidden.to(self.dtype), 1, dim=1)
 
 
-def attend_to_guesses(query: Tensor, seen: list[tuple[Tensor, Tensor]]) -> Tensor:
+def attend_to_guesses(
+    query: Tensor, seen: list[tuple[Tensor, Tensor]], message: Tensor | None = None
+) -> Tensor:
     """query [B, H, T, d] of level s; (key, value) of levels 1 ... s -> [B, H, T, d].
 
     The query at t sees level 1 up to t - s + 1, then level 2 at t - s + 2, ..., level s at t.
+    With a `message` [B, M], level 1 has M keys more before the others, seen where it says so.
     """
     query = query * query.shape[3] ** -0.5
     length, level = query.shape[2], len(seen)
     (first_key, first_value), *guesses = seen
-    past = torch.ones(length, length, dtype=torch.bool, device=query.device).tril(1 - level)
+    keys = first_key.shape[2]
+    past = torch.ones(length, keys, dtype=torch.bool, device=query.device)
+    past = past.tril(keys - length + 1 - level)
+    if message is not None:
+        past = past & F.pad(message, (0, length), value=True)[:, None, None]  # [B, 1, T, M + T]
     scores = [(query @ first_key.mT).float().masked_fill(~past, float("-inf"))]
     back = range(len(guesses) - 1, -1, -1)
     for (key, _), pairs in zip(guesses, back, strict=True):
         scores.append((query * later(key, pairs, dim=2)).sum(-1, keepdim=True).float())
-    weights = torch.cat(scores, dim=-1).softmax(-1).to(query.dtype)  # [B, H, T, T + s - 1]
-    mixed: Tensor = weights[..., :length] @ first_value
-    for index, ((_, value), pairs) in enumerate(zip(guesses, back, strict=True), start=length):
+    weights = torch.cat(scores, dim=-1).softmax(-1).to(query.dtype)  # [B, H, T, M + T + s - 1]
+    mixed: Tensor = weights[..., :keys] @ first_value
+    for index, ((_, value), pairs) in enumerate(zip(guesses, back, strict=True), start=keys):
         mixed = mixed + weights[..., index, None] * later(value, pairs, dim=2)
     return mixed
 

@@ -108,13 +108,21 @@ class TrainingLoop:
     """
 
     def __init__(
-        self, network: nn.Module, data: DataSource, checkpoint: Path, seconds: float, rates: Rates
+        self,
+        network: nn.Module,
+        data: DataSource,
+        checkpoint: Path,
+        seconds: float,
+        rates: Rates,
+        clock: Callable[[], float] | None = None,
     ) -> None:
+        """`seconds` by that clock; by default they are of wall-clock time."""
         self.network = network
         self.data = data
         self.checkpoint = checkpoint
         self.seconds = seconds
         self.rates = rates
+        self.clock = clock or time.monotonic
         self.progress = Progress()
         matrices = [
             weight for name, weight in network.named_parameters() if _is_matrix(name, weight)
@@ -138,11 +146,11 @@ class TrainingLoop:
         self, losses: Callable[[float], Iterator[Tensor]], most_steps: int | None = None
     ) -> Progress:
         """`losses(fraction)` yields the losses of a step's parts, divided by their number."""
-        begun = time.monotonic() - self.progress.elapsed_seconds
+        begun = self.clock() - self.progress.elapsed_seconds
         saved = reported = begun + self.progress.elapsed_seconds
         while self.fraction < 1 and (most_steps is None or self.progress.step < most_steps):
             self._step(losses)
-            now = time.monotonic()
+            now = self.clock()
             self.progress.elapsed_seconds = now - begun
             if now - reported > REPORT_SECONDS:
                 reported = now

@@ -30,7 +30,8 @@ def one_thread() -> Iterator[None]:
 def step_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """A training step takes a second by the clock, whatever this machine does meanwhile."""
     readings = count()
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(readings)))
+    for clock in ("monotonic", "process_time"):
+        monkeypatch.setattr(time, clock, lambda: float(next(readings)))
 
 
 @pytest.fixture(scope="session")

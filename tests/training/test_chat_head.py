@@ -5,10 +5,10 @@ import pytest
 import torch
 from transformers import LlamaConfig
 
-from specviz.training import chat_head
+from specviz.training import chat_head, chat_lessons
 from specviz.training.chat_answers import ChatAnswer
 from specviz.training.chat_head import (
-    ChatReader,
+    Candidates,
     chat_eagle_loss,
     chat_scores,
     choice_shares,
@@ -17,6 +17,7 @@ from specviz.training.chat_head import (
     save_chat_eagle,
     train_chat_eagle,
 )
+from specviz.training.chat_lessons import ChatReader
 from specviz.training.head_training import EagleNetwork
 
 VOCABULARY, WIDTH = 48, 32
@@ -83,24 +84,30 @@ def test_a_lesson_has_the_distributions_of_the_draft_vocabulary_where_answers_ar
     reader: ChatReader, answers: list[ChatAnswer]
 ) -> None:
     lesson = reader.lesson_of(answers[:2])
+    asked = lesson.message.shape[1]
     for row, given in enumerate(answers[:2]):
-        first, end = given.prompt_length - 1, len(given.tokens) - 1
-        counted = lesson.weights[row].nonzero()[:, 0].tolist()
-        assert counted == list(range(first, end))
-        assert torch.allclose(lesson.weights[row, first:end], torch.tensor(0.75))
-        assert torch.allclose(lesson.top_probs[row, first:end], torch.tensor([1.0, 0.0]))
-        wanted = DRAFTED[lesson.top_ids[row, first:end, 0]]
-        assert wanted.tolist() == given.tokens[given.prompt_length :].tolist()
+        length = len(given.top_ids)
+        assert lesson.weights[row].nonzero()[:, 0].tolist() == list(range(length))
+        assert torch.allclose(lesson.weights[row, :length], torch.tensor(0.75))
+        assert torch.allclose(lesson.top_probs[row, :length], torch.tensor([1.0, 0.0]))
+        written = given.tokens[given.prompt_length :].tolist()
+        assert lesson.top_ids[row, :length, 0].tolist() == written
+        pairs = slice(asked - given.prompt_length + 2, asked + length)
+        assert lesson.tokens[row, pairs].tolist() == given.tokens[1:-1].tolist()
+        assert lesson.message[row].sum() == given.prompt_length - 2
+        features = torch.from_numpy(given.features[:, 0]).float()
+        assert torch.equal(lesson.features[row, pairs], features[:-1])
+        assert torch.equal(lesson.wanted[row, :length], features[-length:])
 
 
 def test_a_long_message_loses_its_beginning(
     table: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_head, "LONGEST_ROW", 12)
+    monkeypatch.setattr(chat_lessons, "LONGEST_ROW", 12)
     given = answer(table, 30, 20, 0.0, seed=1)
     lesson = ChatReader([given], DRAFTED, VOCABULARY, seed=0).lesson_of([given])
     assert lesson.tokens[0].tolist() == given.tokens[-13:-1].tolist()
-    assert lesson.weights[0].nonzero()[:, 0].tolist() == list(range(2, 12))
+    assert lesson.message.tolist() == [[True, True]] and lesson.weights.shape == (1, 10)
 
 
 def test_every_answer_is_in_one_batch_of_a_pass(
@@ -137,12 +144,41 @@ def test_the_loss_looks_at_answers_alone(
     torch.manual_seed(0)
     network = EagleNetwork(config, torch.float32)
     lesson = reader.lesson_of(answers[:3])
-    loss = chat_eagle_loss(network, table, table[DRAFTED], lesson, depth=2)
+    candidates = Candidates.of(lesson, DRAFTED, VOCABULARY)
+    rows = torch.arange(3)
+    loss = chat_eagle_loss(network, table, candidates, lesson, 2, rows)
     elsewhere = lesson.weights == 0
     lesson.top_ids[elsewhere] = 3
     lesson.top_probs[elsewhere] = 0.5
-    again = chat_eagle_loss(network, table, table[DRAFTED], lesson, depth=2)
+    again = chat_eagle_loss(network, table, candidates, lesson, 2, rows)
     assert loss.item() == again.item() > 0
+
+
+def test_a_few_candidates_stand_for_the_whole_draft_vocabulary(
+    table: torch.Tensor,
+    reader: ChatReader,
+    answers: list[ChatAnswer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lesson = reader.lesson_of(answers[:1])
+    written = {*answers[0].tokens[answers[0].prompt_length :].tolist()}
+    whole = Candidates.of(lesson, DRAFTED, VOCABULARY)
+    assert whole.ids.tolist() == DRAFTED.tolist() and not whole.raised.any()
+
+    monkeypatch.setattr(chat_head, "OTHERS", 3)
+    logits = table @ torch.randn(WIDTH, generator=torch.Generator().manual_seed(1)) / 4
+    sums = []
+    for seed in range(400):
+        torch.manual_seed(seed)
+        few = Candidates.of(lesson, DRAFTED, VOCABULARY)
+        assert len(few.ids) == len(written) + 3 and {*few.ids.tolist()} > written
+        sums.append((logits[few.ids] + few.raised).exp().sum())
+    mean = torch.stack(sums).mean()
+    assert mean.item() == pytest.approx(logits[DRAFTED].exp().sum().item(), rel=0.05)
+
+    places, probs = few.places(lesson)
+    assert torch.equal(few.ids[places[..., 0]], lesson.top_ids[..., 0])
+    assert torch.equal(probs[..., 0], lesson.top_probs[..., 0]) and not probs[..., 1].any()
 
 
 @pytest.mark.usefixtures("step_a_second")

@@ -54,6 +54,23 @@ def test_a_head_foretells_nothing_from_what_comes_later(head: EagleNetwork) -> N
         assert torch.allclose(one[:, :8], other[:, :8], atol=1e-5)
 
 
+@torch.no_grad()
+def test_pairs_of_a_message_are_attended_to_alone(head: EagleNetwork) -> None:
+    embedded, given = torch.randn(2, 2, 12, 128)
+    whole = list(head(embedded, given, depth=3))
+    message = torch.ones(2, 4, dtype=torch.bool)
+    rest = list(head(embedded, given, 3, message, deeper_rows=torch.tensor([1])))
+    assert torch.allclose(rest[0], whole[0][:, 4:], atol=1e-5)
+    for level in (1, 2):  # the first guesses stand on the message's, which are not made
+        assert torch.allclose(rest[level][0, level:], whole[level][1, 4 + level :], atol=1e-5)
+
+    message[0, :3] = False
+    shorter = next(iter(head(embedded, given, 1, message)))
+    alone = next(iter(head(embedded[:1, 3:], given[:1, 3:])))
+    assert torch.allclose(shorter[:1], alone[:, 1:], atol=1e-4)
+    assert torch.allclose(shorter[1], whole[0][1, 4:], atol=1e-5)
+
+
 def test_an_untrained_head_repeats_its_feature() -> None:
     head = EagleNetwork(llama_config(layers=1, width=64, inner=64), torch.float32)
     with torch.no_grad():
