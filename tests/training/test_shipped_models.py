@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
+from specviz.training.chat_head import load_chat_eagle
 from specviz.training.corpus import PROMPTS_PER_TASK, TASKS
 from specviz.training.foreign_training import meeting
 from specviz.training.head_training import load_eagle, load_medusa
@@ -31,10 +32,16 @@ def test_the_library_opens_it_in_bfloat16(role: str) -> None:
     assert model.config.head_dim == 64 and model.config.max_position_embeddings == 1024
 
 
-def test_the_family_is_under_46_megabytes_and_no_file_over_9() -> None:
+def test_the_models_are_under_55_megabytes_and_no_file_over_9() -> None:
     sizes = {path: path.stat().st_size for path in (ASSETS / "models").rglob("*") if path.is_file()}
-    assert sum(sizes.values()) < 46e6
+    assert sum(sizes.values()) < 55e6
     assert max(sizes.values()) < 9e6
+
+
+def test_the_chat_model_s_head_drafts_from_a_part_of_its_vocabulary() -> None:
+    network, drafted = load_chat_eagle(ASSETS / "models" / "smollm2-135m" / "eagle")
+    assert network.config.vocab_size == 49152 and network.fc.weight.shape == (576, 1152)
+    assert len(drafted) == 8192 and drafted.tolist() == sorted({*drafted.tolist()})
 
 
 def test_target_and_draft_have_one_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
