@@ -81,19 +81,24 @@ def test_theory_takes_its_costs_from_the_rounds() -> None:
     assert band is not None and band.low < band.expected < band.high
 
 
-def test_cumulative_speedup_compares_tokens_at_equal_own_time() -> None:
-    # 0.10 s: 1 against 1; 0.24 s: 3 against 2.4 (two done, 0.4 of the third); 0.40 s: 7 against 4
+def test_cumulative_speedup_compares_the_times_for_as_many_tokens() -> None:
+    # 1 token: 0.1 s against 0.1; 3 tokens: 0.24 s against 0.3; 7 tokens: 0.40 s against 0.7
     points = speedup_points(tiny_trace())
-    assert [point.speculative_tokens for point in points] == [1, 3, 7]
+    assert [point.tokens for point in points] == [1, 3, 7]
     assert [point.seconds for point in points] == pytest.approx([0.1, 0.24, 0.4])
-    assert [point.baseline_tokens for point in points] == pytest.approx([1, 2.4, 4])
     assert [point.speedup for point in points] == pytest.approx([1, 1.25, 1.75])
 
 
-def test_speedup_has_no_point_after_the_baselines_end() -> None:
+@pytest.mark.parametrize("steps", [0, 1, 3, 6])
+@pytest.mark.parametrize("slow", [0.1, 0.9])
+def test_the_curve_ends_at_the_speedup_of_the_summary(steps: int, slow: float) -> None:
+    """At any moment of a live race, after texts of different lengths, and on an uneven clock."""
     trace = tiny_trace()
-    short = changed(trace, BASELINE, steps=trace.lane(BASELINE).steps[:1])
-    assert len(speedup_points(short)) == 1
+    plain = trace.lane(BASELINE).steps[:steps]
+    plain = (*plain[:-1], *(dataclasses.replace(last, seconds=slow) for last in plain[-1:]))
+    points = speedup_points(made := changed(trace, BASELINE, steps=plain))
+    assert points[-1].speedup == pytest.approx(summarise(made).speedup)
+    assert points[-1].tokens == 7 and len({point.tokens for point in points}) == len(points)
 
 
 def test_equal_texts_are_identical_and_say_how_many_tokens_were_compared() -> None:

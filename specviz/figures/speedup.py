@@ -18,9 +18,9 @@ def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | Non
 
     `customdata` of the line is the moment in seconds of own time.
     """
-    last = max((point.speculative_tokens for point in points), default=32)
+    last = max((point.tokens for point in points), default=32)
     line = plain_line(
-        "ink", [p.speculative_tokens for p in points], [p.speedup for p in points], 2.4
+        "ink", [p.tokens for p in points], [p.speedup for p in points], 2.4
     )
     line["customdata"] = [point.seconds for point in points]
     line["hovertemplate"] = "%{y:.2f}× after %{x} tokens<br>%{customdata:.2f} s<extra></extra>"
@@ -51,7 +51,7 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [point.speculative_tokens for point in points[-1:]],
+        "x": [point.tokens for point in points[-1:]],
         "y": [point.speedup for point in points[-1:]],
         "marker": {"color": LIGHT["ink"], "size": 10},
         "cliponaxis": False,
@@ -64,7 +64,7 @@ def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 62, "t": 28 if band else 12, "b": 40}
     # the first tokens jump about: how high must not set the scale of the rest; how low ends at 0
-    settled = [point.speedup for point in points if point.speculative_tokens >= last / 10]
+    settled = [point.speedup for point in points if point.tokens >= last / 10]
     values = settled + ([band.high, band.low] if band else [])
     low = min([0.8, *values, *(point.speedup for point in points)])
     high = max([2.0, *values])

@@ -117,8 +117,22 @@ class RunMeter:
 
     @property
     def points(self) -> tuple[SpeedupPoint, ...]:
-        """The cumulative speedup so far."""
-        return tuple(self.curve.points)
+        """The cumulative speedup so far; the last point is the speedup of the summary.
+
+        It is a point of its own while the baseline has fewer tokens, or where its text is another
+        length.
+        """
+        points, speedup = tuple(self.curve.points), self.speedup
+        lengths = (self._main.tokens, self._baseline.tokens)
+        if speedup is None or (points and lengths == (points[-1].tokens,) * 2):
+            return points
+        return (*points, SpeedupPoint(self._main.seconds, self._main.tokens, speedup))
+
+    @property
+    def speedup(self) -> float | None:
+        """The ratio of both lanes' tokens per second; None until both have some."""
+        rates = [ratio(lane.tokens, lane.seconds) for lane in (self._main, self._baseline)]
+        return rates[0] / rates[1] if rates[0] and rates[1] else None
 
     @property
     def divergence(self) -> Divergence | None:
@@ -141,11 +155,10 @@ class RunMeter:
     def summary(self) -> RunSummary:
         baseline, speculative = self._baseline_summary(), self._speculative_summary()
         costs, band = self.costs, self.theory_band
-        rates = (speculative.tokens_per_second, baseline.tokens_per_second)
         return RunSummary(
             baseline=baseline,
             speculative=speculative,
-            speedup=rates[0] / rates[1] if rates[0] and rates[1] else None,
+            speedup=self.speedup,
             cost_ratio=costs.c if costs else None,
             verify_overhead=costs.v if costs else None,
             theory_speedup=band.expected if band else None,

@@ -1,32 +1,33 @@
-"""The cumulative speedup as both lanes advance: tokens against tokens at equal own time.
+"""The cumulative speedup as both lanes advance: how much sooner the same number of tokens was there.
 
 Knows only moments and token counts, so it serves a live race and a recorded one alike.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedupPoint:
-    """Both lanes at `seconds` of their own time; baseline tokens are interpolated in a step."""
+    """The speculative lane had `tokens` after `seconds` of its own time.
+
+    `speedup`: the baseline's own time for as many tokens over that time.
+    """
 
     seconds: float
-    speculative_tokens: int
-    baseline_tokens: float
+    tokens: int
     speedup: float
 
 
 class SpeedupCurve:
-    """Collects the lanes' steps and pairs each speculative moment with the baseline's count.
+    """Collects the lanes' steps and compares the times that both took for as many tokens.
 
-    A point stands at the end of the speculative prefill and of each round. Its baseline count is
-    linear inside a step (0 to 1 over the prefill): a step half done counts as half a token, so the
-    curve does not jump by whole tokens. A moment waits until the baseline's clock has passed it;
-    moments after the baseline's end have no point. Prefill time counts on both lanes.
+    A point stands at the end of the speculative prefill and of each round; it waits until the
+    baseline has as many tokens, and one that the baseline never gets to is left out. Prefill time
+    counts on both lanes. Where both texts have the same length, the last point is the ratio of both
+    lanes' tokens per second.
     """
 
     def __init__(self) -> None:
@@ -51,15 +52,7 @@ class SpeedupCurve:
 
     def _pair(self) -> None:
         ends = self._baseline_ends
-        while ends and self._waiting and self._waiting[0][0] <= ends[-1]:
+        while self._waiting and self._waiting[0][1] <= len(ends):
             moment, tokens = self._waiting.popleft()
-            baseline = self._baseline_tokens(moment)
-            if baseline > 0:
-                self.points.append(SpeedupPoint(moment, tokens, baseline, tokens / baseline))
-
-    def _baseline_tokens(self, moment: float) -> float:
-        ends = self._baseline_ends
-        done = bisect_left(ends, moment)  # tokens complete before this moment
-        start = ends[done - 1] if done else 0.0
-        length = ends[done] - start
-        return done + ((moment - start) / length if length > 0 else 0.0)
+            if tokens and moment > 0:
+                self.points.append(SpeedupPoint(moment, tokens, ends[tokens - 1] / moment))

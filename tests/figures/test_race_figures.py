@@ -37,9 +37,9 @@ def test_everything_drawn_lies_within_the_axes() -> None:
 
 def test_a_slow_start_is_not_cut_below_and_a_quick_one_does_not_set_the_scale() -> None:
     points = [
-        SpeedupPoint(0.1, 1, 5.0, 0.2),
-        SpeedupPoint(0.2, 8, 1.0, 9.0),
-        SpeedupPoint(1.0, 90, 60.0, 1.5),
+        SpeedupPoint(0.1, 1, 0.2),
+        SpeedupPoint(0.2, 8, 9.0),
+        SpeedupPoint(1.0, 90, 1.5),
     ]
     low, high = speedup_figure(points)["layout"]["yaxis"]["range"]
     assert low < 0.2 and high < 3
@@ -81,7 +81,7 @@ def _steps(values: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("speedup", [0.4, 1.0, 1.5, 3.0])
 def test_the_labels_of_the_speedup_stand_outside_the_plot(speedup: float) -> None:
-    points = [SpeedupPoint(0.1 * i, 10 * i, 10 * i, speedup) for i in range(1, 9)]
+    points = [SpeedupPoint(0.1 * i, 10 * i, speedup) for i in range(1, 9)]
     theory, baseline = speedup_figure(points, TheoryBand(0.9, 1.2, 1.5))["layout"]["annotations"]
     assert theory["yref"] == "paper" and theory["y"] == 1 and theory["yanchor"] == "bottom"
     assert baseline["x"] == 80 and baseline["xanchor"] == "left" and baseline["xshift"] > 5
