@@ -215,5 +215,5 @@ def test_the_memory_of_the_method_stands_beside_the_targets(
 ) -> None:
     tab = race(turn_page, random_url, "?tokens=6&seed=4", WIDE)
     assert "+5.2 MB" in tab.text("stats")
-    assert "4.0 MB weights and 1.2 MB cache beside" in tab.text("stats")
-    assert "beside the target’s 68 MB" in tab.text("stats")
+    assert "4.0 MB weights and 1.2 MB cache added" in tab.text("stats")
+    assert "added to the target’s 68 MB" in tab.text("stats")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
@@ -186,3 +188,18 @@ def test_a_system_prompt_and_a_raw_prompt_are_kept_in_the_link_and_the_template_
     assert prompt.inner_text() != typed
     tab.ref("showTemplate").click()
     assert prompt.inner_text() == typed
+
+
+def test_a_race_is_repeated_five_times_and_its_middle_run_is_shown_with_the_spread(
+    random_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(random_url, "?tokens=12&seed=4")
+    tab.race()
+    assert "One run" in tab.text("spreadWords")
+    tab.ref("repeat").click()
+    tab.until("specviz.race.view.result.speedups?.length === 5")
+    tab.wait_for_end()
+    assert "of 5 runs" in tab.text("spreadWords")
+    shown = sorted(tab.evaluate("specviz.race.view.result.speedups"))
+    (end,) = tab.evaluate("specviz.race.view.trace.figures.speedup.data.at(-1).y")
+    assert end == pytest.approx(shown[2]) and tab.text("speedup") == f"{shown[2]:.2f}×"

@@ -17,20 +17,27 @@ def tab(random_url: str, turn_page: Open) -> RaceDriver:
 
 
 @pytest.mark.parametrize(
-    ("speedup", "word"), [(2.0, "faster"), (0.87, "slower"), (1.0, "no gain"), (None, "measuring")]
+    ("speedup", "word"),
+    [(2.0, "faster"), (0.8, "slower"), (0.96, "about equal"), (None, "measuring")],
 )
 def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word: str) -> None:
-    lane = {"tokens": 4, "target_forwards": 4}
+    lane = {"tokens": 4, "target_forwards": 4, "seconds": 0.4}
+    lane |= dict.fromkeys(("draft_seconds", "verify_seconds", "host_seconds"), 0.1)
     lane |= dict.fromkeys(("acceptance_rate", "block_efficiency", "ttft_seconds"))
     summary = {"speedup": speedup, "baseline": lane, "speculative": lane, "compared": 0}
     summary |= {"identical": None, "first_divergence": None}
-    header = {"config": {"temperature": 0}, "drafter_bytes": 0, "target": {"bytes": 45e6}}
+    header = {
+        "config": {"temperature": 0},
+        "drafter_bytes": 0,
+        "target": {"bytes": 45e6},
+        "dtype": "float32",
+    }
     tab.page.evaluate(
         "([s, h]) => specviz.race.view.result.draw(s, { header: h, main: h }, 'length')",
         [summary, header],
     )
     assert tab.text("speedupWord").startswith(word)
-    assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.2f}×")
+    assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.1f}×")
     assert tab.ref("speedupSpread").is_visible() == (speedup is not None)  # one run has no spread
 
 

@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { memory, textVerdict } from "../../assets/player/race/result.js";
+import { forwardWords } from "../../assets/player/race/lanes.js";
+import { bytes, memory, textVerdict } from "../../assets/player/race/result.js";
+import { middleOf, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
+import { timeSentence } from "../../assets/player/race/time_words.js";
 
 const LANE = { tokens: 40 };
 
@@ -27,6 +30,51 @@ test("the verdict on the text is honest", () => {
 
 test("a method without a model of its own says what the pair's draft would take", () => {
   const run = { header: { target: { bytes: 45e6 }, dtype: "float32" }, main: { drafter_bytes: 0, draft: null } };
-  assert.deepEqual([memory(run).value, memory(run).label], ["0 MB", "weights beside the target’s 45 MB"]);
+  assert.deepEqual([memory(run).value, memory(run).label], ["0 MB", "weights added to the target’s 45 MB"]);
   assert.match(memory(run, { draft_bytes: { float32: 3_400_000 } }).label, /45 MB; the draft model would take 3\.4 MB$/);
+});
+
+test("what the processor holds of the weights a second time is said apart, in two digits", () => {
+  const target = { bytes: 651_289_344, parameters: 134_515_008 };
+  const run = { header: { target, dtype: "float32" }, main: { drafter_bytes: 0, drafter_cache_bytes: 0, draft: null } };
+  assert.match(memory(run).label, /the target’s 540 MB, 110 MB of them held twice$/);
+  assert.deepEqual([bytes(3_400_000), bytes(45e6), bytes(1.54e9), bytes(12_345)], ["3.4 MB", "45 MB", "1.5 GB", "12 kB"]);
+});
+
+test("one run has two digits, and within its noise it is about equal", () => {
+  assert.deepEqual([1.814, 0.98, null].map((each) => speedupText(each)), ["1.8×", "1.0×", "–"]);
+  for (const near of [0.92, 0.98, 1, 1.07, 1.09]) assert.equal(speedupWord(near, "length"), "about equal");
+  assert.equal(speedupWord(1.3, "length"), "faster");
+  assert.equal(speedupWord(0.7, "length"), "slower");
+  assert.equal(speedupWord(0.7, "stopped"), "slower, up to where it was stopped");
+});
+
+test("several runs show the middle one, and their spread decides whether they differ", () => {
+  const runs = [1.22, 0.98, 1.09, 1.12, 1.1];
+  assert.equal(middleOf(runs), 1.1);
+  assert.equal(speedupText(1.1, runs), "1.10×");
+  assert.equal(speedupWord(1.1, "length", runs), "about equal");
+  assert.equal(speedupWord(1.1, "length", [1.05, 1.1, 1.2]), "faster");
+  assert.equal(spreadWords(runs), "The middle one of 5 runs, which went from 0.98 to 1.22×.");
+});
+
+// 11 tokens of the baseline at 0.1 s each after the first; `rounds` of so many seconds and tokens.
+function measured(rounds, draft, verify, tokens) {
+  const speculative = { target_forwards: rounds + 1, tokens: 1 + rounds * tokens, block_efficiency: tokens, ttft_seconds: 0.2 };
+  Object.assign(speculative, { draft_seconds: rounds * draft, verify_seconds: rounds * verify, host_seconds: 0 });
+  return { baseline: { tokens: 11, seconds: 1.2, ttft_seconds: 0.2 }, speculative };
+}
+
+test("where the time goes explains a gain and a loss in one sentence", () => {
+  assert.equal(timeSentence(measured(4, 0.03, 0.12, 2.5)), "A round takes as long as 1.5 steps of the baseline and brings 2.5 tokens: that is the gain.");
+  assert.equal(
+    timeSentence(measured(4, 0.12, 0.14, 2)),
+    "A round takes as long as 2.6 steps of the baseline, 46 % of it drafting, and brings 2.0 tokens: a loss. To break even it would have to bring 2.6.",
+  );
+  assert.match(timeSentence(measured(4, 0.05, 0.15, 2)), /: about even\.$/);
+  assert.equal(timeSentence(measured(0, 0, 0, 2)), "");
+});
+
+test("the prompt's own forward is counted apart, so that the others are the rounds", () => {
+  assert.deepEqual([0, 1, 2, 24].map(forwardWords), ["reading the prompt", "prompt + 0 target forwards", "prompt + 1 target forward", "prompt + 23 target forwards"]);
 });

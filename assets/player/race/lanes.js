@@ -62,7 +62,7 @@ class Card {
   draw(lane, moment) {
     const count = lane.tokensAt(moment);
     const seconds = Math.min(moment, lane.clock);
-    const words = [counted(count, "token"), counted(lane.forwardsAt(moment), "target forward"), `${seconds.toFixed(2)} s`];
+    const words = [counted(count, "token"), forwardWords(lane.forwardsAt(moment)), `${seconds.toFixed(2)} s`];
     const hasArrived = lane.hasEnded && moment >= lane.clock;
     this.article.classList.toggle("has-arrived", hasArrived);
     if (hasArrived) words.push("finished");
@@ -79,6 +79,12 @@ class Card {
     const rate = seconds > 0 ? count / seconds : 0;
     setText(this.rate, rate ? rate.toFixed(rate < 100 ? 1 : 0) : "–");
   }
+}
+
+// The prompt's own forward, which brings the first token, apart: without it they are the rounds or steps.
+/** @param {number} count */
+export function forwardWords(count) {
+  return count ? `prompt + ${counted(count - 1, "target forward")}` : "reading the prompt";
 }
 
 export class Lanes {

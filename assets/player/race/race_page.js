@@ -12,6 +12,7 @@ import { ClassPresets } from "./class_presets.js";
 import { Form } from "./form.js";
 import { writeProof } from "./proof.js";
 import { RaceView } from "./race_view.js";
+import { Repeats } from "./repeats.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
 const RACING = "racing …";
@@ -52,6 +53,7 @@ export class RacePage extends Page {
       ask: (form) => this.transport.ask("check", { form }),
     });
     this.presets = new ClassPresets(refs, setup.presets, { onRun: (query) => this.raceSetting(query) });
+    this.repeats = new Repeats();
     this.raced = new RacedSetting(refs.staleNotice);
     this.setting = new Address(this.form, setup, () => this.chosen);
     /** @type {{ round: number, at: number } | null} where the link leads, until a race of its setting has ended */
@@ -73,6 +75,7 @@ export class RacePage extends Page {
     refs.form.addEventListener("submit", (/** @type {any} */ event) => (event.preventDefault(), this.race()));
     refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
+    refs.repeat.addEventListener("click", () => this.repeat());
     // The Enter that started the race, held down, must not stop it.
     refs.stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
   }
@@ -154,6 +157,27 @@ export class RacePage extends Page {
     await this.race();
   }
 
+  // The race that is shown, five times.
+  async repeat() {
+    if (this.transport.isBusy || !this.ordered) return;
+    this.repeats.begin();
+    this.setBusy(true, this.repeats.words);
+    await this.startAgain();
+  }
+
+  async startAgain() {
+    this.isHeld = false;
+    await this.transport.start("join", { form: this.ordered?.[0], held: false });
+  }
+
+  // The run in the middle is shown with the spread of all.
+  showMiddle() {
+    const { middle, speedups } = this.repeats;
+    if (!middle) return;
+    for (const message of middle) this.take(message);
+    this.view.showSpread(speedups);
+  }
+
   // What this tab showed before a load of the page, or null: { name } of the kept run, and what belongs to it.
   get last() {
     return tab.recall(LAST, ({ name, order, words }) => [name, words].every((each) => typeof each === "string") && order !== null);
@@ -217,12 +241,13 @@ export class RacePage extends Page {
   /** @param {boolean} isHeld */
   showHeld(isHeld) {
     this.refs.toHeld.hidden = !isHeld;
-    if (!this.isReopening) this.showState(isHeld ? HELD : RACING);
+    if (!this.isReopening) this.showState(isHeld ? HELD : this.repeats.isOn ? this.repeats.words : RACING);
   }
 
   /** @param {any} message */
   take(message) {
     if (message.kind === "error") return this.failed(message.text);
+    this.repeats.hear(message);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.view.take(message);
     if (message.kind === "header") this.view.result.setCommand(this.isReopening ? this.command : message.command);
@@ -241,6 +266,8 @@ export class RacePage extends Page {
 
   /** @param {string} reason */
   ended(reason) {
+    const isRepeated = this.repeats.isOn;
+    if (isRepeated && this.repeats.ended(reason, this.trace.summary?.speedup)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
     if (!this.isReopening) this.setBusy(false, ENDINGS[reason] ?? "");
@@ -249,6 +276,7 @@ export class RacePage extends Page {
     this.land();
     this.heard("grew");
     this.heard("ended");
+    if (isRepeated) return this.showMiddle();
     if (isNews && reason !== "stopped") this.view.replay();
   }
 
@@ -282,7 +310,7 @@ export class RacePage extends Page {
   /** @param {Trace} trace */
   showHeader({ header, main }) {
     this.root.classList.remove("is-waiting");
-    if (!this.isReopening) this.showState(RACING);
+    if (!this.isReopening) this.showState(this.repeats.isOn ? this.repeats.words : RACING);
     setText(this.refs.pairNote, modelWords(header.target, main.draft));
     setText(this.refs.device, deviceWords(header));
   }
@@ -296,6 +324,7 @@ export class RacePage extends Page {
 
   /** @param {string} text */
   failed(text) {
+    this.repeats.isOn = false;
     if (this.trace.isLive) this.view.interrupt();
     if (!this.trace.summary) this.view.result.clear();
     if (!this.isReopening) this.form.showError(text); // nobody asked for it
@@ -309,6 +338,7 @@ export class RacePage extends Page {
    */
   setBusy(isBusy, text) {
     giveTurn(this.refs.race, this.refs.stop, isBusy);
+    this.refs.repeat.disabled = isBusy;
     this.isBusy = isBusy;
     this.presets.setBusy(isBusy);
     if (!isBusy) this.refs.toHeld.hidden = true;

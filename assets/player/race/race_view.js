@@ -211,6 +211,14 @@ export class RaceView {
     this.result.draw(trace.summary, trace, trace.ending, this.loss.text);
   }
 
+  // Of several runs, of which this one has the middle speedup.
+  /** @param {number[]} speedups */
+  showSpread(speedups) {
+    this.result.speedups = speedups;
+    this.shownSummary = null;
+    this.frame.ask();
+  }
+
   drawCharts() {
     const now = performance.now();
     const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);

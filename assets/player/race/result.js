@@ -1,6 +1,9 @@
 // The numbers of a race in words: speedup, statistics, the verdict on the text.
 
 import { element, setText } from "../shared/dom.js";
+import { termButton } from "../shared/terms.js";
+import { speedupText, speedupWord, spreadWords } from "./speedup_words.js";
+import { timeSentence } from "./time_words.js";
 
 const NOTHING = "–";
 
@@ -14,6 +17,8 @@ export class Result {
     this.glossary = glossary;
     /** @type {any} */
     this.pair = null; // of the race, as the server's setup describes it
+    /** @type {number[] | null} the speedups of several runs, of which the middle one is shown */
+    this.speedups = null;
     this.clear();
   }
 
@@ -21,7 +26,7 @@ export class Result {
   /** @param {string | null} command */
   setCommand(command) {
     this.command = command;
-    this.refs.repeatHint.hidden = !command;
+    this.refs.repeatHint.hidden = this.refs.repeat.hidden = !command; // a recording is not run again
     this.refs.repeatCommand.replaceChildren(...unbroken(command ?? ""));
   }
 
@@ -29,7 +34,9 @@ export class Result {
     setText(this.refs.speedup, NOTHING);
     this.refs.speedupWord.textContent = "press Race to measure";
     this.refs.speedupSpread.hidden = true;
-    this.refs.stats.replaceChildren(...statistics(null, null, null).map((each) => this.row(each)));
+    this.refs.timeWords.hidden = true;
+    this.refs.stats.replaceChildren(); // nothing is measured yet
+    this.speedups = null;
   }
 
   // `loss` says that the rule was a lossy one, "" for a lossless one.
@@ -40,24 +47,29 @@ export class Result {
    */
   draw(summary, trace, ending, loss = "") {
     const { speedup } = summary;
-    setText(this.refs.speedup, speedup === null ? NOTHING : `${speedup.toFixed(2)}×`);
-    setText(this.refs.speedupWord, speedupWord(speedup, ending));
-    this.refs.speedupSpread.hidden = speedup === null;
+    const { speedups, refs } = this;
+    setText(refs.speedup, speedupText(speedup, speedups));
+    setText(refs.speedupWord, speedupWord(speedup, ending, speedups));
+    setText(refs.spreadWords, spreadWords(speedups));
+    refs.speedupSpread.hidden = speedup === null || ending === null;
+    const sentence = timeSentence(summary);
+    setText(refs.timeWords, sentence);
+    refs.timeWords.hidden = !sentence;
     this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.pair).map((each) => this.row(each)));
   }
 
   /** @param {{ label: string, value: string, term?: string, tone?: string, wide?: boolean, link?: string | null }} given */
   row({ label, term, value, tone = "", wide = false, link = null }) {
     const row = element("div", wide ? "wide" : "");
-    const meaning = this.glossary[term ?? ""];
-    if (meaning) row.title = [meaning.definition, meaning.formula].filter(Boolean).join("\n");
     const shown = element("dd", tone, link ? "" : value);
     if (link) {
       const anchor = element("a", "", value);
       anchor.href = link;
       shown.append(anchor);
     }
-    row.append(element("dt", "", label), shown);
+    const name = element("dt");
+    name.append(...(term && this.glossary[term] ? [termButton(label, term)] : [label]));
+    row.append(name, shown);
     return row;
   }
 }
@@ -66,16 +78,6 @@ export class Result {
 /** @param {string} command */
 function unbroken(command) {
   return command.split(" ").flatMap((word, index) => [index ? " " : "", element("span", "", word)]);
-}
-
-/**
- * @param {number | null} speedup
- * @param {string | null} ending
- */
-function speedupWord(speedup, ending) {
-  if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
-  const word = speedup >= 1.005 ? "faster" : speedup <= 0.995 ? "slower: drafting and verifying cost more than they saved" : "no gain";
-  return ending === "stopped" ? `${word}, up to where it was stopped` : word;
 }
 
 /**
@@ -90,12 +92,8 @@ function statistics(summary, trace, ending, loss = "", pair = null) {
   return [
     { label: "acceptance rate α", term: "acceptance_rate", value: ratio(speculative?.acceptance_rate) },
     { label: "tokens per target forward τ", term: "block_efficiency", value: ratio(speculative?.block_efficiency) },
-    {
-      label: "target forwards / tokens",
-      term: "target_forward",
-      value: speculative ? `${speculative.target_forwards} / ${speculative.tokens}` : NOTHING,
-    },
-    { label: firstTokenLabel(baseline, speculative), term: "ttft", value: milliseconds(speculative?.ttft_seconds) },
+    { label: "target forwards, for tokens after the first", term: "target_forward", value: forwards(speculative) },
+    { label: firstTokenLabel(baseline, speculative), term: "ttft", value: roughMilliseconds(speculative?.ttft_seconds) },
     memory(trace, pair),
     textVerdict(summary, trace?.main, ending, loss),
   ];
@@ -108,8 +106,19 @@ function statistics(summary, trace, ending, loss = "", pair = null) {
 function firstTokenLabel(baseline, speculative) {
   const [plain, drafted] = [baseline?.ttft_seconds, speculative?.ttft_seconds];
   if (plain == null || drafted == null) return "time to first token";
-  const more = (drafted - plain) * 1000;
-  return `first token (${more < 0 ? "−" : "+"}${Math.abs(more).toFixed(1)} ms)`;
+  return `time to first token; the baseline’s: ${roughMilliseconds(plain)}`;
+}
+
+// As many forwards as rounds: the prompt's own, which brought the first token, is the same in both lanes.
+/** @param {SpeculativeSummaryRecord | undefined} speculative */
+function forwards(speculative) {
+  return speculative ? `${Math.max(0, speculative.target_forwards - 1)} for ${Math.max(0, speculative.tokens - 1)}` : NOTHING;
+}
+
+// One reading of a clock: two digits.
+/** @param {number | null | undefined} seconds */
+function roughMilliseconds(seconds) {
+  return seconds == null ? NOTHING : `${Number((seconds * 1000).toPrecision(2))} ms`;
 }
 
 // Above temperature 0 the texts differ by chance: never "identical". A lossy rule does not keep the distribution.
@@ -122,11 +131,11 @@ export function textVerdict(summary, lane, ending, loss = "") {
   if (!summary || !lane) return { label: "same text?", value: NOTHING };
   if (lane.config.temperature > 0 && loss) {
     const distance = lane.total_variation;
-    const label = distance == null ? "this rule does not keep the target’s distribution" : `total variation ${distance.toFixed(2)} from the target’s law, as measured`;
+    const label = distance == null ? "this rule does not keep the target’s distribution" : `total variation ${distance.toFixed(2)} from the target’s distribution, as measured`;
     return { label, value: "▲ lossy", tone: "bad", term: "typical_acceptance" };
   }
   if (lane.config.temperature > 0) {
-    return { label: "the texts differ by chance: proof", value: "same distribution", link: "#why-exact" };
+    return { label: "both texts are drawn at random, so they differ; why neither is worse", value: "same distribution", link: "#why-exact" };
   }
   const { first_divergence: difference, identical, compared } = summary;
   if (difference) {
@@ -149,13 +158,6 @@ function ratio(value) {
   return value == null ? NOTHING : value.toFixed(2);
 }
 
-/** @param {number | null | undefined} seconds */
-export function milliseconds(seconds) {
-  if (seconds == null) return NOTHING;
-  const value = seconds * 1000;
-  return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ms`;
-}
-
 // What the method holds beside the target, which both lanes need; without a draft model also what
 // the pair's would take.
 /**
@@ -164,21 +166,37 @@ export function milliseconds(seconds) {
  */
 export function memory(trace, pair = null) {
   const term = "drafter_memory";
-  if (!trace) return { label: "weights beside the target", term, value: NOTHING };
+  if (!trace) return { label: "memory added to the target’s", term, value: NOTHING };
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
   const spared = draft ? 0 : (pair?.draft_bytes?.[dtype] ?? 0);
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
   const value = (/** @type {any} */ held) => (held ? `+${bytes(held)}` : "0 MB");
-  const beside = `beside the target’s ${bytes(target.bytes)}${other}`;
-  if (cache == null) return { label: `weights ${beside}`, term, value: value(count) };
+  const added = `added to the target’s ${targetWords(target, dtype)}${other}`;
+  if (cache == null) return { label: `weights ${added}`, term, value: value(count) };
   const parts = `${count ? bytes(count) : "no"} weights and ${cache ? bytes(cache) : "no"} cache`;
-  return { label: `${parts} ${beside}`, term, value: value(count + cache) };
+  return { label: `${parts} ${added}`, term, value: value(count + cache) };
 }
 
+/** @type {Record<string, number>} */
+const WIDTHS = { float32: 4, bfloat16: 2, float16: 2 }; // bytes of a weight
+
+// Its weights; what is held of them a second time, packed for the processor, apart.
+/**
+ * @param {ModelInfoRecord} target
+ * @param {string} dtype
+ */
+function targetWords({ bytes: held, parameters }, dtype) {
+  const weights = (parameters ?? 0) * (WIDTHS[dtype] ?? 0);
+  const packed = held - weights;
+  if (!weights || packed < held / 100) return bytes(held);
+  return `${bytes(weights)}, ${bytes(packed)} of them held twice`;
+}
+
+// Two digits.
 /** @param {number} count */
 export function bytes(count) {
-  const megabytes = count / 1e6;
-  if (megabytes >= 1000) return `${(megabytes / 1000).toFixed(1)} GB`;
-  if (megabytes < 0.1) return `${(count / 1000).toFixed(1)} kB`;
-  return `${megabytes.toFixed(megabytes >= 10 ? 0 : 1)} MB`;
+  const size = Number(count.toPrecision(2));
+  if (size >= 1e9) return `${(size / 1e9).toFixed(size < 1e10 ? 1 : 0)} GB`;
+  if (size < 1e5) return `${(size / 1e3).toFixed(size < 1e4 ? 1 : 0)} kB`;
+  return `${(size / 1e6).toFixed(size < 1e7 ? 1 : 0)} MB`;
 }

@@ -1,0 +1,45 @@
+// The speedup in words: of one run, whose clock is noisy, or of several with their spread.
+
+const NOISE = 0.1; // what two runs of one setting often differ by
+
+/** @param {number[]} speedups */
+export function middleOf(speedups) {
+  return [...speedups].sort((a, b) => a - b)[Math.floor((speedups.length - 1) / 2)];
+}
+
+// One run does not carry three digits.
+/**
+ * @param {number | null} speedup
+ * @param {number[] | null} [speedups] of all runs
+ */
+export function speedupText(speedup, speedups = null) {
+  if (speedup === null) return "–";
+  return `${speedup.toFixed(speedups ? 2 : 1)}×`;
+}
+
+/**
+ * @param {number | null} speedup
+ * @param {string | null} ending
+ * @param {number[] | null} [speedups]
+ */
+export function speedupWord(speedup, ending, speedups = null) {
+  if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
+  const word = comparison(speedup, speedups ?? [speedup / (1 + NOISE), speedup * (1 + NOISE)]);
+  return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
+}
+
+/**
+ * @param {number} speedup
+ * @param {number[]} range where it may lie
+ */
+function comparison(speedup, range) {
+  if (Math.min(...range) <= 1 && Math.max(...range) >= 1) return "about equal";
+  return speedup > 1 ? "faster" : "slower";
+}
+
+/** @param {number[] | null} speedups */
+export function spreadWords(speedups) {
+  if (!speedups) return "One run of each lane: another one may well differ by a tenth.";
+  const [low, high] = [Math.min(...speedups), Math.max(...speedups)];
+  return `The middle one of ${speedups.length} runs, which went from ${low.toFixed(2)} to ${high.toFixed(2)}×.`;
+}
