@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, NAME, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 STILL_MILLISECONDS = 300
+PANES = """[...document.querySelectorAll(".texts .ribbon")].map((each) => {
+    const { top, bottom } = each.getBoundingClientRect();
+    return [Math.round(top), Math.round(bottom)]; })"""
+SPILLING = """[...document.querySelectorAll(".difference .chip")].filter((each) => each.offsetWidth)
+    .filter((each) => each.scrollWidth > each.clientWidth || each.offsetHeight > 40).length"""
 IDS = "main.tokens.map((token) => token.id)"
 # The rounds that the server has made of the race of the page, whether they were sent or not.
 MADE = """(async () => {
@@ -67,6 +73,12 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(real: StepDr
     first = next(i for i, (a, b) in enumerate(zip(fork, parent, strict=False)) if a != b)
     assert f"token {first + 1}" in step.driver.text("difference").lower()
     assert step.driver.ref("otherText").is_visible()
+    own, other = step.driver.evaluate(PANES)
+    assert own == other  # side by side, at one height
+    assert step.driver.evaluate(SPILLING) == 0
+    assert f"from token {first + 1} on" in step.driver.text("forkWord")
+    step.click("toTexts")
+    expect(step.driver.ref("otherText")).to_be_in_viewport()
     step.press("Home")
     step.click("toDifference")
     assert step.driver.evaluate(f"{CURSOR}.token") == first

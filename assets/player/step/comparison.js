@@ -17,13 +17,15 @@ export class Comparison {
     this.index = -1; // of the first token that differs
     this.text = new Ribbon(refs.otherText, { onSelect: () => {}, onHover: () => {} });
     refs.toDifference.addEventListener("click", () => this.index >= 0 && onGo(this.index));
+    refs.toTexts.addEventListener("click", () => refs.textCard.scrollIntoView({ block: "center" }));
     this.clear();
   }
 
   clear() {
     this.other = null;
     this.index = -1;
-    this.refs.otherBox.hidden = this.refs.differenceRow.hidden = true;
+    const { otherBox, ownTitle, differenceRow, forkOutcome } = this.refs;
+    otherBox.hidden = ownTitle.hidden = differenceRow.hidden = forkOutcome.hidden = true;
   }
 
   // `title` says what the other run is.
@@ -37,7 +39,7 @@ export class Comparison {
     this.text.start(other.header.prompt);
     this.text.grow(other.main.tokens);
     setText(this.refs.otherTitle, `The other: ${title}`);
-    this.refs.otherBox.hidden = false;
+    this.refs.otherBox.hidden = this.refs.ownTitle.hidden = false;
   }
 
   // Again whenever the run has grown; `ribbon` is its text.
@@ -54,9 +56,10 @@ export class Comparison {
     const isSame = index === shared && (own.length === theirs.length || trace.isLive);
     if (index === this.index && !isSame) return;
     this.index = isSame ? -1 : index;
-    this.refs.differenceRow.hidden = false;
+    this.refs.differenceRow.hidden = this.refs.forkOutcome.hidden = false;
     this.refs.toDifference.hidden = isSame;
-    if (isSame) return setText(this.refs.difference, trace.isLive ? "No difference so far." : "Both texts are the same.");
+    setText(this.refs.forkWord, outcomeWords(this.index, trace.isLive));
+    if (isSame) return setText(this.refs.difference, outcomeWords(-1, trace.isLive));
     ribbon.differ(index);
     this.text.differ(index);
     this.text.mark(index, index, index + 1, Infinity);
@@ -85,4 +88,14 @@ export class Comparison {
       ...say(trace, own), " There: ", ...say(this.other, theirs),
     );
   }
+}
+
+// What became of a comparison, in a few words; `index` of the first token that differs, -1 for none.
+/**
+ * @param {number} index
+ * @param {boolean} [isLive]
+ */
+export function outcomeWords(index, isLive = false) {
+  if (index < 0) return isLive ? "No difference so far." : "Both texts are the same.";
+  return `The texts differ from token ${index + 1} on.`;
 }
