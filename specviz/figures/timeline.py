@@ -20,7 +20,7 @@ _DRAFT_PREFILL = "draft prefill"  # before a run's first draft
 _BESIDE = "beside"
 _HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": LIGHT["card"], "size": 6}
 ROW_PIXELS = 24
-LABEL_SHARE = 0.3  # of the width, on a small screen
+LABEL_SHARE = 0.36  # of the width, on a small screen
 _FAINT = 0.3  # of the neighbours
 
 
@@ -96,7 +96,7 @@ class _Clock:
     def row_label(self, name: str) -> str:
         """The worker and its time in the selected round."""
         own = [span for i, span in self.spans if i == self.index and span.who == name]
-        shown = plain_text(name)
+        shown = "rest" if name == "host" else plain_text(name)
         return f"{shown}  {milliseconds(sum(s.end - s.start for s in own))}" if own else shown
 
     def round_labels(self) -> Iterator[dict[str, Any]]:
@@ -111,7 +111,7 @@ class _Clock:
             room = min(end - start, abs(start - starts.get(self.index, low)))
             if index != self.index and room < LABEL_SHARE * (high - low):
                 continue
-            text = f"round {index + 1}"
+            text = f"round {index + 1}" if index == self.index else f"{index + 1}"
             font = {"size": 11, "color": LIGHT["ink" if index == self.index else "muted"]}
             is_at_edge = high - start < LABEL_SHARE * (high - low)
             x = {"x": high, "xanchor": "right"} if is_at_edge else {"x": start, "xanchor": "left"}

@@ -38,7 +38,11 @@ def test_every_span_of_the_rounds_is_a_bar_from_the_selected_rounds_start() -> N
     chosen = AHEAD[2]
     shown = bars(timeline_figure(AHEAD[1:4], 2))
     expected = [
-        (each.index, span.who, (span.start - chosen.spans[0].start) * 1000)
+        (
+            each.index,
+            "rest" if span.who == "host" else span.who,
+            (span.start - chosen.spans[0].start) * 1000,
+        )
         for each in AHEAD[1:4]
         for span in each.spans
     ]
@@ -58,7 +62,7 @@ def test_work_beside_the_round_has_a_row_of_its_own_and_the_overlap_is_shaded_an
     figure = timeline_figure(AHEAD[1:4], 2)
     axis, (shade,) = figure["layout"]["yaxis"], figure["layout"]["shapes"]
     assert [text.split("  ")[0] for text in axis["ticktext"]] == [
-        *("draft", "verify", "host", "draft ahead")
+        *("draft", "verify", "rest", "draft ahead")
     ]
     verify, ahead = (
         next(span for span in AHEAD[2].spans if span.who == who)
@@ -95,14 +99,16 @@ def test_a_short_neighbour_loses_its_label_before_two_labels_meet() -> None:
     short = dataclasses.replace(ALONE[0], spans=(Span("draft", 0.0, 1e-4),))
     long = dataclasses.replace(ALONE[1], spans=(Span("draft", 1e-4, 0.1),))
     labels = [each["text"] for each in timeline_figure([short, long], 1)["layout"]["annotations"]]
-    assert "<b>round 2</b>" in labels and "round 1" not in labels
+    assert "<b>round 2</b>" in labels and "1" not in labels
 
 
 def test_a_neighbour_loses_its_label_before_it_meets_that_of_a_short_round() -> None:
-    short = dataclasses.replace(ALONE[1], spans=(Span("draft", 0.0, 1e-3),))
-    after = dataclasses.replace(ALONE[2], spans=(Span("draft", 1e-3, 0.1),))
-    labels = [each["text"] for each in timeline_figure([short, after], 1)["layout"]["annotations"]]
-    assert "<b>round 2</b>" in labels and "round 3" not in labels
+    for end, is_labelled in ((1e-3, False), (0.033, False), (0.04, True)):
+        short = dataclasses.replace(ALONE[1], spans=(Span("draft", 0.0, end),))
+        after = dataclasses.replace(ALONE[2], spans=(Span("draft", end, 0.1),))
+        layout = timeline_figure([short, after], 1)["layout"]
+        labels = [each["text"] for each in layout["annotations"]]
+        assert "<b>round 2</b>" in labels and ("3" in labels) == is_labelled
 
 
 def test_a_short_round_at_the_edge_keeps_its_label_inside() -> None:

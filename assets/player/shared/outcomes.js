@@ -22,11 +22,12 @@ export function lookOf(outcome) {
 }
 
 export function legendRows() {
-  return [...looks.values()].map(({ name, mark, title }) => {
+  const rows = [...looks.values()].map(({ name, mark, title }) => {
     const row = element("li", name);
     row.append(element("i", "", mark), title);
     return row;
   });
+  return [...rows, element("li", "first", "no colour: the first token, drawn from the prompt")];
 }
 
 /** @param {Look} look */
