@@ -27,13 +27,13 @@ _GENERAL_TERMS = (
     Term(
         "target",
         "target",
-        "The large model whose text we want. Its law of the next token is called p.",
+        "The large model whose text we want. Its distribution over the next token is called p.",
     ),
     Term(
         "draft",
         "draft",
-        "The cheap model that guesses what the target would say. Its law of the next token is "
-        "called q.",
+        "The cheap model that guesses what the target would say. Its distribution over the next "
+        "token is called q.",
     ),
     Term(
         "drafter",
@@ -107,8 +107,9 @@ _GENERAL_TERMS = (
     Term(
         "overlap",
         "overlap",
-        "How much the two laws have in common: the expected acceptance of one token sampled from "
-        "the draft. For a token proposed with certainty it is the target's p of that token.",
+        "How much the two distributions have in common: the expected acceptance of one token "
+        "sampled from the draft. For a token proposed with certainty it is the target's "
+        "p of that token.",
         "sum of min(p, q) = 1 - total variation",
     ),
     Term(
@@ -134,8 +135,8 @@ _GENERAL_TERMS = (
     Term(
         "residual_distribution",
         "residual distribution",
-        "What is left of the target's law after the draft's share is taken out. Drawing from it "
-        "after a rejection is what makes the output exact.",
+        "What is left of the target's distribution after the draft's share is taken out. Drawing "
+        "from it after a rejection is what makes the output exact.",
         "normalize(max(0, p - q))",
     ),
     Term(
@@ -171,7 +172,8 @@ _GENERAL_TERMS = (
     Term(
         "total_variation",
         "total variation",
-        "How far two laws are apart: 0 if they are equal, 1 if they have no token in common.",
+        "How far two distributions are apart: 0 if they are equal, 1 if they have no token in "
+        "common.",
         "half the sum of |p - q|",
     ),
     Term(
@@ -240,7 +242,7 @@ _GENERAL_TERMS = (
         "temperature",
         "temperature",
         "How freely tokens are drawn: 0 always takes the most probable one, 1 follows the model's "
-        "law, more flattens it.",
+        "distribution, more flattens it.",
         "softmax(logits / temperature)",
     ),
     Term("top_k", "top-k", "Draw only among the k most probable tokens; 0 is off."),
@@ -265,7 +267,8 @@ _GENERAL_TERMS = (
     Term(
         "kl_divergence",
         "KL divergence",
-        "How much is lost by taking the draft's law for the target's, in nats: 0 if equal.",
+        "How much is lost by taking the draft's distribution for the target's, in nats: 0 if "
+        "equal.",
         "sum of p · ln(p / q)",
     ),
     Term(
@@ -356,7 +359,7 @@ _METHOD_TERMS = (
         "lossy",
         "lossy",
         "Not lossless: the output's distribution differs from the target's. How far is measured as "
-        "total variation, 0 for equal laws and 1 for disjoint ones.",
+        "total variation, 0 for equal distributions and 1 for disjoint ones.",
     ),
     Term(
         "jacobi_window",

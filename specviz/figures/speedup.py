@@ -19,9 +19,7 @@ def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | Non
     `customdata` of the line is the moment in seconds of own time.
     """
     last = max((point.tokens for point in points), default=32)
-    line = plain_line(
-        "ink", [p.tokens for p in points], [p.speedup for p in points], 2.4
-    )
+    line = plain_line("ink", [p.tokens for p in points], [p.speedup for p in points], 2.4)
     line["customdata"] = [point.seconds for point in points]
     line["hovertemplate"] = "%{y:.2f}× after %{x} tokens<br>%{customdata:.2f} s<extra></extra>"
     return {

@@ -1,4 +1,4 @@
-"""Where the time of a round goes: drafting, verifying, and the host's own work.
+"""Where the time of a round goes: drafting, verifying, and the rest, which is the host's own work.
 
 Pure: seconds to a Plotly dict.
 """
@@ -11,7 +11,7 @@ from specviz.figures.labels import milliseconds
 from specviz.figures.theme import LIGHT, Figure, base_layout, hidden_axis, note
 from specviz.metrics import RoundTotals
 
-_PARTS = (("draft", "draft_time"), ("verify", "verify_time"), ("host", "host_time"))
+_PARTS = (("draft", "draft_time"), ("verify", "verify_time"), ("rest", "host_time"))
 
 
 def time_split_figure(totals: RoundTotals) -> Figure:
@@ -54,7 +54,7 @@ def _bar(name: str, role: str, shares: list[float], means: list[float]) -> dict[
 
 
 def _labels(shares: list[float], means: list[float]) -> list[dict[str, Any]]:
-    """Draft from the left, verify in the middle, host from the right: they never collide."""
+    """Draft from the left, verify in the middle, the rest from the right: they never collide."""
     anchors = ((0.0, "left"), (0.5, "center"), (1.0, "right"))
     labels = []
     for (name, _), (x, anchor), share, mean in zip(_PARTS, anchors, shares, means, strict=False):

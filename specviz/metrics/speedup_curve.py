@@ -1,4 +1,4 @@
-"""The cumulative speedup as both lanes advance: how much sooner the same number of tokens was there.
+"""The cumulative speedup as both lanes advance: how much sooner as many tokens were there.
 
 Knows only moments and token counts, so it serves a live race and a recorded one alike.
 """

@@ -50,7 +50,7 @@ def test_during_and_after_the_run_it_is_said_at_every_claim(tab: RaceDriver) -> 
     for word in ("same distribution", "identical", "lossless"):
         assert word not in tab.text("stats")
     assert "▲ lossy" in tab.text("stats")
-    assert "total variation 0.25 from the target’s law" in tab.text("stats")
+    assert "total variation 0.25 from the target’s distribution" in tab.text("stats")
 
 
 def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> None:

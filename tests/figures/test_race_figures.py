@@ -50,7 +50,7 @@ def test_the_shares_of_time_add_up_and_carry_milliseconds() -> None:
     shares = [share for bar in figure["data"] for share in bar["x"]]
     assert shares == pytest.approx([0.06 / 0.3, 0.22 / 0.3, 0.02 / 0.3])
     texts = [label["text"] for label in figure["layout"]["annotations"]]
-    assert texts == ["draft 20%<br>30.0 ms", "verify 73%<br>110 ms", "host 7%<br>10.0 ms"]
+    assert texts == ["draft 20%<br>30.0 ms", "verify 73%<br>110 ms", "rest 7%<br>10.0 ms"]
 
 
 def test_acceptance_by_depth_stands_beside_the_constant_rate() -> None:

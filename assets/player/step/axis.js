@@ -6,7 +6,7 @@ export const AXES = [
   { name: "round", title: "round", end: (round, index) => index + 1, unit: "" },
   { name: "token", title: "token", end: (round) => round.endToken, unit: "" },
   { name: "forward", title: "target forward", end: (round, index) => index + 2, unit: "" }, // the prompt's is the first
-  { name: "ms", title: "own milliseconds", end: (round) => round.clock * 1000, unit: " ms" },
+  { name: "ms", title: "ms of its clock", end: (round) => round.clock * 1000, unit: " ms" },
 ];
 
 // Where the first round begins.
