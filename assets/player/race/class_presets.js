@@ -1,6 +1,7 @@
 // Experiments for a class: a question first, then two races that answer it, side by side in numbers.
 
 import { element, setText } from "../shared/dom.js";
+import { speedupText } from "./speedup_words.js";
 
 export class ClassPresets {
   /**
@@ -101,7 +102,7 @@ export class ClassPresets {
 export function measured({ speedup, speculative, identical }, temperature) {
   const rate = speculative.acceptance_rate;
   const parts = [
-    speedup === null ? "nothing to compare" : `${speedup.toFixed(2)}× the baseline’s speed`,
+    speedup === null ? "nothing to compare" : `${speedupText(speedup)} the baseline’s speed`,
     rate === null ? "nothing guessed" : `${Math.round(100 * rate)} % of the examined guesses accepted`,
   ];
   if (speculative.block_efficiency !== null) parts.push(`${speculative.block_efficiency.toFixed(2)} tokens per target forward`);
