@@ -117,7 +117,7 @@ def test_the_buttons_cover_no_title(turn_page: OpenPage, random_url: str, width:
     driver.race()
     assert driver.page.locator(".chart-save:visible").count() >= 5
     assert not driver.evaluate(COVERED)
-    driver.page.locator("[data-page=step]").click()
+    driver.page.locator(".tabs [data-page=step]").click()
     step = StepDriver(driver)
     step.press("n")
     assert driver.page.locator(".chart-save:visible").count() >= 2

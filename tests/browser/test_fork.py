@@ -47,7 +47,7 @@ def when_still(driver: RaceDriver) -> int:
 def real(turn_page: OpenPage, app_url: str) -> StepDriver:
     """The debugger of the app that decodes."""
     driver = turn_page(app_url)
-    driver.page.locator("[data-page=step]").click()
+    driver.page.locator(".tabs [data-page=step]").click()
     return StepDriver(driver)
 
 
@@ -181,7 +181,7 @@ def test_a_held_run_really_waits_and_goes_on_round_by_round(
 ) -> None:
     driver = open_page(random_url, "?tokens=1000")  # long enough to be held
     driver.press_race()
-    driver.page.locator("[data-page=step]").click()
+    driver.page.locator(".tabs [data-page=step]").click()
     driver.ref("hold").click()
     count = when_still(driver)
     assert 0 < count < 1000

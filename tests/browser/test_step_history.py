@@ -53,7 +53,7 @@ def test_back_leads_through_the_runs_that_were_opened(open_page: OpenPage, rando
 def test_a_run_of_this_page_can_be_chosen_again(open_page: OpenPage, random_url: str) -> None:
     driver = open_page(random_url, "?tokens=40")
     driver.race()
-    driver.page.locator("[data-page=step]").click()
+    driver.page.locator(".tabs [data-page=step]").click()
     step = StepDriver(driver)
     step.driver.ref("stepTrace").select_option(NAME)
     shows(step, NAME)
@@ -68,7 +68,7 @@ def test_the_round_chosen_in_a_race_is_shown_by_debugger_and_link(
     tab = turn_page(random_url, "?tokens=24&seed=4")
     tab.race()
     tab.evaluate("specviz.race.view.select(5)")
-    tab.page.locator("[data-page=step]").click()
+    tab.page.locator(".tabs [data-page=step]").click()
     step = StepDriver(tab)
     chosen = "[specviz.race.view.cursor.round, specviz.race.view.cursor.node]"
     stepped = f"[{CURSOR}.round, {CURSOR}.node]"

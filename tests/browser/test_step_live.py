@@ -15,7 +15,7 @@ def test_the_race_of_the_page_is_followed_live_and_stays(
 ) -> None:
     driver = open_page(random_url, "?tokens=600")  # long enough to be followed on any machine
     driver.press_race()
-    driver.page.locator("[data-page=step]").click()
+    driver.page.locator(".tabs [data-page=step]").click()
     driver.until(f"{CURSOR}.trace === specviz.race.view.trace && {CURSOR}.trace.rounds.length > 2")
     driver.ref("stepFollow").click()
     driver.until(f"{CURSOR}.round > 5")
