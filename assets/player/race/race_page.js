@@ -220,6 +220,7 @@ export class RacePage extends Page {
     this.raced.keep(recording ? null : order, words);
     this.raced.compare(this.form.order);
     this.refs.recordedNotice.hidden = !recording;
+    this.refs.repeat.hidden = Boolean(recording); // not ours to run again
     setText(this.refs.recordedTitle, recording?.title ?? "");
     this.showHeader(this.trace);
     if (!recording) this.writeSoon();

@@ -26,7 +26,7 @@ export class Result {
   /** @param {string | null} command */
   setCommand(command) {
     this.command = command;
-    this.refs.repeatHint.hidden = this.refs.repeat.hidden = !command; // a recording is not run again
+    this.refs.repeatHint.hidden = !command;
     this.refs.repeatCommand.replaceChildren(...unbroken(command ?? ""));
   }
 
