@@ -23,7 +23,7 @@ COMMANDS = {  # in the order of `--help`; a module is imported when its command 
     "models": ("specviz.commands.models_command", "List the models and pairs."),
     "lossless": (
         "specviz.commands.lossless_command",
-        "Compare the output's law with the target's.",
+        "Compare the output's distribution with the target's.",
     ),
     "diff": ("specviz.commands.diff_command", "Compare two traces."),
     "report": ("specviz.ui.report_command", "A trace as one HTML file."),

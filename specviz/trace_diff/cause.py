@@ -16,7 +16,7 @@ class Reason(Enum):
 
     PROMPT = "another prompt"
     ENDED = "one text ended"
-    DISTRIBUTION = "another law"
+    DISTRIBUTION = "another distribution"
     PROPOSAL = "another proposal"
     DRAW = "another draw"
 

@@ -212,7 +212,7 @@ def write_eagle_card(folder: Path, facts: CardFacts, evaluation: HeadEvaluation)
         " it. One decoder layer without input norm and without final norm over"
         " `fc([embedding of token t + 1 ; feature of t])` at position t; a feature is the target's"
         " hidden state after its final norm. What comes out stands for the feature of t + 1, and"
-        " the target's own output matrix makes of it the law of token t + 2. MLP"
+        " the target's own output matrix makes of it the distribution of token t + 2. MLP"
         f" {config.intermediate_size}, {config.num_attention_heads} heads of {config.head_dim};"
         f" {facts.million_parameters}, bfloat16; embedding and output matrix are the target's."
     )

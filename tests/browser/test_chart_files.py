@@ -84,7 +84,7 @@ def test_a_chart_without_a_figure_has_no_buttons(opened: StepDriver) -> None:
 def test_charts_of_the_race_are_saved_too(
     open_page: OpenPage, random_url: str, tmp_path: Path
 ) -> None:
-    driver = open_page(random_url)
+    driver = open_page(random_url, "?tokens=20")
     assert driver.page.locator(".chart-save:visible").count() == 0
     driver.race()
     for chart in ("speedupChart", "depthChart"):

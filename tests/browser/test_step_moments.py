@@ -192,7 +192,7 @@ def test_each_number_names_the_temperature_of_its_distribution(opened: StepDrive
     assert all("T = " in term or "logit" in term for term in shown)
 
 
-def test_at_temperature_0_the_table_asks_for_the_favourite_and_shows_raw_numbers(
+def test_at_temperature_0_the_table_asks_for_the_most_probable_and_shows_raw_numbers(
     opened: StepDriver, tmp_path: Path
 ) -> None:
     trace = random_trace(3, rounds=4, temperature=0.0)
@@ -203,14 +203,14 @@ def test_at_temperature_0_the_table_asks_for_the_favourite_and_shows_raw_numbers
     at, each = next((i, each) for i, each in enumerate(trace.rounds) if each.extra)
     go(opened, at, 99)
     lines = [row.split("\t") for row in opened.driver.text("stepTable").split("\n")]
-    assert [name.strip() for name in lines[0]][1:4] == ["raw p", "raw q", "favourite?"]
+    assert [name.strip() for name in lines[0]][1:4] == ["raw p", "raw q", "most probable?"]
     assert {line[3].strip() for line in lines[1:]} <= {"yes", "no"}
     assert each.extra is not None
     position = next(p for p in each.positions if p.parent == each.extra.parent)
     raw: Any = dict(zip(position.token_ids, position.raw_target_probs, strict=True))
     known = raw.get(each.extra.token_id)
     assert lines[-1][1].strip() == ("" if known is None else f"{known:.3f}")
-    assert "favourite" in opened.driver.text("stepResidualNote")
+    assert "most probable" in opened.driver.text("stepResidualNote")
 
 
 def test_the_divergence_s_lower_bound_is_never_rounded_up(opened: StepDriver) -> None:

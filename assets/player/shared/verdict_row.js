@@ -5,8 +5,8 @@ import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
 import { probability } from "./number_words.js";
 
-export const GREEDY_RULE = "favourite?";
-export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s favourite, its most probable token. p and q are raw, at T = 1.";
+export const GREEDY_RULE = "most probable?";
+export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";
 
 // `values` fill the numbers' columns; `outcome` is "" while it is not known.
 /**
@@ -57,10 +57,10 @@ export function outcomeTitle(round, stop) {
 
 // The numbers of the extra token, which was not examined but drawn: from the residual (r), which is
 // what p has beyond q, scaled to sum to 1, or from p itself. At temperature 0 nothing is drawn: it is
-// the target's favourite.
+// the target's most probable token.
 /** @param {Round} round */
 export function extraNumbers(round) {
-  if (round.isGreedy) return [favouriteProbability(round), "", "yes", ""];
+  if (round.isGreedy) return [mostProbable(round), "", "yes", ""];
   const { kind, prob } = /** @type {ExtraTokenRecord} */ (round.extra);
   const name = kind === "recovered" && !round.isTypical ? "r" : "p";
   return [`${name} ${prob === null ? "?" : probability(prob)}`, "", "", ""];
@@ -68,7 +68,7 @@ export function extraNumbers(round) {
 
 // Its raw p, where the record has it.
 /** @param {Round} round */
-function favouriteProbability({ extra, record }) {
+function mostProbable({ extra, record }) {
   const position = record.positions.find(({ parent }) => parent === extra?.parent);
   const at = extra && position ? position.id.indexOf(extra.id) : -1;
   return position && at >= 0 ? probability(position.raw_p[at]) : "";

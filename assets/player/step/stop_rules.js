@@ -16,7 +16,7 @@ export const RULES = [
   },
   { name: "depth", title: "depth", value: 3, low: 1, high: 32, holds: (at, value) => at.isNode && at.depth === value },
   { name: "entropy", title: "entropy of p >", value: 2, low: 0, high: 20, holds: (at, value) => at.entropy > value },
-  { name: "argmax", title: "favourites differ", holds: (at) => at.isNode && at.draftBest !== null && at.draftBest !== at.targetBest },
+  { name: "argmax", title: "most probable tokens differ", holds: (at) => at.isNode && at.draftBest !== null && at.draftBest !== at.targetBest },
   {
     name: "token", title: "token", value: "", isText: true,
     holds: (at, value) => value !== "" && (at.text.includes(value) || String(at.id) === value || at.completes(value)),
