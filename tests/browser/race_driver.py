@@ -70,14 +70,15 @@ class RaceDriver:
         """Open the page, with all settings unfolded and its first recording, if any, at its end."""
         self.page.goto(self.url + query)
         self._until_ready()
-        self.until("!specviz.race.isReopening")
+        self.until("!specviz.race?.isReopening")
 
     def _until_ready(self) -> None:
         self.page.wait_for_selector("[data-ready]", timeout=60_000)
         self.unfold()
 
     def unfold(self) -> None:
-        self.evaluate("specviz.race.form.refs.more.open = true")
+        """All settings in sight; a report has none."""
+        self.evaluate("{ if (specviz.race) specviz.race.form.refs.more.open = true; }")
 
     def turn(self, query: str) -> None:
         """To another setting, as its address says it, without opening the page again."""

@@ -16,55 +16,53 @@ COUNTS = """(() => { const { redraw } = specviz.step.view.views.redraw;
 
 
 @pytest.fixture
-def still(opened: StepDriver) -> Iterator[StepDriver]:
-    """For a reader who wants no motion: all draws at once."""
-    opened.page.emulate_media(reduced_motion="reduce")
-    yield opened
+def lively(opened: StepDriver) -> Iterator[StepDriver]:
+    """For a reader who wants motion; the others of these tests get all draws at once."""
     opened.page.emulate_media(reduced_motion="no-preference")
+    yield opened
+    opened.page.emulate_media(reduced_motion="reduce")
 
 
-def test_a_key_draws_a_position_anew_and_says_how_far_from_p_it_is(still: StepDriver) -> None:
-    still.driver.evaluate(f"{CURSOR}.toPhase('judge')")
-    still.settle()
-    still.press("r")
-    assert still.driver.evaluate(COUNTS) == [1000, 1000]
-    card = still.driver.ref("stepRedraw")
+def test_a_key_draws_a_position_anew_and_says_how_far_from_p_it_is(opened: StepDriver) -> None:
+    opened.driver.evaluate(f"{CURSOR}.toPhase('judge')")
+    opened.settle()
+    opened.press("r")
+    assert opened.driver.evaluate(COUNTS) == [1000, 1000]
+    card = opened.driver.ref("stepRedraw")
     said = card.get_by_role("status").inner_text()
     assert "1,000 draws" in said and "Distance from p" in said and "only noise is left" in said
     assert card.locator(".redraw-track i.accepted").first.evaluate("(bar) => bar.offsetWidth") > 0
     card.get_by_role("button", name="1,000 more").click()
-    assert still.driver.evaluate(COUNTS) == [2000, 2000]
-    still.press("ArrowRight")
-    assert still.driver.evaluate(COUNTS) is None, "another position"
+    assert opened.driver.evaluate(COUNTS) == [2000, 2000]
+    opened.press("ArrowRight")
+    assert opened.driver.evaluate(COUNTS) is None, "another position"
 
 
-def test_before_the_target_has_looked_nothing_can_be_drawn_anew(still: StepDriver) -> None:
-    button = still.driver.ref("stepRedraw").get_by_role("button").first
-    assert button.is_disabled() and "target’s forward" in still.driver.text("stepRedraw")
-    still.press("r")
-    assert still.driver.evaluate(COUNTS) is None
-
-
-def test_motion_shows_the_bars_on_their_way(opened: StepDriver) -> None:
-    opened.driver.evaluate(f"{CURSOR}.toPhase('judge')")
-    opened.settle()
-    opened.driver.ref("stepRedraw").get_by_role("button").first.click()
-    opened.driver.until(f"({COUNTS} ?? [0])[0] > 0")
-    assert opened.driver.evaluate(COUNTS)[0] < 1000
-    opened.press("ArrowRight")  # and another position ends it
+def test_before_the_target_has_looked_nothing_can_be_drawn_anew(opened: StepDriver) -> None:
+    button = opened.driver.ref("stepRedraw").get_by_role("button").first
+    assert button.is_disabled() and "target’s forward" in opened.driver.text("stepRedraw")
+    opened.press("r")
     assert opened.driver.evaluate(COUNTS) is None
 
 
+def test_motion_shows_the_bars_on_their_way(lively: StepDriver) -> None:
+    lively.driver.evaluate(f"{CURSOR}.toPhase('judge')")
+    lively.settle()
+    lively.driver.ref("stepRedraw").get_by_role("button").first.click()
+    lively.driver.until(f"({COUNTS} ?? [0])[0] > 0")
+    assert lively.driver.evaluate(COUNTS)[0] < 1000
+    lively.press("ArrowRight")  # and another position ends it
+    assert lively.driver.evaluate(COUNTS) is None
+
+
 def test_on_the_race_page_the_proof_stands_behind_the_redraw(
-    random_url: str, turn_page: Open
+    random_url: str, open_page: Open
 ) -> None:
-    tab = turn_page(random_url, "?tokens=8&seed=4&temperature=0.7")
+    tab = open_page(random_url, "?tokens=8&seed=4&temperature=0.7")
     assert tab.ref("raceRedraw").get_by_role("button").first.is_disabled()
     tab.race()
-    tab.page.emulate_media(reduced_motion="reduce")
     tab.ref("raceRedraw").get_by_role("button").first.click()
     assert "1,000 draws" in tab.ref("raceRedraw").get_by_role("status").inner_text()
-    tab.page.emulate_media(reduced_motion="no-preference")
     proof = tab.page.get_by_text("So every position follows p exactly")
     assert not proof.is_visible()
     tab.ref("proofWords").locator("summary").click()

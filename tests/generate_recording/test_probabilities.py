@@ -54,4 +54,4 @@ def test_the_extra_tokens_probability_follows_from_the_distributions_that_were_s
             distribution = left / left.sum()
         assert each.extra.prob == pytest.approx(distribution[each.extra.token_id].item(), abs=1e-3)
         kinds.add(each.extra.kind)
-    assert kinds == {ExtraKind.RECOVERED, ExtraKind.BONUS}
+    assert kinds == {ExtraKind.RECOVERED, ExtraKind.BONUS, ExtraKind.PLAIN}
