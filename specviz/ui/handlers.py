@@ -47,6 +47,7 @@ StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
 CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
 MAX_CHECKS = 4  # at once: each may wait for the Hub
 MAX_OPENINGS = 3  # recordings whose figures are made at once
+OPENING_SECONDS = 30.0  # that others wait for their turn: a class opens the page all at once
 
 
 def start_run(request: RaceRequest | ForkRequest) -> Race | Fork:
@@ -140,7 +141,7 @@ class Handlers:
     @answers
     def open(self, question: Question) -> Question:
         """Open a recording; its messages are there to look at."""
-        if not self._openings.acquire(blocking=False):
+        if not self._openings.acquire(timeout=OPENING_SECONDS):
             raise InputError("other recordings are being opened: try again in a moment")
         try:
             replay = Replay(requested_trace(question))

@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -125,6 +126,17 @@ def test_a_refused_recording_leaves_room_for_the_next() -> None:
         data = encoded(dumps(random_trace(number, rounds=1)))
         assert handlers.open({"ticket": ticket, "data": data}) == {"error": None}
         all_messages(handlers, ticket)
+
+
+def test_a_class_that_opens_a_recording_all_at_once_gets_it_one_after_the_other() -> None:
+    handlers = Handlers()
+    data = encoded(dumps(random_trace(5, rounds=2)))
+    tickets = [f"{TICKET}-{number}" for number in range(4 * MAX_OPENINGS)]
+    with ThreadPoolExecutor(len(tickets)) as pool:
+        asked = [{"ticket": ticket, "data": data} for ticket in tickets]
+        assert list(pool.map(handlers.open, asked)) == [{"error": None}] * len(tickets)
+    for ticket in tickets:
+        assert all_messages(handlers, ticket)[-1]["kind"] == "end"
 
 
 def test_two_runs_are_compared_in_one_sentence() -> None:
