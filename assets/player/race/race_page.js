@@ -47,7 +47,7 @@ export class RacePage extends Page {
     this.recording = null;
     /** @type {string | null} */
     this.command = null;
-    this.view = new RaceView(root, refs, theme, setup, () => this.writeSoon());
+    this.view = new RaceView(root, refs, theme, setup, () => this.recording || this.writeSoon());
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
       ask: (form) => this.transport.ask("check", { form }),
@@ -153,6 +153,7 @@ export class RacePage extends Page {
   async raceSetting(query) {
     if (this.transport.isBusy && !this.isReopening) return;
     this.form.fields = defaults();
+    this.wanted = null; // a link's stop is one of another race
     this.showProblems(this.setting.read(`?${new URLSearchParams(query)}`));
     await this.race();
   }
@@ -239,10 +240,14 @@ export class RacePage extends Page {
     await this.transport.stop();
   }
 
+  get racingWords() {
+    return this.repeats.isOn ? this.repeats.words : RACING;
+  }
+
   /** @param {boolean} isHeld */
   showHeld(isHeld) {
     this.refs.toHeld.hidden = !isHeld;
-    if (!this.isReopening) this.showState(isHeld ? HELD : this.repeats.isOn ? this.repeats.words : RACING);
+    if (!this.isReopening) this.showState(isHeld ? HELD : this.racingWords);
   }
 
   /** @param {any} message */
@@ -311,7 +316,7 @@ export class RacePage extends Page {
   /** @param {Trace} trace */
   showHeader({ header, main }) {
     this.root.classList.remove("is-waiting");
-    if (!this.isReopening) this.showState(this.repeats.isOn ? this.repeats.words : RACING);
+    if (!this.isReopening) this.showState(this.racingWords);
     setText(this.refs.pairNote, modelWords(header.target, main.draft));
     setText(this.refs.device, deviceWords(header));
   }
