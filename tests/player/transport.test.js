@@ -92,3 +92,31 @@ test("a server that is gone is told in one sentence, and the race is given up", 
   }
   assert.deepEqual(told, ["The connection to the server is lost."]);
 });
+
+test("who leaves a run for another one in mid-batch is given no more of it, and the other one is not taken for lost", async () => {
+  const known = new Set();
+  const given = [];
+  const answers = {
+    open: async ({ ticket }) => (await new Promise(setImmediate), known.add(ticket), { error: null }),
+    look: async ({ ticket }) => ({
+      state: known.has(ticket) ? "running" : "unknown",
+      ahead: 0,
+      messages: known.has(ticket) ? [0, 1, 2].map((seq) => JSON.stringify({ seq, kind: "event" })) : [],
+    }),
+    stop: async () => ({}),
+  };
+  const transport = new Transport({ server: answers, onBatch: () => {} }, {
+    accepted: () => {},
+    queued: () => {},
+    failed: (text) => given.push(text),
+    message: ({ seq }) => {
+      given.push(seq);
+      const isFirst = given.length === 1;
+      if (isFirst || seq === 2) transport.leave();
+      if (isFirst) transport.open({ golden: "second" });
+    },
+  });
+  await transport.open({ golden: "first" });
+  for (let turn = 0; turn < 6; turn += 1) await new Promise(setImmediate);
+  assert.deepEqual(given, [0, 0, 1, 2]);
+});

@@ -94,12 +94,15 @@ export class Transport {
     if (ticket === this.ticket) this.deliver(messages);
   }
 
-  // Messages in order of their numbers; those that came before are skipped, a gap is looked up.
+  // Messages in order of their numbers; those that came before are skipped, a gap is looked up. Who hears one may
+  // leave the run, and begin another: the rest is not for that one.
   /** @param {any[]} messages */
   deliver(messages) {
+    const { ticket } = this;
     this.lastHeard = performance.now();
     for (const message of messages) {
-      if (!this.isBusy || message.seq < this.next) continue;
+      if (this.ticket !== ticket) return;
+      if (message.seq < this.next) continue;
       if (message.seq > this.next) return void this.look();
       this.next += 1;
       if (LAST_KINDS.has(message.kind)) this.finish();
