@@ -13,7 +13,7 @@ import { Surround } from "./shared/surround.js";
 import { takeEndings } from "./shared/token_label.js";
 import { Trace } from "./shared/trace.js";
 
-const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "whatIf", "fork", "profile", "live"];
+const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "remaking", "whatIf", "fork", "profile", "live"];
 
 /** @param {Document} document */
 export async function mount(document) {

@@ -290,6 +290,21 @@ interface StepPlace {
   round: number;
   at: number;
   axis: string;
+  recipe?: Recipe | null;
+}
+
+// A fork as the server is asked for it, by texts and draws that differ from the run's.
+interface ForkOrder {
+  round: number;
+  changes: Record<string, string>;
+  forced: Record<string, number>;
+}
+
+// How a run can be made again (step/recipe.js).
+interface Recipe {
+  of: string;
+  setting: string; // of a race, as parameters of an address
+  forks: ForkOrder[];
 }
 
 interface Match {

@@ -11,6 +11,7 @@ from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
+from specviz.experiments.run.fork_parent import pair_of
 from specviz.experiments.run.forking import ForkRequest
 from specviz.records import SETTINGS, DecodingConfig
 from specviz.ui.counterfactuals import forced_draws
@@ -21,13 +22,16 @@ CHANGES = tuple(setting.name for setting in SETTINGS.values() if setting.in_fork
 
 
 def fork_request(question: Mapping[str, Any]) -> ForkRequest:
-    """{"data" or "golden": the run, "round", "forced", "changes", "form": models and device}."""
+    """{"data" or "golden": the run, "round", "forced", "changes", "form": models and device}.
+
+    The models are the run's own, where they have a name here, else the form's.
+    """
     parent, index = requested_trace(dict(question)), _round(question.get("round"))
     form = question.get("form") or {}
     return ForkRequest(
         parent=parent,
         round_index=index,
-        pair=form_pair(form),
+        pair=pair_of(parent, form_pair(form)),
         config=_changed(parent.config_of(index), question.get("changes") or {}),
         forced=tuple(forced_draws(question.get("forced") or {}).items()),
         device=str(form.get("device", "auto")),

@@ -18,6 +18,9 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
 ) -> None:
     tab = open_page(random_url, reduced_motion="no-preference")
     tab.until(f"{IS_PLAYING} && specviz.race.view.cursor.round > 0")
+    assert tab.query == ""  # nobody has asked for a setting
+    tab.reload()
+    tab.until(f"{IS_PLAYING} && specviz.race.view.cursor.round > 0")
     assert tab.ref("recordedNotice").is_visible()
     assert "slowed" in tab.text("moment")
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()

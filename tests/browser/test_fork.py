@@ -17,6 +17,7 @@ PANES = """[...document.querySelectorAll(".texts .ribbon")].map((each) => {
     return [Math.round(top), Math.round(bottom)]; })"""
 SPILLING = """[...document.querySelectorAll(".difference .chip")].filter((each) => each.offsetWidth)
     .filter((each) => each.scrollWidth > each.clientWidth || each.offsetHeight > 40).length"""
+MADE_AGAIN = f"specviz.step.remaking === null && specviz.step.parent && {CURSOR}.trace.ending"
 IDS = "main.tokens.map((token) => token.id)"
 # The rounds that the server has made of the race of the page, whether they were sent or not.
 MADE = """(async () => {
@@ -57,7 +58,9 @@ def forked(step: StepDriver) -> None:
     step.settle()
 
 
-def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(real: StepDriver) -> None:
+def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
+    real: StepDriver, open_page: OpenPage, app_url: str
+) -> None:
     step = real.afresh("draft-model.code")
     step.press("n")
     round_, rejected = step.place[0], step.stop["node"]
@@ -82,6 +85,54 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(real: StepDr
     step.press("Home")
     step.click("toDifference")
     assert step.driver.evaluate(f"{CURSOR}.token") == first
+    assert step.driver.evaluate("specviz.step.place.linkLimit") == ""
+    other = open_page(app_url, step.driver.query)  # its link makes it again for another visitor
+    other.until(MADE_AGAIN)
+    assert other.evaluate(f"{CURSOR}.trace.{IDS}") == fork
+    assert other.text("stepNote") == step.driver.text("stepNote")
+
+
+def test_the_link_to_a_fork_of_ones_own_race_makes_both_again_for_another_visitor(
+    turn_page: OpenPage, open_page: OpenPage, app_url: str
+) -> None:
+    tab = turn_page(app_url, "?task=story&tokens=10&temperature=0.8&seed=5")
+    tab.race()
+    tab.page.locator(".tabs [data-page=step]").click()
+    step = StepDriver(tab)
+    step.driver.evaluate(f"{CURSOR}.go(2, 0)")
+    step.driver.ref("forkLength").fill("2")
+    forked(step)
+    other = open_page(app_url, step.driver.query)
+    other.until(MADE_AGAIN)
+    for ids in (f"{CURSOR}.trace.{IDS}", f"specviz.step.parent.{IDS}"):
+        assert other.evaluate(ids) == tab.evaluate(ids)
+    assert StepDriver(other).place == step.place and other.errors == []
+    assert other.ref("remaking").is_hidden()
+
+
+def test_a_link_whose_run_cannot_be_made_again_says_why_in_one_line(debugger: StepDriver) -> None:
+    driver = debugger.driver
+    fork = "{ round: 9998, changes: {}, forced: {} }"
+    for of, sentence in (
+        ("magic", "cannot be made again: of must be race or a recording"),
+        (NAME, "cannot be made again: round must be from 1 to"),
+    ):
+        driver.evaluate(f"specviz.step.remake({{ of: {of!r}, setting: '', forks: [{fork}] }})")
+        told = f"specviz.step.menu.error.textContent.includes({sentence!r})"
+        driver.until(f"{told} && !specviz.step.menu.error.hidden")
+        assert driver.ref("remaking").is_hidden() and len(driver.errors) == 1
+
+
+def test_a_link_races_nothing_that_it_cannot_say_or_that_is_not_on_the_machine(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    tab = turn_page(random_url)
+    for query, sentence in (
+        ("pair=gpt2", "GPT-2 medium and DistilGPT-2 is not on this machine"),
+        ("pair=bundled&k=99", "k must be a whole number from 1 to 32, got “99”"),
+    ):
+        assert tab.evaluate(f"specviz.race.raceLink({query!r})") == sentence
+    assert not tab.is_busy
 
 
 def test_an_unforced_fork_writes_the_same_text(real: StepDriver) -> None:

@@ -6,6 +6,7 @@ import { beforeEach, test } from "node:test";
 import { LabAddress } from "../../assets/player/lab/lab_address.js";
 import { Address } from "../../assets/player/race/address.js";
 import { numberProblem } from "../../assets/player/shared/settings.js";
+import { forkedRecipe } from "../../assets/player/step/recipe.js";
 import { StepAddress } from "../../assets/player/step/step_address.js";
 import { takeExampleSettings } from "./example_settings.js";
 
@@ -160,6 +161,57 @@ test("a round that is no whole number from 1 is none", () => {
     visit(`?round=${encodeURIComponent(text)}`);
     assert.equal(new StepAddress().read().round, null, text);
   }
+});
+
+const RECIPE = {
+  of: "race",
+  setting: "method=lookup&k=7&task=chat&prompt=1",
+  forks: [
+    { round: 5, changes: { draft_length: "2", method: "draft-tree" }, forced: { 3: 0.25, 11: 0 } },
+    { round: 9, changes: {}, forced: {} },
+  ],
+};
+
+test("a fork's link says how to make it again: the race's setting, each fork's round, changes and draws", () => {
+  visit("?view=step&k=4&temperature=0&trace=old&fork=1");
+  const link = new StepAddress().link({ trace: "kept-1", round: 5, at: 0, axis: "round", recipe: RECIPE });
+  const given = new URL(link).searchParams;
+  assert.deepEqual([given.get("k"), given.get("method"), given.has("temperature")], ["7", "lookup", false]);
+  assert.deepEqual(given.getAll("fork"), ["6_k-2_method-draft-tree_u3-0.25_u11-0", "10"]);
+  visit(link);
+  const { recipe, problem } = new StepAddress().readRecipe();
+  assert.deepEqual([recipe.of, recipe.forks, problem], ["race", RECIPE.forks, ""]);
+  const again = new StepAddress().link({ trace: "kept-1", round: 5, at: 0, axis: "round", recipe });
+  assert.equal(again, link);
+});
+
+test("a recording needs no recipe in its link, a fork of it does and keeps the form's setting", () => {
+  visit("?k=4");
+  const moment = { round: 0, at: 0, axis: "round" };
+  const of = (trace) => new URL(new StepAddress().link({ ...moment, trace, recipe: { of: "eagle.code", setting: "", forks: [] } })).searchParams;
+  assert.equal(of("eagle.code").has("of"), false);
+  assert.deepEqual([of("kept-1").get("of"), of("kept-1").get("k")], ["eagle.code", "4"]);
+  visit("?trace=eagle.code");
+  assert.deepEqual(new StepAddress().readRecipe(), { recipe: null, problem: "" });
+});
+
+test("a fork of a link that makes no sense gives one sentence", () => {
+  for (const text of ["", "0", "x", "1.5", "6_", "6_k", "6_k-", "6_magic-1", "6_u3-1", "6_u3-x", "6_u-0.5", "6_u3--0.1", "99999999"]) {
+    visit(`?of=race&fork=2&fork=${encodeURIComponent(text)}`);
+    const { recipe, problem } = new StepAddress().readRecipe();
+    assert.equal(recipe, null, text);
+    assert.equal(problem, `fork must be a round and its changes, such as 6_k-2_u3-0.25, got “${text}”`);
+  }
+  visit(`?of=race${"&fork=1".repeat(9)}`);
+  assert.equal(new StepAddress().readRecipe().problem, "fork may stand in a link at most 8 times, got 9");
+});
+
+test("no more forks of forks are sent than a link takes", () => {
+  const order = { round: 1, changes: {}, forced: {} };
+  const full = { of: "race", setting: "", forks: Array(8).fill(order) };
+  assert.equal(forkedRecipe(full, order), null);
+  assert.equal(forkedRecipe(null, order), null);
+  assert.equal(forkedRecipe(RECIPE, order).forks.length, 3);
 });
 
 // ---- the lab's

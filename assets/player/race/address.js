@@ -1,12 +1,11 @@
 // The setting in the address bar: a link reproduces a race, and leads to the stop that was chosen in it.
 
 import { pageIn } from "../shared/page_parameter.js";
+import { OF_PROMPT, OPTION, putSetting } from "../shared/setting_parameters.js";
 import { addressSettings, brief, numberProblem, problemOf, settingOf } from "../shared/settings.js";
 
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 
-const OPTION = "option-"; // before the name of an option that only one method has
-const OF_PROMPT = ["task", "prompt", "text"];
 const OF_A_STOP = ["round", "pos"]; // both from 1
 
 export class Address {
@@ -123,12 +122,10 @@ export class Address {
     return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
   }
 
-  // The address of the present setting, whole: later defaults may change. What breaks a rule is no part of
-  // it: its field says so, and no link brings it back.
-  get link() {
-    const given = new URLSearchParams(window.location.search);
-    const ours = [...addressSettings().map(({ key }) => key), ...OF_PROMPT, ...OF_A_STOP];
-    for (const name of [...given.keys()]) if (ours.includes(name) || name.startsWith(OPTION)) given.delete(name);
+  // The parameters of the present setting, whole: later defaults may change. What breaks a rule is no part of
+  // them: its field says so, and no link brings it back.
+  get query() {
+    const given = new URLSearchParams();
     const { picker } = this.form;
     if (picker.task) given.set("task", picker.task);
     if (picker.isHeldOut) given.set("prompt", String(picker.place + 1));
@@ -143,10 +140,16 @@ export class Address {
       const text = order.options?.[name];
       if (text !== undefined && !numberProblem({ ...bounds, is_whole: true }, text)) given.set(OPTION + name, text);
     }
+    return given;
+  }
+
+  get link() {
+    const url = new URL(window.location.href);
+    const given = url.searchParams;
+    for (const name of OF_A_STOP) given.delete(name);
+    putSetting(given, this.query);
     const chosen = this.chosen();
     if (chosen) OF_A_STOP.forEach((name, which) => given.set(name, String((which ? chosen.at : chosen.round) + 1)));
-    const url = new URL(window.location.href);
-    url.search = given.toString();
     return url.href;
   }
 

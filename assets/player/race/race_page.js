@@ -1,5 +1,5 @@
 // The race page: its form and address, the race that it starts, and how that stands.
-// Others may watch its race: began(isHeld), grew(), ended().
+// Others may watch its race: began(isHeld), grew(), ended(reason), failed(text).
 
 import { giveTurn, setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
@@ -40,6 +40,8 @@ export class RacePage extends Page {
     this.watchers = [];
     /** @type {[any, string] | null} what is raced, and in words */
     this.ordered = null;
+    /** @type {string | null} the same as parameters of an address, null where no address says all of it */
+    this.query = null;
     this.isReopening = false; // a recording, or the race that the tab showed before a load of the page
     /** @type {Choice | undefined} the recording that a visitor sees first, until then */
     this.opening = setup.traces.find(({ name }) => name === setup.opening);
@@ -140,22 +142,47 @@ export class RacePage extends Page {
     this.recording = null;
     this.refs.linkNotice.hidden = true;
     this.showWarning("");
-    this.setting.write();
+    if (!this.section.hidden) this.setting.write(); // else a link of another page asked for it
     this.setBusy(true, "starting …");
     this.ordered = [this.form.order, this.form.words];
+    this.query = this.isSent ? this.setting.query.toString() : null;
     this.view.result.pair = this.form.pair;
     this.isHeld = isHeld;
     await this.transport.start("join", { form: this.ordered[0], held: isHeld });
+  }
+
+  // Whether a link makes the race of the form again: not with models that may have to be fetched.
+  get isSent() {
+    return Boolean(this.form.pair?.is_here) && !this.setting.linkLimit;
   }
 
   // Another setting than the form's, as an address would give it; what it leaves out is as usual.
   /** @param {Record<string, string>} query */
   async raceSetting(query) {
     if (this.transport.isBusy && !this.isReopening) return;
+    this.fill(new URLSearchParams(query));
+    await this.race();
+  }
+
+  // The same for whoever opened a link: the answer is why it is not raced, as a clause, "" where it is.
+  /** @param {string} query */
+  async raceLink(query) {
+    if (this.transport.isBusy && !this.isReopening) return "another race goes on here";
+    const problems = this.fill(new URLSearchParams(query));
+    if (problems.length) return problems.join("; ");
+    if (this.form.refusal) return `${this.form.method?.title} ${this.form.refusal}`;
+    if (!this.isSent) return `${this.form.pair?.title ?? "its pair"} is not on this machine`;
+    await this.race();
+    return "";
+  }
+
+  /** @param {URLSearchParams} query */
+  fill(query) {
     this.form.fields = defaults();
     this.wanted = null; // a link's stop is one of another race
-    this.showProblems(this.setting.read(`?${new URLSearchParams(query)}`));
-    await this.race();
+    const problems = this.setting.read(`?${query}`);
+    this.showProblems(problems);
+    return problems;
   }
 
   // The race that is shown, five times.
@@ -188,19 +215,20 @@ export class RacePage extends Page {
   keepLast(name) {
     if (!this.ordered) return;
     const [order, words] = this.ordered;
-    tab.keep(LAST, { name, order, words, command: this.view.result.command });
+    tab.keep(LAST, { name, order, words, command: this.view.result.command, query: this.query });
   }
 
   // `recording`: the file of that run. A race that is pressed for meanwhile goes first.
   /**
    * @param {object} recording
-   * @param {{ order: any, words: string, command: string | null }} last
+   * @param {{ order: any, words: string, command: string | null, query?: string }} last
    */
-  async reopen(recording, { order, words, command }) {
+  async reopen(recording, { order, words, command, query }) {
     if (this.transport.isBusy || this.trace.header) return;
     this.isReopening = true;
     this.ordered = [order, words];
     this.command = command;
+    this.query = query ?? null;
     await this.transport.open(recording);
   }
 
@@ -281,7 +309,7 @@ export class RacePage extends Page {
     this.isReopening = false;
     this.land();
     this.heard("grew");
-    this.heard("ended");
+    this.heard("ended", reason);
     if (isRepeated) return this.showMiddle();
     if (isNews && reason !== "stopped") this.view.replay();
   }
@@ -336,6 +364,7 @@ export class RacePage extends Page {
     if (!this.isReopening) this.form.showError(text); // nobody asked for it
     this.isReopening = false;
     this.setBusy(false, "");
+    this.heard("failed", text);
   }
 
   /**

@@ -8,19 +8,25 @@ import { StepAddress } from "./step_address.js";
 const DRAWN_MILLISECONDS = 150;
 
 export class RunPlace {
-  // `name()`: the address's name of the run at hand, undefined where it has none.
+  // `name()`: the address's name of the run at hand, undefined where it has none; `recipe()`: how it can be
+  // made again.
   /**
    * @param {any} page
-   * @param {() => string | undefined} name
+   * @param {{ name: () => string | undefined, recipe: () => Recipe | null }} of
    */
-  constructor(page, name) {
+  constructor(page, { name, recipe }) {
     this.page = page;
     this.name = name;
+    this.recipe = recipe;
     this.address = new StepAddress();
   }
 
   read() {
     return this.address.read();
+  }
+
+  readRecipe() {
+    return this.address.readRecipe();
   }
 
   // What the address asks for: a run and a moment of it, or what is usual; `isGone`: a live run that
@@ -37,7 +43,9 @@ export class RunPlace {
 
   get moment() {
     const { cursor, axis } = this.page;
-    return { trace: this.name(), round: cursor.round, at: cursor.at, axis: axis.name };
+    const trace = this.name();
+    const recipe = trace === LIVE ? null : this.recipe();
+    return { trace, round: cursor.round, at: cursor.at, axis: axis.name, recipe };
   }
 
   get link() {
@@ -46,9 +54,9 @@ export class RunPlace {
 
   // What a link cannot do for others.
   get linkLimit() {
-    const { trace = "" } = this.moment;
+    const { trace = "", recipe } = this.moment;
     if (trace === LIVE) return "of a run that goes on: it can be sent once it has ended";
-    return trace.startsWith(KEPT) ? "for this browser only: Save the run to send it" : "";
+    return trace.startsWith(KEPT) && !recipe ? "for this browser only: Save the run to send it" : "";
   }
 
   // Whether the address is of the run at hand.

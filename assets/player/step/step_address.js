@@ -1,10 +1,11 @@
-// A moment's address: ?view=step&trace=…&round=12&pos=3&axis=token. Rounds and moments count from 1. A
-// report, which holds one run and no other page, has the same after the #.
+// A moment's address: ?view=step&trace=…&round=12&pos=3&axis=token, and how its run can be made again.
+// Rounds and moments count from 1. A report, which holds one run and no other page, has the same after the #.
 
 import { setPage } from "../shared/page_parameter.js";
+import { OF_A_RECIPE, readRecipe, writeRecipe } from "./recipe.js";
 
 const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
-export const OF_A_MOMENT = ["trace", "round", "pos", "axis"]; // parameters
+export const OF_A_MOMENT = ["trace", "round", "pos", "axis", ...OF_A_RECIPE]; // parameters
 
 export class StepAddress {
   // `part` of the address: "search" or "hash".
@@ -22,9 +23,14 @@ export class StepAddress {
     };
   }
 
-  // `moment`: { trace, round, at, axis }, from 0.
-  /** @param {{ trace?: string | null, round: number, at: number, axis: string }} moment */
-  link({ trace, round, at, axis }) {
+  // How the run can be made again where it is not at hand: see readRecipe.
+  readRecipe() {
+    return readRecipe(this.given(window.location));
+  }
+
+  // `moment`: { trace, round, at, axis }, from 0, and the run's recipe, null for none.
+  /** @param {StepPlace} moment */
+  link({ trace, round, at, axis, recipe = null }) {
     const url = new URL(window.location.href);
     const given = this.given(url);
     for (const name of OF_A_MOMENT) given.delete(name);
@@ -33,6 +39,7 @@ export class StepAddress {
     given.set("round", String(round + 1));
     given.set("pos", String(at + 1));
     if (axis !== "round") given.set("axis", axis);
+    if (recipe && recipe.of !== trace) writeRecipe(given, recipe);
     if (this.part === "hash") url.hash = given.toString();
     else url.search = given.toString();
     return url.href;

@@ -1,11 +1,15 @@
-// The debugger's page: which run it shows and how it got here (the race, a recorded run, a file, a fork).
+// The debugger's page: which run it shows and how it got here (the race, a recorded run, a file, a fork, a
+// link from which a run is made again).
 
+import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
+import { brief } from "../shared/settings.js";
 import { Trace } from "../shared/trace.js";
 import { Transport } from "../shared/transport.js";
 import { CompareMenu } from "./compare_menu.js";
 import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
 import { RACE, RunMenu } from "./run_menu.js";
+import { forkedRecipe, OF_A_RACE } from "./recipe.js";
 import { RunPlace } from "./run_place.js";
 import { ProfileCard } from "./profile_card.js";
 import { OF_A_MOMENT } from "./step_address.js";
@@ -30,6 +34,12 @@ export class StepPage extends Page {
     this.source = RACE;
     /** @type {any} a moment: { round, at } or { round, node } */
     this.wanted = null;
+    /** @type {WeakMap<object, Recipe | null>} by the header of a run */
+    this.recipes = new WeakMap();
+    /** @type {Recipe | null} of the run that is to come */
+    this.recipe = null;
+    /** @type {{ forks: ForkOrder[], wanted: any } | null} what is still to be made of a link's run */
+    this.remaking = null;
     this.transport = new Transport(gradio, {
       accepted: () => {},
       message: (message) => this.take(message),
@@ -38,16 +48,19 @@ export class StepPage extends Page {
     });
     this.view = new StepView(refs, theme, {
       ask: (name, question) => this.transport.ask(name, question),
-      onMove: () => this.place.write(),
-      onFork: (/** @type {any} */ order) => this.fork(order),
+      onMove: () => this.write(),
+      onFork: (/** @type {any} */ order) => (this.endRemaking(), this.fork(order)),
       onHold: (/** @type {string} */ what) => this.hold(what),
       setup,
     });
     this.keptRaces = new KeptRaces();
-    this.place = new RunPlace(this.view, () => (this.source === RACE ? this.keptRaces.nameOf(race.trace) : this.source));
+    this.place = new RunPlace(this.view, {
+      name: () => (this.source === RACE ? this.keptRaces.nameOf(race.trace) : this.source),
+      recipe: () => this.recipes.get(this.view.trace?.header) ?? null,
+    });
     this.menu = new RunMenu(refs, setup.traces, {
-      onChoose: (name) => ((this.wanted = null), this.choose(name)),
-      onFile: (file) => this.openFile(file),
+      onChoose: (name) => ((this.wanted = null), this.endRemaking(), this.choose(name)),
+      onFile: (file) => (this.endRemaking(), this.openFile(file)),
       onSave: () => this.save(),
     });
     this.compare = new CompareMenu(refs.compareWith, setup.traces, gradio, {
@@ -60,13 +73,14 @@ export class StepPage extends Page {
       onExample: (data, title, round, node) => this.openExample(data, title, round, node),
     });
     refs.forkStop.addEventListener("click", () => this.transport.stop());
-    refs.halt.addEventListener("click", () => this.halt());
+    for (const stop of [refs.halt, refs.remakingStop]) stop.addEventListener("click", () => this.halt());
     refs.live.addEventListener("held", (/** @type {any} */ { detail }) => race.showHeld(detail));
     refs.toHeld.addEventListener("click", () => this.showHeld());
     race.watch({
       began: (/** @type {boolean} */ isHeld) => this.raceBegan(isHeld),
       grew: () => this.raceGrew(),
-      ended: () => this.raceEnded(),
+      ended: (/** @type {string} */ reason) => this.raceEnded(reason),
+      failed: (/** @type {string} */ text) => this.remaking && this.failed(text),
     });
     this.bringBack();
   }
@@ -102,6 +116,7 @@ export class StepPage extends Page {
 
   // What is shown: a fork, or the race of the race page.
   halt() {
+    this.endRemaking();
     return this.view.isForking ? this.transport.stop() : this.race.stop();
   }
 
@@ -114,12 +129,22 @@ export class StepPage extends Page {
     if (!this.view.trace) return this.isBack = true, this.restore(stop);
     if (stop) this.goToStop(stop);
     this.entered = this.place.moment;
-    this.place.write();
+    this.write();
+  }
+
+  // A link stays in the address until all of its run is there.
+  write() {
+    if (!this.remaking) this.place.write();
+  }
+
+  enter() {
+    if (!this.remaking) this.place.enter(this.wanted);
   }
 
   // The stop that was chosen on the race page is the one to step through, whatever was shown before.
   /** @param {{ round: number, node: number }} stop */
   goToStop(stop) {
+    this.endRemaking();
     this.wanted = stop;
     if (this.source === RACE) this.land();
     else this.choose(RACE);
@@ -148,6 +173,7 @@ export class StepPage extends Page {
     const hasRace = this.race.trace.header !== null || this.race.transport.isBusy;
     const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.traces[0]?.name);
     this.wanted = moment ?? stop;
+    this.endRemaking();
     if (axis) this.view.chooseAxis(axis);
     await this.choose(name);
     if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
@@ -157,8 +183,54 @@ export class StepPage extends Page {
   async openKept(name) {
     const blob = await keptRun(name);
     if (this.chosen !== name) return; // another one meanwhile
-    if (!blob) return this.failed("The run of this link had not ended, or was kept in another browser, or too long ago: ask for its file.");
-    this.open(name, { data: await base64(blob) }, "The run of this link");
+    const { recipe, problem } = this.place.readRecipe();
+    if (!blob && recipe) return this.remake(recipe);
+    if (!blob) return this.failed(problem || "The run of this link had not ended, or was kept in another browser, or too long ago: ask for its file.");
+    this.open(name, { data: await base64(blob) }, "The run of this link", recipe);
+  }
+
+  // ---- a run that is made again from its link
+
+  // What it was forked from first: a recording, or a race of the link's setting; then its forks.
+  /**
+   * @param {Recipe} recipe
+   * @returns {Promise<void>}
+   */
+  async remake({ of, setting, forks }) {
+    const isRecorded = this.setup.traces.some(({ name }) => name === of);
+    this.remaking = { forks: [...forks], wanted: this.wanted };
+    this.wanted = null;
+    this.showRemaking(isRecorded ? "the recording" : "the race");
+    if (isRecorded) return this.choose(of);
+    if (of !== OF_A_RACE) return this.failed(`of must be ${OF_A_RACE} or a recording such as ${this.setup.traces[0]?.name}, got “${brief(of)}”`);
+    this.choose(RACE);
+    const problem = await this.race.raceLink(setting);
+    if (problem) this.failed(problem);
+  }
+
+  // The run before has ended: the next fork leaves it, unless it was stopped.
+  /** @param {string | null} reason why it ended */
+  goOnRemaking(reason) {
+    const { remaking } = this;
+    if (!remaking) return;
+    const order = reason === "stopped" ? undefined : remaking.forks.shift();
+    const isLast = !remaking.forks.length;
+    if (order) this.showRemaking(`the fork before round ${order.round + 1}`);
+    if (order) return void this.fork(order, (isLast && remaking.wanted) || undefined);
+    this.endRemaking();
+    if (this.parent === null && remaking.wanted) this.wanted = remaking.wanted, this.land();
+    this.write();
+  }
+
+  /** @param {string} what */
+  showRemaking(what) {
+    setText(this.refs.remakingWord, `Making the run of this link again: ${what} …`);
+    this.refs.remaking.hidden = false;
+  }
+
+  endRemaking() {
+    this.remaking = null;
+    this.refs.remaking.hidden = true;
   }
 
   // ---- choosing a run
@@ -170,7 +242,7 @@ export class StepPage extends Page {
     if (name.startsWith(KEPT)) return this.openKept(name);
     const known = this.setup.traces.find((trace) => trace.name === name);
     if (!known) return this.chooseUnknown(name);
-    return this.open(name, { golden: name }, known.title);
+    return this.open(name, { golden: name }, known.title, { of: name, setting: "", forks: [] });
   }
 
   // There is always one to look at.
@@ -189,7 +261,7 @@ export class StepPage extends Page {
     this.source = RACE;
     this.view.isOurs = true;
     this.menu.select(RACE);
-    this.place.enter(this.wanted);
+    this.enter();
     this.view.show(this.race.trace);
     this.land();
   }
@@ -219,10 +291,12 @@ export class StepPage extends Page {
    * @param {string} name
    * @param {object} recording
    * @param {string} title
+   * @param {Recipe | null} [recipe]
    */
-  async open(name, recording, title) {
+  async open(name, recording, title, recipe = null) {
     this.menu.showNote(`opening ${title} …`);
     this.begin(name, title);
+    this.recipe = recipe;
     this.view.isOurs = false;
     await this.transport.open(recording);
   }
@@ -248,8 +322,11 @@ export class StepPage extends Page {
   }
 
   // The real decoder goes on from a round of the run that is shown, which then stands beside it.
-  /** @param {any} order */
-  async fork(order) {
+  /**
+   * @param {ForkOrder} order
+   * @param {{ round: number, at: number }} [wanted]
+   */
+  async fork(order, wanted = { round: order.round, at: 0 }) {
     const parent = this.view.trace;
     if (this.transport.isBusy || !parent?.rounds.length) return;
     const title = `${this.menu.title}, forked before round ${order.round + 1}`;
@@ -257,7 +334,8 @@ export class StepPage extends Page {
     const data = await base64(await traceBlob(parent));
     this.begin(newRunName(), title, "fork");
     this.parent = parent;
-    this.wanted = { round: order.round, at: 0 };
+    this.recipe = forkedRecipe(this.recipes.get(/** @type {object} */ (parent.header)), order);
+    this.wanted = wanted;
     await this.transport.start("fork", { ...order, data, form: this.race.form.order });
   }
 
@@ -285,10 +363,14 @@ export class StepPage extends Page {
     if (this.wanted) this.land(); // a round that it does not have: the nearest
     this.menu.showRun(this.opened);
     this.view.expect(null);
+    this.before = null;
     if (this.isBack) this.isBack = false, this.place.scrollBack();
-    if (!this.parent) return;
-    this.compareWithParent();
-    traceBlob(this.opened).then((blob) => keepRun(this.source, blob));
+    if (this.parent) {
+      const { source } = this;
+      this.compareWithParent();
+      traceBlob(this.opened).then((blob) => keepRun(source, blob));
+    }
+    this.goOnRemaking(this.opened.ending);
   }
 
   begun() {
@@ -296,7 +378,8 @@ export class StepPage extends Page {
     this.menu.add(this.source, this.title);
     this.menu.select(this.source);
     this.view.isOurs = this.parent !== null;
-    this.place.enter(this.wanted);
+    this.recipes.set(/** @type {object} */ (this.opened.header), this.recipe);
+    this.enter();
     this.view.show(this.opened);
     this.compareWithParent();
   }
@@ -320,6 +403,7 @@ export class StepPage extends Page {
    * @returns {Promise<void> | void}
    */
   failed(text) {
+    if (this.remaking) return this.failedToRemake(text);
     if (this.before?.isOpening) return this.openAgain(this.before.source, text);
     if (this.view.isForking) this.menu.showRunAgain(), this.view.fork.errors.report(text);
     else this.menu.fail(text);
@@ -327,6 +411,17 @@ export class StepPage extends Page {
     this.view.expect(null);
     this.menu.select(this.source);
     if (!this.view.trace) this.view.show(this.race.trace);
+  }
+
+  // What was made of the run stays; without any, there is a recording to look at.
+  /** @param {string} text */
+  async failedToRemake(text) {
+    this.endRemaking();
+    if (this.before) this.goBack(this.before);
+    this.view.expect(null);
+    if (this.view.trace?.header) this.menu.select(this.source);
+    else await this.choose(this.setup.traces[0]?.name ?? RACE);
+    this.menu.fail(`The run of this link cannot be made again: ${text.replace(/\.$/, "")}.`);
   }
 
   // The recording that had not come in full when another one was asked for, which is refused.
@@ -362,7 +457,15 @@ export class StepPage extends Page {
     if (isHeld) this.wanted = null, this.choose(RACE);
     else if (this.source === RACE && this.view.trace) this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
     this.view.live.begin(isHeld);
+    this.recipes.set(/** @type {object} */ (this.race.trace.header), this.recipeOfRace);
     if (isHeld) this.view.draw(), this.refs.advance.focus({ preventScroll: true });
+  }
+
+  /** @returns {Recipe | null} */
+  get recipeOfRace() {
+    const { recording, query } = this.race;
+    if (recording) return { of: recording.name, setting: "", forks: [] };
+    return query === null ? null : { of: OF_A_RACE, setting: query, forks: [] };
   }
 
   showHeld() {
@@ -375,20 +478,21 @@ export class StepPage extends Page {
   }
 
   // So that a link to its moments survives a reload.
-  async raceEnded() {
-    if (this.source === RACE) this.menu.showRun(this.race.trace);
+  /** @param {string} reason */
+  async raceEnded(reason) {
     const { trace } = this.race;
+    if (this.source === RACE) this.menu.showRun(trace), this.goOnRemaking(reason);
     const { header } = trace;
     const name = await this.keptRaces.keep(trace);
     if (!name || trace.header !== header) return; // another race began meanwhile
     this.race.keepLast(name);
-    if (this.view.isShown) this.place.write();
+    if (this.view.isShown) this.write();
   }
 
   /** @returns {Promise<void>} */
   async save() {
     const { trace } = this.view;
-    if (!trace?.header) return this.failed("There is no run to save yet.");
+    if (!trace?.header) return this.menu.fail("There is no run to save yet.");
     download(await traceBlob(trace), nameOf(trace));
   }
 }

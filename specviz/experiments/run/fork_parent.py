@@ -13,16 +13,17 @@ from specviz.models.text.text_codec import TextCodec
 from specviz.records import DecodingConfig, FinishReason, Lane, Trace
 
 
-def catalog_pair_of(trace: Trace) -> Pair | None:
-    """The named pair that a trace says it was made with: same target, if possible same draft.
+def pair_of(trace: Trace, other: Pair) -> Pair:
+    """The pair that a trace says it was made with: same target, if possible same draft.
 
-    None where no name fits. What a file from elsewhere names is never loaded because of its name
-    alone: only pairs that the app offers anyway are looked through.
+    `other` is looked at first, then those that have a name; it is also the answer where none fits.
+    What a file from elsewhere names is never loaded because of its name alone: only pairs that the
+    app offers anyway are looked through.
     """
-    fitting = [pair for pair in pairs() if pair.model_name("target") == trace.target.name]
-    draft = trace.main.draft.name if trace.main.draft else ""
-    same = (pair for pair in fitting if pair.model_name("draft") == draft)
-    return next(same, next(iter(fitting), None))
+    target, draft = trace.target.name, trace.main.draft
+    fitting = [pair for pair in (other, *pairs()) if pair.model_name("target") == target]
+    same = (pair for pair in fitting if draft and pair.model_name("draft") == draft.name)
+    return next(same, next(iter(fitting), other))
 
 
 def check_texts(trace: Trace, codec: TextCodec, pair_name: str) -> None:

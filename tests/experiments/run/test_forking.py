@@ -9,7 +9,7 @@ from specviz import trace_file
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.drafters.tree_budget import NODES
 from specviz.errors import InputError
-from specviz.experiments.run.fork_parent import catalog_pair_of, copied_baseline
+from specviz.experiments.run.fork_parent import copied_baseline, pair_of
 from specviz.experiments.run.forking import ForkRequest, start_fork
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import custom_pair, pair_named
@@ -283,15 +283,18 @@ def test_the_baseline_is_copied_only_where_it_is_the_baseline_of_this_setting():
         assert other is None
 
 
-def test_a_trace_tells_its_pair_only_among_those_that_have_a_name():
-    assert catalog_pair_of(parent_of()) == BUNDLED
+def test_a_fork_goes_on_with_the_pair_of_its_trace_only_among_those_that_have_a_name():
+    other = pair_named("gpt2")
+    assert pair_of(parent_of(), other) == BUNDLED
     named = dataclasses.replace(parent_of().target, name="somebody/weights")
-    assert catalog_pair_of(dataclasses.replace(parent_of(), target=named)) is None
+    assert pair_of(dataclasses.replace(parent_of(), target=named), other) == other
     for pair in (pair_named("smollm2"), pair_named("smollm2-360m")):
         target = dataclasses.replace(parent_of().target, name=pair.model_name("target"))
         draft = dataclasses.replace(parent_of().main.draft, name=pair.model_name("draft"))
         trace = dataclasses.replace(changed(parent_of(), draft=draft), target=target)
-        assert catalog_pair_of(trace) == pair
+        assert pair_of(trace, other) == pair
+        alone = changed(trace, draft=None)  # of a method without a draft
+        assert pair_of(alone, pair) == pair
 
 
 def test_a_forks_trace_says_where_it_left_its_parent():

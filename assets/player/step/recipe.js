@@ -1,0 +1,84 @@
+// How a run can be made again elsewhere: a recording, or a race of a setting, and each fork after it. As
+// parameters of an address: of=race&fork=6_k-2_u3-0.25 is a race of the address's own setting, forked before
+// round 6 with K = 2 and the draw of node 3 forced to 0.25.
+
+import { putSetting } from "../shared/setting_parameters.js";
+import { addressSettings, brief } from "../shared/settings.js";
+
+export const OF_A_RECIPE = ["of", "fork"]; // parameters
+export const OF_A_RACE = "race"; // the value of "of" that is no recording's name
+const MOST_FORKS = 8;
+const ROUND = /^[1-9]\d{0,6}$/;
+const DRAW = /^u(\d{1,3})$/;
+
+// Null where the run before it has none, or a link has no room for one fork more.
+/**
+ * @param {Recipe | null | undefined} recipe
+ * @param {ForkOrder} order
+ * @returns {Recipe | null}
+ */
+export function forkedRecipe(recipe, { round, changes, forced }) {
+  if (!recipe || recipe.forks.length === MOST_FORKS) return null;
+  return { ...recipe, forks: [...recipe.forks, { round, changes, forced }] };
+}
+
+// Into the parameters of an address, with the setting of its race.
+/**
+ * @param {URLSearchParams} given
+ * @param {Recipe} recipe
+ */
+export function writeRecipe(given, { of, setting, forks }) {
+  given.set("of", of);
+  if (of === OF_A_RACE) putSetting(given, new URLSearchParams(setting));
+  for (const fork of forks) given.append("fork", forkText(fork));
+}
+
+// Null where the address has none; `problem` is a sentence about what cannot be read.
+/**
+ * @param {URLSearchParams} given
+ * @returns {{ recipe: Recipe | null, problem: string }}
+ */
+export function readRecipe(given) {
+  const of = given.get("of");
+  if (of === null) return { recipe: null, problem: "" };
+  const texts = given.getAll("fork");
+  if (texts.length > MOST_FORKS) return { recipe: null, problem: `fork may stand in a link at most ${MOST_FORKS} times, got ${texts.length}` };
+  /** @type {ForkOrder[]} */
+  const forks = [];
+  for (const text of texts) {
+    const fork = readFork(text);
+    if (!fork) return { recipe: null, problem: `fork must be a round and its changes, such as 6_k-2_u3-0.25, got “${brief(text)}”` };
+    forks.push(fork);
+  }
+  return { recipe: { of, setting: given.toString(), forks }, problem: "" };
+}
+
+/** @param {ForkOrder} fork */
+function forkText({ round, changes, forced }) {
+  const keys = Object.fromEntries(addressSettings().map(({ name, key }) => [name, key]));
+  const changed = Object.entries(changes).map(([name, text]) => `${keys[name]}-${text.trim()}`);
+  const draws = Object.entries(forced).map(([node, u]) => `u${node}-${u}`);
+  return [round + 1, ...changed, ...draws].join("_");
+}
+
+// Null where it is none. Whether a fork may change this, and to that, the server says.
+/**
+ * @param {string} text
+ * @returns {ForkOrder | null}
+ */
+function readFork(text) {
+  const [round, ...parts] = text.split("_");
+  if (!ROUND.test(round)) return null;
+  /** @type {ForkOrder} */
+  const fork = { round: Number(round) - 1, changes: {}, forced: {} };
+  for (const part of parts) {
+    const [key, ...rest] = part.split("-");
+    const value = rest.join("-");
+    const node = DRAW.exec(key)?.[1];
+    const name = addressSettings().find((each) => each.key === key)?.name;
+    if (!value || !(node || name)) return null;
+    if (node) fork.forced[node] = Number(value);
+    else if (name) fork.changes[name] = value;
+  }
+  return Object.values(fork.forced).every((u) => u >= 0 && u < 1) ? fork : null;
+}
