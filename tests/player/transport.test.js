@@ -99,7 +99,7 @@ test("who leaves a run for another one in mid-batch is given no more of it, and 
   const answers = {
     open: async ({ ticket }) => (await new Promise(setImmediate), known.add(ticket), { error: null }),
     look: async ({ ticket }) => ({
-      state: known.has(ticket) ? "running" : "unknown",
+      state: known.has(ticket) ? "done" : "unknown",
       ahead: 0,
       messages: known.has(ticket) ? [0, 1, 2].map((seq) => JSON.stringify({ seq, kind: "event" })) : [],
     }),

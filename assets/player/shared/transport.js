@@ -125,7 +125,7 @@ export class Transport {
     this.misses = 0;
     if (reply.state === "waiting") this.on.queued(reply.ahead, reply.running);
     this.deliver(reply.messages.map((/** @type {string} */ text) => JSON.parse(text)));
-    if (!this.isBusy) return;
+    if (this.ticket !== ticket) return;
     if (reply.state === "unknown") this.fail("The server no longer knows this run: it was restarted.");
     else if (reply.state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
     else if (!this.isPushed) window.setTimeout(() => this.look(), NEXT_PART_MILLISECONDS);
