@@ -44,12 +44,23 @@ def test_a_link_with_a_setting_leads_to_that_setting_and_to_no_recording(
     assert tab.ref("recordedNotice").is_hidden()
 
 
-def test_who_wants_less_motion_finds_the_recorded_race_at_its_end(
+# What of the first screen is left below the lanes' heads; whether the form comes after the lanes.
+BELOW = (
+    "innerHeight - document.querySelector('.lane:last-of-type .ribbon').getBoundingClientRect().top"
+)
+IS_FORM_AFTER = """specviz.race.refs.lanes.compareDocumentPosition(specviz.race.refs.form)
+    === Node.DOCUMENT_POSITION_FOLLOWING"""
+
+
+def test_who_wants_less_motion_finds_the_recorded_race_at_its_end_and_a_phone_shows_it_first(
     random_url: str, open_page: Open
 ) -> None:
-    tab = open_page(random_url)
+    tab = open_page(random_url, viewport={"width": 390, "height": 844})
     assert tab.ref("recordedNotice").is_visible()
     assert tab.evaluate(WHOLE)
+    assert tab.evaluate(BELOW) > 100 and tab.evaluate(IS_FORM_AFTER)
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
+    assert tab.evaluate(BELOW) > 100 and not tab.evaluate(IS_FORM_AFTER)
     tab.page.locator("[data-page=step]").first.click()
     tab.until("specviz.step.view.trace?.rounds.length > 0")
     assert OPENING in tab.query

@@ -62,7 +62,8 @@ def test_three_lanes_have_a_card_with_text_and_numbers_each(tab: RaceDriver) -> 
     for lane in trace.lanes:
         assert tab.lane_text(lane.name) == text_of(trace, lane) != ""
         tokens, forwards = len(lane.emitted_ids), 1 + len(lane.rounds) + len(lane.steps)
-        numbers = f"{tokens} tokens · {forward_words(forwards)} · {lane.seconds:.2f} s · finished"
+        seconds = f"{lane.seconds:.2f}\N{NO-BREAK SPACE}s"
+        numbers = f"{tokens} tokens · {forward_words(forwards)} · {seconds} · finished"
         assert tab.text(f"{lane.name}Meta") == numbers
         rate = tokens / lane.seconds
         assert tab.text(f"{lane.name}Rate") == f"{rate:.{1 if rate < 100 else 0}f}"
@@ -120,3 +121,23 @@ def test_cards_stand_beside_each_other_where_there_is_room(
     script = "(all) => all.map((card) => card.getBoundingClientRect().left)"
     assert len(set(tab.page.locator(".lanes > .lane").evaluate_all(script))) == columns
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_who_scrolls_one_text_reads_the_same_lines_in_the_other(
+    random_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(random_url, viewport=ViewportSize(width=390, height=844))
+    show(tab, random_trace(5, rounds=40))
+    ribbons = "Object.values(specviz.race.view.lanes.ribbons).map(({ box }) => box.scrollTop)"
+    tab.evaluate("specviz.race.view.select(30)")
+    tab.settle()
+    tab.ref("baselineRibbon").hover()
+    tab.page.mouse.wheel(0, -5000)
+    tab.until(f"{ribbons}.every((top) => top === 0)")
+    tab.page.mouse.wheel(0, 60)
+    tab.until(f"{ribbons}.every((top) => top > 0 && top === {ribbons}[0])")
+    tab.evaluate("specviz.race.view.draw()")  # drawn again, it stays where it is read
+    assert len(set(tab.evaluate(ribbons))) == 1
+    tab.evaluate("specviz.race.view.select(31)")
+    tab.settle()
+    assert tab.evaluate("specviz.race.view.lanes.ribbons.speculative.isGoalInSight")

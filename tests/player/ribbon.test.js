@@ -9,7 +9,8 @@ import { Ribbon } from "../../assets/player/shared/ribbon.js";
 function ribbon(count, given) {
   const spans = Array.from({ length: count }, (_, at) => ({ offsetTop: 20 * at, offsetHeight: 20 }));
   const box = { scrollTop: 0, clientHeight: 100 };
-  return Object.assign(Object.create(Ribbon.prototype), { box, spans, selected: null, later: count, ...given });
+  const text = Object.assign(Object.create(Ribbon.prototype), { box, spans, selected: null, later: count, ...given });
+  return Object.defineProperty(text, "lineHeight", { value: 20 });
 }
 
 test("a text without a selected token scrolls to where it stood at the moment shown", () => {
@@ -19,6 +20,7 @@ test("a text without a selected token scrolls to where it stood at the moment sh
   const late = ribbon(50, { later: 40 });
   late.reveal();
   assert.ok(late.box.scrollTop < 780 && late.box.scrollTop + 100 >= 800);
+  assert.equal(late.box.scrollTop % 20, 0); // no line is cut
 });
 
 test("a text with a selected token scrolls to that, and stays where it is in sight", () => {

@@ -8,6 +8,8 @@ import { Ribbon } from "../shared/ribbon.js";
 /** @type {Record<number, string>} */
 const COUNTS = { 2: "two", 3: "three", 4: "four" };
 
+const REPLAY = "replay";
+
 // One lane's card, a copy of the page's template.
 class Card {
   // `words`: the template of its kind, with a lesson for the time before the first race; may be missing.
@@ -15,9 +17,9 @@ class Card {
    * @param {HTMLTemplateElement} template
    * @param {{ name: string, kind: string }} lane
    * @param {HTMLTemplateElement | undefined} words
-   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void }} on
+   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void, onScroll: () => void }} on
    */
-  constructor(template, { name, kind }, words, { onSelect, onHover }) {
+  constructor(template, { name, kind }, words, on) {
     this.name = name;
     this.kind = kind;
     this.differing = -1;
@@ -37,7 +39,7 @@ class Card {
     box.setAttribute("aria-label", isNamed ? `${label} (${name})` : label);
     if (words) box.append(words.content.cloneNode(true));
     if (kind !== "speculative") this.loss.remove(); // only our own decoder has lossy rules
-    this.ribbon = new Ribbon(box, { onSelect, onHover });
+    this.ribbon = new Ribbon(box, on);
   }
 
   clear() {
@@ -62,7 +64,7 @@ class Card {
   draw(lane, moment) {
     const count = lane.tokensAt(moment);
     const seconds = Math.min(moment, lane.clock);
-    const words = [counted(count, "token"), forwardWords(lane.forwardsAt(moment)), `${seconds.toFixed(2)} s`];
+    const words = [counted(count, "token"), forwardWords(lane.forwardsAt(moment)), `${seconds.toFixed(2)}\u00a0s`];
     const hasArrived = lane.hasEnded && moment >= lane.clock;
     this.article.classList.toggle("has-arrived", hasArrived);
     if (hasArrived) words.push("finished");
@@ -105,6 +107,8 @@ export class Lanes {
     this.words = Object.fromEntries(kinds.map((each) => [each.dataset.kind, each]));
     /** @type {Card[]} */
     this.cards = [];
+    this.isLed = true; // false while a reader has scrolled away from the tokens that are shown
+    this.led = ""; // what the texts were last scrolled to show
     this.lay(Object.keys(this.words).map((kind) => ({ name: kind, kind }))); // until a race says its own
   }
 
@@ -117,7 +121,7 @@ export class Lanes {
     for (const { article } of cards) article.remove();
     this.cards = lanes.map((lane, at) => {
       const onHover = (/** @type {number} */ token, /** @type {HTMLElement | null} */ span) => this.hover(at, token, span);
-      return new Card(this.template, lane, this.words[lane.kind], { onSelect: this.onToken, onHover });
+      return new Card(this.template, lane, this.words[lane.kind], { onSelect: this.onToken, onHover, onScroll: () => this.scrolled(at) });
     });
     this.box.append(...this.cards.map(({ article }) => article));
     const count = lanes.length;
@@ -146,8 +150,21 @@ export class Lanes {
     else this.tooltip.hide();
   }
 
+  // Who scrolls one text reads the same lines in all of them; at the end of one that grows, the newest.
+  /** @param {number} at */
+  scrolled(at) {
+    const { box, isAtEnd } = this.cards[at].ribbon;
+    const isNewest = this.trace.isLive && isAtEnd;
+    for (const { ribbon } of this.cards) {
+      if (ribbon.box !== box) ribbon.scrollTo(isNewest ? ribbon.box.scrollHeight : box.scrollTop);
+    }
+    const inSight = this.cards.filter(({ ribbon }) => ribbon.isGoalInSight).length;
+    this.isLed = inSight === this.cards.length || (inSight > 0 && this.led === REPLAY); // in which one lane is ahead
+  }
+
   clear() {
     for (const card of this.cards) card.clear();
+    this.isLed = true;
   }
 
   start() {
@@ -168,6 +185,9 @@ export class Lanes {
    * @param {{ isFollowing: boolean, isPlaying: boolean }} how
    */
   draw({ selected, from, to }, moment, { isFollowing, isPlaying }) {
+    const led = isPlaying ? REPLAY : `${selected} ${from}`;
+    if (led !== this.led) this.isLed = true; // there is something else to see
+    this.led = led;
     for (const [at, card] of this.cards.entries()) {
       const { ribbon } = card;
       const lane = this.trace.lanes[at];
@@ -177,7 +197,7 @@ export class Lanes {
       // the lanes stand at different places.
       const marked = isOwn || (this.trace.isGreedy && !isPlaying) ? selected : -1;
       ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, lane.tokensAt(moment));
-      if (!isFollowing) ribbon.reveal();
+      if (!isFollowing && this.isLed) ribbon.reveal();
       card.draw(lane, moment);
     }
     if (this.trace.isGreedy) this.markDifferences();

@@ -3,6 +3,7 @@
 
 import { giveTurn, setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
+import { NarrowOrder } from "../shared/narrow_order.js";
 import { Page } from "../shared/page.js";
 import { defaults } from "../shared/settings.js";
 import { waitingWords } from "../shared/number_words.js";
@@ -69,6 +70,8 @@ export class RacePage extends Page {
     writeProof(refs.proofWords);
     this.wire();
     this.showProblems(this.setting.read());
+    // On a narrow screen the texts come first, once there are any to come.
+    this.order = new NarrowOrder([refs.experiments, refs.form], (isNarrow) => ({ after: isNarrow && this.hasTexts ? refs.legendRow : refs.lead }));
     this.setBusy(false, "");
   }
 
@@ -111,6 +114,15 @@ export class RacePage extends Page {
 
   get trace() {
     return this.view.trace;
+  }
+
+  get hasTexts() {
+    return Boolean(this.trace.header || this.isReopening || this.last || this.hasOpening);
+  }
+
+  // Not where a link, or this tab, has its own race.
+  get hasOpening() {
+    return Boolean(this.opening && !this.last && !this.setting.isNamed);
   }
 
   // The stop of a race of the setting in the form that a person chose, or its link leads to.
@@ -232,11 +244,11 @@ export class RacePage extends Page {
     await this.transport.open(recording);
   }
 
-  // What a visitor sees first: a recorded race that plays. Not where a link, or this tab, has its own.
+  // What a visitor sees first: a recorded race that plays.
   async playOpening() {
-    const { opening } = this;
+    const { opening, hasOpening } = this;
     this.opening = undefined;
-    if (!opening || this.last || this.setting.isNamed || this.transport.isBusy || this.trace.header) return;
+    if (!opening || !hasOpening || this.transport.isBusy || this.trace.header) return;
     this.recording = opening;
     this.isReopening = true;
     await this.transport.open({ golden: opening.name });
@@ -252,6 +264,7 @@ export class RacePage extends Page {
     this.refs.repeat.hidden = Boolean(recording); // not ours to run again
     setText(this.refs.recordedTitle, recording?.title ?? "");
     this.showHeader(this.trace);
+    if (this.order.draw() && !this.isReopening) this.refs.results.scrollIntoView();
     if (!recording) this.writeSoon();
     this.heard("began", this.isHeld);
   }
@@ -259,7 +272,8 @@ export class RacePage extends Page {
   // On a narrow screen the form fills the view: go to what is about to happen.
   showResults() {
     const { results } = this.refs;
-    if (results.getBoundingClientRect().top > window.innerHeight * 0.7) results.scrollIntoView();
+    const { top } = results.getBoundingClientRect();
+    if (top > window.innerHeight * 0.7 || (this.order.isNarrow && top < 0)) results.scrollIntoView();
   }
 
   async stop() {
@@ -363,6 +377,7 @@ export class RacePage extends Page {
     if (!this.trace.summary) this.view.result.clear();
     if (!this.isReopening) this.form.showError(text); // nobody asked for it
     this.isReopening = false;
+    this.order.draw();
     this.setBusy(false, "");
     this.heard("failed", text);
   }

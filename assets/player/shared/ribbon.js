@@ -10,10 +10,11 @@ const BLOCK = 200; // tokens, and then those up to the end of the line
 export class Ribbon {
   /**
    * @param {HTMLElement} box
-   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void }} on
+   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void, onScroll?: () => void }} on
    */
-  constructor(box, { onSelect, onHover }) {
+  constructor(box, { onSelect, onHover, onScroll }) {
     this.box = box;
+    this.ledTop = 0; // where the text was scrolled to, but for what its reader did
     this.empty = [...box.children];
     box.replaceChildren(...this.empty);
     /** @type {HTMLElement[]} */
@@ -34,6 +35,11 @@ export class Ribbon {
       onHover(span ? this.spans.indexOf(span) : -1, span);
     });
     box.addEventListener("mouseleave", () => onHover(-1, null));
+    box.addEventListener("scroll", () => {
+      if (Math.abs(box.scrollTop - this.ledTop) <= 1) return;
+      this.ledTop = box.scrollTop;
+      onScroll?.();
+    });
   }
 
   clear() {
@@ -52,7 +58,7 @@ export class Ribbon {
     this.startBlock();
     this.block.append(span);
     this.box.replaceChildren(this.block);
-    this.box.scrollTop = this.box.scrollHeight; // the new tokens come at the end
+    this.scrollTo(this.box.scrollHeight); // the new tokens come at the end
   }
 
   // The prompt in another form: as text, or as tokens, whose control tokens stand out.
@@ -66,12 +72,23 @@ export class Ribbon {
   /** @param {Token[]} tokens */
   grow(tokens) {
     if (tokens.length === this.spans.length) return;
-    const isAtEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
+    const { isAtEnd } = this;
     const fresh = tokens.slice(this.spans.length).map((token) => tokenSpan(token));
     if (this.later === this.spans.length) this.later += fresh.length;
     else for (const span of fresh) span.classList.add("is-later");
     for (const span of fresh) this.append(span);
-    if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
+    if (isAtEnd) this.scrollTo(this.box.scrollHeight);
+  }
+
+  get isAtEnd() {
+    const { scrollHeight, scrollTop, clientHeight } = this.box;
+    return scrollHeight - scrollTop - clientHeight < 40;
+  }
+
+  /** @param {number} top */
+  scrollTo(top) {
+    this.box.scrollTop = top;
+    this.ledTop = this.box.scrollTop;
   }
 
   /** @param {HTMLElement} span */
@@ -113,15 +130,26 @@ export class Ribbon {
     this.later = shown;
   }
 
-  // The selected token in sight; without one, what the text ends with at the moment shown.
+  // The selected token; without one, what the text ends with at the moment shown.
+  get goal() {
+    return this.selected ?? this.spans[Math.max(0, this.later - 1)];
+  }
+
+  get isGoalInSight() {
+    const { goal, box } = this;
+    return !goal || (goal.offsetTop >= box.scrollTop && goal.offsetTop + goal.offsetHeight <= box.scrollTop + box.clientHeight);
+  }
+
+  // By whole lines, so that none is cut.
   reveal() {
-    const goal = this.selected ?? this.spans[Math.max(0, this.later - 1)];
-    if (!goal) return;
-    const { offsetTop: top, offsetHeight } = goal;
-    const { scrollTop, clientHeight } = this.box;
-    if (top < scrollTop || top + offsetHeight > scrollTop + clientHeight) {
-      this.box.scrollTop = top - clientHeight / 2;
-    }
+    if (this.isGoalInSight) return;
+    const { lineHeight } = this;
+    const above = Math.floor(this.box.clientHeight / lineHeight / 2);
+    this.scrollTo((Math.floor(this.goal.offsetTop / lineHeight) - above) * lineHeight);
+  }
+
+  get lineHeight() {
+    return Number.parseFloat(getComputedStyle(this.box).lineHeight);
   }
 
   /** @param {number} index */

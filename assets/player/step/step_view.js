@@ -3,6 +3,7 @@
 import { option, setParts, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
 import { Frame } from "../shared/frame.js";
+import { NarrowOrder } from "../shared/narrow_order.js";
 import { remarkNodes } from "../shared/remarks.js";
 import { Ribbon } from "../shared/ribbon.js";
 import { Strip } from "../shared/strip.js";
@@ -52,7 +53,8 @@ export class StepView {
       this.fork = new ForkForm(refs, methods, this.whatIf, onFork);
       this.live = new LiveRun(refs, onHold);
     }
-    new CardOrder(refs);
+    const cards = [refs.stopsCard, refs.fork].filter((card) => card.isConnected); // a report has no fork
+    new NarrowOrder(cards, (isNarrow) => (isNarrow ? { after: refs.hood } : { into: refs.side }));
     this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
     this.strip = new Strip(refs.stepStrip, {
       onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
@@ -328,31 +330,6 @@ function emptyWords(trace, isHeld) {
   if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one and waits again; here will stand its draft tree, what the target made of each guess, both distributions at every place, the attention mask and the cache.";
   if (trace?.header) return "This run has no rounds yet.";
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
-}
-
-// Where the cards for stops and forks stand: beside the moments, or on a narrow screen below them,
-// before the profiler. They move in the document itself, so that keys and screen readers meet the cards in
-// the order in which they are seen.
-const NARROW = "(max-width: 900px)"; // as in step.css
-
-class CardOrder {
-  /** @param {Refs} refs */
-  constructor({ side, stopsCard, fork, hood }) {
-    this.side = side;
-    this.hood = hood;
-    this.cards = [stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
-    const narrow = window.matchMedia(NARROW);
-    narrow.addEventListener("change", () => this.place(narrow.matches));
-    this.place(narrow.matches);
-  }
-
-  /** @param {boolean} isNarrow */
-  place(isNarrow) {
-    const focused = document.activeElement;
-    if (isNarrow) this.hood.after(...this.cards);
-    else this.side.append(...this.cards);
-    if (focused instanceof HTMLElement && this.cards.some((card) => card.contains(focused))) focused.focus({ preventScroll: true });
-  }
 }
 
 // Which words of the debugger explain themselves: the heads of the walk's table, the letter of a drawn
