@@ -11,13 +11,14 @@ from types import NoneType, UnionType
 from typing import Annotated, Union, get_args, get_origin, get_type_hints
 
 from specviz.figures.outcomes import Look
+from specviz.lessons import Lesson, WidgetKind
 from specviz.metrics import RunSummary
 from specviz.records import NOTE_TYPES, Trace
 from specviz.records.field_types import Columns
 from specviz.trace_file.codec import SHORT_KEYS
 
 DECLARATIONS = Path(__file__).parent.parent / "assets" / "player" / "records.d.ts"
-ROOTS = (Trace, RunSummary, Look)
+ROOTS = (Trace, RunSummary, Look, Lesson, WidgetKind)
 HEAD = """\
 // The records that the server sends, for the type checker; no browser loads this file.
 // Written by `make types` from the fields of the Python records: change those.

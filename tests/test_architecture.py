@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "claims": {"errors", "records", "theory", "metrics", "serving_cost", "forward_curve"},
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},
+    "lessons": {"errors", "records", "trace_file", "glossary"},
     "what_if": {"errors", "records", "decoding"},
     "figures": {"errors", "records", "metrics", "theory", "glossary"},
     "models": {"errors", "records", "environment"},
@@ -54,7 +55,7 @@ MAY_ENTER = {
     "experiments.benchmark": {"experiments.run", "experiments.sweep"},
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
-PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor"}
+PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor", "lessons"}
 FRONT = {"ui", "cli", "__main__", "app"}
 READS_ENVIRONMENT = {"environment"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -3,5 +3,6 @@
 import { RacePage } from "./race/race_page.js";
 import { StepPage } from "./step/step_page.js";
 import { LabPage } from "./lab/lab_page.js";
+import { LearnPage } from "./learn/learn_page.js";
 
-export const PAGES = [RacePage, StepPage, LabPage];
+export const PAGES = [RacePage, StepPage, LabPage, LearnPage];

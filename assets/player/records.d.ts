@@ -80,6 +80,12 @@ interface ForkPointRecord {
   forced: [number, number][];
 }
 
+interface FormulaSymbolRecord {
+  name: string;
+  meaning: string;
+  value: string;
+}
+
 type LaneKindName = "baseline" | "speculative" | "library" | "engine";
 
 interface LaneRecord {
@@ -95,6 +101,47 @@ interface LaneRecord {
   rounds: RoundRecord[];
   steps: Columns<TokenStepRecord>;
   finish: FinishReasonName | null;
+}
+
+interface LessonFormulaRecord {
+  mathml: string;
+  symbols: FormulaSymbolRecord[];
+  result: string;
+}
+
+interface LessonOptionRecord {
+  name: string;
+  text: string;
+  reply: string;
+  right: boolean;
+  low: number | null;
+  high: number | null;
+}
+
+interface LessonRecord {
+  name: string;
+  number: number;
+  title: string;
+  minutes: number;
+  question: string;
+  learned: string;
+  widget: string;
+  steps: LessonStepRecord[];
+}
+
+interface LessonStepRecord {
+  name: string;
+  kind: StepKindName;
+  title: string;
+  text: string;
+  scene: [string, string][];
+  options: LessonOptionRecord[];
+  value: string;
+  task: string;
+  goal: string;
+  after: string;
+  compare: string;
+  formula: LessonFormulaRecord | null;
 }
 
 interface LookRecord {
@@ -236,6 +283,8 @@ interface SpeculativeSummaryRecord {
   host_seconds: number;
 }
 
+type StepKindName = "predict" | "case" | "try" | "read" | "check";
+
 interface TheoryBandRecord {
   low: number;
   expected: number;
@@ -265,6 +314,8 @@ interface TreeBudgetRecord {
   candidates: number;
 }
 
+type ValueFormatName = "probability" | "percent" | "count" | "times" | "decimal" | "milliseconds" | "token" | "text";
+
 interface VerdictRecord {
   p: number;
   residual: number | null;
@@ -274,4 +325,16 @@ interface VerdictRecord {
   outcome: OutcomeName;
   raw_p: number;
   raw_q: number;
+}
+
+interface WidgetKindRecord {
+  name: string;
+  scene: string[];
+  values: WidgetValueRecord[];
+  goals: string[];
+}
+
+interface WidgetValueRecord {
+  name: string;
+  format: ValueFormatName;
 }

@@ -215,6 +215,20 @@ interface Setup {
 
 type Actions = Record<string, ((by?: any) => void) | undefined>;
 
+// What all widgets of lessons share (learn/widget.js).
+interface Course {
+  setup: Setup;
+  theme: Theme;
+  gradio: GradioLink;
+  prompts: HeldOut;
+  recordings: import("./learn/recordings.js").Recordings;
+}
+
+interface WidgetEvents {
+  changed(): void;
+  reached(goal: string): void;
+}
+
 interface PageAddress {
   link: string;
   linkLimit?: string;

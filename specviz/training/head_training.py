@@ -36,7 +36,7 @@ REPORT_ROWS = 50 * FEATURE_ROWS
 Features = NDArray[np.float16]  # [N, T, W]
 
 
-class Lesson(NamedTuple):
+class HeadLesson(NamedTuple):
     """Windows for a head to learn from."""
 
     tokens: Tensor  # [B, T]
@@ -44,9 +44,9 @@ class Lesson(NamedTuple):
     top_probs: Tensor  # [B, T, k]
     features: Tensor  # [B, T, W]
 
-    def to(self, device: str) -> "Lesson":
+    def to(self, device: str) -> "HeadLesson":
         """The same windows on a device."""
-        return Lesson(*(part.to(device) for part in self))
+        return HeadLesson(*(part.to(device) for part in self))
 
 
 class LessonReader(CacheReader):
@@ -56,11 +56,11 @@ class LessonReader(CacheReader):
         super().__init__(cache, seed)
         self.features = features
 
-    def lesson(self, rows: int) -> Lesson:
+    def lesson(self, rows: int) -> HeadLesson:
         """The next `rows` windows."""
         picked = self.pick(rows)
         features = torch.from_numpy(self.features[picked].astype(np.float32))
-        return Lesson(*self.lines(picked), features)
+        return HeadLesson(*self.lines(picked), features)
 
 
 def make_features(network: Network, tokens: NDArray[np.uint16], path: Path) -> Features:
@@ -243,7 +243,9 @@ def train_eagle(
     return network, loop.run(losses)
 
 
-def eagle_loss(network: EagleNetwork, table: Tensor, lesson: Lesson, depth: int = DEPTH) -> Tensor:
+def eagle_loss(
+    network: EagleNetwork, table: Tensor, lesson: HeadLesson, depth: int = DEPTH
+) -> Tensor:
     """Weighted mean over levels, each with DEPTH_DECAY times the weight of the one before.
 
     A level's loss is the divergence from the target's distribution + FEATURE_WEIGHT * the smooth
@@ -337,7 +339,7 @@ def train_medusa(
     return network, loop.run(losses)
 
 
-def medusa_loss(network: MedusaNetwork, lesson: Lesson) -> Tensor:
+def medusa_loss(network: MedusaNetwork, lesson: HeadLesson) -> Tensor:
     """Mean over heads of the divergence from the target's distribution one place further per
     head.
     """

@@ -22,7 +22,9 @@ from starlette.types import Scope
 
 from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
+from specviz.lessons import read_lessons, read_widgets
 from specviz.prompts import all_held_out
+from specviz.trace_file import encode
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import ASSETS, PLAYER, module_sources, page_folders, styles
@@ -134,9 +136,16 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
     """
     setup = json.dumps(page_setup() | {"lab": lab_offer()})
     prompts = json.dumps({"plain": all_held_out(False), "chat": all_held_out(True)})
+    course = json.dumps(
+        {
+            "lessons": [encode(lesson) for lesson in read_lessons()],
+            "widgets": [encode(widget) for widget in read_widgets().values()],
+        }
+    )
     return [
         Mount("/specviz/player", _FreshFiles(directory=PLAYER)),
         Route("/specviz/prompts.json", lambda _: Response(prompts, media_type="application/json")),
+        Route("/specviz/lessons.json", lambda _: Response(course, media_type="application/json")),
         Route("/specviz/plotly.min.js", _file(plotly_script())),
         Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
         Route("/specviz/left", _left(handlers), methods=["POST"]),

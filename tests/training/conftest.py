@@ -11,7 +11,7 @@ import torch
 
 from specviz.training.corpus import Corpus, read_corpus
 from specviz.training.distillation import TeacherCache, judge
-from specviz.training.head_training import Lesson, LessonReader, features
+from specviz.training.head_training import HeadLesson, LessonReader, features
 from specviz.training.network import Network
 from specviz.training.pretraining import llama_config
 from tests.training.tiny_corpus import write_corpus, write_library
@@ -64,7 +64,7 @@ def cache(target: Network) -> TeacherCache:
 
 
 @pytest.fixture(scope="session")
-def lesson(target: Network, cache: TeacherCache) -> Lesson:
+def lesson(target: Network, cache: TeacherCache) -> HeadLesson:
     """Four of the windows with their features."""
     tokens = torch.from_numpy(cache.tokens[:, :-1].astype(np.int64))
     return LessonReader(cache, features(target, tokens).numpy(), seed=0).lesson(4)

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from specviz.training.distillation import TeacherCache
 from specviz.training.head_training import (
     EagleNetwork,
-    Lesson,
+    HeadLesson,
     eagle_levels,
     eagle_loss,
     features,
@@ -100,7 +100,7 @@ class Clairvoyant(EagleNetwork):
             yield self.truth[:, 1:]
 
 
-def test_the_loss_of_a_perfect_head_is_nothing(lesson: Lesson, target: Network) -> None:
+def test_the_loss_of_a_perfect_head_is_nothing(lesson: HeadLesson, target: Network) -> None:
     table = target.model.embed_tokens.weight.detach()
     assert eagle_loss(Clairvoyant(lesson.features), table, lesson).item() == pytest.approx(
         0, abs=1e-3
@@ -110,7 +110,7 @@ def test_the_loss_of_a_perfect_head_is_nothing(lesson: Lesson, target: Network) 
 
 
 def test_a_perfect_head_is_always_right_and_a_late_one_is_not(
-    lesson: Lesson, target: Network
+    lesson: HeadLesson, target: Network
 ) -> None:
     table = target.model.embed_tokens.weight.detach()
     tokens = lesson.tokens

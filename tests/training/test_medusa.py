@@ -7,7 +7,7 @@ from torch import nn
 
 from specviz.training.distillation import TeacherCache
 from specviz.training.head_training import (
-    Lesson,
+    HeadLesson,
     MedusaNetwork,
     features,
     load_medusa,
@@ -40,14 +40,14 @@ def clairvoyant(target: Network, truth: torch.Tensor, late: int = 0) -> MedusaNe
     return network
 
 
-def test_the_loss_of_perfect_heads_is_nothing(lesson: Lesson, target: Network) -> None:
+def test_the_loss_of_perfect_heads_is_nothing(lesson: HeadLesson, target: Network) -> None:
     perfect = clairvoyant(target, lesson.features)
     assert medusa_loss(perfect, lesson).item() == pytest.approx(0, abs=1e-3)
     assert medusa_loss(clairvoyant(target, lesson.features, late=1), lesson).item() > 0.05
 
 
 def test_perfect_heads_are_always_right_and_late_ones_are_not(
-    lesson: Lesson, target: Network
+    lesson: HeadLesson, target: Network
 ) -> None:
     truth = features(target, lesson.tokens)
     found = ranks(target, medusa_levels(clairvoyant(target, truth)), lesson.tokens)
@@ -56,7 +56,7 @@ def test_perfect_heads_are_always_right_and_late_ones_are_not(
     assert ranks(target, late, lesson.tokens).any()
 
 
-def test_untrained_heads_say_what_the_target_says(lesson: Lesson, target: Network) -> None:
+def test_untrained_heads_say_what_the_target_says(lesson: HeadLesson, target: Network) -> None:
     table = target.model.embed_tokens.weight.detach()
     network = MedusaNetwork(table, heads=2, dtype=torch.float32)
     first, second = network(lesson.features)
@@ -79,7 +79,7 @@ def test_a_head_is_a_residual_block_and_an_output_matrix() -> None:
 
 @pytest.mark.usefixtures("step_a_second")
 def test_training_teaches_and_resumes_where_it_stopped(
-    cache: TeacherCache, lesson: Lesson, target: Network, tmp_path: Path
+    cache: TeacherCache, lesson: HeadLesson, target: Network, tmp_path: Path
 ) -> None:
     given = make_features(target, cache.tokens, tmp_path / "features.npy")
     table = target.model.embed_tokens.weight.detach()

@@ -22,6 +22,13 @@ export function option(value, title) {
   return made;
 }
 
+// An element of MathML or SVG from markup of our own files: never from a text of a model or a person.
+/** @param {string} ours */
+export function drawing(ours) {
+  const { body } = new DOMParser().parseFromString(ours, "text/html");
+  return /** @type {Element} */ (document.importNode(/** @type {Element} */ (body.firstElementChild), true));
+}
+
 /** @param {HTMLElement} root */
 export function references(root) {
   /** @type {Refs} */

@@ -137,10 +137,15 @@ export class Redraw {
     return kept ? { bin: kept.bin, isKept: true } : { bin: pick(this.plan.p, this.random()), isKept: false };
   }
 
+  // How often a bin came out, of all draws.
+  /** @param {number} bin */
+  share(bin) {
+    return (this.accepted[bin] + this.drawn[bin]) / Math.max(1, this.count);
+  }
+
   // Total variation between what came out and p.
   get distance() {
-    const share = (/** @type {number} */ bin) => (this.accepted[bin] + this.drawn[bin]) / Math.max(1, this.count);
-    return this.plan.p.reduce((sum, p, bin) => sum + Math.abs(share(bin) - p), 0) / 2;
+    return this.plan.p.reduce((sum, p, bin) => sum + Math.abs(this.share(bin) - p), 0) / 2;
   }
 
   // How far as many draws from p itself would be from it on average: E|X/n - p| of a binomial X, summed.

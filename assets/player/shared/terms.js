@@ -59,7 +59,7 @@ export class Terms {
 
   /** @param {HTMLElement} word */
   show(word) {
-    const { title, definition, formula } = this.glossary[word.dataset.term ?? ""];
+    const { title, definition, formula } = this.meaningOf(word);
     this.hide();
     this.word = word;
     word.setAttribute("aria-describedby", this.card.id);
@@ -67,6 +67,12 @@ export class Terms {
     if (formula) this.card.append(element("code", "", formula));
     this.card.hidden = false;
     this.place(word.getBoundingClientRect());
+  }
+
+  // A word of the glossary, or one that brings its meaning along.
+  /** @param {HTMLElement} word */
+  meaningOf({ dataset: { term = "", title = "", meaning } }) {
+    return meaning ? { title, definition: meaning, formula: "" } : this.glossary[term];
   }
 
   follow() {

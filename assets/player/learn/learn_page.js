@@ -1,0 +1,188 @@
+// The course's page: the list of lessons, or one of them, as the address says.
+
+import { element, setText } from "../shared/dom.js";
+import { counted } from "../shared/number_words.js";
+import { Page } from "../shared/page.js";
+import { linkTo, OF_A_LESSON, placeInAddress } from "./learn_address.js";
+import { LessonView } from "./lesson_view.js";
+import { Progress } from "./progress.js";
+import { Recordings } from "./recordings.js";
+
+const COURSE = new URL("../../lessons.json", import.meta.url);
+
+export class LearnPage extends Page {
+  static id = "learn";
+  static title = "Learn";
+
+  /** @param {Shell} shell */
+  constructor(shell) {
+    super(shell);
+    const { refs, setup, theme, gradio, prompts } = shell;
+    this.refs = refs;
+    this.progress = new Progress();
+    /** @type {Course} */
+    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio) };
+    /** @type {{ lessons: LessonRecord[], widgets: WidgetKindRecord[] } | null} */
+    this.offer = null;
+    /** @type {LessonView | null} */
+    this.view = null;
+    refs.lessonBack.addEventListener("click", (/** @type {any} */ event) => this.follow(event, null));
+    refs.lessonPrevious.addEventListener("click", () => this.move(-1));
+    refs.lessonNext.addEventListener("click", () => this.move(1));
+    refs.lessonSteps.addEventListener("click", (/** @type {any} */ event) => this.followStep(event));
+    refs.lessonCards.addEventListener("click", (/** @type {any} */ event) => this.followLesson(event));
+  }
+
+  // ---- as a page
+
+  /** @param {boolean} isShown */
+  async setShown(isShown) {
+    this.isShown = isShown;
+    if (!isShown) return this.halt();
+    await this.load();
+    if (this.isShown) this.land(false);
+  }
+
+  returned() {
+    if (this.offer) this.land();
+  }
+
+  get address() {
+    return { link: window.location.href, linkLimit: "", write() {} };
+  }
+
+  /** @param {string} parameter */
+  owns(parameter) {
+    return OF_A_LESSON.includes(parameter);
+  }
+
+  get actions() {
+    if (!this.view || !this.isShown) return {};
+    return { position: (/** @type {number} */ by) => this.canMove(by) && this.move(by) };
+  }
+
+  repaint() {
+    this.view?.widget.repaint();
+  }
+
+  halt() {
+    this.view?.widget.halt();
+  }
+
+  // ---- where in the course
+
+  async load() {
+    if (this.offer) return;
+    const { learnError } = this.refs;
+    try {
+      const reply = await fetch(COURSE);
+      if (!reply.ok) throw new Error(String(reply.status));
+      this.offer = await reply.json();
+      learnError.hidden = true;
+    } catch {
+      learnError.hidden = false;
+      setText(learnError, "The lessons could not be loaded. Open this page again to try once more.");
+    }
+  }
+
+  // To where the address leads: a lesson's step, or the list for anything else.
+  land(isMoved = true) {
+    if (!this.offer) return;
+    const { lesson: name, step } = placeInAddress();
+    const lesson = this.offer.lessons.find((each) => each.name === name);
+    this.refs.learnList.hidden = lesson !== undefined;
+    this.refs.lessonPage.hidden = lesson === undefined;
+    if (!lesson) {
+      this.halt();
+      this.view = null;
+      this.drawList();
+      if (isMoved) this.focus(this.refs.learnTitle);
+      return;
+    }
+    if (this.view?.lesson !== lesson) this.view = this.viewOf(lesson);
+    const at = lesson.steps.findIndex((each) => each.name === step);
+    this.view.show(Math.max(0, at));
+    if (isMoved) this.focus(this.refs.lessonStepTitle);
+  }
+
+  // Keys go on from the heading; a screen reader says it.
+  /** @param {HTMLElement} heading */
+  focus(heading) {
+    window.scrollTo(0, 0);
+    heading.focus({ preventScroll: true });
+  }
+
+  /** @param {LessonRecord} lesson */
+  viewOf(lesson) {
+    const kind = /** @type {WidgetKindRecord} */ (this.offer?.widgets.find(({ name }) => name === lesson.widget));
+    const link = (/** @type {number} */ at) => linkTo(lesson.name, lesson.steps[at].name);
+    return new LessonView(this.refs, lesson, kind, this.course, { progress: this.progress, go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
+  }
+
+  /**
+   * @param {string | null} lesson
+   * @param {string | null} [step]
+   */
+  go(lesson, step = null) {
+    window.history.pushState(null, "", linkTo(lesson, step));
+    this.land();
+  }
+
+  /** @param {number} by */
+  canMove(by) {
+    return !(by > 0 ? this.refs.lessonNext.disabled : this.refs.lessonPrevious.hidden);
+  }
+
+  /** @param {number} by */
+  move(by) {
+    if (!this.view) return;
+    const { lesson, at } = this.view;
+    const next = lesson.steps[at + by];
+    this.go(next ? lesson.name : null, next?.name);
+  }
+
+  /**
+   * @param {any} event
+   * @param {string | null} lesson
+   * @param {string | null} [step]
+   */
+  follow(event, lesson, step = null) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    this.go(lesson, step);
+  }
+
+  /** @param {any} event */
+  followStep(event) {
+    const link = event.target.closest("a[data-step]");
+    if (link && this.view) this.follow(event, this.view.lesson.name, link.dataset.step);
+  }
+
+  /** @param {any} event */
+  followLesson(event) {
+    const link = event.target.closest("a[data-lesson-name]");
+    if (link) this.follow(event, link.dataset.lessonName, link.dataset.step);
+  }
+
+  // ---- the list
+
+  drawList() {
+    this.refs.lessonCards.replaceChildren(...(this.offer?.lessons ?? []).map((lesson) => this.card(lesson)));
+  }
+
+  /** @param {LessonRecord} lesson */
+  card(lesson) {
+    const { done } = this.progress.of(lesson.name);
+    const item = element("li", done ? "card lesson-card is-done" : "card lesson-card");
+    const link = element("a", "", lesson.title);
+    link.href = linkTo(lesson.name, lesson.steps[0].name);
+    link.dataset.lessonName = lesson.name;
+    link.dataset.step = lesson.steps[0].name;
+    const title = element("h3");
+    title.append(link);
+    const facts = element("p", "hint", [counted(lesson.minutes, "minute"), counted(lesson.steps.length, "step"), ...(done ? ["done"] : [])].join(" · "));
+    item.append(element("span", "lesson-number", String(lesson.number)), title, element("p", "", lesson.question), facts);
+    if (done) item.append(element("p", "lesson-learned", lesson.learned));
+    return item;
+  }
+}

@@ -1,0 +1,119 @@
+// Texts of lessons as elements: values by name, which follow their widget, words of the glossary, emphasis.
+// Knows nothing of steps or widgets.
+
+import { element } from "../shared/dom.js";
+import { probability } from "../shared/number_words.js";
+import { termButton } from "../shared/terms.js";
+import { tokenLabel } from "../shared/token_label.js";
+
+const PARTS = /\{([^{}]*)\}|\[([^[\]]+)\]\(([^()]+)\)|\*([^*]+)\*|`([^`]+)`/g;
+const UNKNOWN = "…"; // of a value that is still to come
+
+/** @type {Record<string, (value: any) => string>} */
+const WRITTEN = {
+  probability,
+  percent: (value) => `${percentDigits(100 * value)} %`,
+  count: (value) => Math.round(value).toLocaleString("en-US"),
+  times: (value) => `${decimal(value)}×`,
+  decimal,
+  milliseconds: (value) => `${(1000 * value).toPrecision(3)} ms`,
+  token: tokenLabel,
+  text: String,
+};
+
+/** @param {number} value */
+function decimal(value) {
+  return value.toFixed(Math.abs(value) < 10 ? 2 : 1);
+}
+
+// Whole, but for shares so near to an end that they would read as 0 or 100.
+/** @param {number} value */
+function percentDigits(value) {
+  const isEdge = (value > 0 && value < 1) || (value > 99 && value < 100);
+  return value.toFixed(isEdge ? 1 : 0);
+}
+
+/**
+ * @param {any} value
+ * @param {ValueFormatName} format
+ */
+export function written(value, format) {
+  return value === undefined || value === null ? UNKNOWN : WRITTEN[format](value);
+}
+
+// Writes texts of one lesson, and keeps their values as the widget has them.
+export class LessonText {
+  /** @param {WidgetKindRecord} widget */
+  constructor({ values }) {
+    this.formats = new Map(values.map(({ name, format }) => [name, format]));
+    /** @type {Record<string, any>} */
+    this.values = {};
+  }
+
+  /** @param {string} name */
+  write(name) {
+    return written(this.values[name], /** @type {ValueFormatName} */ (this.formats.get(name)));
+  }
+
+  // Paragraphs of a text; a blank line ends one.
+  /** @param {string} text */
+  paragraphs(text) {
+    return text.trim() ? text.trim().split(/\n\s*\n/).map((each) => this.inline(element("p"), each)) : [];
+  }
+
+  /**
+   * @template {HTMLElement} Box
+   * @param {Box} box
+   * @param {string} text
+   */
+  inline(box, text) {
+    box.replaceChildren(...textParts(text).map((part) => this.part(part)));
+    return box;
+  }
+
+  /** @param {TextPart} part */
+  part({ kind, text, name = "" }) {
+    if (kind === "plain") return text;
+    if (kind === "term") return termButton(text, name);
+    if (kind === "strong") return element("em", "", text);
+    if (kind === "code") return element("code", "", text);
+    const made = element(this.formats.get(name) === "token" ? "code" : "b", "value", this.write(name));
+    made.dataset.value = name;
+    return made;
+  }
+
+  // Every value that stands in `box`, as the widget has it now.
+  /**
+   * @param {HTMLElement} box
+   * @param {Record<string, any>} values
+   */
+  refresh(box, values) {
+    this.values = values;
+    for (const each of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("[data-value]"))) {
+      const text = this.write(each.dataset.value ?? "");
+      if (each.textContent !== text) each.textContent = text;
+    }
+  }
+}
+
+/** @typedef {{ kind: "plain" | "value" | "term" | "strong" | "code", text: string, name?: string }} TextPart */
+
+/**
+ * @param {string} text
+ * @returns {TextPart[]}
+ */
+export function textParts(text) {
+  /** @type {TextPart[]} */
+  const parts = [];
+  let end = 0;
+  for (const found of text.matchAll(PARTS)) {
+    const [whole, value, words, term, strong, code] = found;
+    parts.push({ kind: "plain", text: text.slice(end, found.index) });
+    end = found.index + whole.length;
+    if (value !== undefined) parts.push({ kind: "value", text: "", name: value });
+    else if (term !== undefined) parts.push({ kind: "term", text: words, name: term });
+    else parts.push(strong !== undefined ? { kind: "strong", text: strong } : { kind: "code", text: code });
+  }
+  parts.push({ kind: "plain", text: text.slice(end) });
+  return parts.filter(({ kind, text: own }) => kind !== "plain" || own !== "");
+}

@@ -1,0 +1,204 @@
+// One lesson: the step that is shown, its widget beside it, what was answered. The page says which step.
+
+import { element, setText } from "../shared/dom.js";
+import { FormulaView } from "./formula_view.js";
+import { LessonText } from "./lesson_text.js";
+import { optionOf, rightOption } from "./lesson_answers.js";
+import { WIDGETS } from "./widgets.js";
+
+/** @typedef {import("./progress.js").Progress} Progress */
+
+export class LessonView {
+  /**
+   * @param {Refs} refs
+   * @param {LessonRecord} lesson
+   * @param {WidgetKindRecord} kind
+   * @param {Course} course
+   * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string }} on
+   */
+  constructor(refs, lesson, kind, course, { progress, go, link }) {
+    this.refs = refs;
+    this.lesson = lesson;
+    this.progress = progress;
+    this.go = go;
+    this.link = link;
+    this.at = 0;
+    /** @type {Record<string, string>} answers of this visit: what was answered before is asked anew */
+    this.given = {};
+    this.isReached = false;
+    this.text = new LessonText(kind);
+    this.formula = new FormulaView(refs.lessonFormula, this.text);
+    const stage = element("div");
+    refs.lessonStage.replaceChildren(stage);
+    const Kind = /** @type {NonNullable<ReturnType<typeof WIDGETS.get>>} */ (WIDGETS.get(kind.name));
+    this.widget = new Kind(stage, course, {
+      changed: () => this.refresh(),
+      reached: (goal) => this.reached(goal),
+    });
+    setText(refs.lessonTitle, lesson.title);
+  }
+
+  get step() {
+    return this.lesson.steps[this.at];
+  }
+
+  /** @param {number} at */
+  async show(at) {
+    this.at = at;
+    this.isReached = false;
+    delete this.given[this.step.name];
+    const { step } = this;
+    this.draw();
+    try {
+      await this.widget.set(Object.fromEntries(step.scene));
+      this.refs.lessonStage.removeAttribute("data-failed");
+    } catch (error) {
+      this.refs.lessonStage.dataset.failed = `${/** @type {Error} */ (error).message} Go back and forth to try again.`;
+    }
+    this.refresh();
+  }
+
+  // What may have been said already: the step asks afresh.
+  /** @param {string} name */
+  choose(name) {
+    const { step, widget } = this;
+    this.given[step.name] = name;
+    if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name);
+    else if (step.kind === "case") widget.reveal();
+    if (this.isLast && this.isAnswered) this.progress.set(this.lesson.name, { done: true });
+    this.draw();
+  }
+
+  /** @param {string} goal */
+  reached(goal) {
+    if (goal !== this.step.goal || this.isReached) return;
+    this.isReached = true;
+    this.progress.reach(this.lesson.name, this.step.name);
+    this.draw();
+  }
+
+  get isLast() {
+    return this.at === this.lesson.steps.length - 1;
+  }
+
+  get isAnswered() {
+    const { step } = this;
+    const given = this.given[step.name];
+    if (step.kind !== "check") return given !== undefined;
+    return given !== undefined && given === this.rightOption?.name;
+  }
+
+  get rightOption() {
+    return rightOption(this.step, this.widget.values);
+  }
+
+  // Whether there is nothing left to do here.
+  get isOver() {
+    const { kind } = this.step;
+    if (kind === "read") return true;
+    return kind === "try" ? this.isReached : this.isAnswered;
+  }
+
+  // ---- drawing
+
+  draw() {
+    const { refs, step, text, lesson } = this;
+    text.values = this.widget.values;
+    setText(refs.lessonPlace, `Lesson ${lesson.number}, step ${this.at + 1} of ${lesson.steps.length}`);
+    text.inline(refs.lessonStepTitle, step.title);
+    refs.lessonText.replaceChildren(...text.paragraphs(step.text));
+    text.inline(refs.lessonTask, step.task);
+    refs.lessonTask.hidden = !step.task;
+    refs.lessonTask.classList.toggle("is-done", this.isReached);
+    this.drawOptions();
+    refs.lessonAfter.replaceChildren(...this.replies());
+    this.formula.show(step.formula);
+    this.drawMoves();
+    refs.lessonSteps.replaceChildren(...lesson.steps.map((_, at) => this.dot(at)));
+  }
+
+  drawOptions() {
+    const { step, refs } = this;
+    const given = this.given[step.name];
+    const held = refs.lessonOptions.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).dataset.option : null;
+    refs.lessonOptions.hidden = !step.options.length;
+    refs.lessonOptions.replaceChildren(
+      ...step.options.map((option) => {
+        const made = element("button", "lesson-option");
+        made.type = "button";
+        made.dataset.option = option.name;
+        made.setAttribute("aria-pressed", String(option.name === given));
+        this.text.inline(made, option.text);
+        made.addEventListener("click", () => this.choose(option.name));
+        return made;
+      }),
+    );
+    if (held) refs.lessonOptions.querySelector(`[data-option="${held}"]`)?.focus({ preventScroll: true });
+  }
+
+  // What is said once there was an answer, or the goal was reached.
+  replies() {
+    const { step } = this;
+    const said = [];
+    if (step.kind === "predict" && this.isAnswered) said.push(element("p", "hint", "Kept. You will see."));
+    if ((step.kind === "case" || step.kind === "check") && this.given[step.name]) said.push(this.reply(step, this.given[step.name]));
+    if (step.compare) said.push(...this.compared());
+    if (this.isOver && step.after) said.push(...this.text.paragraphs(step.after));
+    return said;
+  }
+
+  /**
+   * @param {LessonStepRecord} step
+   * @param {string} name
+   */
+  reply(step, name) {
+    const option = optionOf(step, name);
+    const isRight = rightOption(step, this.widget.values)?.name === name;
+    const made = element("p", isRight ? "lesson-reply is-right" : "lesson-reply is-wrong");
+    made.append(element("b", "", isRight ? "Right. " : "Not quite. "));
+    const words = this.text.inline(element("span"), option?.reply ?? "");
+    made.append(words);
+    return made;
+  }
+
+  // The prediction of an earlier step, once this one has shown what happens.
+  compared() {
+    const { step, lesson } = this;
+    const asked = lesson.steps.find(({ name }) => name === step.compare);
+    const given = this.progress.of(lesson.name).answers[step.compare];
+    if (!asked || !given || !this.isOver || !optionOf(asked, given)) return [];
+    const made = element("p", "lesson-predicted");
+    made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? ""));
+    return [made, this.reply(asked, given)];
+  }
+
+  drawMoves() {
+    const { refs, step } = this;
+    refs.lessonPrevious.hidden = this.at === 0;
+    refs.lessonNext.disabled = !this.isOver && step.kind !== "try";
+    const isSkipped = !this.isOver && step.kind === "try";
+    setText(refs.lessonNext, this.isLast ? "Back to all lessons" : isSkipped ? "Skip this" : "Next");
+    refs.lessonNext.classList.toggle("secondary", isSkipped);
+    refs.lessonNext.classList.toggle("primary", !isSkipped);
+  }
+
+  /** @param {number} at */
+  dot(at) {
+    const item = element("li");
+    const link = element("a");
+    const { name, title } = this.lesson.steps[at];
+    link.href = this.link(at);
+    link.dataset.step = name;
+    link.setAttribute("aria-label", `Step ${at + 1}: ${title.replace(/\{[^}]*\}/g, "…")}`);
+    if (at === this.at) link.setAttribute("aria-current", "step");
+    item.append(link);
+    return item;
+  }
+
+  // Numbers have changed: those that stand in texts follow.
+  refresh() {
+    const { refs, text } = this;
+    text.refresh(refs.lessonPage, this.widget.values);
+    this.formula.refresh();
+  }
+}

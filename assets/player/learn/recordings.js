@@ -1,0 +1,61 @@
+// Recorded runs for lessons, each opened once: they need no model, and are real.
+
+import { Trace } from "../shared/trace.js";
+import { Transport } from "../shared/transport.js";
+
+export class Recordings {
+  /** @param {GradioLink} gradio */
+  constructor(gradio) {
+    /** @type {Map<string, Promise<Trace>>} */
+    this.opened = new Map();
+    this.trace = new Trace();
+    /** @type {{ done(trace: Trace): void, failed(error: Error): void } | null} */
+    this.waiting = null;
+    /** @type {Promise<any>} */
+    this.last = Promise.resolve(); // one at a time
+    this.transport = new Transport(gradio, {
+      accepted: () => {},
+      message: (message) => this.take(message),
+      queued: () => {},
+      failed: (text) => this.end((waiting) => waiting.failed(new Error(text))),
+    });
+  }
+
+  // The whole recording; rejected with a sentence where it cannot be had, and asked for again next time.
+  /** @param {string} name */
+  open(name) {
+    const known = this.opened.get(name);
+    if (known) return known;
+    const opening = this.last.then(() => this.begin(name));
+    this.last = opening.catch(() => {});
+    opening.catch(() => this.opened.delete(name));
+    this.opened.set(name, opening);
+    return opening;
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Promise<Trace>}
+   */
+  begin(name) {
+    this.trace = new Trace();
+    return new Promise((done, failed) => {
+      this.waiting = { done, failed };
+      this.transport.open({ golden: name });
+    });
+  }
+
+  /** @param {any} message */
+  take(message) {
+    if (message.kind === "error") return this.end((waiting) => waiting.failed(new Error(message.text)));
+    this.trace.take(message);
+    if (message.kind === "end") this.end((waiting) => waiting.done(this.trace));
+  }
+
+  /** @param {(waiting: { done(trace: Trace): void, failed(error: Error): void }) => void} tell */
+  end(tell) {
+    const { waiting } = this;
+    this.waiting = null;
+    if (waiting) tell(waiting);
+  }
+}

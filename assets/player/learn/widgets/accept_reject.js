@@ -1,0 +1,302 @@
+// One guess of a recorded run and its verdict: p and q as bars that can be dragged, u on a line, and the
+// position drawn a thousand times by a rule.
+
+import { EXTRA } from "../../shared/cursor.js";
+import { drawing, element, setText } from "../../shared/dom.js";
+import { probability } from "../../shared/number_words.js";
+import { DRAWS, Redraw, redrawPlan } from "../../shared/redraw.js";
+import { RedrawView } from "../../shared/redraw_view.js";
+import { tokenLabel } from "../../shared/token_label.js";
+import { Widget } from "../widget.js";
+import { acceptance, barsOf, changed, common, overlap } from "./two_distributions.js";
+import { RedrawFromTarget } from "./wrong_redraw.js";
+
+const CONTEXT = 14; // tokens of the text before the guess
+const [WIDE, NARROW] = [0.9, 0.1]; // overlaps that exercises ask for
+const STEPS = 200; // of a slider, from 0 to 1
+const CURVE = `<svg viewBox="0 0 260 120" preserveAspectRatio="none" aria-hidden="true"><path class="ground" d="M0 0V120H260"/><polyline class="floor"/><polyline class="distance"/></svg>`;
+
+export class AcceptReject extends Widget {
+  static id = "accept-reject";
+
+  /**
+   * @param {HTMLElement} box
+   * @param {Course} course
+   * @param {WidgetEvents} on
+   */
+  constructor(box, course, on) {
+    super(box, course, on);
+    /** @type {Record<string, string>} */
+    this.scene = {};
+    /** @type {any} the recorded place: trace, round, node, plan */
+    this.place = null;
+    /** @type {ReturnType<typeof barsOf> | null} */
+    this.bars = null;
+    /** @type {ReturnType<AcceptReject["row"]>[]} */
+    this.sliders = [];
+    this.u = 0;
+    this.isRevealed = false;
+    this.seen = new Set(); // verdicts of this scene
+    this.context = element("p", "guess-context");
+    this.key = barsKey();
+    this.rows = element("div", "guess-bars");
+    this.line = new DrawLine((u) => this.setDraw(u));
+    this.verdict = element("p", "guess-verdict");
+    this.verdict.setAttribute("role", "status");
+    const redraw = element("div", "redraw");
+    redraw.append(drawing(CURVE));
+    this.redraw = new RedrawView(redraw, () => this.drawn());
+    this.redrawBox = redraw;
+    box.classList.add("guess");
+    box.replaceChildren(this.context, this.key, this.rows, this.line.box, this.verdict, redraw);
+  }
+
+  /** @param {Record<string, string>} scene */
+  async set(scene) {
+    this.scene = scene;
+    this.isRevealed = false;
+    this.seen.clear();
+    this.redraw.halt();
+    const trace = await this.course.recordings.open(scene.trace);
+    if (this.scene !== scene) return; // another step meanwhile
+    const round = trace.rounds[Number(scene.round) - 1];
+    const node = Number(scene.node ?? 0);
+    const id = round.tokenId(node);
+    const plan = /** @type {RedrawPlan} */ (redrawPlan(round, round.parentOf(node)));
+    const bars = barsOf(plan, plan.ids.indexOf(id));
+    const { p, q, u } = round.verdict(node);
+    bars.p[bars.guess] = p; // the record's own digits
+    bars.q[bars.guess] = q;
+    this.place = { trace, round, node, id, plan };
+    this.bars = bars;
+    this.recorded = u ?? 0;
+    this.u = scene.u === "free" ? 0 : this.recorded;
+    this.build();
+    if (scene.u === "free") this.seen.add(this.isKept);
+    this.on.changed();
+  }
+
+  reveal() {
+    this.isRevealed = true;
+    this.draw();
+    this.on.changed();
+  }
+
+  // ---- values
+
+  get values() {
+    const { place, bars } = this;
+    if (!place || !bars) return {};
+    const { trace, id, plan } = place;
+    const [p, q] = [bars.p[bars.guess], bars.q[bars.guess]];
+    const text = (/** @type {number} */ each) => trace.text(each);
+    const favourite = plan.ids[0];
+    const [most, least] = [this.largestGap(1), this.largestGap(-1)];
+    return {
+      token: text(id), p, q, u: this.u, ratio: q > 0 ? p / q : Infinity,
+      common: Math.min(p, q), left: Math.max(0, p - q), accept: acceptance(p, q), reject: 1 - acceptance(p, q), recorded_u: this.recorded,
+      overlap: overlap(bars), thrown: 1 - overlap(bars), wide: WIDE, narrow: NARROW,
+      favourite: text(favourite), favourite_p: plan.p[0], prompt: trace.header.prompt, model: trace.header.target.name,
+      draws: DRAWS, distance: this.redraw.redraw?.distance, floor: this.redraw.redraw?.floor,
+      more_token: most?.token, more_came: most?.came, more_p: most?.p,
+      less_token: least?.token, less_came: least?.came, less_p: least?.p,
+    };
+  }
+
+  // The word that came out too often by most, or too seldom.
+  /** @param {number} sign */
+  largestGap(sign) {
+    const { redraw } = this.redraw;
+    if (!redraw) return null;
+    const { plan, trace } = this.place;
+    const gaps = plan.p.slice(0, -1).map((/** @type {number} */ p, /** @type {number} */ bin) => sign * (redraw.share(bin) - p));
+    const bin = gaps.indexOf(Math.max(...gaps));
+    return { token: trace.text(plan.ids[bin]), came: redraw.share(bin), p: plan.p[bin] };
+  }
+
+  // ---- doing
+
+  /** @param {number} u */
+  setDraw(u) {
+    this.u = u;
+    this.draw();
+    this.seen.add(this.isKept);
+    if (this.seen.size === 2) this.on.reached("both-verdicts");
+    this.on.changed();
+  }
+
+  get isKept() {
+    const { bars } = this;
+    return bars !== null && this.u < acceptance(bars.p[bars.guess], bars.q[bars.guess]);
+  }
+
+  /**
+   * @param {"p" | "q"} which
+   * @param {number} at
+   * @param {number} value
+   */
+  drag(which, at, value) {
+    const { bars } = this;
+    if (!bars) return;
+    this.bars = { ...bars, [which]: changed(bars[which], at, value) };
+    this.draw();
+    const shared = overlap(this.bars);
+    if (shared >= WIDE) this.on.reached("wide-overlap");
+    if (shared <= NARROW) this.on.reached("narrow-overlap");
+    this.on.changed();
+  }
+
+  drawn() {
+    const { redraw } = this.redraw;
+    if (redraw && redraw.count >= DRAWS) this.on.reached("drawn");
+    this.on.changed();
+  }
+
+  halt() {
+    this.redraw.halt();
+  }
+
+  // ---- drawing
+
+  build() {
+    const { scene, place, bars } = this;
+    if (!bars) return;
+    this.drawContext();
+    const isRedraw = scene.show === "redraw";
+    this.rows.hidden = this.key.hidden = isRedraw;
+    this.redrawBox.hidden = !isRedraw;
+    this.line.box.hidden = this.verdict.hidden = scene.u === undefined;
+    const shown = scene.show === "guess" ? [bars.guess] : bars.p.map((_, at) => at);
+    this.sliders = shown.map((at) => this.row(at));
+    this.rows.replaceChildren(...this.sliders.map(({ row }) => row));
+    this.line.setFree(scene.u === "free");
+    if (isRedraw) this.setRedraw(place);
+    this.draw();
+  }
+
+  /** @param {any} place */
+  setRedraw({ trace, plan, round }) {
+    const isWrong = this.scene.rule === "target";
+    const Rule = isWrong ? RedrawFromTarget : Redraw;
+    const label = (/** @type {number | null} */ id) => (id === null ? "" : tokenLabel(trace.text(id)));
+    const from = isWrong ? "from p" : "from what is left of p";
+    this.redraw.setSubject({ plan, seed: round.record.i * 1024, label, own: "recovered", isLossy: isWrong, Rule },
+      `Each time a guess is drawn from q and kept with probability min(1, p/q); after a rejection the word is drawn ${from}.`);
+  }
+
+  // The text up to the guess, which stands in it as if it were kept.
+  drawContext() {
+    const { trace, round, node, id } = this.place;
+    const { depth } = round.record.tree.nodes;
+    const end = round.firstToken + (node === EXTRA ? 0 : depth[node] - 1);
+    const before = trace.main.tokens.slice(Math.max(0, end - CONTEXT), end).map((/** @type {Token} */ { text }) => text).join("");
+    this.context.replaceChildren(element("span", "hint", `“${trace.header.prompt}” `), end > CONTEXT ? "… " : "", before, element("mark", "", trace.text(id)));
+  }
+
+  /**
+   * @param {number} at
+   * @returns {{ row: HTMLElement, at: number, shared: HTMLElement, sliders: { which: "p" | "q", input: HTMLInputElement, number: HTMLElement }[] }}
+   */
+  row(at) {
+    const { bars, place, scene } = this;
+    const label = bars?.labels[at] ?? null;
+    const name = label === null ? "all others" : tokenLabel(place.trace.text(Number(label)));
+    const row = element("div", at === bars?.guess ? "guess-row is-guess" : "guess-row");
+    const both = element("div", "guess-both");
+    const shared = element("i", "guess-shared");
+    shared.hidden = scene.show !== "overlap";
+    const sliders = (/** @type {("p" | "q")[]} */ (["p", "q"])).map((which) => {
+      const input = slider(`${which === "p" ? "target p" : "draft q"} of ${name}`, which);
+      input.disabled = scene.drag !== "true";
+      input.addEventListener("input", () => this.drag(which, at, Number(input.value) / STEPS));
+      const number = element("span", "number");
+      const line = element("label", "guess-slider");
+      line.append(element("i", "", which), input, number);
+      both.append(line);
+      return { which, input, number };
+    });
+    both.append(shared);
+    row.append(element("span", "guess-name", name), both);
+    return { row, at, sliders, shared };
+  }
+
+  draw() {
+    const { bars, scene } = this;
+    if (!bars) return;
+    for (const { at, sliders, shared } of this.sliders) {
+      for (const { which, input, number } of sliders) {
+        const value = bars[which][at];
+        input.value = String(Math.round(value * STEPS));
+        input.style.setProperty("--fill", `${100 * value}%`);
+        setText(number, probability(value));
+      }
+      shared.style.setProperty("--share", String(common(bars, at)));
+    }
+    const chance = acceptance(bars.p[bars.guess], bars.q[bars.guess]);
+    const isTold = scene.verdict !== "hidden" || this.isRevealed;
+    this.line.draw(this.u, chance, isTold);
+    this.verdict.className = `guess-verdict${isTold ? (this.isKept ? " accepted" : " rejected") : ""}`;
+    const words = this.isKept ? "u is below it: the guess is kept" : "u is not below it: the guess is thrown away";
+    setText(this.verdict, isTold ? `min(1, p/q) = ${probability(chance)}, u = ${probability(this.u)}: ${words}.` : "Kept, or thrown away?");
+  }
+}
+
+// u on the line from 0 to 1; where it falls below the acceptance probability, the guess is kept.
+class DrawLine {
+  /** @param {(u: number) => void} onMove */
+  constructor(onMove) {
+    this.box = element("div", "draw-line");
+    this.input = slider("uniform draw u", "u");
+    this.input.addEventListener("input", () => onMove(Number(this.input.value) / STEPS));
+    this.roll = element("button", "chip", "Draw u");
+    this.roll.type = "button";
+    this.roll.addEventListener("click", () => onMove(Math.random()));
+    this.zones = element("div", "draw-zones");
+    this.zones.append(element("span", "accepted", "kept"), element("span", "rejected", "thrown away"));
+    const label = element("label", "guess-slider");
+    this.number = element("span", "number");
+    label.append(element("i", "", "u"), this.input, this.number);
+    this.box.append(this.zones, label, this.roll);
+  }
+
+  /** @param {boolean} isFree */
+  setFree(isFree) {
+    this.input.disabled = !isFree;
+    this.roll.hidden = !isFree;
+  }
+
+  /**
+   * @param {number} u
+   * @param {number} chance
+   * @param {boolean} isTold
+   */
+  draw(u, chance, isTold) {
+    this.input.value = String(Math.round(u * STEPS));
+    this.box.style.setProperty("--chance", `${100 * chance}%`);
+    this.zones.style.visibility = isTold ? "" : "hidden";
+    setText(this.number, probability(u));
+  }
+}
+
+/**
+ * @param {string} label
+ * @param {string} className
+ */
+function slider(label, className) {
+  const input = element("input", `bar-${className}`);
+  input.type = "range";
+  input.min = "0";
+  input.max = String(STEPS);
+  input.setAttribute("aria-label", label);
+  return input;
+}
+
+function barsKey() {
+  const key = element("p", "guess-key hint");
+  const target = element("span");
+  target.append(element("i", "bar-p"), "p, the target’s");
+  const draft = element("span");
+  draft.append(element("i", "bar-q"), "q, the draft’s");
+  key.append(target, draft);
+  return key;
+}

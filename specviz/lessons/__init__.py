@@ -1,0 +1,32 @@
+"""The course: lessons as data, read from assets/lessons and checked. What they drive is code of the
+page (assets/player/learn). docs/lesson.md tells how to write one.
+"""
+
+from specviz.lessons.lesson import (
+    FormulaSymbol,
+    Lesson,
+    LessonFormula,
+    LessonOption,
+    LessonStep,
+    StepKind,
+    ValueFormat,
+    WidgetKind,
+    WidgetValue,
+)
+from specviz.lessons.lesson_files import LESSONS, read_lesson, read_lessons, read_widgets
+
+__all__ = [
+    "LESSONS",
+    "FormulaSymbol",
+    "Lesson",
+    "LessonFormula",
+    "LessonOption",
+    "LessonStep",
+    "StepKind",
+    "ValueFormat",
+    "WidgetKind",
+    "WidgetValue",
+    "read_lesson",
+    "read_lessons",
+    "read_widgets",
+]

@@ -1,0 +1,168 @@
+"""Lessons read from their folders, and the rules that hold between their parts.
+
+A lesson that breaks a rule is refused with one line: its file, the rule, the value.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from specviz.errors import InputError, short
+from specviz.lessons.lesson import Lesson, LessonStep, StepKind, WidgetKind
+from specviz.lessons.lesson_texts import check_formula, check_text, word_count
+from specviz.trace_file import decode
+
+LESSONS = Path(__file__).resolve().parents[2] / "assets" / "lessons"
+_FILE = "lesson.toml"
+_WIDGETS = "widgets.toml"
+MAX_WORDS = 90  # that are read before there is something to do
+
+
+def read_lessons(folder: Path = LESSONS) -> tuple[Lesson, ...]:
+    """All lessons of a folder, in the order of the course."""
+    widgets = read_widgets(folder)
+    paths = sorted(folder.glob(f"*/{_FILE}"))
+    lessons = sorted((read_lesson(path, widgets) for path in paths), key=lambda each: each.number)
+    for one, other in zip(lessons, lessons[1:], strict=False):
+        if one.number == other.number:
+            rule = f"number must be of this lesson alone, got {other.number}, as {one.name} has"
+            raise InputError(f"{other.name}/{_FILE}: {rule}")
+    return tuple(lessons)
+
+
+def read_lesson(path: Path, widgets: Mapping[str, WidgetKind]) -> Lesson:
+    """The lesson of a file; its folder gives the name."""
+    try:
+        table = _parsed(path)
+        steps = table.get("steps")
+        if isinstance(steps, list):
+            table["steps"] = [_with_scene(step) for step in steps]
+        lesson = decode(Lesson, {"name": path.parent.name} | table, "lesson")
+        _check(lesson, widgets)
+    except InputError as error:
+        raise InputError(f"{path.parent.name}/{path.name}: {error}") from None
+    return lesson
+
+
+def read_widgets(folder: Path = LESSONS) -> dict[str, WidgetKind]:
+    """What each widget offers to lessons, by name."""
+    path = folder / _WIDGETS
+    try:
+        kinds = [_widget(name, fields) for name, fields in _parsed(path).items()]
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from None
+    return {kind.name: kind for kind in kinds}
+
+
+def _widget(name: str, fields: object) -> WidgetKind:
+    if isinstance(fields, dict) and isinstance(fields.get("values"), dict):
+        values = [{"name": each, "format": form} for each, form in fields["values"].items()]
+        fields = fields | {"name": name, "values": values}
+    return decode(WidgetKind, fields, name)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"must be TOML: {error}") from None
+
+
+def _with_scene(step: object) -> object:
+    """A step whose scene, a table, has become pairs of texts."""
+    if not isinstance(step, dict) or not isinstance(step.get("scene"), dict):
+        return step
+    return step | {"scene": [[key, _told(value)] for key, value in step["scene"].items()]}
+
+
+def _told(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# ---- rules between the parts
+
+
+def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
+    if lesson.widget not in widgets:
+        _refuse("lesson.widget", f"one of {', '.join(widgets)}", lesson.widget)
+    widget = widgets[lesson.widget]
+    _check_names("steps", [step.name for step in lesson.steps])
+    if not lesson.steps or not lesson.steps[0].kind.asks:
+        raise InputError("lesson.steps[0] must ask before anything is told")
+    if lesson.steps[-1].kind is not StepKind.CHECK:
+        raise InputError(f"the last of lesson.steps must be a {StepKind.CHECK.value}")
+    for name in ("title", "question", "learned"):
+        check_text(getattr(lesson, name), f"lesson.{name}", ())
+    predicted: set[str] = set()
+    for index, step in enumerate(lesson.steps):
+        _check_step(step, f"lesson.steps[{index}]", widget, predicted)
+        if step.kind is StepKind.PREDICT:
+            predicted.add(step.name)
+    _check_stretches(lesson.steps)
+
+
+def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: set[str]) -> None:
+    values = [value.name for value in widget.values]
+    for key, _ in step.scene:
+        _check_among(f"{path}.scene", key, widget.scene)
+    if step.compare:
+        _check_among(f"{path}.compare", step.compare, sorted(predicted))
+    if step.value:
+        _check_among(f"{path}.value", step.value, values)
+    if bool(step.goal) != (step.kind is StepKind.TRY) or bool(step.task) != bool(step.goal):
+        raise InputError(f"{path} must have a task and a goal if and only if it is a try")
+    if step.goal:
+        _check_among(f"{path}.goal", step.goal, widget.goals)
+    _check_options(step, path, values)
+    for name in ("title", "text", "task", "after"):
+        check_text(getattr(step, name), f"{path}.{name}", values)
+    if step.formula:
+        check_formula(step.formula, f"{path}.formula", values)
+
+
+def _check_options(step: LessonStep, path: str, values: Sequence[str]) -> None:
+    _check_names(f"{path}.options", [option.name for option in step.options])
+    if step.kind.asks != (len(step.options) > 1):
+        raise InputError(f"{path} must have options, two at least, if and only if it asks")
+    marked = [option for option in step.options if option.right]
+    bounded = [each for each in step.options if each.low is not None or each.high is not None]
+    if step.kind.asks and len(marked) != (0 if step.value else 1):
+        rule = "one that is right, or a value that decides"
+        raise InputError(f"{path}.options must have {rule}, got {len(marked)} that are right")
+    if len(bounded) != (len(step.options) if step.value else 0):
+        raise InputError(f"{path}.options must have bounds if and only if a value decides")
+    for index, option in enumerate(step.options):
+        check_text(option.text, f"{path}.options[{index}].text", values)
+        check_text(option.reply, f"{path}.options[{index}].reply", values)
+        if not option.reply:
+            raise InputError(f"{path}.options[{index}].reply must say something, got nothing")
+
+
+def _check_stretches(steps: Sequence[LessonStep]) -> None:
+    """Never too much to read before there is something to do."""
+    words = 0
+    for index, step in enumerate(steps):
+        words += word_count(step.text) + word_count(step.task)
+        if words > MAX_WORDS:
+            rule = f"be read in at most {MAX_WORDS} words before something is to do"
+            raise InputError(f"lesson.steps[{index}].text must {rule}, got {words}")
+        words = word_count(step.after) if step.kind is not StepKind.READ else words
+        words += max((word_count(option.reply) for option in step.options), default=0)
+
+
+def _check_names(path: str, names: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(f"{path} must have names of their own, got {short(name)} twice")
+
+
+def _check_among(path: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        _refuse(path, f"one of {', '.join(known) or 'none'}", name)
+
+
+def _refuse(path: str, rule: str, value: object) -> None:
+    raise InputError(f"{path} must be {rule}, got {short(value)}")

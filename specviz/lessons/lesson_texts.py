@@ -1,0 +1,73 @@
+"""What a lesson's texts may hold: values by name, words of the glossary, no typed numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from specviz.errors import InputError, short
+from specviz.glossary import term
+from specviz.lessons.lesson import LessonFormula
+
+_VALUE = re.compile(r"\{([^{}]*)\}")
+_TERM = re.compile(r"\[([^\[\]]+)\]\(([^()]+)\)")
+# the ends of a probability may be typed; whatever else is a number is computed
+_NUMBER = re.compile(
+    r"(?<![\w.])(?:\d+(?:[.,]\d+)*)(?![\w])"
+    r"|\b(?:four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|fifty|hundred|thousand)\b",
+    re.IGNORECASE,
+)
+_ENDS = ("0", "1")
+_TAGS = frozenset("math mrow mi mn mo mtext mfrac msup msub msubsup munder munderover".split())
+
+
+def word_count(text: str) -> int:
+    """Words as they are read: a value is one.
+
+    >>> word_count("The *target* gives it {p}: [kept](accepted).")
+    6
+    """
+    return len(_TERM.sub(r"\1", text).split())
+
+
+def check_text(text: str, path: str, values: Sequence[str]) -> None:
+    """InputError for an unknown value, an unknown word of the glossary, or a typed number."""
+    for name in _VALUE.findall(text):
+        if name not in values:
+            known = ", ".join(values) or "none"
+            raise InputError(f"{path} must name values among {known}, got {short(name)}")
+    for _, key in _TERM.findall(text):
+        _check_term(key, path)
+    bare = _VALUE.sub("", _TERM.sub(r"\1", text))
+    typed = [found for found in _NUMBER.findall(bare) if found not in _ENDS]
+    if typed:
+        raise InputError(f"{path} must name its numbers as values, got {short(typed[0])}")
+
+
+def _check_term(key: str, path: str) -> None:
+    try:
+        term(key)
+    except InputError:
+        raise InputError(f"{path} must name terms of the glossary, got {short(key)}") from None
+
+
+def check_formula(formula: LessonFormula, path: str, values: Sequence[str]) -> None:
+    """InputError for what is no MathML, and for a symbol without its meaning or its value."""
+    try:
+        root = ElementTree.fromstring(f"<math>{formula.mathml}</math>")
+    except ElementTree.ParseError as error:
+        raise InputError(f"{path}.mathml must be MathML: {error}") from None
+    for each in root.iter():
+        if each.tag not in _TAGS:
+            raise InputError(f"{path}.mathml must be MathML, got the element {short(each.tag)}")
+    used = {each.get("data-symbol") for each in root.iter()} - {None}
+    named = {symbol.name for symbol in formula.symbols}
+    if used != named:
+        rule = f"those of its MathML, {', '.join(sorted(map(str, used)))}"
+        raise InputError(f"{path}.symbols must be {rule}, got {', '.join(sorted(named))}")
+    for symbol in formula.symbols:
+        check_text(symbol.meaning, f"{path}.symbols", values)
+    for name in (formula.result, *(symbol.value for symbol in formula.symbols)):
+        if name not in values:
+            raise InputError(f"{path} must name values among {', '.join(values)}, got {name!r}")

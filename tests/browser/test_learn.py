@@ -1,0 +1,117 @@
+"""The course as a learner walks it: with the keyboard alone, every lesson to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page
+
+from specviz.lessons import Lesson, LessonStep, StepKind, read_lessons, read_widgets
+from tests.browser.axe_findings import findings
+from tests.browser.race_driver import RaceDriver
+
+OpenPage = Callable[..., RaceDriver]
+WIDGETS = read_widgets()
+# The keys that reach a goal: where to go with Tab, and what to press there.
+KEYS = {
+    "both-verdicts": ((".draw-line input", "End"),),
+    "wide-overlap": ((".guess-row:first-child .bar-q", *["PageUp"] * 6),),
+    "drawn": ((".guess .redraw .primary", "Enter"),),
+}
+VIEW = "specviz.learn.view"
+# The names of the widget's values, and those in texts that are not known or no numbers.
+VALUES = f"Object.keys({VIEW}.widget.values)"
+ODD = """[...document.querySelectorAll(".lesson-words [data-value], .lesson-words mn")]
+    .filter((each) => /…|NaN|undefined|Infinity/.test(each.textContent))
+    .map((each) => `${each.dataset.value}: ${each.textContent}`)"""
+REST = "(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))()"
+
+
+class Learner:
+    """Someone without a mouse."""
+
+    def __init__(self, driver: RaceDriver) -> None:
+        self.driver, self.page = driver, driver.page
+
+    def tab_to(self, selector: str) -> None:
+        for _ in range(80):
+            if self.page.evaluate(f"document.activeElement.matches({selector!r})"):
+                return
+            self.page.keyboard.press("Tab")
+        raise AssertionError(f"Tab does not lead to {selector}")
+
+    def press(self, selector: str, *keys: str) -> None:
+        self.tab_to(selector)
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def wait(self, step: LessonStep) -> None:
+        shown = f"{VIEW}?.step.name === {step.name!r} && Object.keys({VIEW}.widget.values).length"
+        self.driver.until(shown, 20)
+
+    def walk(self, lesson: Lesson) -> None:
+        """From the list through every step and back to it."""
+        self.press(f"[data-lesson-name={lesson.name}]", "Enter")
+        for step in lesson.steps:
+            self.wait(step)
+            assert self.page.evaluate("document.activeElement.dataset.ref") == "lessonStepTitle"
+            self.do(lesson, step)
+            self.driver.evaluate(REST)
+            assert self.driver.evaluate(ODD) == [], (lesson.name, step.name)
+            self.page.evaluate("document.querySelector('[data-ref=lessonStepTitle]').focus()")
+            self.press("[data-ref=lessonNext]", "Enter")
+
+    def do(self, lesson: Lesson, step: LessonStep) -> None:
+        if step.kind is StepKind.TRY:
+            for selector, *keys in KEYS[step.goal]:
+                self.press(selector, *keys)
+            self.driver.until(f"{VIEW}.isReached", 15)
+        for option in step.options if step.kind is StepKind.CHECK else step.options[:1]:
+            self.press(f"[data-option={option.name}]", "Enter")
+        if step.kind is StepKind.CHECK:
+            right = self.driver.evaluate(f"{VIEW}.rightOption?.name")
+            self.page.evaluate("document.querySelector('[data-ref=lessonStepTitle]').focus()")
+            self.press(f"[data-option={right}]", "Enter")
+
+
+def test_every_lesson_is_walked_to_its_end_with_the_keyboard_alone(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    driver = turn_page(random_url)
+    learner = Learner(driver)
+    learner.page.evaluate("document.body.focus()")
+    learner.press("[data-page=learn]", "Enter")
+    driver.until("document.querySelector('[data-lesson-name]')")
+    assert findings(learner.page) == []
+    for lesson in read_lessons():
+        learner.walk(lesson)
+        names = [value.name for value in WIDGETS[lesson.widget].values]
+        card = learner.page.locator(".lesson-card", has_text=lesson.title)
+        assert "done" in card.inner_text() and lesson.learned in card.inner_text()
+        learner.press(f"[data-lesson-name={lesson.name}]", "Enter")
+        learner.wait(lesson.steps[0])
+        assert sorted(driver.evaluate(VALUES)) == sorted(names)
+        assert findings(learner.page) == []
+        learner.press("[data-ref=lessonBack]", "Enter")
+
+
+def test_a_step_has_an_address_and_a_prediction_outlives_the_page(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    driver = turn_page(random_url)
+    page: Page = driver.page
+    place = "?view=learn&lesson=accept-or-reject&step="
+    page.evaluate(f"history.pushState(null, '', {place + 'first-guess'!r})")
+    page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    driver.until(f"{VIEW}?.widget.values.p > 0")
+    page.locator("[data-option=always]").click()
+    assert page.locator("[data-ref=lessonAfter] .lesson-reply").count() == 0, "nothing is revealed"
+    page.keyboard.press("ArrowRight")
+    driver.until(f"{VIEW}.step.name === 'the-rule'")
+    assert driver.query.endswith("step=the-rule")
+    driver.evaluate(f"{VIEW}.reached('both-verdicts')")
+    told = page.locator("[data-ref=lessonAfter]").inner_text()
+    assert "You predicted: Kept: the target finds it possible" in told and "Not quite" in told
+    page.go_back()
+    driver.until(f"{VIEW}.step.name === 'first-guess'")
+    page.evaluate("localStorage.clear()")

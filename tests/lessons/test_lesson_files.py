@@ -1,0 +1,107 @@
+"""Lessons are read and checked: what breaks a rule is refused in one line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import InputError
+from specviz.golden import golden_names, golden_trace
+from specviz.lessons import LESSONS, Lesson, read_lesson, read_lessons, read_widgets
+from specviz.lessons.lesson_files import MAX_WORDS
+
+ROOT = Path(__file__).parent.parent.parent
+GUIDE = (ROOT / "docs" / "lesson.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+WIDGETS = read_widgets()
+
+
+def lesson_of(folder: Path, text: str) -> Lesson:
+    path = folder / "mine" / "lesson.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return read_lesson(path, WIDGETS)
+
+
+def test_the_course_is_read_in_its_order() -> None:
+    lessons = read_lessons()
+    assert [each.number for each in lessons] == sorted({each.number for each in lessons})
+    assert len(lessons) == len([*LESSONS.glob("*/lesson.toml")]) > 0
+
+
+def test_the_example_of_the_guide_is_a_lesson(tmp_path: Path) -> None:
+    made = lesson_of(tmp_path, EXAMPLE)
+    assert (made.name, [step.name for step in made.steps]) == ("mine", ["guess", "try", "check"])
+    assert ("round", "26") in made.steps[0].scene
+
+
+BROKEN = {
+    "a kind": ('kind = "try"', 'kind = "play"', "steps[1].kind must be one of predict, case, try"),
+    "an unknown field": ("minutes = 2", "minutes = 2\nhours = 1", "has no field 'hours'"),
+    "no number": ("number = 3", "", "lesson.number is missing"),
+    "a widget": ('widget = "accept-reject"', 'widget = "x"', "lesson.widget must be one of"),
+    "a scene": ('u = "free" }\n\n[steps.formula]', 'v = "free" }\n\n[steps.formula]', "got 'v'"),
+    "a goal": ('goal = "both-verdicts"', 'goal = "all"', "steps[1].goal must be one of both-"),
+    "a value": ("So {accept} of", "So {chance} of", "steps[1].after must name values among"),
+    "a term": ("(acceptance_prob)", "(luck)", "must name terms of the glossary, got 'luck'"),
+    "a typed number": ("So {accept} of all", "So 0.38 of all", "as values, got '0.38'"),
+    "a typed word": ("of all such guesses", "of ten such guesses", "as values, got 'ten'"),
+    "a comparison": ('compare = "guess"', 'compare = "check"', "steps[1].compare must be one of"),
+    "no right answer": ('right = true\nreply = "p/q', 'reply = "p/q', "got 0 that are right"),
+    "no reply": (
+        'reply = "Then {token} would come out too seldom."',
+        'reply = ""',
+        "say something",
+    ),
+    "no mathml": ("<mi>min</mi>", "<mi>min", "formula.mathml must be MathML"),
+    "an odd element": ("<mi>min</mi>", "<script/>", "got the element 'script'"),
+    "a symbol": ("data-symbol='q'", "data-symbol='r'", "formula.symbols must be those of its"),
+    "a name twice": ('name = "try"', 'name = "guess"', "names of their own, got 'guess' twice"),
+    "nothing asked": ('kind = "predict"', 'kind = "read"', "steps[0] must ask before"),
+    "no TOML": ("minutes = 2", "minutes =", "must be TOML"),
+    "an answer beside a value": ('kind = "check"', 'kind = "check"\nvalue = "p"', "decides, got 1"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_lesson_is_refused_in_one_line_with_its_file(name: str, tmp_path: Path) -> None:
+    old, new, words = BROKEN[name]
+    assert EXAMPLE.count(old) >= 1
+    with pytest.raises(InputError) as refused:
+        lesson_of(tmp_path, EXAMPLE.replace(old, new, 1))
+    line = str(refused.value)
+    assert line.startswith("mine/lesson.toml: ") and words in line and "\n" not in line
+
+
+def test_too_much_to_read_before_there_is_something_to_do_is_refused(tmp_path: Path) -> None:
+    long = " ".join(["word"] * (MAX_WORDS + 1))
+    with pytest.raises(InputError, match=f"at most {MAX_WORDS} words before something is to do"):
+        lesson_of(tmp_path, EXAMPLE.replace("It is kept where", long, 1))
+
+
+def test_two_lessons_have_no_place_in_common(tmp_path: Path) -> None:
+    (tmp_path / "widgets.toml").write_text((LESSONS / "widgets.toml").read_text("utf-8"), "utf-8")
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lesson.toml").write_text(EXAMPLE, encoding="utf-8")
+    with pytest.raises(InputError, match=r"other/lesson.toml: number must be of this lesson alone"):
+        read_lessons(tmp_path)
+
+
+def test_an_answer_that_a_measurement_decides_has_bounds(tmp_path: Path) -> None:
+    measured = EXAMPLE.replace('name = "check"', 'name = "check"\nvalue = "p"', 1)
+    measured = measured.replace('text = "Yes"\nright = true', 'text = "Yes"\nlow = 0.5')
+    made = lesson_of(tmp_path, measured.replace('text = "No, u', 'high = 0.5\ntext = "No, u'))
+    assert [(each.low, each.high) for each in made.steps[-1].options] == [(0.5, None), (None, 0.5)]
+
+
+def test_every_recorded_place_that_a_lesson_shows_is_there() -> None:
+    for lesson in read_lessons():
+        for scene in (dict(step.scene) for step in lesson.steps):
+            if "trace" in scene:
+                assert scene["trace"] in golden_names(), lesson.name
+            if "round" in scene:
+                round_ = golden_trace(scene["trace"]).rounds[int(scene["round"]) - 1]
+                assert int(scene.get("node", 0)) < len(round_.tree.nodes), lesson.name

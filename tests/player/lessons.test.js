@@ -1,0 +1,77 @@
+// The course without a page: texts in parts, numbers as they are written, answers that a measurement decides,
+// two distributions that can be dragged.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { rightOption } from "../../assets/player/learn/lesson_answers.js";
+import { textParts, written } from "../../assets/player/learn/lesson_text.js";
+import { acceptance, barsOf, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
+import { RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
+import { Redraw } from "../../assets/player/shared/redraw.js";
+
+const near = (one, other, by = 1e-9) => assert.ok(Math.abs(one - other) < by, `${one} is not ${other}`);
+
+test("a text is made of plain parts, values, terms, emphasis and code", () => {
+  const parts = textParts("*So* {p} of [guesses](accepted) pass `min`.");
+  assert.deepEqual(parts.map(({ kind }) => kind), ["strong", "plain", "value", "plain", "term", "plain", "code", "plain"]);
+  assert.deepEqual(parts[2], { kind: "value", text: "", name: "p" });
+  assert.deepEqual(parts[4], { kind: "term", text: "guesses", name: "accepted" });
+  assert.equal(parts.map(({ text }) => text).join(""), "So  of guesses pass min.");
+});
+
+test("values are written in their formats, and one that is not known yet as such", () => {
+  assert.equal(written(0.352, "probability"), "0.352");
+  assert.equal(written(0.355, "percent"), "36 %");
+  assert.equal(written(0.9968, "percent"), "99.7 %");
+  assert.equal(written(0.002, "percent"), "0.2 %");
+  assert.equal(written(1000, "count"), "1,000");
+  assert.equal(written(1.425, "times"), "1.43×");
+  assert.equal(written(0.0123, "milliseconds"), "12.3 ms");
+  assert.equal(written(" the", "token"), "·the");
+  assert.equal(written(undefined, "count"), "…");
+});
+
+test("where a value decides, the answer is right whose bounds hold it", () => {
+  const options = [{ name: "little", low: null, high: 2 }, { name: "much", low: 2, high: null }];
+  assert.equal(rightOption({ options, value: "ratio" }, { ratio: 1.9 }).name, "little");
+  assert.equal(rightOption({ options, value: "ratio" }, { ratio: 2 }).name, "much");
+  assert.equal(rightOption({ options, value: "ratio" }, {}), undefined);
+  assert.equal(rightOption({ options: [{ name: "a", right: false }, { name: "b", right: true }], value: "" }, {}).name, "b");
+});
+
+const PLAN = {
+  kind: "iid", ids: [1, 2, 3, 4, 5, 6, null], p: [0.4, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02], q: [0.1, 0.2, 0.02, 0.5, 0.03, 0.05, 0.1],
+  guesses: [{ bin: 3, passes: true }], shared: 0.01,
+};
+
+test("few bars show the guess and the likeliest words, and their overlap is that of all words", () => {
+  const bars = barsOf(PLAN, 4);
+  assert.equal(bars.labels.length, 5);
+  assert.equal(bars.labels[bars.guess], "5");
+  assert.equal(bars.labels.at(-1), null);
+  for (const which of ["p", "q"]) near(bars[which].reduce((sum, each) => sum + each, 0), 1);
+  const all = PLAN.p.slice(0, -1).reduce((sum, p, at) => sum + Math.min(p, PLAN.q[at]), 0) + PLAN.shared;
+  near(overlap(bars), all);
+});
+
+test("a bar that is dragged takes from the others in proportion", () => {
+  assert.deepEqual(changed([0.5, 0.3, 0.2], 0, 0.75).map((each) => each.toFixed(3)), ["0.750", "0.150", "0.100"]);
+  assert.deepEqual(changed([1, 0, 0], 0, 0.5), [0.5, 0.25, 0.25]);
+  near(changed([0.5, 0.3, 0.2], 1, 0).reduce((sum, each) => sum + each, 0), 1);
+});
+
+test("a guess is kept with min(1, p/q)", () => {
+  near(acceptance(0.352, 0.932), 0.352 / 0.932);
+  assert.equal(acceptance(0.4, 0.1), 1);
+  assert.equal(acceptance(0, 0.3), 0);
+});
+
+test("replacements from p itself give words of the draft their share twice, the residual gives all words theirs", () => {
+  const [wrong, right] = [RedrawFromTarget, Redraw].map((Rule) => new Rule(PLAN, 5));
+  for (const made of [wrong, right]) made.draw(20000);
+  const thrown = 1 - overlap(barsOf(PLAN, 3));
+  near(wrong.share(3), 0.1 + thrown * 0.1, 0.01);
+  assert.ok(wrong.distance > 10 * wrong.floor);
+  assert.ok(right.distance < 2.5 * right.floor);
+});
