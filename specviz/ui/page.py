@@ -27,7 +27,14 @@ from specviz.prompts import all_held_out
 from specviz.trace_file import encode
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab import lab_offer
-from specviz.ui.page_files import ASSETS, PLAYER, module_sources, page_folders, styles
+from specviz.ui.page_files import (
+    ASSETS,
+    PLAYER,
+    module_sources,
+    page_folders,
+    styles,
+    version,
+)
 from specviz.ui.runs import TICKET_LENGTHS
 from specviz.ui.setup import page_setup
 
@@ -43,23 +50,27 @@ _LINKS = [
     ("stylesheet", sheet) for folder in ("shared", *page_folders()) for sheet in styles(folder)
 ]
 _LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]  # all at once
+FOLDER = (
+    f"specviz/{version()}"  # a browser that has a version of the page asks for none of its files
+)
+KEPT = "public, max-age=31536000, immutable"
 HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
-    f'<link rel="{relation}" href="specviz/player/{file}">' for relation, file in _LINKS
+    f'<link rel="{relation}" href="{FOLDER}/player/{file}">' for relation, file in _LINKS
 )
 
 ServerFunction = Callable[[dict[str, Any]], Any]
 
 # Gradio finds the custom event 'race' by its quoted name in this text.
-MOUNT = """
-const page = new URL("specviz/player/main.js", document.baseURI).href;
-import(page).then((module) => module.mount(element, {
+MOUNT = f"""
+const page = new URL("{FOLDER}/player/main.js", document.baseURI).href;
+import(page).then((module) => module.mount(element, {{
     race: (order) => trigger('race', order),
     server,
     onBatch: (take) => watch('value', () => take(props.value)),
-})).catch((error) => {
+}})).catch((error) => {{
     console.error(error);
     element.textContent = "The page could not be loaded. Reload it to try again.";
-});
+}});
 """
 TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p></div>'
 
@@ -130,7 +141,7 @@ def launch_options(environment: Environment, handlers: Handlers) -> dict[str, An
 
 
 def routes(handlers: Handlers) -> list[BaseRoute]:
-    """The page's own files, and where a page that goes leaves its run: under /specviz.
+    """The page's own files, and where a page that goes leaves its run: under FOLDER.
 
     Relative addresses reach them behind any proxy.
     """
@@ -142,14 +153,15 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
             "widgets": [encode(widget) for widget in read_widgets().values()],
         }
     )
-    return [
-        Mount("/specviz/player", _FreshFiles(directory=PLAYER)),
-        Route("/specviz/prompts.json", lambda _: Response(prompts, media_type="application/json")),
-        Route("/specviz/lessons.json", lambda _: Response(course, media_type="application/json")),
-        Route("/specviz/plotly.min.js", _file(plotly_script())),
-        Route("/specviz/setup.json", lambda _: Response(setup, media_type="application/json")),
-        Route("/specviz/left", _left(handlers), methods=["POST"]),
+    files = [
+        Mount("/player", _KeptFiles(directory=PLAYER)),
+        Route("/prompts.json", lambda _: Response(prompts, media_type="application/json")),
+        Route("/lessons.json", lambda _: Response(course, media_type="application/json")),
+        Route("/plotly.min.js", _file(plotly_script())),
+        Route("/setup.json", lambda _: Response(setup, media_type="application/json")),
+        Route("/left", _left(handlers), methods=["POST"]),
     ]
+    return [Mount(f"/{FOLDER}", routes=files)]
 
 
 def _left(handlers: Handlers) -> Any:
@@ -169,15 +181,13 @@ def _left(handlers: Handlers) -> Any:
 
 def _file(path: Path) -> Any:
     async def send(_: Request) -> FileResponse:
-        return FileResponse(path, headers={"Cache-Control": "no-cache"})
+        return FileResponse(path, headers={"Cache-Control": KEPT})
 
     return send
 
 
-class _FreshFiles(StaticFiles):
-    """Files that the browser keeps but asks about: an update is seen at once."""
-
+class _KeptFiles(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = "no-cache"
+        response.headers["Cache-Control"] = KEPT
         return response

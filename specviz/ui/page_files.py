@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
+
+from specviz.figures.plotly_script import plotly_script
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 PLAYER = ASSETS / "player"
 _LIST = PLAYER / "pages.js"
 PREFIX = "specviz/"  # of the bare names
 _SPECIFIER = re.compile(r'(\b(?:from|import)\s*\(?\s*)"(\.{1,2}/[^"]+)"')
+
+
+@cache
+def version() -> str:
+    """Of all that the page loads, when this process began: other files, another version."""
+    content = sha256(plotly_script().read_bytes())
+    for path in sorted(each for each in PLAYER.rglob("*") if each.is_file()):
+        content.update(str(path.relative_to(PLAYER)).encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()[:12]
 
 
 def styles(folder: str) -> list[str]:

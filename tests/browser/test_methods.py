@@ -121,7 +121,7 @@ def test_without_styled_lists_the_menu_has_titles_and_the_reason_behind_them(
 ) -> None:
     tab = turn_page(random_url)
     script = """async ([title, reason]) => {
-      const { Menu } = await import(new URL("specviz/player/shared/menu.js", document.baseURI));
+      const { Menu } = await import(document.querySelector("link[href$='shared/menu.js']").href);
       const select = document.createElement("select");
       new Menu(select, false).fill([
         { name: "a", title: "Anna", note: "not shown", group: "First" },

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from specviz.figures.theme import PALETTES
 from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.models.parts import Need
 from specviz.records import SETTINGS
+from specviz.ui import page_files
 from specviz.ui.handlers import Handlers
-from specviz.ui.page import ASSETS, HEAD, MOUNT, build_page, launch_options, routes
+from specviz.ui.page import ASSETS, FOLDER, HEAD, MOUNT, build_page, launch_options, routes
 from specviz.ui.settings_form import CUSTOM, race_request, refusals
 from specviz.ui.setup import page_setup
 
@@ -90,11 +92,26 @@ def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() 
     form = {"prompt": "x", "method": "prompt-lookup"}
     assert handlers.join({"ticket": ticket, "form": form})["error"] is None
     client = TestClient(Starlette(routes=routes(handlers)))
-    assert client.post("/specviz/left", content=ticket * 9).status_code == 413
+    assert client.post(f"/{FOLDER}/left", content=ticket * 9).status_code == 413
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "waiting"
-    assert client.post("/specviz/left", content=ticket).status_code == 204
+    assert client.post(f"/{FOLDER}/left", content=ticket).status_code == 204
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "done"
-    assert client.post("/specviz/left", content=b"\xff").status_code == 204
+    assert client.post(f"/{FOLDER}/left", content=b"\xff").status_code == 204
+
+
+def test_a_browser_keeps_the_files_of_a_version_and_other_files_are_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = TestClient(Starlette(routes=routes(Handlers())))
+    for file in ("player/main.js", "plotly.min.js"):
+        assert "immutable" in client.get(f"/{FOLDER}/{file}").headers["cache-control"]
+    assert "cache-control" not in client.get(f"/{FOLDER}/setup.json").headers
+    shutil.copytree(page_files.PLAYER, tmp_path / "player")
+    monkeypatch.setattr(page_files, "PLAYER", tmp_path / "player")
+    assert FOLDER.endswith(page_files.version.__wrapped__())
+    with (tmp_path / "player" / "main.js").open("a") as file:
+        file.write("// changed")
+    assert not FOLDER.endswith(page_files.version.__wrapped__())
 
 
 def test_plotly_is_at_hand() -> None:
@@ -102,7 +119,7 @@ def test_plotly_is_at_hand() -> None:
 
 
 def test_every_module_of_the_page_is_asked_for_at_once() -> None:
-    asked = set(re.findall(r'rel="modulepreload" href="specviz/player/([^"]+)"', HEAD))
+    asked = set(re.findall(f'rel="modulepreload" href="{FOLDER}/player/([^"]+)"', HEAD))
     assert asked == {str(path.relative_to(ASSETS / "player")) for path in SCRIPTS} - {
         "report_main.js"
     }
