@@ -26,35 +26,45 @@ from specviz.models.pair_loading import LoadedPair
 from specviz.records import BASELINE, MAX_NEW_TOKENS, SPECULATIVE, DecodingConfig
 
 REHEARSAL_ROUNDS = 3
+REHEARSAL_PROMPT = 32  # tokens, where nothing depends on them
 
-_rehearsed: WeakKeyDictionary[LanguageModel, set[DecodingConfig]] = WeakKeyDictionary()
+# by the target: settings whose graphs are captured, or methods that have run
+_rehearsed: WeakKeyDictionary[LanguageModel, set[DecodingConfig | str]] = WeakKeyDictionary()
 
 
 def rehearse(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """Run a few rounds of both lanes once per setting, so that no clock counts a graph's capture.
+    """Run a few rounds that no clock counts: the first ones of a process are slow.
 
-    A model whose steps are CUDA graphs captures each kind of step when it first meets it. Those
-    that it knows are captured as soon as a cache is made, before a lane's clock starts. Other
-    models need no rehearsal.
+    A model whose steps are CUDA graphs captures each kind of step when it first meets it, so both
+    lanes run once per setting. Those steps that it knows are captured as soon as a cache is made,
+    before a lane's clock starts. On any other model a method runs alone, once.
     """
-    if not isinstance(loaded.target, CapturedModel):
-        return
     done = _rehearsed.setdefault(loaded.target, set())
-    likes = replace(config, seed=0, max_new_tokens=MAX_NEW_TOKENS)
-    if likes in done:
-        return
-    _run_rounds(loaded, prompt_ids, config)
+    if isinstance(loaded.target, CapturedModel):
+        likes = replace(config, seed=0, max_new_tokens=MAX_NEW_TOKENS)
+        if likes not in done:
+            _capture_steps(loaded, prompt_ids, config)
+            done.add(likes)
+    elif config.method not in done:
+        _run_rounds(loaded, prompt_ids[:REHEARSAL_PROMPT], config, [SPECULATIVE])
+        done.add(config.method)
+
+
+def _capture_steps(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
+    """Both lanes side by side, as their caches will be."""
+    _run_rounds(loaded, prompt_ids, config, [BASELINE, SPECULATIVE])
     most = MOST_TOKENS if config.options else 1 + config.node_count  # options size trees
     foreign = [loaded.parts.foreign.model] if loaded.parts.foreign else []
     for model in (*loaded.prompt_models, *foreign):
         if isinstance(model, CapturedModel):
             # a foreign draft reads the text again where its own tokens end elsewhere
             model.expect(min(4 * most if model in foreign else most, MOST_TOKENS))
-    done.add(likes)
 
 
-def _run_rounds(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """Both lanes side by side, as their caches will be; no token ends them early."""
+def _run_rounds(
+    loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig, names: Sequence[str]
+) -> None:
+    """These lanes for a few rounds; no token ends them early."""
     tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
     short = replace(config, max_new_tokens=tokens)
     target, capacity = loaded.target, cache_capacity(prompt_ids, short)
@@ -64,7 +74,7 @@ def _run_rounds(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingC
         SPECULATIVE: speculative.decode(target, drafter, prompt_ids, short),
     }
     try:
-        for _ in race(lanes):
+        for _ in race({name: lanes[name] for name in names}):
             pass
     finally:
         drafter.close()
@@ -75,7 +85,7 @@ def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: Decoding
 
     The first forward of a size is slow. On the target: the prompt, one token, a whole tree; on the
     draft: the prompt, one token, each level of a static tree. What a method runs beside these (the
-    windows of lookahead, trees that grow as they go) still pays for its first time.
+    windows of lookahead, trees that grow as they go) `rehearse` has run.
     """
     levels = tuple(accumulate(config.widths, mul))[:-1]
     drafting = [1, *(size for size in levels if 1 < size <= config.max_new_tokens)]

@@ -1,7 +1,13 @@
 """Before a race each model has run what a race begins with."""
 
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
 import pytest
 
+from specviz.decoding.drafters.registry import method_named
+from specviz.experiments.run import warm_up
+from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.experiments.run.warm_up import warm_up_pair
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_loading import load_pair
@@ -42,3 +48,14 @@ def test_no_forward_is_larger_than_the_room_that_a_run_has(monkeypatch):
     config = DecodingConfig(draft_length=8, branching=(3, 2), max_new_tokens=4)
     warm_up_pair(loaded, [5] * (length - 4), config)
     assert max(target[1:]) == 4 and max(draft[1:]) <= 4
+
+
+def test_the_first_race_of_a_method_is_rehearsed_and_no_other(monkeypatch):
+    monkeypatch.setattr(warm_up, "_rehearsed", WeakKeyDictionary())
+    target = watched(monkeypatch, load_pair(pair_named(BUNDLED), "cpu", "float32").target)
+    config = method_named("lookahead").usual(4, max_new_tokens=8)
+    for run, rounds in enumerate((True, False, False)):
+        request = RaceRequest(pair_named(BUNDLED), "x = 1", replace(config, seed=run), device="cpu")
+        start_race(request).close()
+        assert bool(target) == rounds
+        target.clear()
