@@ -327,9 +327,10 @@ _METHOD_TERMS = (
     ),
     Term(
         "quantised",
-        "quantised (int8)",
-        "Weights rounded to 256 steps, in a quarter of the memory of float32. Where reading "
-        "weights is what takes the time, such a copy is faster.",
+        "quantised (int8, int4)",
+        "Weights rounded to 256 steps, in a quarter of the memory of float32, or in groups to 16 "
+        "steps, in an eighth and a little. Where reading weights is what takes the time, such a "
+        "copy is faster.",
     ),
     Term(
         "feature",

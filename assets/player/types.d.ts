@@ -139,6 +139,7 @@ interface MethodOption {
   low: number;
   high: number;
   hint: string;
+  choices: number[];
 }
 
 interface MethodOffer {

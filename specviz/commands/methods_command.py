@@ -55,7 +55,7 @@ def methods_text(result: Sequence[dict[str, Any]]) -> str:
     options = [
         {
             "option": f"{each['name']} --option {option['name']}=N",
-            "N": f"{option['low']} to {option['high']}",
+            "N": ", ".join(map(str, option["choices"])) or f"{option['low']} to {option['high']}",
             "default": option["default"],
             "meaning": "; ".join(filter(None, (option["title"], option["hint"]))),
         }

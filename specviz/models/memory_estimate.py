@@ -25,7 +25,7 @@ class ExtraMemory(Enum):
 
     NOTHING = "nothing"
     TARGET_CACHE = "a second cache of the target's"
-    INT8_TARGET = "an int8 copy of the target, with a cache"
+    ROUNDED_TARGET = "a copy of the target in 8 bits or fewer, with a cache"  # counted: 8
     DRAFT_PROCESS = "a process of its own with a copy of the draft"
 
 
@@ -113,7 +113,7 @@ def estimate(
     slots = length + demand.max_new_tokens + TREE_SLOTS
     models = (target, *drafts)
     caches = [target] * demand.lanes + list(drafts)
-    if demand.extra in (ExtraMemory.TARGET_CACHE, ExtraMemory.INT8_TARGET):
+    if demand.extra in (ExtraMemory.TARGET_CACHE, ExtraMemory.ROUNDED_TARGET):
         caches.append(target)
     cached = sum(each.cache_per_token or 0 for each in caches) * slots * demand.sequences
     judged = JUDGE_COPIES * demand.rows * target.vocab_size * FLOAT32
@@ -131,7 +131,7 @@ def _copies(
     target: ModelSize, drafts: Sequence[ModelSize], extra: ExtraMemory, is_on_cpu: bool
 ) -> int:
     match extra:
-        case ExtraMemory.INT8_TARGET:
+        case ExtraMemory.ROUNDED_TARGET:
             return target.weights if target.parameters is None else target.parameters
         case ExtraMemory.DRAFT_PROCESS if is_on_cpu:
             return DRAFT_PROCESS_BYTES + sum(each.weights for each in drafts)

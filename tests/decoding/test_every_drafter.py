@@ -9,6 +9,7 @@ import torch
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
+from specviz.decoding.drafters.self_draft import BITS, QUANTISED
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
 from specviz.models.parts import Need, Parts
@@ -23,11 +24,15 @@ from specviz.records import (
 from tests.decoding.events import tokens_of, without_seconds
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
+IN_FOUR_BITS = dataclasses.replace(QUANTISED, options=(dataclasses.replace(BITS, default=4),))
 VARIANTS = [
     pytest.param(method, kind, id=f"{method.name} {kind.value}")
     for method in DRAFTERS.values()
     for kind in method.kinds
     if kind.is_lossless
+] + [
+    pytest.param(IN_FOUR_BITS, kind, id=f"quantised-self 4 bits {kind.value}")
+    for kind in QUANTISED.kinds
 ]
 # for claims that the kind has no part in, or that one kind of each method is enough to show
 ONE_KIND_EACH = [each for each in VARIANTS if each.values[1] is each.values[0].kinds[0]]
@@ -47,6 +52,7 @@ def config_of(method, kind, **changes):
         branching=method.default_branching,
         tree_kind=kind,
         max_new_tokens=changes.pop("max_new_tokens", 24),
+        options=tuple((option.name, option.default) for option in method.options),
         **changes,
     )
 
@@ -244,7 +250,7 @@ def test_a_method_refuses_kinds_and_options_that_it_does_not_have(method, drafte
         drafter_for(dataclasses.replace(config, options=(("nonsense", 1),)), PROMPT)
     for option in method.options:
         too_much = ((option.name, option.high + 1),)
-        with pytest.raises(InputError, match=f"{option.name} must be an integer from"):
+        with pytest.raises(InputError, match=f"{option.name} must be {option.rule}, got"):
             drafter_for(dataclasses.replace(config, options=too_much), PROMPT)
     for kind in set(ProposalKind) - set(method.kinds):
         with pytest.raises(InputError, match="rule must be one of"):

@@ -1,4 +1,4 @@
-"""The target's own weights as its draft: in int8, and with layers left out."""
+"""The target's own weights as its draft: rounded, and with layers left out."""
 
 from functools import cache
 
@@ -53,6 +53,16 @@ def test_the_int8_copy_takes_at_most_three_tenths_of_the_target_s_memory():
     assert 0 < extra <= 0.3 * loaded().target.info.bytes
 
 
+def test_bits_are_8_or_4_and_8_where_nothing_is_known_of_four():
+    names = [
+        self_draft._quantised(setup_of("quantised-self", options=(("bits", bits),)))[0].info.name
+        for bits in (0, 8, 4)
+    ]
+    assert [name.rsplit(" ", 1)[1] for name in names] == ["int8", "int8", "int4"]
+    with pytest.raises(InputError, match="^bits must be one of 0, 4, 8, got 5$"):
+        make_drafter(setup_of("quantised-self", options=(("bits", 5),)))
+
+
 def test_leaving_layers_out_takes_no_memory_and_is_accepted_half_the_time():
     assert make_drafter(setup_of("layer-skip")).memory.weights == 0
     assert acceptance_rate(rounds_of("layer-skip")) >= 0.5
@@ -98,8 +108,8 @@ def test_no_form_reads_the_prompt_again(method, rows, monkeypatch):
     assert counts and max(counts) <= 2  # the root, and at most the last node before it
 
 
-@pytest.mark.parametrize("branching", [(), (2,)])
-def test_rows_that_draft_together_have_to_the_bit_what_each_would_draft_for_itself(branching):
+@pytest.mark.parametrize(("branching", "bits"), [((), 8), ((2,), 8), ((2,), 4)])
+def test_rows_that_draft_together_have_to_the_bit_what_each_would_draft_for_itself(branching, bits):
     """More rows than run at once, in a chain and in a tree."""
     prompts = [tuple(range(100 + 7 * row, 120 + 9 * row)) for row in range(11)]
     config = DecodingConfig(
@@ -109,6 +119,7 @@ def test_rows_that_draft_together_have_to_the_bit_what_each_would_draft_for_itse
         tree_kind=ProposalKind.WITHOUT_REPLACEMENT if branching else ProposalKind.IID,
         max_new_tokens=9,
         temperature=0.9,
+        options=(("bits", bits),),
     )
     target, parts = loaded().target, loaded().parts
     rows, together, *settings = batch_parts(target, parts, config, prompts)

@@ -63,10 +63,10 @@ def test_a_second_layout_of_weights_counts_on_a_cpu_only() -> None:
     assert on_cpu.total - elsewhere.total == on_cpu.weights - elsewhere.weights == 300_000
 
 
-def test_a_self_made_draft_has_a_cache_and_in_int8_weights_too() -> None:
+def test_a_self_made_draft_has_a_cache_and_when_rounded_weights_too() -> None:
     skipping = found(extra=ExtraMemory.TARGET_CACHE)
     assert skipping.copies == 0 and skipping.caches > found().caches
-    assert found(extra=ExtraMemory.INT8_TARGET).copies == TARGET.parameters
+    assert found(extra=ExtraMemory.ROUNDED_TARGET).copies == TARGET.parameters
 
 
 def test_what_is_not_known_is_named() -> None:

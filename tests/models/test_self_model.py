@@ -14,9 +14,11 @@ from specviz.errors import InputError
 from specviz.models.files.loading import load_model
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
+from specviz.models.llama import self_model
+from specviz.models.llama.int4_projection import GROUP, MIDDLE
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.projection import KERNEL_INPUTS
-from specviz.models.llama.self_model import layer_skipping, quantised
+from specviz.models.llama.self_model import layer_skipping, quantised, usual_bits
 
 ASSETS = Path(__file__).parents[2] / "assets"
 FAMILIES = ("llama", "llama-grouped", "llama-biased", "qwen3")
@@ -102,6 +104,50 @@ def test_int8_takes_a_byte_for_each_weight_of_a_product(model: LlamaModel) -> No
 
 def test_a_model_is_quantised_once(model: LlamaModel) -> None:
     assert quantised(model) is quantised(model)
+    assert quantised(model, 4) is quantised(model, 4) is not quantised(model)
+
+
+def test_int4_takes_half_a_byte_and_its_groups_and_leaves_the_output_matrix_in_int8(
+    tiny_module: Any, tiny_info: Any
+) -> None:
+    module = tiny_module("llama")
+    model = LlamaModel(module, tiny_info(module))
+    before = logits_of(model)
+    copy = quantised(model, 4)
+    difference = logits_of(copy) - before
+    assert difference.norm() < 0.6 * before.norm()
+    assert torch.equal(logits_of(model), before)
+    assert copy.info.bytes < quantised(model).info.bytes and copy.info.name == "tiny in int4"
+    assert torch.equal(copy.head.weight, quantised(model).head.weight)
+
+
+def on_groups(shape: torch.Size) -> Tensor:
+    outputs, inputs = shape
+    steps = torch.randint(0, 16, (outputs, inputs // GROUP, GROUP)).float()
+    steps[..., :2] = torch.tensor([0.0, 15.0])
+    scale = torch.rand(outputs, inputs // GROUP, 1) * 0.01 + 0.002
+    return ((steps - MIDDLE) * scale).flatten(1)
+
+
+def test_four_bits_are_usual_where_the_layers_were_rounded_to_groups_of_them(
+    tiny_module: Any, tiny_info: Any
+) -> None:
+    module = tiny_module("llama")
+    assert usual_bits(LlamaModel(module, tiny_info(module))) == 8
+    module = tiny_module("llama")
+    for layer in module.model.layers:
+        weight = layer.mlp.down_proj.weight
+        weight.data = on_groups(weight.shape)
+    assert usual_bits(LlamaModel(module, tiny_info(module))) == 4
+
+
+def test_four_bits_are_refused_where_nothing_multiplies_them(
+    model: LlamaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(self_model, "has_int4", lambda device: False)
+    with pytest.raises(InputError, match="^bits must be 8 on cpu, .* got 4$"):
+        quantised(model, 4)
+    assert usual_bits(model) == 8
 
 
 def test_int8_bundled_target_chooses_the_same_tokens() -> None:

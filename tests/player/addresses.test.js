@@ -5,7 +5,7 @@ import { beforeEach, test } from "node:test";
 
 import { LabAddress } from "../../assets/player/lab/lab_address.js";
 import { Address } from "../../assets/player/race/address.js";
-import { numberProblem } from "../../assets/player/shared/settings.js";
+import { numberProblem, optionProblem } from "../../assets/player/shared/settings.js";
 import { forkedRecipe } from "../../assets/player/step/recipe.js";
 import { StepAddress } from "../../assets/player/step/step_address.js";
 import { takeExampleSettings } from "./example_settings.js";
@@ -25,7 +25,7 @@ beforeEach(() => visit(PAGE));
 const METHODS = [
   { name: "draft-model", kinds: ["best"], options: [] },
   { name: "draft-tree", kinds: ["best", "drawn"], options: [] },
-  { name: "lookup", kinds: ["best"], options: [{ name: "ngram", low: 1, high: 8 }] },
+  { name: "lookup", kinds: ["best"], options: [{ name: "ngram", low: 1, high: 8, choices: [] }] },
 ];
 const SETUP = {
   pairs: [{ name: "bundled" }, { name: "custom" }],
@@ -273,4 +273,11 @@ test("the lab's address names each parameter that makes no sense, and leaves its
     `lab-values must have at most 500 characters, got “${"1,".repeat(20).slice(0, 39)}…”`,
   ]);
   assert.deepEqual([fields.task.value, fields.k.value, fields.values.value], ["code", "4", "1-4"]);
+});
+
+test("an option of few values takes no other", () => {
+  const bits = { low: 0, high: 8, choices: [0, 4, 8] };
+  assert.equal(optionProblem(bits, "4"), "");
+  assert.equal(optionProblem(bits, "5"), "must be one of 0, 4, 8, got “5”");
+  assert.equal(optionProblem({ low: 1, high: 3, choices: [] }, "4"), "must be a whole number from 1 to 3, got “4”");
 });

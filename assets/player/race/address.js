@@ -2,7 +2,7 @@
 
 import { pageIn } from "../shared/page_parameter.js";
 import { OF_PROMPT, OPTION, putSetting } from "../shared/setting_parameters.js";
-import { addressSettings, brief, numberProblem, problemOf, settingOf } from "../shared/settings.js";
+import { addressSettings, brief, optionProblem, problemOf, settingOf } from "../shared/settings.js";
 
 const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
 
@@ -80,7 +80,7 @@ export class Address {
     for (const [parameter, text] of given) {
       if (!parameter.startsWith(OPTION)) continue;
       const option = known.find((/** @type {any} */ each) => OPTION + each.name === parameter);
-      const problem = option ? numberProblem({ ...option, is_whole: true }, text) : "is no option of this method";
+      const problem = option ? optionProblem(option, text) : "is no option of this method";
       if (problem) problems.push(`${brief(parameter)} ${problem}`);
       else values[option.name] = text;
     }
@@ -136,9 +136,9 @@ export class Address {
       const isWhole = text !== undefined && text !== "" && text.length <= LONGEST_TEXT;
       if (isWhole && !this.problem(setting, text)) given.set(setting.key, text);
     }
-    for (const { name, ...bounds } of this.form.method?.options ?? []) {
-      const text = order.options?.[name];
-      if (text !== undefined && !numberProblem({ ...bounds, is_whole: true }, text)) given.set(OPTION + name, text);
+    for (const option of this.form.method?.options ?? []) {
+      const text = order.options?.[option.name];
+      if (text !== undefined && !optionProblem(option, text)) given.set(OPTION + option.name, text);
     }
     return given;
   }

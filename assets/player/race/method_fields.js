@@ -1,8 +1,8 @@
 // The part of the form that depends on the method: its menu, its tree, its rule, its own options.
 // Knows what the server says of each method; no method by name.
 
-import { element, setText } from "../shared/dom.js";
-import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
+import { element, option as choice, setText } from "../shared/dom.js";
+import { optionProblem, problemOf, settingOf } from "../shared/settings.js";
 import { moreWords, needOf, pairFor } from "./other_models.js";
 import { biasWords, lossOf } from "./loss_badge.js";
 import { Menu } from "../shared/menu.js";
@@ -78,8 +78,8 @@ export class MethodFields {
   showOptions({ name, options }) {
     this.inputs.clear();
     this.refs.methodOptions.replaceChildren(...options.map((option) => this.optionField(name, option)));
-    for (const { name: option, low, high } of options) {
-      if (high - low <= MOST_STEPS) new Slider(this.inputs.get(option), { low, high, step: 1 }).follow();
+    for (const { name: option, low, high, choices } of options) {
+      if (!choices.length && high - low <= MOST_STEPS) new Slider(this.inputs.get(option), { low, high, step: 1 }).follow();
     }
   }
 
@@ -87,10 +87,10 @@ export class MethodFields {
    * @param {string} method
    * @param {MethodOption} option
    */
-  optionField(method, { name, title, default: usual, low, high, hint }) {
-    const field = element("div", "field slider");
-    const input = element("input");
-    Object.assign(input, { type: "text", inputMode: "numeric", id: `sv-option-${name}` });
+  optionField(method, { name, title, default: usual, low, high, hint, choices }) {
+    const field = element("div", choices.length ? "field" : "field slider");
+    const input = choices.length ? menuOf(choices) : numberField();
+    input.id = `sv-option-${name}`;
     input.value = this.typed.get(`${method} ${name}`) ?? String(usual);
     input.addEventListener("input", () => this.typed.set(`${method} ${name}`, input.value));
     const label = element("label", "", title);
@@ -123,8 +123,8 @@ export class MethodFields {
   get checked() {
     const { method, refs } = this;
     const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (/** @type {string} */ text) => problemOf(settingOf("branching"), text) }] : [];
-    const own = (method?.options ?? []).map(({ name, low, high }) => {
-      return { name, control: this.inputs.get(name), options: method?.options, problem: (/** @type {string} */ text) => numberProblem({ low, high, is_whole: true }, text) };
+    const own = (method?.options ?? []).map((option) => {
+      return { name: option.name, control: this.inputs.get(option.name), options: method?.options, problem: (/** @type {string} */ text) => optionProblem(option, text) };
     });
     return [...tree, ...own];
   }
@@ -191,6 +191,18 @@ export class MethodFields {
     setText(this.refs.formBias, bias);
     this.refs.formBias.hidden = !bias;
   }
+}
+
+function numberField() {
+  return Object.assign(element("input"), { type: "text", inputMode: "numeric" });
+}
+
+// Of the few values that an option may have.
+/** @param {number[]} choices */
+function menuOf(choices) {
+  const menu = element("select");
+  menu.append(...choices.map((each) => choice(String(each), String(each))));
+  return menu;
 }
 
 // "3,2" and K = 4 -> "21 nodes a round", 3 + 6 + 6 + 6; the server refuses what is too large.

@@ -111,6 +111,16 @@ export function numberProblem(bounds, text) {
   return got(numberBreach(bounds, text), text);
 }
 
+// Of a method's own option: a whole number within its bounds, or one of the few that there are.
+/**
+ * @param {{ low: number, high: number, choices: number[] }} option
+ * @param {string} text
+ */
+export function optionProblem({ low, high, choices }, text) {
+  if (!choices.length) return numberProblem({ low, high, is_whole: true }, text);
+  return choices.map(String).includes(text) ? "" : got(`must be one of ${choices.join(", ")}`, text);
+}
+
 /**
  * @param {string} breach
  * @param {string | null | undefined} text

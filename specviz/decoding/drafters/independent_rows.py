@@ -1,8 +1,9 @@
 """Rows that draft together and get, to the bit, the numbers that each would draft for itself.
 
-For an int8 copy of the target, whose products round their inputs: a difference in the last bit, as
-any other forward of many rows makes, would be magnified until other tokens are drafted. Letters: A
-rows that run, M nodes of a level in one row, S nodes run so far with these, V vocabulary.
+For a quantised copy of the target, whose products round their inputs: a difference in the last
+bit, as any other forward of many rows makes, would be magnified until other tokens are drafted.
+Letters: A rows that run, M nodes of a level in one row, S nodes run so far with these, V
+vocabulary.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from specviz.models.llama.projection import KERNEL_ROWS
 class IndependentRows:
     """A cache per row, of the target's own layers `shared`; see `RowsSource`.
 
-    So many rows run at once that the int8 product keeps them apart.
+    So many rows run at once that an int8 product keeps them apart.
     """
 
     def __init__(self, model: LlamaModel, capacities: Sequence[int], shared: Sequence[int]) -> None:

@@ -21,7 +21,10 @@ from specviz.records import MAX_TREE_NODES, DecodingConfig, ProposalKind
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A whole number that only this method knows; `name` is typed, `title` and `hint` are shown."""
+    """A whole number that only this method knows; `name` is typed, `title` and `hint` are shown.
+
+    `choices` are all that there is between `low` and `high`, where that is not every number.
+    """
 
     name: str
     title: str
@@ -29,6 +32,18 @@ class Option:
     low: int
     high: int
     hint: str = ""
+    choices: tuple[int, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """What a value must be, in words."""
+        if self.choices:
+            return f"one of {', '.join(map(str, self.choices))}"
+        return f"an integer from {self.low} to {self.high}"
+
+    def holds(self, value: int) -> bool:
+        """Whether a value obeys the rule."""
+        return value in self.choices if self.choices else self.low <= value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +144,8 @@ class Method:
             )
         for option in self.options:
             value = values[option.name]
-            if not option.low <= value <= option.high:
-                rule = f"an integer from {option.low} to {option.high}"
-                raise InputError(f"{option.name} must be {rule}, got {value}")
+            if not option.holds(value):
+                raise InputError(f"{option.name} must be {option.rule}, got {value}")
         return values
 
     def check(self, config: DecodingConfig) -> None:

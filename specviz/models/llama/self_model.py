@@ -1,4 +1,4 @@
-"""Cheaper models made of a target's own weights: with layers left out, or in int8.
+"""Cheaper models made of a target's own weights: with layers left out, or rounded.
 
 Each has a cache of its own and answers like any other model. `SelfDrafting` says which layers a
 target may leave out, and after which it may stop.
@@ -14,6 +14,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from specviz.errors import InputError
+from specviz.models.llama.int4_projection import Int4Projection, has_int4, is_on_groups
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.projection import Int8Projection, Product
 
@@ -89,7 +90,7 @@ def _read(file: Path, layers: int) -> SelfDrafting:
     return SelfDrafting(exit_layer, skipped)
 
 
-_quantised: WeakKeyDictionary[LlamaModel, LlamaModel] = WeakKeyDictionary()
+_quantised: WeakKeyDictionary[LlamaModel, dict[int, LlamaModel]] = WeakKeyDictionary()
 _skipping: WeakKeyDictionary[LlamaModel, dict[tuple[int, ...], LlamaModel]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -129,27 +130,44 @@ def _without(model: LlamaModel, kept: Sequence[int]) -> LlamaModel:
     return model.with_layers(layers, smaller)
 
 
-def quantised(model: LlamaModel) -> LlamaModel:
-    """The model with int8 weights in all products; embedding and norms are the model's own.
+def usual_bits(model: LlamaModel) -> int:
+    """4 where the layers' weights lie on groups of four bits already, as a GGUF file's may, else 8.
 
-    `info.bytes` is what the copy takes beside the model. It is made once for each model, and
-    lives as long.
+    There the copy of 4 bits is as right as that of 8, and reads half as much.
     """
+    product = model.layers[0].down
+    return 4 if has_int4(model.device) and is_on_groups(product.weight) else 8
+
+
+def quantised(model: LlamaModel, bits: int = 8) -> LlamaModel:
+    """The model with rounded weights in all products; embedding and norms are the model's own.
+
+    The output matrix stays in 8 bits beside layers of 4, as files of quantised models have it:
+    it is most of what four bits would cost in acceptance. `info.bytes` is what the copy takes
+    beside the model. It is made once for each model and number of bits, and lives as long. Raises
+    InputError where there is no product of 4 bits.
+    """
+    if bits == 4 and not has_int4(model.device):
+        raise InputError(
+            f"bits must be 8 on {model.device.type}, where this torch multiplies no 4 bits, got 4"
+        )
     with _lock:
-        if model not in _quantised:
-            _quantised[model] = _quantise(model)
-        return _quantised[model]
+        made = _quantised.setdefault(model, {})
+        if bits not in made:
+            made[bits] = _quantise(model, bits)
+        return made[bits]
 
 
-def _quantise(model: LlamaModel) -> LlamaModel:
-    made: list[Int8Projection] = []
+def _quantise(model: LlamaModel, bits: int) -> LlamaModel:
+    kind = Int4Projection if bits == 4 else Int8Projection
+    made: list[Int4Projection | Int8Projection] = []
 
-    def convert(product: Product) -> Int8Projection:
-        made.append(Int8Projection(product.weight, product.bias))
+    def convert(product: Product) -> Product:
+        made.append(kind(product.weight, product.bias))
         return made[-1]
 
     layers = [layer.converted(convert) for layer in model.layers]
-    head = convert(model.head)
-    taken = sum(each.bytes for each in made)
-    info = replace(model.info, name=f"{model.info.name} in int8", bytes=taken)
+    head = Int8Projection(model.head.weight, model.head.bias)
+    taken = sum(each.bytes for each in [*made, head])
+    info = replace(model.info, name=f"{model.info.name} in int{bits}", bytes=taken)
     return model.with_layers(layers, info, head)
