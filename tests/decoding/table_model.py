@@ -53,10 +53,14 @@ class TableLayer:
         self.weight = weight
         self.bias = None
 
+    @property
+    def down(self):
+        """The layer as one matrix over all pairs."""
+        return TableLayer(self.weight.flatten(0, 1))
+
     def converted(self, convert):
-        """The same with its weight taken through `convert`, as a matrix over all pairs."""
-        matrix = TableLayer(self.weight.flatten(0, 1))
-        return TableLayer(convert(matrix).weight.view_as(self.weight))
+        """The same with its weight taken through `convert`."""
+        return TableLayer(convert(self.down).weight.view_as(self.weight))
 
 
 class TableModel:

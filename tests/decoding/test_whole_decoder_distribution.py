@@ -31,13 +31,14 @@ LENGTH = 4
 
 # With 4 deviations as the bound a right decoder fails once in 30,000 settings of the test. A wrong
 # one whose effect (Cohen's w, the root of chi-square per sample) is 0.28 is found by 800 samples,
-# one of 0.40 by 400, each with a probability of 98 %. Drawing recovered tokens from p in place of
-# the residual has w = 0.28 for the chain, 0.38 for siblings without replacement, 0.6 for IID ones;
-# a tree of point masses has no residual to be wrong about, and 400 samples are enough for it. They
-# are for the methods below, too: their q differs so much from place to place that handing over
-# another place's lies 15 deviations off after 400.
-MANY, FEW = 800, 400
-OF_FEW = ("layer-skip", "early-exit")
+# one of 0.36 by 500 and one of 0.51 by 250, each with a probability of 98 %. Drawing recovered
+# tokens from p in place of the residual has w = 0.28 for the chain, 0.38 for siblings without
+# replacement, 0.6 for IID ones; a tree of point masses has no residual to be wrong about. The other
+# methods' q differs so much from place to place that handing over another place's lies 9 deviations
+# off after 250.
+SAMPLES = {"draft-model": 800}
+OF_KIND = {ProposalKind.WITHOUT_REPLACEMENT: 500}
+OF_ANY_OTHER = 250
 # The kind is the verification's and the static tree's business, whatever the source: every kind is
 # sampled with the plain tree, one kind with each other method; all of them in `make slow`. There,
 # too, are methods whose rounds are a draft model's: with other weights, or drafted ahead, which
@@ -132,8 +133,7 @@ def sampled_deviations(method, kind, cut, parts=None):
     )
     counts: dict = {}
     parts = parts or parts_for(target, draft)
-    is_few = kind is ProposalKind.DETERMINISTIC or method.name in OF_FEW
-    for seed in range(FEW if is_few else MANY):
+    for seed in range(SAMPLES.get(method.name) or OF_KIND.get(kind, OF_ANY_OTHER)):
         seeded = replace(config, seed=seed)
         drafter = make_drafter(Setup(target, parts, seeded, 300))
         ids = tuple(tokens_of(speculative.decode(target, drafter, PROMPT, seeded)))
@@ -267,7 +267,7 @@ def test_shown_residuals_are_the_distribution_that_recovered_tokens_come_from(me
         assert (
             shown[each.tree.nodes[failed].token_id] == 0
         )  # q >= p there, or there is no distribution
-    assert recovered > 0 or least > 0.95  # a draft nearly as good as the target
+    assert recovered > 0 or least > 0.9  # a draft nearly as good as the target
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)

@@ -43,8 +43,7 @@ BITS = Option(
     0,
     0,
     8,
-    "4 are read in half the time of 8, on a CPU alone; 0: 4 where the target's weights were 4 bits "
-    "before, as in a GGUF file of Q4_1, else 8",
+    "4 needs a CPU; 0: 4 where the weights come from a file of 4 bits (Q4_1), else 8",
     choices=(0, 4, 8),
 )
 _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC)

@@ -91,7 +91,7 @@ def captures(empty_memory: None, monkeypatch: pytest.MonkeyPatch) -> Captures:
 
 
 def race_request(name: str, **changes: Any) -> RaceRequest:
-    usual = {"max_new_tokens": 28, "temperature": 1.0}
+    usual = {"max_new_tokens": 16, "temperature": 1.0}
     config = DRAFTERS[name].usual(4, **(usual | changes))
     return RaceRequest(pair_named(BUNDLED), PROMPT, config, device="cpu")
 
