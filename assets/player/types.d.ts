@@ -223,6 +223,7 @@ interface Course {
   gradio: GradioLink;
   prompts: HeldOut;
   recordings: import("./learn/recordings.js").Recordings;
+  drive: import("./learn/drive.js").Drive;
 }
 
 interface WidgetEvents {

@@ -32,6 +32,7 @@ from specviz.trace_file.values import integer
 from specviz.ui.answers import UNEXPECTED, Question, answers
 from specviz.ui.batches import Message, batches
 from specviz.ui.counterfactuals import counterfactual_answer
+from specviz.ui.course.course import Course
 from specviz.ui.forks import fork_request
 from specviz.ui.lab.lab import Lab
 from specviz.ui.lab.lab_order import LabOrder
@@ -64,6 +65,7 @@ class Handlers:
     def __init__(self, start: StartRun = start_run, check: CheckPair = check_pair_sources) -> None:
         self._runs = Runs()
         self.lab = Lab(self._runs)
+        self.course = Course(self._runs)
         self._start = start
         self._check = check
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)

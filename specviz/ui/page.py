@@ -22,9 +22,8 @@ from starlette.types import Scope
 
 from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
-from specviz.lessons import read_lessons, read_widgets
 from specviz.prompts import all_held_out
-from specviz.trace_file import encode
+from specviz.ui.course.course import course_offer
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import (
@@ -40,6 +39,7 @@ from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims")
+COURSE_ASKED = ("drive",)
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
@@ -79,7 +79,8 @@ def build_page(handlers: Handlers) -> gr.Blocks:
     """The page with its queue: all decoding, of all sessions, runs one race at a time."""
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
         asked = [getattr(handlers, name) for name in ASKED]
-        race = _player(asked + [getattr(handlers.lab, name) for name in LAB_ASKED])
+        asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
+        race = _player(asked + [getattr(handlers.course, name) for name in COURSE_ASKED])
         race.race(
             handlers.race,
             inputs=None,
@@ -147,12 +148,7 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
     """
     setup = json.dumps(page_setup() | {"lab": lab_offer()})
     prompts = json.dumps({"plain": all_held_out(False), "chat": all_held_out(True)})
-    course = json.dumps(
-        {
-            "lessons": [encode(lesson) for lesson in read_lessons()],
-            "widgets": [encode(widget) for widget in read_widgets().values()],
-        }
-    )
+    course = json.dumps(course_offer())
     files = [
         Mount("/player", _KeptFiles(directory=PLAYER)),
         Route("/prompts.json", lambda _: Response(prompts, media_type="application/json")),

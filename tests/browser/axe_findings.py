@@ -6,10 +6,10 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 
-def findings(page: Page) -> list[str]:
-    """Whatever axe-core objects to, minor or critical, an element a line."""
+def findings(page: Page, part: str | None = None) -> list[str]:
+    """Whatever axe-core objects to, minor or critical, an element a line; perhaps in a part."""
     only = {"resultTypes": ["violations"]}  # collecting what passes would take twice as long
-    violations = Axe().run(page, options=only).response["violations"]
+    violations = Axe().run(page, part, options=only).response["violations"]
     return [
         f"{each['id']}: {node['target']} {node['failureSummary']}"
         for each in violations

@@ -4,6 +4,7 @@ import { element, setText } from "../shared/dom.js";
 import { counted } from "../shared/number_words.js";
 import { Page } from "../shared/page.js";
 import { linkTo, OF_A_LESSON, placeInAddress } from "./learn_address.js";
+import { Drive } from "./drive.js";
 import { LessonView } from "./lesson_view.js";
 import { Progress } from "./progress.js";
 import { Recordings } from "./recordings.js";
@@ -21,7 +22,7 @@ export class LearnPage extends Page {
     this.refs = refs;
     this.progress = new Progress();
     /** @type {Course} */
-    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio) };
+    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio), drive: new Drive(gradio) };
     /** @type {{ lessons: LessonRecord[], widgets: WidgetKindRecord[] } | null} */
     this.offer = null;
     /** @type {LessonView | null} */
@@ -99,7 +100,10 @@ export class LearnPage extends Page {
       if (isMoved) this.focus(this.refs.learnTitle);
       return;
     }
-    if (this.view?.lesson !== lesson) this.view = this.viewOf(lesson);
+    if (this.view?.lesson !== lesson) {
+      this.course.drive.leave();
+      this.view = this.viewOf(lesson);
+    }
     const at = lesson.steps.findIndex((each) => each.name === step);
     this.view.show(Math.max(0, at));
     if (isMoved) this.focus(this.refs.lessonStepTitle);

@@ -112,7 +112,7 @@ export class LessonView {
     refs.lessonTask.classList.toggle("is-done", this.isReached);
     this.drawOptions();
     refs.lessonAfter.replaceChildren(...this.replies());
-    this.formula.show(step.formula);
+    this.formula.show(step.options.length && !this.isAnswered ? null : step.formula); // it may hold the answer
     this.drawMoves();
     refs.lessonSteps.replaceChildren(...lesson.steps.map((_, at) => this.dot(at)));
   }

@@ -1,8 +1,9 @@
 // The widgets that lessons can name.
 
 import { AcceptReject } from "./widgets/accept_reject.js";
+import { YouDraft } from "./widgets/you_draft.js";
 
 /** @type {(new (box: HTMLElement, course: Course, on: WidgetEvents) => import("./widget.js").Widget)[]} */
-const ALL = [AcceptReject];
+const ALL = [AcceptReject, YouDraft];
 
 export const WIDGETS = new Map(ALL.map((Kind) => [/** @type {any} */ (Kind).id, Kind]));

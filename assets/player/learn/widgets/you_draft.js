@@ -1,0 +1,296 @@
+// You are the draft: the words that a person types are judged by the target in one real forward, and a
+// small model guesses at the same places.
+
+import { EXTRA } from "../../shared/cursor.js";
+import { element, setText } from "../../shared/dom.js";
+import { counted, probability } from "../../shared/number_words.js";
+import { tokenLabel, tokenText } from "../../shared/token_label.js";
+import { extraNumbers, outcomeOf, verdictHead, verdictRow } from "../../shared/verdict_row.js";
+import { Widget } from "../widget.js";
+import { likeliest, TypedGame } from "./typed_game.js";
+
+const PEEKED = 6; // words that a peek shows
+const ENOUGH = 4; // rounds after which one may compare
+const TEMPERATURE = "0.7";
+
+export class YouDraft extends Widget {
+  static id = "you-draft";
+
+  /**
+   * @param {HTMLElement} box
+   * @param {Course} course
+   * @param {WidgetEvents} on
+   */
+  constructor(box, course, on) {
+    super(box, course, on);
+    this.game = new TypedGame();
+    this.isPeeking = false;
+    this.seed = Math.floor(Math.random() * 2 ** 31);
+    const pair = course.setup.settings.find(({ name }) => name === "pair")?.default;
+    this.pair = course.setup.pairs.find(({ name }) => name === pair);
+    const tasks = course.prompts.of(this.pair);
+    this.asked = ""; // the prompt of this text
+    this.prompts = (tasks.chat ?? tasks.story ?? Object.values(tasks)[0]).slice(0, 12);
+    box.classList.add("you-draft");
+    this.prompt = field("Ask the model something", "input");
+    this.prompt.input.value = this.prompts[0];
+    this.begin = button("New text", "secondary");
+    this.another = button("another", "chip");
+    this.another.setAttribute("aria-label", "Another prompt");
+    this.another.addEventListener("click", () => this.nextPrompt());
+    const asking = form(() => this.start(), this.prompt.label, this.another, this.begin);
+    this.text = element("p", "typed-text");
+    this.text.setAttribute("aria-label", "The text so far");
+    this.guess = field("How does it go on? Begin with a space for a new word", "input");
+    this.judge = button("Let the target judge", "primary");
+    this.peek = button("Peek", "chip");
+    this.peek.title = "What the target finds likely next";
+    this.peek.addEventListener("click", () => this.look());
+    this.guessing = form(() => this.ask(), this.guess.label, this.peek, this.judge);
+    this.peeked = element("p", "typed-peeked");
+    this.state = element("p", "hint typed-state");
+    this.state.setAttribute("role", "status");
+    this.table = element("table", "verdicts");
+    this.table.setAttribute("aria-label", "How the target judged your words");
+    this.rival = element("p", "typed-rival");
+    this.score = element("p", "typed-score");
+    this.guess.input.addEventListener("input", () => this.drawText());
+    this.box.replaceChildren(asking, this.text, this.guessing, this.peeked, this.state, this.table, this.rival, this.score);
+  }
+
+  // The text goes on from step to step; a first one begins by itself.
+  async set() {
+    if (!this.game.written.length) await this.start();
+    this.draw();
+    this.tellRounds();
+  }
+
+  // ---- doing
+
+  nextPrompt() {
+    const at = this.prompts.indexOf(this.prompt.input.value);
+    this.prompt.input.value = this.prompts[(at + 1) % this.prompts.length];
+  }
+
+  start() {
+    this.game = new TypedGame();
+    this.asked = this.prompt.input.value;
+    this.guess.input.value = "";
+    this.peeked.replaceChildren();
+    return this.send("");
+  }
+
+  ask() {
+    if (!this.guess.input.value) return setText(this.state, "Type what comes next, one word or more.");
+    this.isPeeking = false;
+    this.send(this.guess.input.value);
+  }
+
+  // The target alone, at this place: what it draws there is not kept.
+  look() {
+    this.isPeeking = true;
+    this.send("");
+  }
+
+  /** @param {string} typed */
+  send(typed) {
+    const prompts = { prompt: this.asked, pair: this.pair?.name, temperature: TEMPERATURE, seed: String(this.seed) };
+    return this.course.drive.start("typed", { form: prompts, written: this.game.ids, typed }, {
+      message: (message) => this.take(message),
+      state: (words) => this.setBusy(true, words),
+      failed: (text) => this.failed(text),
+      ended: () => this.setBusy(false, ""),
+    });
+  }
+
+  halt() {
+    this.course.drive.stop();
+  }
+
+  /** @param {any} message */
+  take(message) {
+    if (this.isPeeking && message.round) return this.showPeeked(message);
+    this.game.take(message);
+    this.guess.input.value = "";
+    this.peeked.replaceChildren();
+    this.draw();
+    this.tell();
+  }
+
+  // What this round has shown to who plays.
+  tell() {
+    const { round } = this.game;
+    this.on.changed();
+    if (!round?.outcomes.length) return;
+    this.on.reached("judged");
+    if (round.outcomes.includes("unreached")) this.on.reached("thrown-rest");
+    if (round.extraKind === "bonus") this.on.reached("bonus");
+    this.tellRounds();
+  }
+
+  tellRounds() {
+    if (this.game.rounds >= ENOUGH) this.on.reached("enough-rounds");
+  }
+
+  /** @param {any} message */
+  showPeeked({ round, texts }) {
+    for (const [id, text] of Object.entries(texts)) this.game.texts.set(Number(id), text);
+    this.peeked.replaceChildren(
+      element("span", "hint", "The target’s likeliest: "),
+      ...likeliest(round, PEEKED).map(({ id, p }) => {
+        const text = this.game.text(id);
+        const made = button(`${tokenLabel(text)} ${probability(p)}`, "chip");
+        made.addEventListener("click", () => {
+          this.guess.input.value += text;
+          this.drawText();
+          this.guess.input.focus();
+        });
+        return made;
+      }),
+    );
+  }
+
+  /** @param {string} text */
+  failed(text) {
+    this.isPeeking = false;
+    this.setBusy(false, text);
+    this.state.classList.add("error");
+  }
+
+  /**
+   * @param {boolean} isBusy
+   * @param {string} words
+   */
+  setBusy(isBusy, words) {
+    this.state.classList.remove("error");
+    setText(this.state, words);
+    this.box.setAttribute("aria-busy", String(isBusy));
+    if (!isBusy) this.draw();
+  }
+
+  // ---- values
+
+  get values() {
+    const { game } = this;
+    const { round, rival, own, other } = game;
+    const rejected = round ? round.outcomes.indexOf("rejected") : -1;
+    const judged = round?.indices.find((each) => round.outcomes[each] !== "unreached") ?? -1;
+    return {
+      prompt: this.asked, model: this.pair?.title, temperature: TEMPERATURE, rival: game.rivalTitle,
+      typed: round?.outcomes.length, kept: round?.accepted.length,
+      unread: round?.outcomes.filter((outcome) => outcome === "unreached").length,
+      failed_token: rejected < 0 ? undefined : game.text(Number(round?.tokenId(rejected))),
+      extra: round?.extra ? game.text(round.extra.id) : undefined,
+      first_token: judged < 0 ? undefined : game.text(Number(round?.tokenId(judged))),
+      p: judged < 0 ? undefined : round?.verdict(judged).p, q: 1,
+      accept: judged < 0 ? undefined : round?.verdict(judged).accept,
+      emitted: round?.emitted.length, forward: round?.record.verify_seconds,
+      rounds: game.rounds, enough: ENOUGH, lead: lead(own, other), rival_kept: rival?.accepted.length,
+      own_kept: own.kept, own_examined: own.examined, own_rate: own.rate,
+      other_kept: other.kept, other_examined: other.examined, other_rate: other.rate,
+    };
+  }
+
+  // ---- drawing
+
+  draw() {
+    const { game } = this;
+    const isBusy = this.course.drive.isBusy;
+    this.drawText();
+    this.judge.disabled = this.peek.disabled = isBusy || !game.written.length || game.hasEnded;
+    this.begin.disabled = isBusy;
+    if (game.hasEnded) setText(this.state, "The text has ended. Begin another one.");
+    this.drawTable();
+    const { rival, own, other } = game;
+    this.rival.replaceChildren(...(rival ? [element("span", "hint", `${game.rivalTitle} guessed here: `), ...this.tokens(rival)] : []));
+    setText(this.score, game.rounds ? `You: ${own.kept} of ${counted(own.examined, "examined token")} kept. ${game.rivalTitle}: ${other.kept} of ${other.examined}.` : "");
+  }
+
+  // Each guess of a round, as it fared.
+  /** @param {import("../../shared/round.js").Round} round */
+  tokens(round) {
+    return round.indices.map((node) => {
+      const made = element("span", `typed-guess ${round.outcomes[node]}`, tokenLabel(this.game.text(round.tokenId(node))));
+      made.title = round.outcomes[node];
+      return made;
+    });
+  }
+
+  drawText() {
+    const { game } = this;
+    const words = game.written.map(({ id, origin }) => element("span", `token ${origin}`, tokenText(game.text(id))));
+    this.text.replaceChildren(element("span", "hint", `“${this.asked || this.prompt.input.value}” `), ...words, element("mark", "", this.guess.input.value || " "));
+  }
+
+  drawTable() {
+    const { round } = this.game;
+    this.table.hidden = !round?.outcomes.length;
+    if (!round?.outcomes.length) return;
+    const head = element("thead");
+    head.append(verdictHead(false, "min(1, p/q)", "your word"));
+    const rows = element("tbody");
+    for (const node of [...round.indices, ...(round.extra ? [EXTRA] : [])]) rows.append(this.row(round, node));
+    this.table.replaceChildren(head, rows);
+  }
+
+  /**
+   * @param {import("../../shared/round.js").Round} round
+   * @param {number} node
+   */
+  row(round, node) {
+    const text = tokenLabel(this.game.text(round.tokenId(node)));
+    if (node === EXTRA) return verdictRow(node, text, extraNumbers(round), outcomeOf(round, node) ?? "");
+    const { p, q, accept, u } = round.verdict(node);
+    const isRead = round.outcomes[node] !== "unreached";
+    const values = isRead ? [probability(p), String(q), probability(accept), probability(u)] : ["", "", "", ""];
+    return verdictRow(node, text, values, round.outcomes[node]);
+  }
+}
+
+// By how much the person's acceptance is above the other's.
+/**
+ * @param {{ rate: number | undefined }} own
+ * @param {{ rate: number | undefined }} other
+ */
+function lead({ rate: own }, { rate: other }) {
+  return own === undefined || other === undefined ? undefined : own - other;
+}
+
+/**
+ * @param {string} text
+ * @param {string} className
+ */
+function button(text, className) {
+  const made = element("button", className, text);
+  made.type = "button";
+  return made;
+}
+
+/**
+ * @param {string} words
+ * @param {"input"} tag
+ */
+function field(words, tag) {
+  const label = element("label", "typed-field");
+  const input = element(tag);
+  input.type = "text";
+  input.spellcheck = false;
+  input.autocomplete = "off";
+  input.maxLength = 200;
+  label.append(element("span", "hint", words), input);
+  return { label, input };
+}
+
+// Enter, or its last button.
+/**
+ * @param {() => void} onSubmit
+ * @param {...HTMLElement} parts
+ */
+function form(onSubmit, ...parts) {
+  const made = element("form", "typed-form");
+  const last = /** @type {HTMLButtonElement} */ (parts.at(-1));
+  last.type = "submit";
+  made.addEventListener("submit", (event) => (event.preventDefault(), onSubmit()));
+  made.append(...parts);
+  return made;
+}

@@ -1,0 +1,41 @@
+"""The course's server side: what its lessons are, and what their widgets have run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from specviz.errors import InputError
+from specviz.lessons import read_lessons, read_widgets
+from specviz.trace_file import encode
+from specviz.ui.answers import Question, answers
+from specviz.ui.course.typed_order import typed_order
+from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.runs import Runs
+
+Take = Callable[[Mapping[str, Any]], LabOrder]
+ORDERS: dict[str, Take] = {"typed": typed_order}
+
+
+def course_offer() -> dict[str, Any]:
+    """All lessons and what each widget offers to them, as plain values for the page."""
+    return {
+        "lessons": [encode(lesson) for lesson in read_lessons()],
+        "widgets": [encode(widget) for widget in read_widgets().values()],
+    }
+
+
+class Course:
+    """One per app; shared by all sessions."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    @answers
+    def drive(self, question: Question) -> Question:
+        """Check an order, {"what": …} and its own fields, and take a place in the queue."""
+        take = ORDERS.get(str(question["what"]))
+        if take is None:
+            raise InputError(f"what must be one of {', '.join(ORDERS)}")
+        self._runs.join(str(question["ticket"]), take(question))
+        return {}

@@ -1,0 +1,73 @@
+"""A lesson's round: the person is the draft. Kinds of message: `typed`, `end`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.errors import InputError, short
+from specviz.experiments.run.typed_round import MAX_WRITTEN, TypedRequest, typed_round
+from specviz.models.pair_catalog import Pair
+from specviz.trace_file import encode
+from specviz.ui.batches import Message
+from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.settings_form import race_request
+
+PLAIN = {"method": "prompt-lookup"}  # it needs nothing beside the target, and does not count
+
+
+@dataclass(frozen=True, slots=True)
+class TypedOrder(LabOrder):
+    title: ClassVar[str] = "a lesson"
+
+    request: TypedRequest
+
+    @property
+    def pair(self) -> Pair:
+        return self.request.pair
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        if not stop.is_set():
+            found = typed_round(self.request)
+            yield {
+                "kind": "typed",
+                "begun": list(found.begun),
+                "round": encode(found.round) if found.round else None,
+                "rival": encode(found.rival) if found.rival else None,
+                "rival_title": method_named(found.rival_method).title,
+                "texts": found.texts,
+                "has_ended": found.has_ended,
+            }
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+
+def typed_order(question: Mapping[str, Any]) -> TypedOrder:
+    """{"form": prompt, pair, temperature, seed …, "written": token ids, "typed": text}."""
+    asked = race_request({**question["form"], **PLAIN})
+    request = TypedRequest(
+        asked.pair,
+        asked.prompt,
+        _written(question["written"]),
+        _typed(question["typed"]),
+        replace(asked.config, draft_length=1),
+        asked.device,
+        asked.dtype,
+    )
+    return TypedOrder(request)
+
+
+def _written(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        raise InputError(f"written must be a list of token ids, got {short(value)}")
+    if len(value) > 2 * MAX_WRITTEN:
+        raise InputError(f"written must have at most {MAX_WRITTEN} tokens, got {len(value)}")
+    return tuple(value)
+
+
+def _typed(value: object) -> str:
+    if not isinstance(value, str) or any("\ud800" <= each <= "\udfff" for each in value):
+        raise InputError(f"guess must be Unicode text, got {short(value)}")
+    return value
