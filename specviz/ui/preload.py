@@ -1,4 +1,4 @@
-"""Loads the pair that the page begins with while visitors look around already.
+"""Loads the pair that the page begins with, and rehearses its method, while visitors look around.
 
 In the decoding thread: a race that is started meanwhile waits there for its end, and two loads
 never meet (while transformers loads a model, the default precision of the whole process is that
@@ -12,6 +12,7 @@ from concurrent.futures import Future
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
+from specviz.experiments.run.warm_up import get_ready
 from specviz.models.pair_catalog import CHAT, GET_CHAT_MODEL, Pair, default_pair, pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.threads import begin_in_decoding_thread
@@ -34,6 +35,6 @@ def _load(pair: Pair) -> None:
     if not pair.is_here:
         return
     try:
-        load_pair(pair, needs=method_named(pair.method).needs)
+        get_ready(load_pair(pair, needs=method_named(pair.method).needs))
     except InputError as error:
         log.warning("the pair %s is not ready: %s", pair.name, error)

@@ -6,10 +6,16 @@ import threading
 from concurrent.futures import Future
 
 import gradio as gr
+import pytest
 
 from specviz.models.files import chat_model
 from specviz.models.threads import in_decoding_thread
 from specviz.ui import preload as preloading
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_rehearsed(monkeypatch):
+    monkeypatch.setattr(preloading, "get_ready", lambda loaded: None)
 
 
 def test_the_page_is_served_while_its_models_are_loaded(monkeypatch) -> None:

@@ -12,11 +12,13 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.files.survey import survey_model
+from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.pair_catalog import Pair
 from specviz.models.parts import Need
 
 HEAD = 0.1  # of a step: a layer or less, and an output matrix
-SELF = 0.5  # the target's own layers, some of them or in fewer bits
+ROUNDED = 0.4  # all of the target's layers, in fewer bits
+SELF = 0.5  # some of the target's own layers
 UNKNOWN = 0.3  # a draft model whose weights cannot be counted
 
 
@@ -34,6 +36,8 @@ def likely_first(pair: Pair, methods: Sequence[str]) -> tuple[str, ...]:
     }
 
     def level(method: str) -> float:
+        if method_named(method).extra_memory is ExtraMemory.ROUNDED_TARGET:
+            return ROUNDED
         return max((sizes.get(need, 0.0) for need in method_named(method).needs), default=0.0)
 
     return tuple(sorted(methods, key=level))

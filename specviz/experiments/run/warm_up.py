@@ -16,20 +16,26 @@ import torch
 
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.registry import make_drafter
+from specviz.decoding.drafters.registry import make_drafter, method_named
 from specviz.decoding.race import race
 from specviz.decoding.target import cache_capacity
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.graphs.graph_buffers import MOST_TOKENS
 from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.pair_loading import LoadedPair
-from specviz.records import BASELINE, MAX_NEW_TOKENS, SPECULATIVE, DecodingConfig
+from specviz.records import BASELINE, MAX_NEW_TOKENS, SETTINGS, SPECULATIVE, DecodingConfig
 
 REHEARSAL_ROUNDS = 3
 REHEARSAL_PROMPT = 32  # tokens, where nothing depends on them
 
 # by the target: settings whose graphs are captured, or methods that have run
 _rehearsed: WeakKeyDictionary[LanguageModel, set[DecodingConfig | str]] = WeakKeyDictionary()
+
+
+def get_ready(loaded: LoadedPair) -> None:
+    """What the first race of the pair's own method would wait for, such as a copy of the target."""
+    config = method_named(loaded.pair.method).usual(SETTINGS["draft_length"].default)
+    rehearse(loaded, loaded.codec.encode("Hello"), config)
 
 
 def rehearse(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:

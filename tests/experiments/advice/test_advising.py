@@ -208,6 +208,7 @@ def test_what_can_be_fastest_is_probed_first_and_a_draft_as_large_as_its_target_
     bundled = REQUEST.pair
     usual = likely_first(bundled, ("quantised-self", "draft-model", "eagle", "prompt-lookup"))
     assert usual[0] == "prompt-lookup" and usual[-1] == "quantised-self"
+    assert likely_first(bundled, ("layer-skip", "quantised-self"))[0] == "quantised-self"
     same = custom_pair(bundled.target, bundled.target)
     methods = ("draft-model", "draft-tree", "quantised-self", "prompt-lookup")
     assert likely_first(same, methods) == (
