@@ -16,6 +16,7 @@ from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
+TRANSLATION = "?task=translate&tokens=8&temperature=0.8&k=3"
 CHOICES = "[data-ref=method] option"
 
 
@@ -257,26 +258,26 @@ def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, turn_pag
 
 
 def of_every_form() -> list[Method]:
-    """The first method of each kind of form: with options or branching or neither, and its rules.
-
-    That each method decodes is proved without a page.
-    """
+    """The first method of each kind of form: with options, branching or neither, and its rules."""
     kinds: dict[object, Method] = {}
     for method in DRAFTERS.values():
         kinds.setdefault((bool(method.options), method.takes_branching, method.kinds), method)
     return list(kinds.values())
 
 
-@pytest.mark.parametrize(
-    "methods",
-    [of_every_form(), pytest.param(list(DRAFTERS.values()), marks=pytest.mark.slow)],
-    ids=["of every form", "all"],
-)
-def test_every_method_and_every_rule_races(
-    app_url: str, turn_page: Open, methods: list[Method]
+def test_each_form_of_a_method_and_every_rule_reaches_the_race(
+    random_url: str, turn_page: Open
 ) -> None:
+    race_all(turn_page(random_url, TRANSLATION), of_every_form())
+
+
+@pytest.mark.slow
+def test_every_method_and_every_rule_races(app_url: str, turn_page: Open) -> None:
+    race_all(turn_page(app_url, TRANSLATION), list(DRAFTERS.values()))
+
+
+def race_all(tab: RaceDriver, methods: list[Method]) -> None:
     """Each method by its usual rule, each further rule with the first method that has it."""
-    tab = turn_page(app_url, "?task=translate&tokens=8&temperature=0.8&k=3")
     raced: set[ProposalKind] = set()
     for method in methods:
         tab.ref("method").select_option(method.name)
