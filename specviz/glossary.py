@@ -193,7 +193,7 @@ _GENERAL_TERMS = (
         "verify overhead (v)",
         "What a round costs beyond its drafting and one plain target forward, in target forwards: "
         "checking several tokens at once, and the bookkeeping.",
-        "(verify + host) / target forward - 1",
+        "(verify + rest) / target forward - 1",
     ),
     Term(
         "speedup",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.figures.labels import probability
-from specviz.figures.theme import LIGHT
+from specviz.figures.theme import LIGHT, SMALL
 from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Round, Verdict
 
 
@@ -101,7 +101,7 @@ class Coin:
             "textangle": 0,
             "constraintext": "none",
             "cliponaxis": False,
-            "textfont": {"size": 11, "color": LIGHT["muted"]},
+            "textfont": {"size": SMALL, "color": LIGHT["muted"]},
             "hoverinfo": "skip",
             "marker": {"color": LIGHT[role], "opacity": opacity, "line": {"width": 0}},
             "showlegend": False,
@@ -117,7 +117,7 @@ class Coin:
             "y": [y for _ in draws for y in (self.y + 0.36, self.y - 0.52)],
             "text": [text for u in draws for text in ("", f" u = {probability(u)} ")],
             "textposition": side,
-            "textfont": {"size": 11, "color": LIGHT["ink"]},
+            "textfont": {"size": SMALL, "color": LIGHT["ink"]},
             "line": {"color": LIGHT["ink"], "width": 1.6},
             "marker": {"color": LIGHT["ink"], "size": [0, 8], "opacity": 1},
             "hoverinfo": "skip",

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
+from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 from specviz.metrics import DepthAcceptance
 
 MOST_LABELS = 6  # that stand side by side on a small screen
@@ -45,7 +45,7 @@ def _measured(by_depth: Sequence[DepthAcceptance], rate: float) -> dict[str, Any
         "y": [each.rate for each in by_depth],
         "text": ["" if i % step else f"{each.rate:.2f}" for i, each in enumerate(by_depth)],
         "textposition": [f"{_side(each.rate, rate)} center" for each in by_depth],
-        "textfont": {"size": 11, "color": LIGHT["muted"]},
+        "textfont": {"size": SMALL, "color": LIGHT["muted"]},
         "customdata": [[each.passed, each.reached] for each in by_depth],
         "hovertemplate": f"{passed}<extra></extra>",
         "line": {"color": LIGHT["accepted"], "width": 2},
@@ -78,7 +78,7 @@ def _step(depths: int) -> int:
 def _layout(deepest: int, rate: float | None) -> dict[str, Any]:
     layout = base_layout(220)
     layout["margin"] = {"l": 40, "r": 52, "t": 12, "b": 40}
-    font = {"size": 11, "color": LIGHT["muted"]}
+    font = {"size": SMALL, "color": LIGHT["muted"]}
     layout["xaxis"] = quiet_axis(
         range=_range(deepest),
         showgrid=False,

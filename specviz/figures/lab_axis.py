@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.figures.labels import plain_text
-from specviz.figures.theme import LIGHT, quiet_axis
+from specviz.figures.theme import LIGHT, SMALL, quiet_axis
 
 MOST_LETTERS = 14  # of a name below its place
 Value = int | float | str
@@ -24,7 +24,7 @@ def value_axis(title: str, values: Sequence[Value]) -> dict[str, Any]:
         ticktext=list(map(named, values)),
         title={
             "text": plain_text(title),
-            "font": {"size": 11, "color": LIGHT["muted"]},
+            "font": {"size": SMALL, "color": LIGHT["muted"]},
             "standoff": 6,
         },
     )

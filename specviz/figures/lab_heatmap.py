@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.figures.lab_axis import Value, value_axis
 from specviz.figures.lab_speedup import hover
-from specviz.figures.theme import LIGHT, Figure, base_layout
+from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout
 
 Cell = tuple[int, int]  # place along the first axis, place along the second
 ROW_PIXELS = 38
@@ -57,7 +57,7 @@ def _numbers(points: Mapping[Cell, Mapping[str, Any]]) -> dict[str, Any]:
         "x": [x for x, _ in cells],
         "y": [y for _, y in cells],
         "text": [f"{points[cell]['speedup']:.2f}" for cell in cells],
-        "textfont": {"size": 11, "color": LIGHT["ink"]},
+        "textfont": {"size": SMALL, "color": LIGHT["ink"]},
         "hoverinfo": "skip",
         "meta": {"role": "ink"},
     }

@@ -17,7 +17,7 @@ _PARTS = {
     "draft prefill": ("draft_prefill_seconds", "draft_time"),
     "draft": ("draft_seconds", "draft_time"),
     "verify": ("verify_seconds", "verify_time"),
-    "host": ("host_seconds", "host_time"),
+    "rest": ("host_seconds", "host_time"),
 }
 _HATCHING = {"shape": "/", "fgcolor": LIGHT["muted"], "bgcolor": LIGHT["card"], "size": 5}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.figures.labels import visible_text
-from specviz.figures.theme import LIGHT, MONOSPACE, Figure, base_layout, note, quiet_axis
+from specviz.figures.theme import LIGHT, MONOSPACE, SMALL, Figure, base_layout, note, quiet_axis
 from specviz.figures.tree_layout import ROOT
 from specviz.records import Round
 
@@ -84,7 +84,7 @@ def _row_axis(
         range=[len(rows) - 0.5, -0.5],
         tickvals=[row + 1 for row in named],
         ticktext=[_label(round_, row, texts, root_id) for row in named],
-        tickfont={"family": MONOSPACE, "size": 11, "color": LIGHT["ink"]},
+        tickfont={"family": MONOSPACE, "size": SMALL, "color": LIGHT["ink"]},
         ticklabelstandoff=4,
     )
 

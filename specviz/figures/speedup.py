@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.figures.plain_line import plain_line
-from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
+from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 from specviz.metrics import SpeedupPoint, TheoryBand
 
 
@@ -87,4 +87,4 @@ def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float
 
 
 def _axis_title(text: str) -> dict[str, Any]:
-    return {"text": text, "font": {"size": 11, "color": LIGHT["muted"]}, "standoff": 6}
+    return {"text": text, "font": {"size": SMALL, "color": LIGHT["muted"]}, "standoff": 6}

@@ -51,6 +51,7 @@ DARK = {
 PALETTES = {"light": LIGHT, "dark": DARK}
 
 FONT = "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"
+SMALL = 12  # pixels, of labels and numbers
 MONOSPACE = "ui-monospace, 'JetBrains Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
@@ -83,7 +84,7 @@ def quiet_axis(**options: Any) -> dict[str, Any]:
         "zeroline": False,
         "fixedrange": True,
         "ticks": "",
-        "tickfont": {"size": 11, "color": LIGHT["muted"]},
+        "tickfont": {"size": SMALL, "color": LIGHT["muted"]},
         "automargin": False,
     }
     return quiet | options
@@ -111,11 +112,11 @@ def legend_above() -> dict[str, Any]:
         "yanchor": "top",
         "itemclick": False,
         "itemdoubleclick": False,
-        "font": {"size": 11, "color": LIGHT["muted"]},
+        "font": {"size": SMALL, "color": LIGHT["muted"]},
     }
 
 
 def note(text: str, **options: Any) -> dict[str, Any]:
     """A direct label: small muted text without an arrow."""
-    plain = {"text": text, "showarrow": False, "font": {"size": 11, "color": LIGHT["muted"]}}
+    plain = {"text": text, "showarrow": False, "font": {"size": SMALL, "color": LIGHT["muted"]}}
     return plain | options

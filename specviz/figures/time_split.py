@@ -1,4 +1,4 @@
-"""Where the time of a round goes: drafting, verifying, and the rest, which is the host's own work.
+"""Where the time of a round goes: drafting, verifying, and the rest, which is Python's own work.
 
 Pure: seconds to a Plotly dict.
 """

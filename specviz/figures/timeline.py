@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from specviz.figures.labels import milliseconds, plain_text
-from specviz.figures.theme import LIGHT, Figure, base_layout, note, quiet_axis
+from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 from specviz.records import Round, Span
 
 VERIFY = "verify"
@@ -112,7 +112,7 @@ class _Clock:
             if index != self.index and room < LABEL_SHARE * (high - low):
                 continue
             text = f"round {index + 1}" if index == self.index else f"{index + 1}"
-            font = {"size": 11, "color": LIGHT["ink" if index == self.index else "muted"]}
+            font = {"size": SMALL, "color": LIGHT["ink" if index == self.index else "muted"]}
             is_at_edge = high - start < LABEL_SHARE * (high - low)
             x = {"x": high, "xanchor": "right"} if is_at_edge else {"x": start, "xanchor": "left"}
             place = {**x, "yref": "paper", "y": 1, "yanchor": "bottom"}

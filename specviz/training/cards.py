@@ -283,15 +283,16 @@ FOREIGN_COLUMNS = (
     "target",
     "draft",
     "foreign draft",
-    "meeting in the target's law",
-    "in the foreign law",
+    "meeting in the target's distribution",
+    "in the foreign distribution",
     "overlap",
     "common ends",
 )
 FOREIGN_MEASURED = f"""The first {CHARS} characters of each. Losses in nats per byte. *Meeting*: the
-probability that a law gives to tokens which both vocabularies hold, at places where both models
-have a token's end; *overlap*: the expected acceptance there, of tokens drawn from the foreign law
-restricted to the meeting; *common ends*: how many of the target's tokens end at such a place."""
+probability that a distribution gives to tokens which both vocabularies hold, at places where both
+models have a token's end; *overlap*: the expected acceptance there, of tokens drawn from the
+foreign distribution restricted to the meeting; *common ends*: how many of the target's tokens end
+at such a place."""
 
 
 def write_foreign_card(folder: Path, facts: CardFacts, evaluation: ForeignEvaluation) -> None:

@@ -67,7 +67,7 @@ def test_a_sweep_ends_with_charts_a_table_and_files_that_open_again(lab: LabDriv
     assert driver.text("sweepSetting").startswith("Bundled pair · code: prompt 1 · ")
     assert lab.points == 2 and len(lab.chart("speedup")[-1]["x"]) == 2
     assert [trace["name"] for trace in lab.chart("times")][:5] == [
-        *("prefill", "draft prefill", "draft", "verify", "host"),
+        *("prefill", "draft prefill", "draft", "verify", "rest"),
     ]
     assert lab.chart("heatmap") is None
     name, text = lab.saved("sweepSave")

@@ -119,3 +119,17 @@ def test_the_text_is_in_sight_where_a_run_opens(
         })()"""
     )
     assert 0 < top < bottom < 900
+
+
+@pytest.mark.parametrize("name", ["draft-model.code", "prompt-lookup.story"])
+def test_no_card_moves_until_the_first_verdict(debugger: StepDriver, name: str) -> None:
+    """Of a draft with probabilities, and of one without."""
+    step = debugger.afresh(name)
+    step.driver.evaluate("specviz.step.view.cursor.go(3, 0)")
+    step.settle()
+    tops = """[...document.querySelectorAll(".step .debugger > *")].slice(0, 6)
+        .map((card) => card.getBoundingClientRect().top)"""
+    first = step.driver.evaluate(tops)
+    for _ in range(4):
+        step.press("ArrowRight")
+        assert step.driver.evaluate(tops) == pytest.approx(first, abs=2)

@@ -17,7 +17,7 @@ from tests.random_traces import random_trace
 
 SHOWN = 10  # rows of the table that are not judged
 BARS = """(() => { const box = document.querySelector('[data-ref=stepBars]');
-    return getComputedStyle(box).visibility === 'hidden' ? null : {
+    return box.classList.contains('is-veiled') ? null : {
         roles: box.data.map((t) => t.meta.role), q: box.data.find((t) => t.meta.role === 'draft').x,
         ticks: box.layout.yaxis.ticktext } })()"""
 PLACES = """Object.fromEntries(document.querySelector('[data-ref=stepTree]').data

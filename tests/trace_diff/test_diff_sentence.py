@@ -40,7 +40,7 @@ GOLDEN = {
         with_verdict(FORCED, token_id=5),
         BOTH.replace("t36", "t5") + "a had drafted ' t36' there, b ' t5'.",
     ),
-    "draft law": (
+    "draft distribution": (
         with_verdict(FORCED, draft_prob=DRAFTED.draft_prob / 2),
         BOTH + "the draft gives ' t36' probability 0.0702 in a, 0.0351 in b.",
     ),
@@ -52,11 +52,11 @@ GOLDEN = {
         with_verdict(FORCED, uniform_draw=DRAFTED.uniform_draw),
         BOTH + "the draw on ' t36' all but equals its acceptance probability, 0.725.",
     ),
-    "target law": (
+    "target distribution": (
         changed_place(TRACE, halved("target_probs")),
         EXTRAS + f"the target gives ' t27' probability 0.149 in a, 0.0747 in b{AGAIN}.",
     ),
-    "draft law behind rejections": (
+    "draft distribution behind rejections": (
         changed_place(TRACE, halved("draft_probs")),
         EXTRAS + "the draft gives ' t27' probability 0.0892 in a, 0.0446 in b.",
     ),

@@ -1,18 +1,38 @@
 // Rows of a table out of texts: headings, and cells that may hold numbers.
 
 import { element } from "../shared/dom.js";
+import { termButton } from "../shared/terms.js";
+
+// a heading -> the term that it is
+/** @type {Record<string, string>} */
+const TERMS = {
+  speedup: "speedup",
+  "acceptance α": "acceptance_rate",
+  "tokens per round": "block_efficiency",
+  "cost c": "cost_ratio",
+  "first token after": "ttft",
+};
 
 /** @param {string[]} titles */
 export function headRow(titles) {
   const head = element("thead");
   const row = element("tr");
-  for (const title of titles) {
-    const made = element(title ? "th" : "td", row.children.length ? "number" : "", title); // a corner heads nothing
-    if (title) made.scope = "col";
-    row.append(made);
-  }
+  row.append(...titles.map((title, at) => headCell(title, at ? "number" : "")));
   head.append(row);
   return head;
+}
+
+// A corner heads nothing.
+/**
+ * @param {string} title
+ * @param {string} className
+ */
+export function headCell(title, className) {
+  if (!title) return element("td", className);
+  const made = element("th", className);
+  made.scope = "col";
+  made.append(TERMS[title] ? termButton(title, TERMS[title]) : title);
+  return made;
 }
 
 // The first cell names the row.

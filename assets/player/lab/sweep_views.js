@@ -2,6 +2,7 @@
 
 import { Chart } from "../shared/charts.js";
 import { element, setText } from "../shared/dom.js";
+import { headCell } from "./cells.js";
 import { KeptSweep } from "./kept_sweep.js";
 
 export class SweepViews {
@@ -101,7 +102,7 @@ const COLUMNS = [
   ["spread", ({ speedup_spread: [low, high] }) => `${low.toFixed(2)}–${high.toFixed(2)}`],
   ["theory", (point) => digits(point.theory_speedup, 2, "×")],
   ["acceptance α", (point) => digits(point.acceptance_rate, 2)],
-  ["tokens τ", (point) => digits(point.block_efficiency, 2)],
+  ["tokens per round", (point) => digits(point.block_efficiency, 2)],
   ["tok/s", (point) => point.tokens_per_second.toFixed(1)],
   ["baseline tok/s", (point) => point.baseline_tokens_per_second.toFixed(1)],
   ["cost c", (point) => digits(point.cost_ratio, 3)],
@@ -124,7 +125,7 @@ function digits(value, count, unit = "") {
 function pointRows(places, titles, { picked, best }) {
   const head = element("thead");
   const row = element("tr");
-  row.append(...titles.map((title) => heading(title, "")), ...COLUMNS.map(([name]) => heading(name, "number")));
+  row.append(...titles.map((title) => headCell(title, "")), ...COLUMNS.map(([name]) => headCell(name, "number")));
   head.append(row);
   const body = element("tbody");
   body.append(...places.map(({ place, point }) => pointRow(place, point, { picked, best })));
@@ -149,14 +150,4 @@ function pointRow(place, point, { picked, best }) {
   row.append(cell, ...others.map((value) => element("td", "", String(value))));
   for (const [name, value] of COLUMNS) row.append(element("td", `number${name === "speedup" && place === best ? " best" : ""}`, value(point)));
   return row;
-}
-
-/**
- * @param {string} text
- * @param {string} className
- */
-function heading(text, className) {
-  const made = element("th", className, text);
-  made.scope = "col";
-  return made;
 }

@@ -199,15 +199,15 @@ export class MomentView {
   }
 }
 
-// `figure` is one like that which is to come, false where it shows. A card of its own that has none yet
-// stands as a dashed outline.
+// `figure` is one like that which is to come, false where it shows: until then its rows stand empty. A card of
+// its own that has none yet is a dashed outline.
 /**
  * @param {HTMLElement} box
  * @param {Figure | false} figure
  */
 function veil(box, figure) {
   box.closest(".card.chart-card")?.classList.toggle("is-to-come", Boolean(figure));
-  box.style.visibility = figure ? "hidden" : "";
+  box.classList.toggle("is-veiled", Boolean(figure));
   if (figure && figure.layout) box.style.minHeight = `${figure.layout.height}px`;
 }
 

@@ -8,6 +8,9 @@ import { tokenLabel } from "../shared/token_label.js";
 import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
 
+const MOST_KEPT = 10; // rows
+const ROW_EMS = 2.17;
+
 export class StepTable {
   /**
    * @param {HTMLTableElement} table
@@ -41,6 +44,9 @@ export class StepTable {
     if (isEnding) body.append(say("next: the target adds a token of its own"));
     body.querySelector(`[data-node="${moments[at].node}"]`)?.classList.add("is-selected");
     this.table.replaceChildren(top, body);
+    // Room for the round's guesses, the target's token and the head: what comes in by and by moves no card.
+    const rows = Math.min(round.outcomes.length, MOST_KEPT) + 2;
+    /** @type {HTMLElement} */ (this.table.parentElement).style.minHeight = `${rows * ROW_EMS}em`;
   }
 }
 
