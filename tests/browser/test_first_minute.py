@@ -26,7 +26,7 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()
     assert tab.lane_text("baseline").startswith(text_of_the_opening())
     assert tab.ref("staleNotice").is_hidden() and tab.errors == []
-    tab.fill("maxNewTokens", "30")
+    tab.fill("maxNewTokens", "12")
     tab.press_race()
     tab.wait_for_rounds()
     assert tab.ref("recordedNotice").is_hidden()

@@ -117,7 +117,7 @@ def test_rows_of_one_prompt_draw_apart_and_their_seeds_are_recorded(target, part
     assert len(set(seeds)) == len(seeds) and seeds[0] == 0
 
 
-@pytest.mark.parametrize("method, kind", VARIANTS)
+@pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
 def test_a_round_of_all_rows_waits_for_the_device_once(method, kind, target, parts, reads):  # noqa: F811
     """A method that sees its own draft does so for every row."""
     config = config_of(method, kind, temperature=0.8, top_k=6)

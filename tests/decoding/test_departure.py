@@ -12,7 +12,13 @@ from specviz.errors import InputError
 from specviz.experiments.run.recorder import Recorder
 from specviz.records import SPECULATIVE, FinishReason, Outcome, Round
 from specviz.what_if import counterfactual
-from tests.decoding.test_every_drafter import ONE_KIND_QUICKLY, PROMPT, VARIANTS, config_of
+from tests.decoding.test_every_drafter import (
+    ONE_KIND_EACH,
+    ONE_KIND_QUICKLY,
+    PROMPT,
+    VARIANTS,
+    config_of,
+)
 from tests.random_traces import changed, random_trace
 
 # What drafts from more than the text: lookahead's window and pool have lived through the rounds;
@@ -94,7 +100,7 @@ def from_round(target, drafter_for, trace, config, index, forced=None, end_ids=(
     return run(target, drafter_for(config, PROMPT), config, end_ids, departure)
 
 
-@pytest.mark.parametrize("method, kind", VARIANTS)
+@pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
 def test_the_same_setting_makes_the_same_rounds_again(method, kind, target, drafter_for, whole):
     config, trace = whole(method, kind, temperature=0.9)
     for index in [0] if method.name in HISTORY else some_starts(trace):
