@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from specviz.environment import Environment
+from specviz.environment import SPINS, Environment, let_threads_sleep
 from specviz.errors import InputError
 
 
@@ -53,3 +54,19 @@ def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
 @pytest.mark.parametrize(("value", "is_offline"), [("true", True), ("0", False), ("", False)])
 def test_switches_take_the_usual_words(value: str, is_offline: bool) -> None:
     assert Environment.read({"HF_HUB_OFFLINE": value}).hub_offline is is_offline
+
+
+def test_waiting_threads_spin_for_a_moment_and_then_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", "")
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    let_threads_sleep()
+    assert (os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]) == ("PASSIVE", SPINS)
+
+
+def test_how_threads_wait_can_be_chosen_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    let_threads_sleep()
+    assert (os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]) == ("ACTIVE", "7")
