@@ -16,6 +16,7 @@ RUN pip install --no-cache-dir --user torch==2.13.0 --index-url ${TORCH_INDEX} \
 COPY --chown=user app.py ./
 COPY --chown=user specviz ./specviz
 COPY --chown=user assets ./assets
+COPY --chown=user docs/sixty_lines.py docs/sixty_lines.toml ./docs/
 
 # The chat model, as a part of the image; without it the app starts on the bundled pair.
 RUN python -m specviz models --get smollm2 || echo "built without the chat model"

@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},
     "lessons": {"errors", "records", "trace_file", "glossary"},
+    "sixty_lines": {"errors"},
     "what_if": {"errors", "records", "decoding"},
     "figures": {"errors", "records", "metrics", "theory", "glossary"},
     "models": {"errors", "records", "environment"},
@@ -55,7 +56,7 @@ MAY_ENTER = {
     "experiments.benchmark": {"experiments.run", "experiments.sweep"},
 }
 PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
-PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor", "lessons"}
+PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor", "lessons", "sixty_lines"}
 FRONT = {"ui", "cli", "__main__", "app"}
 READS_ENVIRONMENT = {"environment"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -203,6 +203,7 @@ interface Setup {
   dtypes: Choice[];
   traces: Choice[];
   presets: ClassPreset[];
+  code: ShownCode;
   opening: string; // of them, the one that plays for a visitor
   device: string;
   lab: any; // specviz/ui/lab/lab.py
@@ -215,6 +216,13 @@ interface Setup {
 // ---- what pages and their parts ask of each other
 
 type Actions = Record<string, ((by?: any) => void) | undefined>;
+
+// The sixty lines beside a run (specviz/sixty_lines.py): `first` is the number of the first one in the file.
+interface ShownCode {
+  first: number;
+  lines: string[];
+  moments: { name: string; lines: number[]; values: string[] }[];
+}
 
 // What all widgets of lessons share (learn/widget.js).
 interface Course {

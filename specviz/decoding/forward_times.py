@@ -6,6 +6,7 @@ Letters: B rows, N tokens of each.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from statistics import median
 from weakref import WeakKeyDictionary
 
@@ -43,17 +44,26 @@ def forward_curve(model: LanguageModel) -> ForwardCurve:
     return _curves[model]
 
 
-@torch.inference_mode()
 def _passes(model: LanguageModel) -> list[list[float]]:
-    """Seconds per count of every pass; the first one warms up and is left out."""
-    most = TOKEN_COUNTS[-1]
+    return list(forward_passes(model, TOKEN_COUNTS, REPEATS))
+
+
+@torch.inference_mode()
+def forward_passes(
+    model: LanguageModel, counts: Sequence[int], repeats: int
+) -> Iterator[list[float]]:
+    """Seconds of a forward of one row after CONTEXT tokens, for each of `counts`, pass by pass.
+
+    A first pass warms up and is left out.
+    """
+    most = max(counts)
     context = min(CONTEXT, max(1, model.info.context_length - most))
     cache = model.new_cache(context + most)
     _run_one(model, cache, 0, context)
-    return [
-        [_forward_seconds(model, cache, context, count) for count in TOKEN_COUNTS]
-        for _ in range(REPEATS + 1)
-    ][1:]
+    for index in range(repeats + 1):
+        seconds = [_forward_seconds(model, cache, context, count) for count in counts]
+        if index:
+            yield seconds
 
 
 def _forward_seconds(model: LanguageModel, cache: KeyValueCache, context: int, count: int) -> float:

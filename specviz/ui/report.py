@@ -21,6 +21,7 @@ from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.records import Trace
+from specviz.sixty_lines import sixty_lines
 from specviz.ui.page_files import PLAYER, PREFIX, module_map, styles
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.setup import settings_table
@@ -84,6 +85,7 @@ def _run(trace: Trace) -> dict[str, Any]:
         "glossary": tooltips(),
         "settings": settings_table(),
         "methods": [],
+        "code": sixty_lines(),
     }
     messages = RaceMessages(Replay(trace)).messages(threading.Event())
     return {"setup": setup, "messages": list(messages)}

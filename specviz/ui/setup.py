@@ -30,6 +30,7 @@ from specviz.records import (
     RunSetting,
     ValueType,
 )
+from specviz.sixty_lines import sixty_lines
 from specviz.ui.class_presets import class_presets
 from specviz.ui.settings_form import CUSTOM, refusals
 
@@ -75,6 +76,7 @@ def page_setup() -> dict[str, Any]:
         "traces": list(map(_trace, _traces())),
         "opening": OPENING,
         "presets": class_presets(),
+        "code": sixty_lines(),
     }
 
 

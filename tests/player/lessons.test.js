@@ -6,6 +6,7 @@ import { test } from "node:test";
 
 import { rightOption } from "../../assets/player/learn/lesson_answers.js";
 import { textParts, written } from "../../assets/player/learn/lesson_text.js";
+import { ForwardTimes } from "../../assets/player/learn/widgets/forward_times.js";
 import { acceptance, barsOf, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
 import { RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
 import { Redraw } from "../../assets/player/shared/redraw.js";
@@ -74,4 +75,16 @@ test("replacements from p itself give words of the draft their share twice, the 
   near(wrong.share(3), 0.1 + thrown * 0.1, 0.01);
   assert.ok(wrong.distance > 10 * wrong.floor);
   assert.ok(right.distance < 2.5 * right.floor);
+});
+
+test("times of forwards are medians of their passes, and rates follow from the model's size", () => {
+  const times = new ForwardTimes();
+  assert.equal(times.seconds(1), undefined);
+  const model = { parameters: 1e6, bytes: 4e6 };
+  for (const seconds of [[0.01, 0.02], [0.03, 0.03], [0.02, 0.05]]) times.take({ counts: [1, 6], seconds, passes: 3, model });
+  assert.ok(times.isWhole);
+  assert.deepEqual([times.seconds(1), times.seconds(6), times.seconds(2)], [0.02, 0.03, undefined]);
+  near(times.ratio(6), 1.5);
+  near(times.bytesPerSecond, 4e6 / 0.02);
+  near(times.operationsPerSecond(6), (2 * 1e6 * 6) / 0.03, 1);
 });

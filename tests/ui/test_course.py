@@ -14,6 +14,7 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import Outcome, ProposalKind, Round
 from specviz.trace_file import decode
 from specviz.ui.course.course import Course, course_offer
+from specviz.ui.course.forwards_order import COUNTS, REPEATS, forwards_order
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.runs import Runs
 
@@ -113,4 +114,18 @@ def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert runs.look(TICKET, 0)["state"] == "waiting"
-    assert "what must be one of typed" in course.drive({"what": "x", **question})["error"]
+    assert "what must be one of typed, forwards" in course.drive({"what": "x", **question})["error"]
+
+
+def test_forwards_are_measured_pass_by_pass_until_they_are_stopped() -> None:
+    stop = threading.Event()
+    found = []
+    for message in forwards_order({"form": FORM}).messages(stop):
+        found.append(message)
+        if len(found) == 2:
+            stop.set()
+    first, second, end = found
+    assert first["kind"] == "forwards" and first["counts"] == list(COUNTS)
+    assert len(second["seconds"]) == len(COUNTS) and min(second["seconds"]) > 0
+    assert first["model"]["parameters"] > 0 and first["passes"] == REPEATS
+    assert end == {"kind": "end", "reason": "stopped"}

@@ -10,6 +10,7 @@ import { Strip } from "../shared/strip.js";
 import { TemplateToggle } from "../shared/template_toggle.js";
 import { termButton } from "../shared/terms.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
+import { CodeCard } from "./code_card.js";
 import { Comparison } from "./comparison.js";
 import { ForkForm } from "./fork_form.js";
 import { LiveRun } from "./live_run.js";
@@ -33,7 +34,7 @@ export class StepView {
     this.refs = refs;
     this.theme = theme;
     this.onMove = onMove;
-    const { glossary, methods } = setup;
+    const { glossary, methods, code } = setup;
     /** @type {any} the run that is shown, null for none */
     this.trace = null;
     this.isShown = false;
@@ -44,6 +45,7 @@ export class StepView {
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
     this.axis = AXES[0];
     const toNode = (/** @type {number} */ node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
+    this.code = new CodeCard(refs, code, () => this.frame.ask());
     this.views = new MomentView(refs, theme, { onSelect: toNode, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
     /** @type {any} what only a server can do */
@@ -215,6 +217,7 @@ export class StepView {
     this.comparison.draw(trace, this.text);
     const thought = this.whatIf?.thought ?? null;
     this.drawSentence(thought ?? round);
+    this.code.draw(trace, thought ?? round, cursor.moment);
     if (this.views.draw(trace, cursor, thought)) this.askFrame();
     explainWalk(refs.stepTable, round);
     explainNumbers(refs.stepNumbers);

@@ -9,12 +9,13 @@ from specviz.errors import InputError
 from specviz.lessons import read_lessons, read_widgets
 from specviz.trace_file import encode
 from specviz.ui.answers import Question, answers
+from specviz.ui.course.forwards_order import forwards_order
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.runs import Runs
 
 Take = Callable[[Mapping[str, Any]], LabOrder]
-ORDERS: dict[str, Take] = {"typed": typed_order}
+ORDERS: dict[str, Take] = {"typed": typed_order, "forwards": forwards_order}
 
 
 def course_offer() -> dict[str, Any]:

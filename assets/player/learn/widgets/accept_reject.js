@@ -1,6 +1,8 @@
 // One guess of a recorded run and its verdict: p and q as bars that can be dragged, u on a line, and the
 // position drawn a thousand times by a rule.
 
+import { codeMoment } from "../../shared/code_moments.js";
+import { CodeView } from "../../shared/code_view.js";
 import { EXTRA } from "../../shared/cursor.js";
 import { drawing, element, setText } from "../../shared/dom.js";
 import { probability } from "../../shared/number_words.js";
@@ -48,7 +50,9 @@ export class AcceptReject extends Widget {
     this.redraw = new RedrawView(redraw, () => this.drawn());
     this.redrawBox = redraw;
     box.classList.add("guess");
-    box.replaceChildren(this.context, this.key, this.rows, this.line.box, this.verdict, redraw);
+    this.codeBox = element("div", "guess-code");
+    this.code = new CodeView(this.codeBox, course.setup.code);
+    box.replaceChildren(this.context, this.key, this.rows, this.line.box, this.verdict, redraw, this.codeBox);
   }
 
   /** @param {Record<string, string>} scene */
@@ -184,6 +188,21 @@ export class AcceptReject extends Widget {
       `Each time a guess is drawn from q and kept with probability min(1, p/q); after a rejection the word is drawn ${from}.`);
   }
 
+  // The lines that judge this guess, or that draw the word in its place.
+  /**
+   * @param {boolean} isTold
+   * @param {number} chance
+   */
+  drawCode(isTold, chance) {
+    const { scene, place, u } = this;
+    this.codeBox.hidden = scene.code !== "true" || !isTold;
+    if (this.codeBox.hidden) return;
+    const isRedraw = scene.show === "redraw";
+    const moment = codeMoment(place.trace, place.round, isRedraw ? { phase: "resample", node: EXTRA } : { phase: "judge", node: place.node });
+    if (!isRedraw) Object.assign(moment.values, { uniform: probability(u), "min(1, p/q)": probability(chance) });
+    this.code.show({ ...moment, name: isRedraw ? "extra" : this.isKept ? "accepted" : "rejected" });
+  }
+
   // The text up to the guess, which stands in it as if it were kept.
   drawContext() {
     const { trace, round, node, id } = this.place;
@@ -237,6 +256,7 @@ export class AcceptReject extends Widget {
     this.line.draw(this.u, chance, isTold);
     this.verdict.className = `guess-verdict${isTold ? (this.isKept ? " accepted" : " rejected") : ""}`;
     const words = this.isKept ? "u is below it: the guess is kept" : "u is not below it: the guess is thrown away";
+    this.drawCode(isTold, chance);
     setText(this.verdict, isTold ? `min(1, p/q) = ${probability(chance)}, u = ${probability(this.u)}: ${words}.` : "Kept, or thrown away?");
   }
 }

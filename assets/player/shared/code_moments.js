@@ -1,0 +1,95 @@
+// What the sixty lines (docs/sixty_lines.py) hold in their variables at a moment of a recorded round. They
+// draft a chain and draw from it; of another round they can tell nothing. The names of moments and values
+// stand in docs/sixty_lines.toml.
+
+import { EXTRA } from "./cursor.js";
+import { probability } from "./number_words.js";
+import { tokenLabel } from "./token_label.js";
+
+// Why the lines do not fit a round, "" where they do.
+/** @param {Round} round */
+export function whyNotTheseLines(round) {
+  if (round.isTree) return "This round drafted a tree, with several guesses for a place; these lines draft one guess for each place, a chain.";
+  if (round.isTypical) return "This round was judged by a lossy rule; these lines are the lossless one.";
+  return "";
+}
+
+// The moment's name, and its values in words.
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {Moment} moment
+ * @returns {{ name: string, values: Record<string, string> }}
+ */
+export function codeMoment(trace, round, moment) {
+  const { phase, node } = moment;
+  const at = { trace, round, known: round.record.context, drafted: round.outcomes.length };
+  if (phase === "draft") return moment.level ? drafting(at, Number(node)) : { name: "nothing-drafted", values: counts(at) };
+  if (phase === "verify") return { name: "verify", values: counts(at) };
+  if (phase === "judge") return judging(at, Number(node));
+  return phase === "resample" ? adding(at) : committing(at);
+}
+
+/** @typedef {{ trace: Trace, round: Round, known: number, drafted: number }} At */
+
+/** @param {At} at */
+function counts({ trace, round, known }) {
+  const { id } = round.record.tree.nodes;
+  return { known: String(known), drafted: `[${id.map((each) => label(trace, each)).join(", ")}]` };
+}
+
+/**
+ * @param {At} at
+ * @param {number} node
+ */
+function drafting({ trace, round }, node) {
+  const { id, depth } = round.record.tree.nodes;
+  const { q } = round.verdict(node);
+  const values = { depth: String(depth[node]), "tokens[-1]": label(trace, id[node]), "q[-1][tokens[-1]]": round.isGreedy ? "1" : probability(q) };
+  return { name: "draft", values };
+}
+
+/**
+ * @param {At} at
+ * @param {number} node
+ */
+function judging({ trace, round }, node) {
+  const { id, depth } = round.record.tree.nodes;
+  const { p, q, accept, u } = round.verdict(node);
+  const values = {
+    x: label(trace, id[node]),
+    n: String(depth[node] - 1),
+    "p[n][x]": probability(p),
+    "q[n][x]": probability(q),
+    "min(1, p/q)": probability(accept),
+    uniform: probability(u),
+  };
+  return { name: round.outcomes[node], values };
+}
+
+/** @param {At} at */
+function adding({ trace, round, drafted }) {
+  const isAll = round.extraKind !== "recovered";
+  const values = {
+    n: String(round.accepted.length),
+    "len(drafted)": String(drafted),
+    rest: isAll ? "p[n], for nothing was rejected" : "max(0, p[n] − q[n])",
+    "tokens[-1]": label(trace, round.tokenId(EXTRA)),
+  };
+  return { name: "extra", values };
+}
+
+/** @param {At} at */
+function committing({ round, known, drafted }) {
+  const kept = round.accepted.length;
+  const values = { n: String(kept), rejected: String(drafted - kept), "len(tokens)": String(known + round.emitted.length) };
+  return { name: "commit", values };
+}
+
+/**
+ * @param {Trace} trace
+ * @param {number} id
+ */
+function label(trace, id) {
+  return `'${tokenLabel(trace.text(id))}'`;
+}

@@ -1,0 +1,52 @@
+"""A lesson's measurement: how long forwards of the target take, by their number of tokens.
+
+Kinds of message: `forwards` (one pass over all counts), `end`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from specviz.decoding.forward_times import forward_passes
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import load_pair
+from specviz.trace_file import encode
+from specviz.ui.batches import Message
+from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.settings_form import form_pair
+
+COUNTS = (1, 2, 4, 6, 8, 16, 32, 64)
+REPEATS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardsOrder(LabOrder):
+    title: ClassVar[str] = "a lesson"
+
+    measured: Pair
+
+    @property
+    def pair(self) -> Pair:
+        return self.measured
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        target = load_pair(self.measured, needs=frozenset()).target
+        for seconds in forward_passes(target, COUNTS, REPEATS):
+            yield {
+                "kind": "forwards",
+                "counts": list(COUNTS),
+                "seconds": seconds,
+                "passes": REPEATS,
+                "model": encode(target.info),
+            }
+            if stop.is_set():
+                break
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+
+def forwards_order(question: Mapping[str, Any]) -> ForwardsOrder:
+    """{"form": the pair}."""
+    return ForwardsOrder(form_pair(question["form"]))
