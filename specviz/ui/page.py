@@ -39,7 +39,7 @@ from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims")
-COURSE_ASKED = ("drive",)
+COURSE_ASKED = ("drive", "theory")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy

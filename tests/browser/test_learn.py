@@ -17,6 +17,9 @@ INPUT = ".typed-text + .typed-form input"
 KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "both-verdicts": ((".draw-line input", "End"),),
     "wide-overlap": ((".guess-row:first-child .bar-q", *["PageUp"] * 6),),
+    "loses": ((".draft-length [data-name=K]", "End"), (".draft-length [data-name=c]", "End")),
+    "at-best": ((".draft-length [data-name=K]", "Home", "ArrowRight"),),
+    "swept": ((".draft-length .primary", "Enter"),),
     "measured": ((".forward-go .primary", "Enter"),),
     "largest": ((".one-forward input", "End"),),
     "judged": ((INPUT, " ", "a", "Enter"),),
@@ -29,6 +32,7 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "enough-rounds": ((INPUT, "a", "Enter"),),
     "drawn": ((".guess .redraw .primary", "Enter"),),
 }
+REPEATED = ("bonus", "enough-rounds")
 VIEW = "specviz.learn.view"
 # The names of the widget's values, and those in texts that are not known or no numbers.
 VALUES = f"Object.keys({VIEW}.widget.values)"
@@ -86,14 +90,14 @@ class Learner:
             self.press("[data-ref=lessonNext]", "Enter")
 
     def reach(self, goal: str) -> None:
-        """Its keys, again where the draw went against it."""
-        for _ in range(20):
+        """Its keys, again where it takes several rounds, or the draw may go against it."""
+        for _ in range(20 if goal in REPEATED else 1):
             for selector, *keys in KEYS[goal]:
                 self.driver.until(f"{IS_AT_REST} || {VIEW}.isReached", 30)
                 if self.driver.evaluate(f"{VIEW}.isReached"):
                     return
                 self.press(selector, *keys)
-        self.driver.until(f"{VIEW}.isReached", 15)
+        self.driver.until(f"{VIEW}.isReached", 30)
 
     def do(self, lesson: Lesson, step: LessonStep) -> None:
         if step.kind is StepKind.TRY:

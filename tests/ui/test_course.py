@@ -15,6 +15,7 @@ from specviz.records import Outcome, ProposalKind, Round
 from specviz.trace_file import decode
 from specviz.ui.course.course import Course, course_offer
 from specviz.ui.course.forwards_order import COUNTS, REPEATS, forwards_order
+from specviz.ui.course.lengths_order import lengths_order
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.runs import Runs
 
@@ -114,7 +115,10 @@ def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert runs.look(TICKET, 0)["state"] == "waiting"
-    assert "what must be one of typed, forwards" in course.drive({"what": "x", **question})["error"]
+    assert (
+        "what must be one of typed, forwards, lengths"
+        in course.drive({"what": "x", **question})["error"]
+    )
 
 
 def test_forwards_are_measured_pass_by_pass_until_they_are_stopped() -> None:
@@ -127,5 +131,38 @@ def test_forwards_are_measured_pass_by_pass_until_they_are_stopped() -> None:
     first, second, end = found
     assert first["kind"] == "forwards" and first["counts"] == list(COUNTS)
     assert len(second["seconds"]) == len(COUNTS) and min(second["seconds"]) > 0
-    assert first["model"]["parameters"] > 0 and first["passes"] == REPEATS
+    assert first["weight_bytes"] == 4 * first["model"]["parameters"] > 0
+    assert first["passes"] == REPEATS
     assert end == {"kind": "end", "reason": "stopped"}
+
+
+def test_a_lesson_sweeps_the_draft_lengths_of_the_pair_that_comes_with_the_app() -> None:
+    plan = lengths_order({}).plan
+    assert [dict(place)["draft-length"] for place in plan.places] == [1, 2, 4, 8]
+    assert plan.setting.pair == pair_named(BUNDLED) and plan.setting.config.max_new_tokens == 24
+
+
+QUESTION = {"a": 0.8, "K": 5, "c": 0.1, "v": 0.0, "measured": [[1, 1.4], [4, 2.0]]}
+
+
+def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
+    found = Course(Runs()).theory(QUESTION)
+    assert round(found["speedup"], 2) == 2.46 and round(found["accepted"], 2) == 2.69
+    assert (found["best"], found["naive"]) == (6, 4.0)
+    curve, chosen, measured = found["figure"]["data"]
+    assert curve["y"][4] == chosen["y"][0] == found["speedup"]
+    assert measured["x"] == [1, 4]
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"a": 1.5}, "a must be from 0 to 1, got 1.5"),
+        ({"c": float("nan")}, "c must be a number of at least 0"),
+        ({"K": 0}, "K must be an integer from 1 to 32, got 0"),
+        ({"measured": [[1]]}, "measured must be at most 32 pairs of K and speedup"),
+    ],
+)
+def test_theory_refuses_what_is_no_setting(change: dict[str, Any], words: str) -> None:
+    assert words in Course(Runs()).theory(QUESTION | change)["error"]

@@ -10,12 +10,18 @@ from specviz.lessons import read_lessons, read_widgets
 from specviz.trace_file import encode
 from specviz.ui.answers import Question, answers
 from specviz.ui.course.forwards_order import forwards_order
+from specviz.ui.course.lengths_order import lengths_order
+from specviz.ui.course.theory_answer import theory_answer
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.runs import Runs
 
 Take = Callable[[Mapping[str, Any]], LabOrder]
-ORDERS: dict[str, Take] = {"typed": typed_order, "forwards": forwards_order}
+ORDERS: dict[str, Take] = {
+    "typed": typed_order,
+    "forwards": forwards_order,
+    "lengths": lengths_order,
+}
 
 
 def course_offer() -> dict[str, Any]:
@@ -40,3 +46,8 @@ class Course:
             raise InputError(f"what must be one of {', '.join(ORDERS)}")
         self._runs.join(str(question["ticket"]), take(question))
         return {}
+
+    @answers
+    def theory(self, question: Question) -> Question:
+        """See `theory_answer`."""
+        return theory_answer(question)

@@ -41,6 +41,7 @@ class ForwardsOrder(LabOrder):
                 "seconds": seconds,
                 "passes": REPEATS,
                 "model": encode(target.info),
+                "weight_bytes": target.info.parameters * target.dtype.itemsize,
             }
             if stop.is_set():
                 break

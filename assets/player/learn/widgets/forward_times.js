@@ -10,14 +10,16 @@ export class ForwardTimes {
     /** @type {ModelInfoRecord | null} */
     this.model = null;
     this.wanted = 0;
+    this.weightBytes = 0; // that a forward reads
   }
 
   /** @param {any} message of kind "forwards" */
-  take({ counts, seconds, passes, model }) {
+  take({ counts, seconds, passes, model, weight_bytes: bytes }) {
     this.counts = counts;
     this.passes.push(seconds);
     this.wanted = passes;
     this.model = model;
+    this.weightBytes = bytes;
   }
 
   get isWhole() {
@@ -28,14 +30,12 @@ export class ForwardTimes {
     return this.counts.at(-1);
   }
 
-  // The median of the passes; undefined for a count that was not measured.
+  // The quickest of the passes, for other work on the machine only adds time; undefined for a count that was
+  // not measured.
   /** @param {number} count */
   seconds(count) {
     const at = this.counts.indexOf(count);
-    const found = at < 0 ? [] : this.passes.map((pass) => pass[at]).sort((a, b) => a - b);
-    if (!found.length) return undefined;
-    const middle = found.length >> 1;
-    return found.length % 2 ? found[middle] : (found[middle - 1] + found[middle]) / 2;
+    return at < 0 ? undefined : Math.min(...this.passes.map((pass) => pass[at]));
   }
 
   // Times of one token.
@@ -48,7 +48,7 @@ export class ForwardTimes {
   // Bytes of weights per second, if a forward of one token reads them all and does nothing else.
   get bytesPerSecond() {
     const one = this.seconds(1);
-    return this.model && one !== undefined ? this.model.bytes / one : undefined;
+    return one === undefined ? undefined : this.weightBytes / one;
   }
 
   // Multiplications and additions per second in a forward of so many tokens: two for each weight and token.

@@ -96,7 +96,7 @@ export class OneForward extends Widget {
     const count = times.counts[this.chosen] ?? 1;
     return {
       model: pair?.title, many: MANY, one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
-      parameters: model ? model.parameters / 1e6 : undefined, weights: model ? model.bytes / 1e6 : undefined,
+      parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined,
       bandwidth: giga(times.bytesPerSecond), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
       largest: largest || undefined, largest_time: times.seconds(largest), largest_ratio: times.ratio(largest),
       count, count_time: times.seconds(count), count_ratio: times.ratio(count),
@@ -115,7 +115,7 @@ export class OneForward extends Widget {
     this.slider.value = String(this.chosen);
     const { count, count_time: seconds, count_ratio: ratio } = this.values;
     if (seconds === undefined || ratio === undefined) return;
-    const alone = count === 1 ? "" : `, ${ratio.toFixed(2)} times that of one; one after the other they would take ${count} times`;
+    const alone = count === 1 ? "" : `, ${ratio.toFixed(2)} times that of one; one after the other they would take ${count} times as long as one`;
     setText(this.words, `${count} ${count === 1 ? "token" : "tokens"} in one forward: ${(1000 * seconds).toPrecision(3)} ms${alone}.`);
   }
 

@@ -1,0 +1,183 @@
+// How far ahead to guess: acceptance, length and cost as sliders over theory, a sweep measured here laid
+// over it. Theory is the server's (specviz/theory.py).
+
+import { Chart } from "../../shared/charts.js";
+import { element, setText } from "../../shared/dom.js";
+import { leftWords } from "../../shared/number_words.js";
+import { Widget } from "../widget.js";
+
+/** @type {[string, string, number, number, number][]} name, words, low, high, step */
+const SLIDERS = [
+  ["a", "α, how often a guess passes", 0, 1, 0.05],
+  ["K", "K, guesses ahead", 1, 16, 1],
+  ["c", "c, cost of a guess in looks", 0, 1, 0.05],
+];
+
+export class DraftLength extends Widget {
+  static id = "draft-length";
+
+  /**
+   * @param {HTMLElement} box
+   * @param {Course} course
+   * @param {WidgetEvents} on
+   */
+  constructor(box, course, on) {
+    super(box, course, on);
+    /** @type {Record<string, number>} */
+    this.at = { a: 0.8, K: 5, c: 0, v: 0 };
+    /** @type {any} theory's answer */
+    this.answer = null;
+    /** @type {any[]} points of the sweep */
+    this.points = [];
+    this.asked = 0;
+    this.isMoved = false; // since the step began
+    this.isSwept = false;
+    this.sliders = SLIDERS.map((each) => this.slider(each));
+    const picture = element("div", "chart-card");
+    const title = element("h3", "", "Speedup by draft length");
+    const place = element("div", "chart");
+    place.setAttribute("role", "img");
+    place.setAttribute("aria-label", "Speedup by draft length: theory, and what was measured");
+    picture.append(title, place);
+    this.words = element("p", "length-words");
+    this.words.setAttribute("aria-live", "polite");
+    this.go = element("button", "primary", "Measure it here");
+    this.go.type = "button";
+    this.go.addEventListener("click", () => this.measure());
+    this.state = element("p", "hint");
+    this.state.setAttribute("role", "status");
+    const row = element("p", "row tight forward-go");
+    row.append(this.go, this.state);
+    box.classList.add("draft-length");
+    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, row);
+    this.chart = new Chart(place, course.theme);
+  }
+
+  /** @param {[string, string, number, number, number]} of */
+  slider([name, words, low, high, step]) {
+    const label = element("label", "length-slider");
+    const input = element("input");
+    input.type = "range";
+    [input.min, input.max, input.step] = [low, high, step].map(String);
+    input.dataset.name = name;
+    const number = element("span", "number");
+    input.addEventListener("input", () => this.move(name, Number(input.value)));
+    label.append(element("span", "", words), input, number);
+    return { name, label, input, number };
+  }
+
+  /** @param {Record<string, string>} scene */
+  async set(scene) {
+    this.at = { ...this.at, ...Object.fromEntries(["a", "K", "c"].filter((name) => scene[name]).map((name) => [name, Number(scene[name])])), v: 0 };
+    for (const { input } of this.sliders) input.disabled = scene.fixed === "true";
+    this.isMoved = false;
+    await this.ask();
+    if (this.isSwept) this.on.reached("swept");
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} value
+   */
+  move(name, value) {
+    this.at = { ...this.at, [name]: value };
+    this.isMoved = true;
+    this.ask();
+  }
+
+  // The latest question counts.
+  async ask() {
+    const number = (this.asked += 1);
+    this.drawSliders();
+    const measured = this.points.map(({ setting, speedup }) => [setting["draft-length"], speedup]);
+    const answer = await this.course.drive.ask("theory", { ...this.at, measured });
+    if (number !== this.asked) return;
+    if (!answer || answer.error) return setText(this.state, answer?.error ?? "The server cannot be reached.");
+    this.answer = answer;
+    this.chart.draw(answer.figure);
+    this.drawWords();
+    if (this.isMoved && answer.speedup < 1) this.on.reached("loses");
+    if (this.isMoved && this.at.K === answer.best) this.on.reached("at-best");
+    this.on.changed();
+  }
+
+  measure() {
+    this.points = [];
+    this.isSwept = false;
+    this.go.disabled = true;
+    const over = (/** @type {string} */ text) => {
+      this.go.disabled = false;
+      setText(this.state, text);
+    };
+    this.course.drive.start("lengths", {}, {
+      message: (message) => this.take(message),
+      state: (words) => setText(this.state, words),
+      failed: over,
+      ended: () => (over(""), this.swept()),
+    });
+  }
+
+  /** @param {any} message */
+  take({ kind, line, done, points, seconds_left: left }) {
+    if (kind === "point") this.points.push(JSON.parse(line)), this.ask();
+    if (kind === "progress" && points) setText(this.state, `${done} of ${points} draft lengths${leftWords(left)}`);
+  }
+
+  // Theory at what was measured, so that both can be compared.
+  async swept() {
+    const { a, c } = this.measured;
+    if (a === undefined || c === undefined) return;
+    const overheads = this.points.map((each) => each.verify_overhead ?? 0);
+    this.at = { ...this.at, a, c, v: mean(overheads) };
+    await this.ask();
+    this.isSwept = true;
+    this.on.reached("swept");
+  }
+
+  halt() {
+    this.course.drive.stop();
+  }
+
+  repaint() {
+    if (this.answer) this.chart.draw(this.answer.figure);
+  }
+
+  // ---- values
+
+  // Of the sweep: mean acceptance and cost, and its best length.
+  get measured() {
+    const known = this.points.filter((each) => each.acceptance_rate !== null);
+    if (!known.length) return {};
+    const best = this.points.reduce((one, other) => (other.speedup > one.speedup ? other : one));
+    return { a: mean(known.map((each) => each.acceptance_rate)), c: mean(known.map((each) => each.cost_ratio ?? 0)), best };
+  }
+
+  get values() {
+    const { at, answer, measured } = this;
+    return {
+      a: at.a, K: at.K, c: at.c, tokens: answer?.tokens, accepted: answer?.accepted, naive: answer?.naive, naive_times: answer?.naive,
+      speedup: answer?.speedup, best: answer?.best, best_speedup: answer?.best_speedup,
+      measured_a: measured.a, measured_c: measured.c,
+      measured_best: measured.best?.setting["draft-length"], measured_speedup: measured.best?.speedup,
+    };
+  }
+
+  // ---- drawing
+
+  drawSliders() {
+    for (const { name, input, number } of this.sliders) {
+      input.value = String(this.at[name]);
+      setText(number, name === "K" ? String(this.at[name]) : this.at[name].toFixed(2));
+    }
+  }
+
+  drawWords() {
+    const { tokens, speedup } = this.answer;
+    setText(this.words, `${tokens.toFixed(2)} tokens a look; ${speedup.toFixed(2)} times as fast as without a draft.`);
+  }
+}
+
+/** @param {number[]} values */
+function mean(values) {
+  return values.reduce((sum, each) => sum + each, 0) / values.length;
+}

@@ -1,0 +1,61 @@
+"""Speedup over the draft length: theory's curve, the length that is chosen, what was measured.
+
+Pure: numbers to a Plotly dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from specviz import theory
+from specviz.figures.plain_line import plain_line
+from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, quiet_axis
+
+LONGEST = 16
+
+
+def draft_length_figure(
+    a: float, c: float, v: float, length: int, measured: Sequence[tuple[int, float]] = ()
+) -> Figure:
+    """`measured` pairs draft lengths with speedups; a, c and v as in `theory`."""
+    lengths = range(1, LONGEST + 1)
+    curve = [theory.speedup(a, each, c, v) for each in lengths]
+    at = theory.speedup(a, length, c, v)
+    return {
+        "data": [
+            plain_line("expected", list(lengths), curve, 2.2),
+            _marks("ink", [(length, at)], 13, "circle-open"),
+            _marks("accepted", measured, 9, "circle"),
+        ],
+        "layout": _layout([*curve, at, *(speedup for _, speedup in measured)]),
+    }
+
+
+def _marks(
+    role: str, points: Sequence[tuple[int, float]], size: int, symbol: str
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [length for length, _ in points],
+        "y": [speedup for _, speedup in points],
+        "marker": {"color": LIGHT[role], "size": size, "symbol": symbol, "line": {"width": 2.5}},
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "meta": {"role": role},
+    }
+
+
+def _layout(values: Sequence[float]) -> dict[str, Any]:
+    layout = base_layout(280)
+    layout["margin"] = {"l": 44, "r": 16, "t": 14, "b": 42}
+    title = {"text": "draft length K", "font": {"size": SMALL}}
+    ends = [0.5, LONGEST + 0.5]
+    layout["xaxis"] = quiet_axis(range=ends, title=title, dtick=2, tick0=2, showgrid=False)
+    span = [min(0.0, *values), 1.1 * max(1.6, *values)]
+    layout["yaxis"] = quiet_axis(range=span, ticksuffix="×", nticks=6)
+    line = {"color": LIGHT["baseline"], "width": 1.2, "dash": "dash"}
+    across = {"x0": 0, "x1": 1, "y0": 1, "y1": 1}
+    layout["shapes"] = [{"type": "line", "xref": "paper", **across, "line": line, "layer": "below"}]
+    return layout
