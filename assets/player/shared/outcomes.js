@@ -27,7 +27,9 @@ export function legendRows() {
     row.append(element("i", "", mark), title);
     return row;
   });
-  return [...rows, element("li", "first", "no colour: the first token, drawn from the prompt")];
+  const first = element("li");
+  first.append(element("span", "token first", "first"), "the first token, drawn from the prompt");
+  return [...rows, first];
 }
 
 /** @param {Look} look */
