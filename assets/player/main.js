@@ -6,7 +6,7 @@ import { loadPlotly } from "./shared/charts.js";
 import { takeOutcomes } from "./shared/outcomes.js";
 import { HeldOut } from "./shared/held_out.js";
 import { endLeftTimer } from "./shared/left_timer.js";
-import { makeFields } from "./shared/setting_fields.js";
+import { makeFields, makeModelFields } from "./shared/setting_fields.js";
 import { takeSettings } from "./shared/settings.js";
 import { takeEndings } from "./shared/token_label.js";
 
@@ -40,6 +40,7 @@ export async function mount(host, gradio) {
   takeOutcomes(setup.outcomes);
   takeEndings(setup.endings);
   takeSettings(setup.settings);
+  makeModelFields(root);
   makeFields(root);
   window.specviz = new App(root, setup, new HeldOut(prompts), gradio).pages; // for the console, and for tests
   root.dataset.ready = "yes";

@@ -22,9 +22,10 @@ export function lookOf(outcome) {
 }
 
 export function legendRows() {
-  const rows = [...looks.values()].map(({ name, mark, title }) => {
+  const rows = [...looks.values()].map(({ name, mark, title, origin, underline }) => {
     const row = element("li", name);
-    row.append(element("i", "", mark), title);
+    const isBare = origin && underline === "0"; // it is in the text, and looks like any
+    row.append(element("i", "", mark), isBare ? `${title} (no colour in the text)` : title);
     return row;
   });
   const first = element("li");

@@ -1,5 +1,5 @@
 // The fields of the settings: made from the table where a page has a place for them, found by the name of
-// their setting.
+// their setting. Those of the models are copies of the ones in page.html.
 
 import { element } from "./dom.js";
 import { plainNumbers, SWITCHED_ON } from "./settings.js";
@@ -16,6 +16,31 @@ export function makeFields(root) {
     const wanted = plainNumbers().filter(({ name }) => isWanted(name));
     place.replaceWith(...wanted.map((setting) => field(setting, prefix, which !== "all" && Boolean(setting.slider))));
   }
+}
+
+// In place of <template data-models data-prefix="lab">: the fields of the models, named after the page.
+/** @param {HTMLElement} root */
+export function makeModelFields(root) {
+  const { content } = /** @type {HTMLTemplateElement} */ (root.querySelector("template[data-model-fields]"));
+  for (const place of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("template[data-models]"))) {
+    const made = /** @type {HTMLElement} */ (/** @type {Element} */ (content.firstElementChild).cloneNode(true));
+    made.classList.add(...place.classList);
+    const { prefix } = place.dataset;
+    if (prefix) for (const part of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("*"))) putPrefix(part, prefix);
+    place.replaceWith(made);
+  }
+}
+
+/**
+ * @param {HTMLElement} part
+ * @param {string} prefix
+ */
+function putPrefix(part, prefix) {
+  for (const name of ["id", "for", "aria-describedby"]) {
+    const value = part.getAttribute(name);
+    if (value) part.setAttribute(name, value.replace(/^sv-/, `sv-${prefix}-`));
+  }
+  if (part.dataset.ref) part.dataset.ref = camel([prefix, part.dataset.ref]);
 }
 
 /**
