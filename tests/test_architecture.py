@@ -52,6 +52,7 @@ MAY_ENTER = {
     "models.files": {"models.text", "models.llama", "models.graphs"},
     "experiments.run": set[str](),
     "experiments.sweep": {"experiments.run"},
+    "experiments.bug_zoo": {"experiments.run"},
     "experiments.advice": {"experiments.run"},
     "experiments.benchmark": {"experiments.run", "experiments.sweep"},
 }
@@ -152,6 +153,14 @@ def test_rooms_of_a_package_point_one_way() -> None:
         refused = neighbours - MAY_ENTER.get(here, neighbours) - {here}
         wrong += [f"{short(path)} may not import {sorted(refused)}"] if refused else []
     assert wrong == []
+
+
+def test_wrong_rules_are_known_to_the_laboratory_and_the_page_alone() -> None:
+    """Above all not to the decoder."""
+    inside = ROOT / "specviz" / "experiments" / "bug_zoo"
+    others = [path for path in FILES if inside not in path.parents and part(path) not in FRONT]
+    knows = [path for path in others if any("bug_zoo" in name for name in IMPORTS[path])]
+    assert [short(path) for path in knows] == []
 
 
 def test_every_part_that_a_rule_names_is_there() -> None:

@@ -20,7 +20,7 @@ from specviz.decoding.drafters.base import Drafter, OverlappedWork, PrefilledPro
 from specviz.decoding.row import Decision, RoundTimes, Row, record_round, record_tree
 from specviz.decoding.sampling import uniforms_on
 from specviz.decoding.target import Target
-from specviz.decoding.verification import judge, unpack
+from specviz.decoding.verification import Rule, acceptance, judge, unpack
 from specviz.models.language_model import ForwardOutput, LanguageModel
 from specviz.records import DecodingConfig, FinishReason, Prefill, Round
 
@@ -53,7 +53,10 @@ def decode(
 
 
 class SpeculativeRun:
-    """One prompt's run. Between rounds the target's cache holds all tokens but the last."""
+    """One prompt's run. Between rounds the target's cache holds all tokens but the last.
+
+    `rule` decides which drafted tokens are accepted, and what follows them.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,9 @@ class SpeculativeRun:
         config: DecodingConfig,
         end_ids: Collection[int],
         departure: Departure | None = None,
+        rule: Rule = acceptance,
     ) -> None:
+        self._rule = rule
         self.target = Target.of(model, prompt_ids, config, drafter.feature_layers)
         self._row = Row(prompt_ids, config, end_ids, departure=departure)
         self._drafter = drafter
@@ -126,7 +131,7 @@ class SpeculativeRun:
         tree, logits = proposal.topology, output.logits[0]  # [R + Q, V]
         # the draw of a row's extra token is that of its text position, which its depth gives
         by_depth = uniforms_on(logits.device, self._row.extra_draws(tree.height))
-        return judge(proposal, logits, self.target.sampler, by_depth[tree.offsets])
+        return judge(proposal, logits, self.target.sampler, by_depth[tree.offsets], self._rule)
 
     def _commit(self, decision: Decision, output: ForwardOutput) -> OverlappedWork:
         """Append the new tokens, keep the cache slots of root and path, tell the drafter."""

@@ -24,7 +24,7 @@ of some rank, Q extra queries, V vocabulary, T top tokens.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,6 +50,10 @@ class Acceptance:
     residual_probs: Tensor  # [N] the p(x) that the rule compares: after earlier siblings failed
     draft_probs: Tensor  # [N] the q(x) that the rule compares
     extra_distributions: Tensor  # [N + 1, V] of the extra token below each row
+
+
+# Of a tree, its token ids, their kind, p and q: what `acceptance` takes and gives.
+Rule = Callable[[Topology, Tensor, ProposalKind, Tensor, Tensor | None], Acceptance]
 
 
 def acceptance(
@@ -248,7 +252,13 @@ class TreeJudgement:
         return RowJudgement(int(values[0]), values[1], position)
 
 
-def judge(proposal: Proposal, logits: Tensor, sampler: Sampler, extra_uniforms: Tensor) -> Tensor:
+def judge(
+    proposal: Proposal,
+    logits: Tensor,
+    sampler: Sampler,
+    extra_uniforms: Tensor,
+    rule: Rule = acceptance,
+) -> Tensor:
     """Judge a tree, not waiting for the device. logits [R + Q, V], extra_uniforms [R] -> [packed]
 
     The last Q rows of logits are those of the proposal's extra queries, if it has any. The packed
@@ -257,9 +267,7 @@ def judge(proposal: Proposal, logits: Tensor, sampler: Sampler, extra_uniforms: 
     rows = proposal.topology.size + 1
     logits, query_logits = logits[:rows], logits[rows:]
     p, raw_p = sampler.both(logits)  # [R, V]
-    judged = acceptance(
-        proposal.topology, proposal.token_ids, proposal.kind, p, proposal.distributions
-    )
+    judged = rule(proposal.topology, proposal.token_ids, proposal.kind, p, proposal.distributions)
     parts = [
         _node_fields(proposal, judged, raw_p).flatten(),
         _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms).flatten(),

@@ -3,20 +3,20 @@ sampling.
 
 Many rounds start from the same contexts, each with a seed of its own. The first and the second
 token that they write are counted and compared with the target's exact distributions there. Only
-emitted tokens are looked at, never how they were verified.
+emitted tokens are compared, never how they were verified.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from specviz.claims import output_distributions as outputs
+from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.decoding.sampling import Sampler
@@ -28,7 +28,7 @@ from specviz.models.language_model import LanguageModel
 from specviz.models.pair_loading import LoadedPair
 from specviz.models.text.text_codec import TextCodec
 from specviz.prompts import TASKS, held_out_prompt
-from specviz.records import DecodingConfig
+from specviz.records import DecodingConfig, Outcome
 
 CONTEXT_TOKENS = 24  # of a held-out prompt
 SIGNIFICANCE = 1e-3  # split over three criteria
@@ -36,6 +36,8 @@ DEVIATIONS = 3.6  # of a normal variable: exceeded on either side with probabili
 BORDER = 1e-5  # by which two forwards may disagree on a border of top-p or min-p
 _BOOTSTRAPS = 200
 _POOLED_BELOW = 5.0
+
+MakeRun = Callable[[LanguageModel, Drafter, Sequence[int], DecodingConfig], SpeculativeRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,35 @@ class Losslessness:
         return "lossless" if clean else "biased"
 
 
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """What `Losslessness` says of counts that still grow, without the noise around the floor."""
+
+    total_variation: float
+    noise_floor: float
+    chi_square: float
+    degrees_of_freedom: int
+    p_value: float
+    forbidden: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cell:
+class Cell:
     """Counts of one context beside its exact distribution."""
 
     distribution: Tensor  # [V] float64
     counts: Tensor  # [V] float64
+
+
+class Draws(Protocol):
+    """Draws of the two tokens behind a context."""
+
+    block: int  # so many at a time are soon drawn
+    accepted: int  # of the first tokens so far those that a guess brought
+
+    def draw(self, count: int) -> Sequence[tuple[int, int | None]]:
+        """The first token and, where it is the usual one, the second."""
+        ...
 
 
 def held_out_contexts(codec: TextCodec) -> list[list[int]]:
@@ -103,83 +128,174 @@ def measure_losslessness(
     if samples < len(contexts):
         raise InputError(f"samples must be at least {len(contexts)}, got {samples}")
     each = samples // len(contexts)
-    cells: list[_Cell] = []
+    cells: list[Cell] = []
     for number, context in enumerate(contexts, start=1):
-        pairs = [
-            _two_tokens(loaded, replace(config, seed=derived_seed(config.seed, number, i)), context)
-            for i in range(each)
-        ]
-        cells.extend(_cells(loaded, config, context, pairs))
+        counting = Counting(loaded, config, context)
+        seed = derived_seed(config.seed, number)
+        for _ in counted(
+            counting, DecoderDraws(loaded, config, context, counting.usual, seed), each
+        ):
+            pass
+        cells.extend(counting.cells)
         progress(f"context {number} of {len(contexts)}: {each} rounds")
     return _compare(cells, each * len(contexts), config.seed)
 
 
-def _two_tokens(
-    loaded: LoadedPair, config: DecodingConfig, context: Sequence[int]
-) -> tuple[int, int]:
-    """The first two tokens that speculative rounds write behind the context."""
-    config = replace(config, max_new_tokens=2 * config.draft_length + 4)
-    setup = Setup(loaded.target, loaded.parts, config, cache_capacity(context, config))
-    run = SpeculativeRun(loaded.target, make_drafter(setup), context, config, ())
-    run.resume()
-    ids: list[int] = []
-    while len(ids) < 2:
-        ids.extend(run.round().emitted_ids)
-    return ids[0], ids[1]
+class Counting:
+    """What was drawn behind one context: the first token, and the second one behind the first's
+    most probable token (`usual`).
+    """
 
+    def __init__(self, loaded: LoadedPair, config: DecodingConfig, context: Sequence[int]) -> None:
+        self._loaded, self._config = loaded, config
+        first = _exact_distribution(loaded, config, context)
+        self.usual = int(first.argmax())
+        self._texts = (list(context), [*context, self.usual])
+        second = _exact_distribution(loaded, config, self._texts[1])
+        self.cells = tuple(Cell(each, torch.zeros_like(each)) for each in (first, second))
 
-def _cells(
-    loaded: LoadedPair,
-    config: DecodingConfig,
-    context: Sequence[int],
-    pairs: Iterable[tuple[int, int]],
-) -> Iterable[_Cell]:
-    """The first token's distribution, and the second one's behind the most frequent first token."""
-    seen = list(pairs)
-    first = Counter(pair[0] for pair in seen)
-    usual = first.most_common(1)[0][0]
-    second = Counter(pair[1] for pair in seen if pair[0] == usual)
-    for ids, counts in ((context, first), ([*context, usual], second)):
-        distribution = _exact_distribution(loaded, config, ids)
-        tally = torch.zeros_like(distribution)
-        for token_id, count in counts.items():
-            tally[token_id] = count
-        if bool((tally[distribution == 0] > 0).any()):
+    def add(self, drawn: Sequence[tuple[int, int | None]]) -> None:
+        first, second = ([pair[place] for pair in drawn] for place in (0, 1))
+        cells = zip(self.cells, (first, second), self._texts, strict=True)
+        self.cells = tuple(self._added(cell, ids, text) for cell, ids, text in cells)
+
+    def _added(self, cell: Cell, token_ids: Sequence[int | None], text: Sequence[int]) -> Cell:
+        ids = torch.tensor([each for each in token_ids if each is not None], dtype=torch.int64)
+        counts = cell.counts + torch.bincount(ids, minlength=len(cell.counts))
+        distribution = cell.distribution
+        if bool((counts[distribution == 0] > 0).any()):
             # a round's forward rounds otherwise than this one: the borders may move
+            config = self._config
             top_p, min_p = min(1.0, config.top_p + BORDER), max(0.0, config.min_p - BORDER)
             wider = replace(config, top_p=top_p, min_p=min_p)
-            distribution = _exact_distribution(loaded, wider, ids)
-        yield _Cell(distribution, tally)
+            distribution = _exact_distribution(self._loaded, wider, text)
+        return Cell(distribution, counts)
+
+
+def counted(counting: Counting, draws: Draws, samples: int) -> Iterator[int]:
+    """Draw and count, a block at a time; yields how many are counted so far."""
+    done = 0
+    while done < samples:
+        count = min(draws.block, samples - done)
+        counting.add(draws.draw(count))
+        done += count
+        yield done
+
+
+def _decoder_run(
+    model: LanguageModel, drafter: Drafter, context: Sequence[int], config: DecodingConfig
+) -> SpeculativeRun:
+    return SpeculativeRun(model, drafter, context, config, ())
+
+
+class DecoderDraws:
+    """Runs of the decoder, each with a seed of its own, until two tokens are written."""
+
+    block = 1
+
+    def __init__(
+        self,
+        loaded: LoadedPair,
+        config: DecodingConfig,
+        context: Sequence[int],
+        usual: int,
+        seed: int,
+        make_run: MakeRun = _decoder_run,
+    ) -> None:
+        """`usual`: the first token whose second one is wanted."""
+        self._loaded, self._context, self._usual, self._seed = loaded, context, usual, seed
+        self._config = replace(config, max_new_tokens=2 * config.draft_length + 4)
+        self._make_run = make_run
+        self._drawn = 0
+        self.accepted = 0  # of the first tokens those that were drafted
+
+    def draw(self, count: int) -> list[tuple[int, int | None]]:
+        return [self._two_tokens() for _ in range(count)]
+
+    def _two_tokens(self) -> tuple[int, int | None]:
+        self._drawn += 1
+        config = replace(self._config, seed=derived_seed(self._seed, self._drawn))
+        setup = Setup(
+            self._loaded.target, self._loaded.parts, config, cache_capacity(self._context, config)
+        )
+        drafter = make_drafter(setup)
+        try:
+            run = self._make_run(self._loaded.target, drafter, self._context, config)
+            run.resume()
+            ids: list[int] = []
+            while len(ids) < (2 if ids[:1] in ([], [self._usual]) else 1):
+                written = run.round()
+                if not ids:
+                    self.accepted += any(
+                        each.outcome is Outcome.ACCEPTED for each in written.verdicts
+                    )
+                ids.extend(written.emitted_ids)
+        finally:
+            drafter.close()
+        return ids[0], ids[1] if ids[0] == self._usual else None
 
 
 def _exact_distribution(loaded: LoadedPair, config: DecodingConfig, ids: Sequence[int]) -> Tensor:
-    target = Target.of(loaded.target, ids, replace(config, max_new_tokens=1))
-    with torch.inference_mode():
-        distribution = target.sampler.distributions(target.fill(ids).logits[0])[0].double().cpu()
+    distribution = next_probabilities(loaded.target, config, ids)[0].double().cpu()
     return distribution / distribution.sum()
 
 
-def _compare(cells: Sequence[_Cell], samples: int, seed: int) -> Losslessness:
-    noise = _bootstrap(cells, seed)
+@torch.inference_mode()
+def next_probabilities(
+    model: LanguageModel, config: DecodingConfig, ids: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """What a model finds of the token behind `ids`: processed and raw. -> [V], [V] float32"""
+    target = Target.of(model, ids, replace(config, max_new_tokens=1))
+    processed, raw = target.sampler.both(target.fill(ids).logits[0])
+    return processed[0], raw[0]
+
+
+def distance(cells: Sequence[Cell]) -> Distance:
+    """How far the counts of these cells are from their distributions."""
     chi_square, freedom = 0.0, 0
     for cell in cells:
         statistic, cell_freedom = _chi_square(cell)
         chi_square, freedom = chi_square + statistic, freedom + cell_freedom
-    return Losslessness(
+    return Distance(
         total_variation=_total_variation(cells, [cell.counts for cell in cells]),
-        noise_floor=float(noise.mean()),
-        noise_ceiling=float(noise.mean() + DEVIATIONS * noise.std()),
+        noise_floor=_noise_floor(cells),
         chi_square=chi_square,
         degrees_of_freedom=freedom,
         p_value=_upper_tail(chi_square, freedom),
-        surprise_deviations=_surprise(cells),
         forbidden=sum(int(cell.counts[cell.distribution == 0].sum()) for cell in cells),
+    )
+
+
+def _noise_floor(cells: Sequence[Cell]) -> float:
+    """Expected total variation of exact samples of the same sizes.
+
+    The mean deviation of a binomial number of n is 2 k C(n, k) p^k (1 - p)^(n - k + 1), with k the
+    first whole number above n p (de Moivre).
+    """
+    total = sum(float(cell.counts.sum()) for cell in cells)
+    floor = 0.0
+    for cell in cells:
+        n, p = cell.counts.sum(), cell.distribution[cell.distribution > 0].clamp(max=1 - 1e-15)
+        k = (n * p).floor() + 1
+        ways = torch.lgamma(n + 1) - torch.lgamma(k) - torch.lgamma((n - k).clamp(min=0) + 1)
+        mean = 2 * (ways + k * p.log() + (n - k + 1) * (-p).log1p()).exp()
+        floor += 0.5 * float(torch.where(k <= n, mean, 0.0).sum())
+    return floor / max(1.0, total)
+
+
+def _compare(cells: Sequence[Cell], samples: int, seed: int) -> Losslessness:
+    found = distance(cells)
+    deviation = float(_bootstrap(cells, seed).std())
+    return Losslessness(
+        **asdict(found),
+        noise_ceiling=found.noise_floor + DEVIATIONS * deviation,
+        surprise_deviations=_surprise(cells),
         samples=samples,
     )
 
 
-def _total_variation(cells: Sequence[_Cell], counts: Sequence[Tensor]) -> float:
-    total = sum(float(count.sum()) for count in counts)
+def _total_variation(cells: Sequence[Cell], counts: Sequence[Tensor]) -> float:
+    total = max(1.0, sum(float(count.sum()) for count in counts))
     distances = (
         0.5 * float((count - cell.distribution * count.sum()).abs().sum())
         for cell, count in zip(cells, counts, strict=True)
@@ -187,14 +303,14 @@ def _total_variation(cells: Sequence[_Cell], counts: Sequence[Tensor]) -> float:
     return sum(distances) / total
 
 
-def _bootstrap(cells: Sequence[_Cell], seed: int) -> Tensor:
+def _bootstrap(cells: Sequence[Cell], seed: int) -> Tensor:
     """Total variations of exact samples of the same sizes."""
     generator = torch.Generator().manual_seed(seed)
     distances = torch.zeros(_BOOTSTRAPS, dtype=torch.float64)
     total = sum(float(cell.counts.sum()) for cell in cells)
     for cell in cells:
         size = int(cell.counts.sum())
-        for i in range(_BOOTSTRAPS):
+        for i in range(_BOOTSTRAPS if size else 0):
             draws = torch.multinomial(
                 cell.distribution, size, replacement=True, generator=generator
             )
@@ -203,7 +319,7 @@ def _bootstrap(cells: Sequence[_Cell], seed: int) -> Tensor:
     return distances
 
 
-def _surprise(cells: Sequence[_Cell]) -> float:
+def _surprise(cells: Sequence[Cell]) -> float:
     """Sum of log p over all tokens against its expectation, in standard deviations."""
     excess, variance = 0.0, 0.0
     for cell in cells:
@@ -219,7 +335,7 @@ def _surprise(cells: Sequence[_Cell]) -> float:
     return excess / variance**0.5 if variance > 0 else 0.0
 
 
-def _chi_square(cell: _Cell) -> tuple[float, int]:
+def _chi_square(cell: Cell) -> tuple[float, int]:
     """Statistic and degrees of freedom over the tokens that the distribution allows."""
     expected = cell.distribution * cell.counts.sum()
     common = expected >= _POOLED_BELOW

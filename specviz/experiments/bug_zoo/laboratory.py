@@ -1,0 +1,180 @@
+"""The losslessness laboratory: one place of a text drawn thousands of times, target against output.
+
+A draft model's rounds, right ones and those of the zoo, are drawn side by side from what the models
+find once; any other method decodes for every draw. Yields after every block, so that whoever
+iterates can show the counts and stop at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.sampling import Sampler
+from specviz.decoding.target import Target
+from specviz.errors import InputError
+from specviz.experiments.bug_zoo.many_draws import ManyDraws, Place
+from specviz.experiments.bug_zoo.wrong_rules import ExactRule, rule_named
+from specviz.experiments.bug_zoo.zoo import RIGHT, specimen_named
+from specviz.experiments.run.losslessness import (
+    Counting,
+    DecoderDraws,
+    Distance,
+    Draws,
+    counted,
+    distance,
+    next_probabilities,
+)
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import LoadedPair, load_pair
+from specviz.records import DecodingConfig
+
+MAX_DRAWS = 50_000
+SIDE_BY_SIDE = "draft-model"  # the method whose rounds the zoo changes
+FOUND = 1e-3  # a p-value below it is taken for a wrong rule
+SHOWN = 7  # tokens of the chart
+
+
+@dataclass(frozen=True, slots=True)
+class LaboratoryRequest:
+    """What to draw. `rule`: RIGHT or a specimen; `is_random_draft`: every token is as probable to
+    the draft as any other. Both are of the method SIDE_BY_SIDE alone.
+    """
+
+    pair: Pair
+    text: str
+    config: DecodingConfig
+    draws: int
+    rule: str = RIGHT
+    is_random_draft: bool = False
+    task: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.draws <= MAX_DRAWS:
+            raise InputError(f"draws must be from 1 to {MAX_DRAWS}, got {self.draws}")
+        if self.rule != RIGHT:
+            specimen_named(self.rule)
+        is_changed = self.rule != RIGHT or self.is_random_draft
+        if is_changed and self.config.method != SIDE_BY_SIDE:
+            raise InputError(
+                f"method must be {SIDE_BY_SIDE} for another rule or draft, got {self.config.method}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A bar of the chart: a token's text, its p, and how often it came. "" are all others."""
+
+    text: str
+    p: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaboratoryStep:
+    """What has been drawn so far: the first tokens, and the second behind `usual`."""
+
+    draws: int
+    accepted: int  # of the first tokens those that a guess brought
+    distance: Distance  # over both tokens
+    cells: tuple[tuple[Tokens, ...], ...]
+    usual: str
+
+    @property
+    def is_other(self) -> bool:
+        """Whether these are no draws from the target: a right rule is called so once in 1,000."""
+        return self.distance.forbidden > 0 or self.distance.p_value < FOUND
+
+
+class Laboratory:
+    """One series of draws. Iterate it once."""
+
+    def __init__(self, request: LaboratoryRequest) -> None:
+        """Loads the models. Raises InputError for anything that the user can mend."""
+        self._request = request
+        method = method_named(request.config.method)
+        self._loaded = load_pair(request.pair, request.device, request.dtype, method.needs)
+        self._context = self._loaded.codec.encode(request.text, request.task)
+        rule = rule_named(request.rule)
+        top_k = 0 if request.rule == RIGHT else specimen_named(request.rule).top_k
+        self.config = replace(request.config, top_k=top_k) if top_k else request.config
+        if not self._context:
+            raise InputError("text must have at least one token, got none")
+        self.counting = Counting(self._loaded, self.config, self._context)
+        self._draws = self._make_draws(rule)
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether the models were asked once for all draws."""
+        return isinstance(self._draws, ManyDraws)
+
+    def __iter__(self) -> Iterator[LaboratoryStep]:
+        for done in counted(self.counting, self._draws, self._request.draws):
+            yield self._step(done)
+
+    def _make_draws(self, rule: ExactRule) -> Draws:
+        config, context, usual = self.config, self._context, self.counting.usual
+        if config.method != SIDE_BY_SIDE:
+            return DecoderDraws(self._loaded, config, context, usual, config.seed)
+        first, second = (self._place(ids) for ids in (context, [*context, usual]))
+        stale = cache(
+            lambda rejected: stale_probabilities(self._loaded, config, context, rejected, usual)
+        )
+        return ManyDraws(rule, first, second, usual, config.seed, stale)
+
+    def _place(self, ids: Sequence[int]) -> Place:
+        p, _ = next_probabilities(self._loaded.target, self.config, ids)
+        draft = self._loaded.parts.draft
+        assert draft is not None, "the method needs one"
+        if self._request.is_random_draft:
+            logits = torch.zeros(1, len(p))
+            q, raw_q = Sampler.of(self.config).both(logits)
+            return Place(p.cpu(), q[0], raw_q[0])
+        q, raw_q = (fitted_to(each, p) for each in next_probabilities(draft, self.config, ids))
+        return Place(p.cpu(), q, raw_q)
+
+    def _step(self, done: int) -> LaboratoryStep:
+        counting, codec = self.counting, self._loaded.codec
+        return LaboratoryStep(
+            done,
+            self._draws.accepted,
+            distance(counting.cells),
+            tuple(self._bars(cell.distribution, cell.counts) for cell in counting.cells),
+            codec.decode([counting.usual]),
+        )
+
+    def _bars(self, p: Tensor, counts: Tensor) -> tuple[Tokens, ...]:
+        """By falling p, the rest together."""
+        ids = p.topk(min(SHOWN, len(p))).indices
+        decode = self._loaded.codec.decode
+        shown = [Tokens(decode([i]), float(p[i]), int(counts[i])) for i in ids.tolist()]
+        rest = max(0.0, 1 - float(p[ids].sum())), int(counts.sum() - counts[ids].sum())
+        return (*shown, Tokens("", *rest))
+
+
+def fitted_to(q: Tensor, p: Tensor) -> Tensor:
+    """A draft's distribution over the target's vocabulary; padded tokens have probability 0."""
+    return torch.nn.functional.pad(q.cpu(), (0, len(p) - len(q)))[: len(p)]
+
+
+@torch.inference_mode()
+def stale_probabilities(
+    loaded: LoadedPair, config: DecodingConfig, context: Sequence[int], rejected: int, token_id: int
+) -> Tensor:
+    """p behind `token_id` if the rejected token before it, at the same position, is still in the
+    cache. [V] float32
+    """
+    target = Target.of(loaded.target, context, replace(config, max_new_tokens=1))
+    target.fill(context)
+    device = loaded.target.device
+    for each in (rejected, token_id):
+        ids, positions = torch.tensor([[each]]), torch.tensor([[len(context)]])
+        output = loaded.target.forward(ids.to(device), positions.to(device), target.cache)
+    return target.sampler.distributions(output.logits[0])[0].cpu()

@@ -1,0 +1,83 @@
+"""The decoder itself with the part of a rule in the place of its own: its drafter's proposals, its
+rule of acceptance, or the cache of its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from specviz.decoding.drafters.base import Drafter, Proposal
+from specviz.decoding.sampling import uniforms_on
+from specviz.decoding.speculative import SpeculativeRun
+from specviz.decoding.streams import Purpose, RandomStream
+from specviz.decoding.topology import topology
+from specviz.experiments.bug_zoo.wrong_rules import ExactRule
+from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.records import DecodingConfig
+
+
+def ruled_run(
+    rule: ExactRule,
+    model: LanguageModel,
+    drafter: Drafter,
+    context: Sequence[int],
+    config: DecodingConfig,
+) -> SpeculativeRun:
+    """A run by the rule. What changes a proposal does so one level deep; bonus tokens are taken."""
+    if not rule.rolls_back:
+        return SpeculativeRun(
+            cast(LanguageModel, _HoardingModel(model)), drafter, context, config, ()
+        )
+    ruled = cast(Drafter, _RuledDrafter(drafter, rule, config))
+    return SpeculativeRun(model, ruled, context, config, (), rule=rule.accept)
+
+
+class _Around:
+    """Everything that it does not have itself is the inner one's."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _HoardingModel(_Around):
+    """A model whose caches keep every token that ran, the rejected ones, too."""
+
+    def new_cache(self, capacity: int) -> KeyValueCache:
+        cache: KeyValueCache = self._inner.new_cache(capacity)
+        cache.keep = _keep_all  # type: ignore[method-assign] # the model wants a cache of its own
+        return cache
+
+
+def _keep_all(start: int, slots: Sequence[int]) -> None:
+    """Nothing is dropped."""
+
+
+class _RuledDrafter(_Around):
+    """The drafter's q, and guesses as the rule makes them, by the draws that a static tree has."""
+
+    def __init__(self, drafter: Drafter, rule: ExactRule, config: DecodingConfig) -> None:
+        super().__init__(drafter)
+        self._rule = rule
+        self._draws = RandomStream(config.seed, Purpose.DRAFT)
+
+    def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
+        proposal: Proposal = self._inner.propose(committed, room, round_index)
+        if proposal.distributions is None or proposal.raw_distributions is None:
+            return proposal
+        rule, q, raw_q = self._rule, proposal.distributions[0], proposal.raw_distributions[0]
+        keys = [self._draws.uniform(round_index, 1, rank) for rank in range(rule.siblings)]
+        guesses = rule.guesses(q, uniforms_on(q.device, keys)[None])
+        token_ids = guesses[rule.examined(guesses, q)]
+        told = rule.told_q(q, raw_q)
+        return replace(
+            proposal,
+            kind=rule.kind,
+            topology=topology((-1,) * len(token_ids), q.device),
+            token_ids=token_ids,
+            distributions=None if told is None else told[None],
+        )
