@@ -9,7 +9,7 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.golden import golden_names, golden_trace
-from specviz.lessons import LESSONS, Lesson, read_lesson, read_lessons, read_widgets
+from specviz.lessons import LESSONS, Lesson, StepKind, read_lesson, read_lessons, read_widgets
 from specviz.lessons.lesson_files import MAX_WORDS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -105,3 +105,15 @@ def test_every_recorded_place_that_a_lesson_shows_is_there() -> None:
             if "round" in scene:
                 round_ = golden_trace(scene["trace"]).rounds[int(scene["round"]) - 1]
                 assert int(scene.get("node", 0)) < len(round_.tree.nodes), lesson.name
+
+
+def test_a_verdict_that_a_lesson_calls_right_is_that_of_the_recorded_run() -> None:
+    (lesson,) = (each for each in read_lessons() if each.name == "accept-or-reject")
+    cases = [step for step in lesson.steps if step.kind is StepKind.CASE]
+    assert len(cases) == 4
+    for step in cases:
+        scene = dict(step.scene)
+        round_ = golden_trace(scene["trace"]).rounds[int(scene["round"]) - 1]
+        outcome = round_.verdicts[int(scene.get("node", 0))].outcome
+        (right,) = (option.name for option in step.options if option.right)
+        assert right == {"accepted": "kept", "rejected": "thrown"}[outcome.value], step.name
