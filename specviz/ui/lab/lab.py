@@ -14,6 +14,7 @@ from specviz.experiments.sweep.sweeping import MAX_REPEATS
 from specviz.ui.answers import Question, answers
 from specviz.ui.lab.lab_advice import SECONDS, advice_offer, advice_order
 from specviz.ui.lab.lab_costs import BOUNDS, daily_costs
+from specviz.ui.lab.lab_losslessness import losslessness_order, zoo_offer
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.lab.lab_peers import peers_order
 from specviz.ui.lab.lab_setting import PROMPTS, TOKENS, own_prompts
@@ -43,6 +44,7 @@ def lab_offer() -> dict[str, Any]:
         "bounds": bounds,
         "sweep": sweep_offer(),
         "advice": advice_offer(),
+        "zoo": zoo_offer(),
     }
 
 
@@ -55,6 +57,7 @@ class Lab:
             "sweep": sweep_order,
             "peers": peers_order,
             "advice": advice_order,
+            "losslessness": losslessness_order,
             "claim": lambda question: self._claims.order(question.get("number")),
         }
 

@@ -1,0 +1,101 @@
+"""The losslessness laboratory's orders: a place of a text drawn thousands of times, by a rule.
+
+Questions are checked: nothing in them is trusted. Kinds of message: `counts` (all that is drawn so
+far), `end`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from specviz.errors import InputError, short
+from specviz.experiments.bug_zoo.laboratory import (
+    SIDE_BY_SIDE,
+    Laboratory,
+    LaboratoryRequest,
+    LaboratoryStep,
+)
+from specviz.experiments.bug_zoo.zoo import RIGHT, specimens
+from specviz.models.pair_catalog import BUNDLED, Pair
+from specviz.records import prompt_text
+from specviz.ui.batches import Message
+from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.settings_form import race_request
+
+DRAFTS = ("", "random")
+# A place where the bundled draft is nearly sure of a token that the target says seldom: a rule that
+# treats rejections wrongly has much to do.
+PLACE = {
+    "pair": BUNDLED,
+    "method": SIDE_BY_SIDE,
+    "draft_length": "1",
+    "task": "translate",
+    "prompt": "I'm sorry.\nDésolé",
+}
+
+
+def zoo_offer() -> dict[str, Any]:
+    """What the page knows of the zoo: its specimens, and the form of the place to draw."""
+    return {"specimens": [asdict(each) for each in specimens().values()], "form": PLACE}
+
+
+@dataclass(frozen=True, slots=True)
+class LosslessnessOrder(LabOrder):
+    """When stopped, it keeps what was drawn until then."""
+
+    title: ClassVar[str] = "a test of losslessness"
+
+    request: LaboratoryRequest
+
+    @property
+    def pair(self) -> Pair:
+        return self.request.pair
+
+    def messages(self, stop: threading.Event) -> Iterator[Message]:
+        laboratory = Laboratory(self.request)
+        for step in () if stop.is_set() else laboratory:
+            yield _counts(step, laboratory)
+            if stop.is_set():
+                break
+        yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+
+def _counts(step: LaboratoryStep, laboratory: Laboratory) -> Message:
+    return {
+        "kind": "counts",
+        **asdict(step),
+        "is_other": step.is_other,
+        "side_by_side": laboratory.is_side_by_side,
+    }
+
+
+def losslessness_order(question: Mapping[str, Any]) -> LosslessnessOrder:
+    """{"form": as of a race, its prompt the text before the place; "rule", "draft", "draws"}."""
+    form = question.get("form")
+    if not isinstance(form, dict):
+        raise InputError("form must be settings by name, each a text")
+    usual = race_request(form)
+    draft = question.get("draft", "")
+    if draft not in DRAFTS:
+        raise InputError(f"draft must be one of {', '.join(map(repr, DRAFTS))}, got {short(draft)}")
+    request = LaboratoryRequest(
+        usual.pair,
+        prompt_text(usual.prompt),
+        usual.config,
+        _draws(question.get("draws")),
+        str(question.get("rule", RIGHT)),
+        draft == "random",
+        usual.task,
+        usual.device,
+        usual.dtype,
+    )
+    return LosslessnessOrder(request)
+
+
+def _draws(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f"draws must be a whole number, got {short(value)}")
+    return value

@@ -1,0 +1,70 @@
+"""The laboratory's order: what a question may ask, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from specviz.errors import InputError
+from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
+
+FORM = PLACE | {"temperature": "1"}
+QUESTION: dict[str, Any] = {"form": FORM, "rule": "right", "draft": "", "draws": 2000}
+
+
+def last(**changes: Any) -> dict[str, Any]:
+    """The counts of a whole series."""
+    messages = list(losslessness_order(QUESTION | changes).messages(threading.Event()))
+    assert messages[-1] == {"kind": "end", "reason": "done"}
+    return messages[-2]
+
+
+def test_the_rule_of_the_decoder_is_found_exact_with_any_draft() -> None:
+    with_model, with_dice = last(), last(draft="random")
+    assert not with_model["is_other"] and not with_dice["is_other"]
+    assert with_dice["accepted"] < with_model["accepted"]
+    for cell in with_model["cells"]:
+        assert sum(each["p"] for each in cell) == pytest.approx(1)
+
+
+def test_a_wrong_rule_is_found_and_its_counts_are_those_of_all_draws() -> None:
+    found = last(rule="resampled-from-target")
+    assert found["is_other"]
+    assert sum(each["count"] for each in found["cells"][0]) == found["draws"] == 2000
+
+
+def test_any_other_method_decodes_for_every_draw() -> None:
+    found = last(form=FORM | {"method": "prompt-lookup"}, draws=3)
+    assert not found["side_by_side"] and found["draws"] == 3
+
+
+def test_at_temperature_0_one_token_is_certain() -> None:
+    found = last(form=FORM | {"temperature": "0"}, draws=20)
+    assert not found["is_other"] and found["distance"]["total_variation"] == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rule": "none"},
+        {"draft": "bad"},
+        {"draws": 0},
+        {"draws": "many"},
+        {"form": FORM | {"method": "prompt-lookup"}, "rule": "equal-argmax"},
+        {"form": 3},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_question_that_breaks_a_rule_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        losslessness_order(QUESTION | changes)
+
+
+def test_a_series_that_is_stopped_keeps_what_was_drawn() -> None:
+    stop = threading.Event()
+    messages = losslessness_order(QUESTION).messages(stop)
+    assert next(messages)["draws"] < 2000
+    stop.set()
+    assert list(messages)[-1] == {"kind": "end", "reason": "stopped"}
