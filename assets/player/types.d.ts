@@ -234,6 +234,17 @@ interface Course {
   drive: import("./learn/drive.js").Drive;
 }
 
+// A rule of the bug zoo (specviz/experiments/bug_zoo/specimens.toml).
+interface Specimen {
+  name: string;
+  title: string;
+  wrong: string;
+  tell: string;
+  seen: string;
+  is_exact: boolean;
+  siblings: number;
+}
+
 interface WidgetEvents {
   changed(): void;
   reached(goal: string): void;

@@ -31,6 +31,8 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "enough-rounds": ((INPUT, "a", "Enter"),),
     "drawn": ((".guess .redraw .primary", "Enter"),),
+    "found": ((".guess .redraw .primary", "Enter"),),
+    "named": ((".guess .redraw .primary", "Enter"), ("[data-suspect=true]", "Enter")),
 }
 REPEATED = ("bonus", "enough-rounds")
 VIEW = "specviz.learn.view"

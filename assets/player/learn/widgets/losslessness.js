@@ -1,0 +1,329 @@
+// The losslessness laboratory: one place of a text, drawn thousands of times by the server, by the right rule
+// or by one of the zoo; what came out beside p, the distance falling with its noise floor, and a verdict.
+
+import { drawing, element, giveTurn, option, setText } from "../../shared/dom.js";
+import { waitingWords } from "../../shared/number_words.js";
+import { tokenLabel } from "../../shared/token_label.js";
+import { Transport } from "../../shared/transport.js";
+import { Widget } from "../widget.js";
+import { largestGap, suspects } from "./suspects.js";
+
+const RIGHT = "right";
+const DRAWS = "4000";
+const FULL = 0.8; // of a track, for the largest p
+const [WIDTH, HEIGHT] = [260, 120];
+const STEP_MILLISECONDS = 90; // from one block of draws to the next, so that one can watch
+const CURVE = `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true"><path class="ground" d="M0 0V${HEIGHT}H${WIDTH}"/><polyline class="floor"/><polyline class="distance"/></svg>`;
+
+export class LosslessnessLab extends Widget {
+  static id = "losslessness";
+
+  /**
+   * @param {HTMLElement} box
+   * @param {Course} course
+   * @param {WidgetEvents} on
+   */
+  constructor(box, course, on) {
+    super(box, course, on);
+    /** @type {Specimen[]} */
+    this.specimens = course.setup.lab.zoo.specimens;
+    /** @type {Record<string, string>} of the place that is drawn */
+    this.form = course.setup.lab.zoo.form;
+    /** @type {Record<string, string>} */
+    this.scene = {};
+    this.rule = RIGHT; // what is drawn by
+    this.found = new Set(); // wrong rules that were found
+    /** @type {any[]} blocks that came and are not shown yet */
+    this.blocks = [];
+    /** @type {any[]} */
+    this.history = [];
+    /** @type {any} the last block that is shown */
+    this.last = null;
+    this.isOver = false;
+    this.timer = 0;
+    this.answer = ""; // of the quiz
+    this.transport = new Transport(course.gradio, {
+      accepted: () => setText(this.state, "starting …"),
+      message: (message) => this.take(message),
+      queued: (ahead, running) => setText(this.state, waitingWords(ahead, running)),
+      failed: (text) => this.failed(text),
+    });
+    const context = element("p", "guess-context");
+    context.append(this.form.prompt.replace("\n", " ⏎ "), " ", element("mark", "", "?"));
+    this.choice = element("select");
+    this.choice.append(...this.specimens.map(({ name, title }) => option(name, title)));
+    this.choice.addEventListener("change", () => this.choose(this.choice.value));
+    this.menu = element("label", "zoo-menu");
+    this.menu.append("Rule", this.choice);
+    this.what = element("p", "zoo-what");
+    this.go = element("button", "primary");
+    this.go.type = "button";
+    this.go.addEventListener("click", () => this.start());
+    this.end = element("button", "chip", "Stop");
+    this.end.type = "button";
+    this.end.addEventListener("click", () => this.transport.stop());
+    this.state = element("span", "hint");
+    const buttons = element("p", "row tight");
+    buttons.append(this.go, this.end, this.state);
+    this.cells = [0, 1].map(() => ({ title: element("h4"), bins: element("ol", "redraw-bins") }));
+    this.curve = /** @type {SVGElement} */ (drawing(CURVE));
+    const side = element("div", "redraw-side");
+    side.append(this.curve, curveKey());
+    this.verdict = element("p", "guess-verdict");
+    this.verdict.setAttribute("role", "status");
+    this.names = element("div", "zoo-names");
+    const redraw = element("div", "redraw");
+    redraw.append(buttons, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict, this.names);
+    this.box.classList.add("guess");
+    this.box.replaceChildren(context, this.menu, this.what, redraw);
+  }
+
+  /** @param {Record<string, string>} scene */
+  set(scene) {
+    this.scene = scene;
+    this.halt();
+    this.menu.hidden = scene.rule !== "menu";
+    const rule = scene.rule === "menu" ? this.choice.value : scene.rule;
+    this.choose(scene.rule === "quiz" ? this.deal() : (rule ?? RIGHT));
+  }
+
+  // Another rule: nothing is drawn yet.
+  /** @param {string} rule */
+  choose(rule) {
+    this.halt();
+    this.rule = rule;
+    this.last = null;
+    this.history = [];
+    this.isOver = false;
+    setText(this.go, `Draw ${this.goal.toLocaleString("en")} times`);
+    this.draw();
+    this.on.changed();
+  }
+
+  // One that nobody is told, and four names that it may have.
+  deal() {
+    const { dealt, names } = suspects(this.specimens, Math.random);
+    this.names.replaceChildren(
+      ...names.map((specimen) => {
+        const made = element("button", "lesson-option", specimen.wrong);
+        made.type = "button";
+        made.dataset.suspect = String(specimen.name === dealt);
+        made.addEventListener("click", () => this.name(specimen.name));
+        return made;
+      }),
+    );
+    this.answer = "";
+    return dealt;
+  }
+
+  /** @param {string} name */
+  name(name) {
+    this.answer = name;
+    this.draw();
+    if (name === this.rule) this.on.reached("named");
+    this.on.changed();
+  }
+
+  get goal() {
+    return Number(this.scene.draws ?? DRAWS);
+  }
+
+  get specimen() {
+    return this.specimens.find(({ name }) => name === this.rule) ?? null;
+  }
+
+  get isQuiz() {
+    return this.scene.rule === "quiz";
+  }
+
+  get values() {
+    const { last, specimen, isQuiz, history } = this;
+    const told = isQuiz && this.answer !== this.rule ? null : specimen;
+    const gap = last ? largestGap(last.cells[0]) : null;
+    return {
+      draws: last?.draws ?? this.goal, goal: this.goal, kinds: this.specimens.length,
+      rule: told?.title ?? "the decoder’s own rule", wrong: told?.wrong ?? "", tell: told?.tell ?? "",
+      distance: last?.distance.total_variation, floor: last?.distance.noise_floor,
+      early_distance: history[0]?.distance.total_variation,
+      chi_square: last?.distance.chi_square, freedom: last?.distance.degrees_of_freedom, p_value: last?.distance.p_value,
+      kept: last ? last.accepted / last.draws : undefined,
+      more_token: gap?.text, more_came: gap?.came, more_p: gap?.p,
+    };
+  }
+
+  // ---- drawing many
+
+  async start() {
+    if (this.transport.isBusy) return;
+    const { scene, rule } = this;
+    this.blocks = [];
+    this.history = [];
+    this.isOver = false;
+    giveTurn(this.go, this.end, true);
+    const form = { ...this.form, temperature: scene.temperature ?? "1", seed: String(Math.floor(Math.random() * 1e6)) };
+    await this.transport.start("measure", { what: "losslessness", form, rule, draft: scene.draft ?? "", draws: this.goal });
+  }
+
+  /** @param {any} message */
+  take(message) {
+    if (message.kind === "error") return this.failed(message.text);
+    if (message.kind === "counts") this.blocks.push(message);
+    if (message.kind === "end") this.isOver = true;
+    if (!this.timer) this.show();
+  }
+
+  // The next block; all at once for who wants no motion.
+  show() {
+    this.timer = 0;
+    const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const shown = this.blocks.splice(0, isStill ? this.blocks.length : 1);
+    if (shown.length) {
+      this.history.push(...shown);
+      this.last = shown.at(-1);
+      setText(this.state, "");
+    }
+    const isDone = this.isOver && !this.blocks.length;
+    if (isDone) this.done();
+    else if (this.blocks.length) this.timer = window.setTimeout(() => this.show(), STEP_MILLISECONDS);
+    this.draw();
+    this.on.changed();
+  }
+
+  done() {
+    giveTurn(this.go, this.end, false);
+    setText(this.go, "Draw again");
+    if (!this.last) return;
+    if (this.last.is_other) this.found.add(this.rule);
+    this.on.reached("drawn");
+    if (this.scene.rule === "menu" && this.last.is_other) this.on.reached("found");
+  }
+
+  /** @param {string} text */
+  failed(text) {
+    giveTurn(this.go, this.end, false);
+    setText(this.state, text);
+  }
+
+  halt() {
+    window.clearTimeout(this.timer);
+    this.timer = 0;
+    this.blocks = [];
+    this.transport.leave();
+    giveTurn(this.go, this.end, false);
+    setText(this.state, "");
+  }
+
+  // ---- what is shown
+
+  draw() {
+    const { last, specimen, isQuiz, scene } = this;
+    const isTold = !isQuiz || this.answer === this.rule;
+    this.what.hidden = !specimen || !isTold;
+    this.names.hidden = !isQuiz;
+    if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", specimen.seen));
+    const titles = ["The next token", last ? `The one after it, behind ${tokenLabel(last.usual)}` : "The one after it"];
+    this.cells.forEach(({ title, bins }, at) => {
+      setText(title, titles[at]);
+      bins.setAttribute("aria-label", titles[at]);
+      bins.replaceChildren(...rows(last?.cells[at] ?? []));
+    });
+    this.drawCurve();
+    this.drawVerdict(scene.temperature === "0");
+    for (const made of /** @type {NodeListOf<HTMLElement>} */ (this.names.querySelectorAll("button"))) {
+      const isAnswer = made.textContent === this.specimens.find(({ name }) => name === this.answer)?.wrong;
+      made.setAttribute("aria-pressed", String(isAnswer));
+    }
+  }
+
+  drawCurve() {
+    const most = Math.max(0.05, ...this.history.map(({ distance }) => Math.max(distance.total_variation, distance.noise_floor)));
+    for (const [name, key] of [["distance", "total_variation"], ["floor", "noise_floor"]]) {
+      const points = this.history.map(({ draws, distance }) => `${((WIDTH * draws) / this.goal).toFixed(1)},${(HEIGHT * (1 - distance[key] / most)).toFixed(1)}`);
+      this.curve.querySelector(`.${name}`)?.setAttribute("points", points.join(" "));
+    }
+  }
+
+  /** @param {boolean} isGreedy */
+  drawVerdict(isGreedy) {
+    const { last } = this;
+    const isDone = this.isOver && !this.blocks.length && last !== null;
+    this.verdict.className = `guess-verdict${isDone ? (last.is_other ? " rejected" : " accepted") : ""}`;
+    setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) + this.answerWords() : "Nothing is drawn yet.");
+  }
+
+  answerWords() {
+    if (!this.isQuiz || !this.answer) return "";
+    return this.answer === this.rule ? ` Found: ${this.specimen?.tell ?? ""}` : " It is not the one you named. Look at which tokens come too often, and in which of the two places.";
+  }
+}
+
+/**
+ * @param {any} block
+ * @param {boolean} isDone
+ * @param {boolean} isGreedy
+ */
+function verdictWords({ draws, accepted, distance, is_other }, isDone, isGreedy) {
+  const kept = `${draws.toLocaleString("en")} draws, ${Math.round((100 * accepted) / draws)} % of the guesses kept.`;
+  if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count: either every text is the same, or the rule is wrong.`;
+  const numbers = `Distance ${distance.total_variation.toFixed(3)}, noise floor ${distance.noise_floor.toFixed(3)}.`;
+  if (!isDone) return `${kept} ${numbers}`;
+  if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says: this is another distribution.`;
+  const p = distance.p_value < 0.001 ? "less than one in 1,000" : `${(100 * distance.p_value).toFixed(distance.p_value < 0.1 ? 1 : 0)} %`;
+  const chance = `Chi-square ${distance.chi_square.toFixed(0)} with ${distance.degrees_of_freedom} degrees of freedom: draws from the target itself differ as much in ${p} of all cases.`;
+  return `${kept} ${numbers} ${chance} ${is_other ? "This is another distribution." : "No difference from the target is to be seen."}`;
+}
+
+/** @param {{ text: string, p: number, count: number }[]} bars */
+function rows(bars) {
+  const total = Math.max(1, bars.reduce((sum, { count }) => sum + count, 0));
+  const most = Math.max(0.01, ...bars.map(({ p }) => p));
+  const head = element("li", "hint");
+  head.append(element("span"), element("span"), element("span", "number", "came out"), element("span", "number", "p"));
+  return [head, ...bars.map((bar, at) => row(bar, at === bars.length - 1, bar.count / total, most))];
+}
+
+/**
+ * @param {{ text: string, p: number }} bar
+ * @param {boolean} isRest
+ * @param {number} came
+ * @param {number} most
+ */
+function row({ text, p }, isRest, came, most) {
+  const made = element("li");
+  const track = element("span", "redraw-track");
+  const width = (/** @type {number} */ share) => `${Math.min(100, (100 * FULL * share) / most)}%`;
+  const bar = element("i", "accepted");
+  bar.style.width = width(came);
+  const goal = element("b");
+  goal.style.left = width(p);
+  track.append(bar, goal);
+  made.append(element("span", "redraw-name", isRest ? "all others" : tokenLabel(text)), track, element("span", "number", percent(came)), element("span", "number goal", percent(p)));
+  return made;
+}
+
+/** @param {number} value */
+function percent(value) {
+  return value > 0 && value < 0.0005 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`;
+}
+
+function barsKey() {
+  const key = element("p", "redraw-key hint");
+  key.append(keyed(element("i", "accepted"), "came out"), keyed(element("b"), "p, where it should end"));
+  return key;
+}
+
+function curveKey() {
+  const key = element("p", "redraw-key hint");
+  key.append(keyed(element("i", "line"), "distance from p, over both tokens"), keyed(element("i", "line floor"), "noise floor: exact draws"));
+  return key;
+}
+
+/**
+ * @param {HTMLElement} mark
+ * @param {string} words
+ */
+function keyed(mark, words) {
+  const made = element("span");
+  made.append(mark, words);
+  return made;
+}
