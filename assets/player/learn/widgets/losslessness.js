@@ -10,6 +10,7 @@ import { largestGap, suspects } from "./suspects.js";
 
 const RIGHT = "right";
 const DRAWS = "4000";
+const ROWS = 8; // of a chart
 const FULL = 0.8; // of a track, for the largest p
 const [WIDTH, HEIGHT] = [260, 120];
 const STEP_MILLISECONDS = 90; // from one block of draws to the next, so that one can watch
@@ -63,8 +64,8 @@ export class LosslessnessLab extends Widget {
     this.end.type = "button";
     this.end.addEventListener("click", () => this.transport.stop());
     this.state = element("span", "hint");
-    const buttons = element("p", "row tight");
-    buttons.append(this.go, this.end, this.state);
+    this.buttons = element("p", "row tight");
+    this.buttons.append(this.go, this.end, this.state);
     this.cells = [0, 1].map(() => ({ title: element("h4"), bins: element("ol", "redraw-bins") }));
     this.curve = /** @type {SVGElement} */ (drawing(CURVE));
     const side = element("div", "redraw-side");
@@ -73,7 +74,7 @@ export class LosslessnessLab extends Widget {
     this.verdict.setAttribute("role", "status");
     this.names = element("div", "zoo-names");
     const redraw = element("div", "redraw");
-    redraw.append(buttons, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict, this.names);
+    redraw.append(this.buttons, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict, this.names);
     this.box.classList.add("guess");
     this.box.replaceChildren(context, this.menu, this.what, redraw);
   }
@@ -83,6 +84,7 @@ export class LosslessnessLab extends Widget {
     this.scene = scene;
     this.halt();
     this.menu.hidden = scene.rule !== "menu";
+    this.buttons.hidden = scene.locked === "true"; // nothing is revealed before it was predicted
     const rule = scene.rule === "menu" ? this.choice.value : scene.rule;
     this.choose(scene.rule === "quiz" ? this.deal() : (rule ?? RIGHT));
   }
@@ -279,7 +281,8 @@ function rows(bars) {
   const most = Math.max(0.01, ...bars.map(({ p }) => p));
   const head = element("li", "hint");
   head.append(element("span"), element("span"), element("span", "number", "came out"), element("span", "number", "p"));
-  return [head, ...bars.map((bar, at) => row(bar, at === bars.length - 1, bar.count / total, most))];
+  const made = bars.map((bar, at) => row(bar, at === bars.length - 1, bar.count / total, most));
+  return [head, ...made, ...blanks(ROWS - bars.length)];
 }
 
 /**
@@ -299,6 +302,16 @@ function row({ text, p }, isRest, came, most) {
   track.append(bar, goal);
   made.append(element("span", "redraw-name", isRest ? "all others" : tokenLabel(text)), track, element("span", "number", percent(came)), element("span", "number goal", percent(p)));
   return made;
+}
+
+// Rows that hold the room of those to come.
+/** @param {number} count */
+function blanks(count) {
+  return Array.from({ length: Math.max(0, count) }, () => {
+    const made = element("li", "", "\u00a0");
+    made.setAttribute("aria-hidden", "true");
+    return made;
+  });
 }
 
 /** @param {number} value */
