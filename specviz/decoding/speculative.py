@@ -103,7 +103,7 @@ class SpeculativeRun:
         output = self.target.fill(token_ids)
         features = None if output.features is None else output.features[0]
         cache, transfer = self.target.cache, self.target.transfer
-        held = partial(self.target.keys_values, self._prompt_length)
+        held = partial(self.target.keys_values, min(self._prompt_length, len(token_ids)))
         self._prompt = PrefilledPrompt(tuple(token_ids), cache, features, transfer, held)
         return output
 

@@ -10,18 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import wraps
-from pathlib import Path
+from mimetypes import guess_type
 from typing import Any
 
 import gradio as gr
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from specviz.environment import Environment
-from specviz.figures.plotly_script import plotly_script
 from specviz.prompts import all_held_out
 from specviz.ui.course.course import course_offer
 from specviz.ui.handlers import Handlers
@@ -30,6 +27,7 @@ from specviz.ui.page_files import (
     ASSETS,
     PLAYER,
     module_sources,
+    page_files,
     page_folders,
     styles,
     version,
@@ -142,7 +140,7 @@ def launch_options(environment: Environment, handlers: Handlers) -> dict[str, An
 
 
 def routes(handlers: Handlers) -> list[BaseRoute]:
-    """The page's own files, and where a page that goes leaves its run: under FOLDER.
+    """The page's own files, the lessons, and where a page that goes leaves its run.
 
     Relative addresses reach them behind any proxy.
     """
@@ -150,14 +148,16 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
     prompts = json.dumps({"plain": all_held_out(False), "chat": all_held_out(True)})
     course = json.dumps(course_offer())
     files = [
-        Mount("/player", _KeptFiles(directory=PLAYER)),
         Route("/prompts.json", lambda _: Response(prompts, media_type="application/json")),
-        Route("/lessons.json", lambda _: Response(course, media_type="application/json")),
-        Route("/plotly.min.js", _file(plotly_script())),
         Route("/setup.json", lambda _: Response(setup, media_type="application/json")),
-        Route("/left", _left(handlers), methods=["POST"]),
+        Route("/{name:path}", _kept_file),
     ]
-    return [Mount(f"/{FOLDER}", routes=files)]
+    return [
+        Mount(f"/{FOLDER}", routes=files),
+        # also for pages of another version, that were open before this process began
+        Route("/specviz/lessons.json", lambda _: Response(course, media_type="application/json")),
+        Route("/specviz/left", _left(handlers), methods=["POST"]),
+    ]
 
 
 def _left(handlers: Handlers) -> Any:
@@ -175,15 +175,11 @@ def _left(handlers: Handlers) -> Any:
     return stop
 
 
-def _file(path: Path) -> Any:
-    async def send(_: Request) -> FileResponse:
-        return FileResponse(path, headers={"Cache-Control": KEPT})
-
-    return send
-
-
-class _KeptFiles(StaticFiles):
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = KEPT
-        return response
+def _kept_file(request: Request) -> Response:
+    """A file as it was when this process began, which is what its address stands for."""
+    name = request.path_params["name"]
+    content = page_files().get(name)
+    if content is None:
+        return Response(status_code=404)
+    kind, _ = guess_type(name)
+    return Response(content, media_type=kind, headers={"Cache-Control": KEPT})

@@ -23,11 +23,18 @@ _SPECIFIER = re.compile(r'(\b(?:from|import)\s*\(?\s*)"(\.{1,2}/[^"]+)"')
 
 
 @cache
+def page_files() -> dict[str, bytes]:
+    """All that the page loads, by its address, as it was when this process began."""
+    paths = sorted(path for path in PLAYER.rglob("*") if path.is_file())
+    player = {f"player/{path.relative_to(PLAYER).as_posix()}": path.read_bytes() for path in paths}
+    return player | {"plotly.min.js": plotly_script().read_bytes()}
+
+
 def version() -> str:
-    """Of all that the page loads, when this process began: other files, another version."""
-    content = sha256(plotly_script().read_bytes())
-    for path in sorted(each for each in PLAYER.rglob("*") if each.is_file()):
-        content.update(str(path.relative_to(PLAYER)).encode() + b"\0" + path.read_bytes())
+    """Of these files: others, another version."""
+    content = sha256()
+    for name, text in page_files().items():
+        content.update(name.encode() + b"\0" + text)
     return content.hexdigest()[:12]
 
 

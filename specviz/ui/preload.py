@@ -38,3 +38,5 @@ def _load(pair: Pair) -> None:
         get_ready(load_pair(pair, needs=method_named(pair.method).needs))
     except InputError as error:
         log.warning("the pair %s is not ready: %s", pair.name, error)
+    except Exception:
+        log.exception("the pair %s is not ready", pair.name)

@@ -5,13 +5,14 @@ from functools import cache
 import pytest
 import torch
 
-from specviz.decoding import batch, speculative
+from specviz.decoding import autoregressive, batch, speculative
 from specviz.decoding.batch_target import batch_target
 from specviz.decoding.drafters import self_draft
 from specviz.decoding.drafters.base import HostTransfer, PrefilledPrompt
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, make_row_drafters
 from specviz.decoding.drafters.row_drafters import RowDrafters
+from specviz.decoding.speculative import SpeculativeRun
 from specviz.errors import InputError
 from specviz.metrics import acceptance_rate
 from specviz.models.llama.llama_model import LlamaModel
@@ -21,6 +22,7 @@ from specviz.models.parts import Need
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, ProposalKind, Round
 from tests.decoding.batch_runs import batch_parts, events_of, setups_of
+from tests.decoding.events import tokens_of
 
 
 @cache
@@ -66,6 +68,17 @@ def test_bits_are_8_or_4_and_8_where_nothing_is_known_of_four():
 def test_leaving_layers_out_takes_no_memory_and_is_accepted_half_the_time():
     assert make_drafter(setup_of("layer-skip")).memory.weights == 0
     assert acceptance_rate(rounds_of("layer-skip")) >= 0.5
+
+
+@pytest.mark.parametrize("method", ["quantised-self", "layer-skip"])
+def test_a_run_that_goes_on_behind_its_prompt_alone_has_its_keys_and_values(method):
+    """As measurements of the distribution do: the last token of the prompt is the first root."""
+    setup = setup_of(method, max_new_tokens=1)
+    prompt = loaded().codec.encode(held_out_prompt("code", 2), "code")
+    (first,) = tokens_of(autoregressive.decode(setup.target, prompt, setup.config))
+    run = SpeculativeRun(setup.target, make_drafter(setup), prompt, setup.config, ())
+    run.resume()
+    assert run.round().emitted_ids[0] == first
 
 
 def test_the_number_of_layers_left_out_can_be_chosen():

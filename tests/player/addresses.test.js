@@ -196,7 +196,7 @@ test("a recording needs no recipe in its link, a fork of it does and keeps the f
 });
 
 test("a fork of a link that makes no sense gives one sentence", () => {
-  for (const text of ["", "0", "x", "1.5", "6_", "6_k", "6_k-", "6_magic-1", "6_u3-1", "6_u3-x", "6_u-0.5", "6_u3--0.1", "99999999"]) {
+  for (const text of ["", "0", "x", "1.5", "6_", "6_k", "6_k-", "6_magic-1", "6_u3-1", "6_u3-x", "6_u-0.5", "6_u3--0.1", "99999999", "6_u3- ", "6_u3-0x0", "6_u03-0.5", "6_k-2_k-3", "6_u3-0.1_u3-0.2"]) {
     visit(`?of=race&fork=2&fork=${encodeURIComponent(text)}`);
     const { recipe, problem } = new StepAddress().readRecipe();
     assert.equal(recipe, null, text);

@@ -92,11 +92,11 @@ def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() 
     form = {"prompt": "x", "method": "prompt-lookup"}
     assert handlers.join({"ticket": ticket, "form": form})["error"] is None
     client = TestClient(Starlette(routes=routes(handlers)))
-    assert client.post(f"/{FOLDER}/left", content=ticket * 9).status_code == 413
+    assert client.post("/specviz/left", content=ticket * 9).status_code == 413
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "waiting"
-    assert client.post(f"/{FOLDER}/left", content=ticket).status_code == 204
+    assert client.post("/specviz/left", content=ticket).status_code == 204
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "done"
-    assert client.post(f"/{FOLDER}/left", content=b"\xff").status_code == 204
+    assert client.post("/specviz/left", content=b"\xff").status_code == 204
 
 
 def test_a_browser_keeps_the_files_of_a_version_and_other_files_are_another_version(
@@ -105,13 +105,17 @@ def test_a_browser_keeps_the_files_of_a_version_and_other_files_are_another_vers
     client = TestClient(Starlette(routes=routes(Handlers())))
     for file in ("player/main.js", "plotly.min.js"):
         assert "immutable" in client.get(f"/{FOLDER}/{file}").headers["cache-control"]
+    assert "javascript" in client.get(f"/{FOLDER}/player/main.js").headers["content-type"]
     assert "cache-control" not in client.get(f"/{FOLDER}/setup.json").headers
+    assert client.get(f"/{FOLDER}/player/../page.py").status_code == 404
+    before = client.get(f"/{FOLDER}/player/main.js").content
     shutil.copytree(page_files.PLAYER, tmp_path / "player")
     monkeypatch.setattr(page_files, "PLAYER", tmp_path / "player")
-    assert FOLDER.endswith(page_files.version.__wrapped__())
     with (tmp_path / "player" / "main.js").open("a") as file:
         file.write("// changed")
-    assert not FOLDER.endswith(page_files.version.__wrapped__())
+    assert client.get(f"/{FOLDER}/player/main.js").content == before  # until the next start
+    monkeypatch.setattr(page_files, "page_files", page_files.page_files.__wrapped__)
+    assert not FOLDER.endswith(page_files.version())
 
 
 def test_plotly_is_at_hand() -> None:
@@ -152,8 +156,12 @@ def test_no_script_knows_a_method_by_name(path: Path) -> None:
 
 
 def test_every_reference_of_the_scripts_is_in_the_page() -> None:
-    pages = [path.read_text(encoding="utf-8") for path in PLAYER if path.suffix == ".html"]
-    there = set(re.findall(r'data-ref="(\w+)"', "".join(pages)))
+    pages = "".join(path.read_text(encoding="utf-8") for path in PLAYER if path.suffix == ".html")
+    there = set(re.findall(r'data-ref="(\w+)"', pages))
+    (fields,) = re.findall(r"<template data-model-fields>(.*?)</template>", pages, re.S)
+    for prefix in re.findall(r'data-prefix="(\w+)"', pages):  # made of the template in the browser
+        names = re.findall(r'data-ref="(\w)(\w*)"', fields)
+        there |= {prefix + first.upper() + rest for first, rest in names}
     used = {
         name
         for path in SCRIPTS

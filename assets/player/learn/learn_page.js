@@ -9,7 +9,7 @@ import { LessonView } from "./lesson_view.js";
 import { Progress } from "./progress.js";
 import { Recordings } from "./recordings.js";
 
-const COURSE = new URL("../../lessons.json", import.meta.url);
+const COURSE = new URL("../../../lessons.json", import.meta.url);
 
 export class LearnPage extends Page {
   static id = "learn";

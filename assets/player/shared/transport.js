@@ -8,7 +8,7 @@
 const LOOK_MILLISECONDS = 500;
 const NEXT_PART_MILLISECONDS = 40; // from one part of a recording to the next
 const LAST_KINDS = new Set(["end", "error"]);
-const LEFT = new URL("../../left", import.meta.url);
+const LEFT = new URL("../../../left", import.meta.url);
 const PATIENCE = 12; // failed looks before the race is given up
 
 export class Transport {

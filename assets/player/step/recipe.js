@@ -9,7 +9,8 @@ export const OF_A_RECIPE = ["of", "fork"]; // parameters
 export const OF_A_RACE = "race"; // the value of "of" that is no recording's name
 const MOST_FORKS = 8;
 const ROUND = /^[1-9]\d{0,6}$/;
-const DRAW = /^u(\d{1,3})$/;
+const DRAW = /^u(0|[1-9]\d{0,2})$/;
+const UNIFORM = /^0(\.\d+)?$|^\d(\.\d+)?e-\d+$/; // as JavaScript writes numbers from 0 to 1
 
 // Null where the run before it has none, or a link has no room for one fork more.
 /**
@@ -77,8 +78,9 @@ function readFork(text) {
     const node = DRAW.exec(key)?.[1];
     const name = addressSettings().find((each) => each.key === key)?.name;
     if (!value || !(node || name)) return null;
-    if (node) fork.forced[node] = Number(value);
-    else if (name) fork.changes[name] = value;
+    if (node && UNIFORM.test(value) && !(node in fork.forced)) fork.forced[node] = Number(value);
+    else if (name && !(name in fork.changes)) fork.changes[name] = value;
+    else return null;
   }
-  return Object.values(fork.forced).every((u) => u >= 0 && u < 1) ? fork : null;
+  return fork;
 }

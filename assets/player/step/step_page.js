@@ -214,6 +214,7 @@ export class StepPage extends Page {
     const { remaking } = this;
     if (!remaking) return;
     const order = reason === "stopped" ? undefined : remaking.forks.shift();
+    if (order && !this.race.form.pair?.is_here) return void this.failed("the models that it names are not on this machine, and a link fetches none");
     const isLast = !remaking.forks.length;
     if (order) this.showRemaking(`the fork before round ${order.round + 1}`);
     if (order) return void this.fork(order, (isLast && remaking.wanted) || undefined);

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import mul
 from weakref import WeakKeyDictionary
 
@@ -28,8 +28,8 @@ from specviz.records import BASELINE, MAX_NEW_TOKENS, SETTINGS, SPECULATIVE, Dec
 REHEARSAL_ROUNDS = 3
 REHEARSAL_PROMPT = 32  # tokens, where nothing depends on them
 
-# by the target: settings whose graphs are captured, or methods that have run
-_rehearsed: WeakKeyDictionary[LanguageModel, set[DecodingConfig | str]] = WeakKeyDictionary()
+# by the target: settings whose graphs are captured, or methods with their options that have run
+_rehearsed: WeakKeyDictionary[LanguageModel, set[object]] = WeakKeyDictionary()
 
 
 def get_ready(loaded: LoadedPair) -> None:
@@ -51,14 +51,14 @@ def rehearse(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConf
         if likes not in done:
             _capture_steps(loaded, prompt_ids, config)
             done.add(likes)
-    elif config.method not in done:
-        _run_rounds(loaded, prompt_ids[:REHEARSAL_PROMPT], config, [SPECULATIVE])
-        done.add(config.method)
+    elif (config.method, config.options) not in done:
+        _run_rounds(loaded, prompt_ids[:REHEARSAL_PROMPT], config, is_alone=True)
+        done.add((config.method, config.options))
 
 
 def _capture_steps(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
     """Both lanes side by side, as their caches will be."""
-    _run_rounds(loaded, prompt_ids, config, [BASELINE, SPECULATIVE])
+    _run_rounds(loaded, prompt_ids, config, is_alone=False)
     most = MOST_TOKENS if config.options else 1 + config.node_count  # options size trees
     foreign = [loaded.parts.foreign.model] if loaded.parts.foreign else []
     for model in (*loaded.prompt_models, *foreign):
@@ -68,21 +68,21 @@ def _capture_steps(loaded: LoadedPair, prompt_ids: Sequence[int], config: Decodi
 
 
 def _run_rounds(
-    loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig, names: Sequence[str]
+    loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig, is_alone: bool
 ) -> None:
-    """These lanes for a few rounds; no token ends them early."""
+    """A few rounds, alone or until the baseline beside them has as many tokens; none ends them."""
     tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
     short = replace(config, max_new_tokens=tokens)
     target, capacity = loaded.target, cache_capacity(prompt_ids, short)
     drafter = make_drafter(Setup(target, loaded.parts, short, capacity))
-    lanes = {
-        BASELINE: autoregressive.decode(target, prompt_ids, short),
-        SPECULATIVE: speculative.decode(target, drafter, prompt_ids, short),
-    }
+    lane = speculative.decode(target, drafter, prompt_ids, short)
+    baseline = autoregressive.decode(target, prompt_ids, short)
+    events = lane if is_alone else race({BASELINE: baseline, SPECULATIVE: lane})
     try:
-        for _ in race({name: lanes[name] for name in names}):
+        for _ in islice(events, 1 + REHEARSAL_ROUNDS if is_alone else None):
             pass
     finally:
+        lane.close()
         drafter.close()
 
 
