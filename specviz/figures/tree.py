@@ -174,7 +174,7 @@ class _TreeView:
 
     def small_style(self) -> dict[str, Any]:
         """q under each node and the kind of the extra token."""
-        return _text_style("small", "muted", {"size": 11, "color": LIGHT["muted"]})
+        return _text_style("small", "muted", {"size": 10, "color": LIGHT["muted"]})
 
     # ---- nodes
 
