@@ -34,10 +34,10 @@ test("a method without a model of its own says what the pair's draft would take"
   assert.match(memory(run, { draft_bytes: { float32: 3_400_000 } }).label, /45 MB; the draft model would take 3\.4 MB$/);
 });
 
-test("what the processor holds of the weights a second time is said apart, in two digits", () => {
+test("what the processor holds of the weights a second time is said apart, in whole megabytes", () => {
   const target = { bytes: 651_289_344, parameters: 134_515_008 };
   const run = { header: { target, dtype: "float32" }, main: { drafter_bytes: 0, drafter_cache_bytes: 0, draft: null } };
-  assert.match(memory(run).label, /the target’s 540 MB, 110 MB of them held twice$/);
+  assert.match(memory(run).label, /the target’s 538 MB, 113 MB of them held twice$/);
   assert.deepEqual([bytes(3_400_000), bytes(45e6), bytes(1.54e9), bytes(12_345)], ["3.4 MB", "45 MB", "1.5 GB", "12 kB"]);
 });
 

@@ -6,6 +6,7 @@ import { speedupText, speedupWord, spreadWords } from "./speedup_words.js";
 import { timeSentence } from "./time_words.js";
 
 const NOTHING = "–";
+const FEW_TOKENS = 8; // of a running lane: its clock says nothing yet
 
 export class Result {
   /**
@@ -48,8 +49,10 @@ export class Result {
   draw(summary, trace, ending, loss = "") {
     const { speedup } = summary;
     const { speedups, refs } = this;
-    setText(refs.speedup, speedupText(speedup, speedups));
-    setText(refs.speedupWord, speedupWord(speedup, ending, speedups));
+    const isEarly = ending === null && Math.min(summary.baseline.tokens, summary.speculative.tokens) < FEW_TOKENS;
+    const known = isEarly ? null : speedup;
+    setText(refs.speedup, speedupText(known, speedups));
+    setText(refs.speedupWord, speedupWord(known, ending, speedups));
     setText(refs.spreadWords, spreadWords(speedups));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     const sentence = timeSentence(summary);
@@ -192,10 +195,10 @@ function targetWords({ bytes: held, parameters }, dtype) {
   return `${bytes(weights)}, ${bytes(packed)} of them held twice`;
 }
 
-// Two digits.
+// Whole megabytes, two digits where there are fewer than 100: parts and their sum agree.
 /** @param {number} count */
 export function bytes(count) {
-  const size = Number(count.toPrecision(2));
+  const size = Number(count.toPrecision(count >= 1e8 && count < 1e9 ? 3 : 2));
   if (size >= 1e9) return `${(size / 1e9).toFixed(size < 1e10 ? 1 : 0)} GB`;
   if (size < 1e5) return `${(size / 1e3).toFixed(size < 1e4 ? 1 : 0)} kB`;
   return `${(size / 1e6).toFixed(size < 1e7 ? 1 : 0)} MB`;
