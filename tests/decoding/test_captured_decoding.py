@@ -55,7 +55,7 @@ def emitted(setup):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 0.9])
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=list(DRAFTERS))
 def test_every_method_emits_in_every_round_what_it_does_without_recordings(
     method, temperature, device

@@ -82,7 +82,6 @@ def _run_rounds(
         for _ in islice(events, 1 + REHEARSAL_ROUNDS if is_alone else None):
             pass
     finally:
-        lane.close()
         drafter.close()
 
 
