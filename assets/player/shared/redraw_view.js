@@ -1,14 +1,14 @@
 // A position of the text drawn anew, live: bars of kept guesses and of the target's own draws fill up to p,
 // and the distance from p falls with its noise floor. Knows no run: a plan, and what its bins are called.
 
-import { element, setText } from "./dom.js";
+import { blankRows, cameOutRows, CURVE, drawCurve, keyLine, percent } from "./came_out.js";
+import { drawing, element, setText } from "./dom.js";
 import { DRAWS, Redraw } from "./redraw.js";
 
 const SHOWN = 10; // bins of their own
 const SECONDS = 3.5; // of a thousand draws
 const BEGIN = 2.4; // how slowly the first draws come: the power of time by which they add up
-const FULL = 0.8; // of a track, for the largest p
-const [WIDTH, HEIGHT, MOST] = [260, 120, 0.5]; // of the curve, and the distance at its top
+const MOST = 0.5; // the distance at the top of the curve
 
 // What is drawn: `label` names a bin by its token's id, `own` is the outcome of the target's own draws,
 // `Rule` draws, and `isLossy` says that it cannot come out as p.
@@ -16,7 +16,7 @@ const [WIDTH, HEIGHT, MOST] = [260, 120, 0.5]; // of the curve, and the distance
 
 export class RedrawView {
   /**
-   * @param {HTMLElement} box with the drawing of the curve
+   * @param {HTMLElement} box
    * @param {() => void} [onDraw] hears when something was drawn
    */
   constructor(box, onDraw = () => {}) {
@@ -46,7 +46,7 @@ export class RedrawView {
     buttons.append(this.go, this.over);
     this.bins = element("ol", "redraw-bins");
     this.bins.setAttribute("aria-label", "What came out, by token");
-    this.curve = /** @type {SVGElement} */ (box.querySelector("svg"));
+    this.curve = /** @type {SVGElement} */ (drawing(CURVE));
     const side = element("div", "redraw-side");
     side.append(this.curve, curveKey(), this.said);
     this.body = element("div", "redraw-body");
@@ -133,7 +133,7 @@ export class RedrawView {
     this.body.hidden = !this.isOpen;
     this.over.hidden = !redraw;
     setText(this.go, redraw ? "1,000 more draws" : "Redraw this position 1,000 times");
-    this.bins.replaceChildren(...(subject ? rows(subject, redraw) : blanks()));
+    this.bins.replaceChildren(...(subject ? rows(subject, redraw) : blankRows(SHOWN + 2)));
     this.drawCurve();
     setText(this.said, subject && redraw ? resultWords(redraw, subject.isLossy ?? false) : "");
   }
@@ -141,10 +141,8 @@ export class RedrawView {
   // The distance and its floor, as they fell.
   drawCurve() {
     const last = Math.max(DRAWS, this.history.at(-1)?.count ?? 0);
-    for (const name of /** @type {("distance" | "floor")[]} */ (["distance", "floor"])) {
-      const points = this.history.map((at) => `${((WIDTH * at.count) / last).toFixed(1)},${(HEIGHT * (1 - Math.min(1, at[name] / MOST))).toFixed(1)}`);
-      this.curve.querySelector(`.${name}`)?.setAttribute("points", points.join(" "));
-    }
+    const height = (/** @type {number} */ value) => Math.min(1, value / MOST);
+    drawCurve(this.curve, this.history.map(({ count, distance, floor }) => ({ at: count / last, distance: height(distance), floor: height(floor) })));
   }
 }
 
@@ -165,82 +163,24 @@ function resultWords({ count, distance, floor, accepted }, isLossy) {
  * @param {Redraw | null} redraw
  */
 function rows({ plan, label, own }, redraw) {
-  const most = Math.max(...plan.p);
   const bins = plan.p.map((_, bin) => bin);
   const shown = bins.slice(0, Math.min(SHOWN, bins.length - 1)).map((bin) => [bin]);
   const groups = [...shown, bins.slice(shown.length)];
-  const made = groups.map((group, at) => {
+  const bars = groups.map((group, at) => {
     const sum = (/** @type {number[]} */ values) => group.reduce((total, bin) => total + values[bin], 0);
-    const counts = redraw ? [sum(redraw.accepted), sum(redraw.drawn)].map((each) => each / redraw.count) : [0, 0];
+    const [kept, drawn] = redraw ? [sum(redraw.accepted), sum(redraw.drawn)].map((each) => each / redraw.count) : [0, 0];
     const id = plan.ids[group[0]];
     const name = at === groups.length - 1 || id === null ? "all others" : label(id);
-    return row(name, sum(plan.p), counts, own, most);
+    const shares = /** @type {[string, number][]} */ ([["accepted", kept], [own, drawn]]);
+    return { name, p: sum(plan.p), shares, came: kept + drawn > 0 ? percent(kept + drawn) : "" };
   });
-  return [headRow(), ...made, ...blanks().slice(made.length + 1)];
-}
-
-/**
- * @param {string} name
- * @param {number} p
- * @param {number[]} counts
- * @param {string} own
- * @param {number} most
- */
-function row(name, p, [kept, drawn], own, most) {
-  const made = element("li");
-  const track = element("span", "redraw-track");
-  const width = (/** @type {number} */ share) => `${Math.min(100, (100 * FULL * share) / most)}%`;
-  for (const [outcome, share] of /** @type {[string, number][]} */ ([["accepted", kept], [own, drawn]])) {
-    const bar = element("i", outcome);
-    bar.style.width = width(share);
-    track.append(bar);
-  }
-  const goal = element("b");
-  goal.style.left = width(p);
-  track.append(goal);
-  const came = kept + drawn > 0 ? percent(kept + drawn) : "";
-  made.append(element("span", "redraw-name", name), track, element("span", "number", came), element("span", "number goal", percent(p)));
-  return made;
-}
-
-function headRow() {
-  const made = element("li", "hint");
-  made.append(element("span"), element("span"), element("span", "number", "came out"), element("span", "number", "p"));
-  return made;
-}
-
-// Rows that hold the room of those to come, their head's among them.
-function blanks() {
-  return Array.from({ length: SHOWN + 2 }, () => {
-    const made = element("li", "is-blank", "\u00a0");
-    made.setAttribute("aria-hidden", "true");
-    return made;
-  });
-}
-
-/** @param {number} value */
-function percent(value) {
-  return value > 0 && value < 0.0005 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`;
+  return cameOutRows(bars, SHOWN + 1);
 }
 
 function barsKey() {
-  const key = element("p", "redraw-key hint");
-  key.append(keyed(element("i", "accepted"), "guesses that were kept"), keyed(element("i", "recovered"), "the target’s own draws"), keyed(element("b"), "p, where they should end"));
-  return key;
+  return keyLine([["i", "accepted", "guesses that were kept"], ["i", "recovered", "the target’s own draws"], ["b", "", "p, where they should end"]]);
 }
 
 function curveKey() {
-  const key = element("p", "redraw-key hint");
-  key.append(keyed(element("i", "line"), "distance from p"), keyed(element("i", "line floor"), "noise floor: exact draws"));
-  return key;
-}
-
-/**
- * @param {HTMLElement} mark
- * @param {string} words
- */
-function keyed(mark, words) {
-  const made = element("span");
-  made.append(mark, words);
-  return made;
+  return keyLine([["i", "line", "distance from p"], ["i", "line floor", "noise floor: exact draws"]]);
 }

@@ -4,7 +4,7 @@
 import { codeMoment } from "../../shared/code_moments.js";
 import { CodeView } from "../../shared/code_view.js";
 import { EXTRA } from "../../shared/cursor.js";
-import { drawing, element, setText } from "../../shared/dom.js";
+import { element, setText } from "../../shared/dom.js";
 import { probability } from "../../shared/number_words.js";
 import { DRAWS, Redraw, redrawPlan } from "../../shared/redraw.js";
 import { RedrawView } from "../../shared/redraw_view.js";
@@ -16,7 +16,6 @@ import { RedrawFromTarget } from "./wrong_redraw.js";
 const CONTEXT = 14; // tokens of the text before the guess
 const [WIDE, NARROW] = [0.9, 0.1]; // overlaps that exercises ask for
 const STEPS = 200; // of a slider, from 0 to 1
-const CURVE = `<svg viewBox="0 0 260 120" preserveAspectRatio="none" aria-hidden="true"><path class="ground" d="M0 0V120H260"/><polyline class="floor"/><polyline class="distance"/></svg>`;
 
 export class AcceptReject extends Widget {
   static id = "accept-reject";
@@ -46,7 +45,6 @@ export class AcceptReject extends Widget {
     this.verdict = element("p", "guess-verdict");
     this.verdict.setAttribute("role", "status");
     const redraw = element("div", "redraw");
-    redraw.append(drawing(CURVE));
     this.redraw = new RedrawView(redraw, () => this.drawn());
     this.redrawBox = redraw;
     box.classList.add("guess");

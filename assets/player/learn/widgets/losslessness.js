@@ -1,6 +1,7 @@
 // The losslessness laboratory: one place of a text, drawn thousands of times by the server, by the right rule
 // or by one of the zoo; what came out beside p, the distance falling with its noise floor, and a verdict.
 
+import { cameOutRows, CURVE, drawCurve, keyLine, percent } from "../../shared/came_out.js";
 import { drawing, element, giveTurn, option, setText } from "../../shared/dom.js";
 import { waitingWords } from "../../shared/number_words.js";
 import { tokenLabel } from "../../shared/token_label.js";
@@ -11,10 +12,7 @@ import { largestGap, suspects } from "./suspects.js";
 const RIGHT = "right";
 const DRAWS = "4000";
 const ROWS = 8; // of a chart
-const FULL = 0.8; // of a track, for the largest p
-const [WIDTH, HEIGHT] = [260, 120];
 const STEP_MILLISECONDS = 90; // from one block of draws to the next, so that one can watch
-const CURVE = `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true"><path class="ground" d="M0 0V${HEIGHT}H${WIDTH}"/><polyline class="floor"/><polyline class="distance"/></svg>`;
 
 export class LosslessnessLab extends Widget {
   static id = "losslessness";
@@ -239,10 +237,8 @@ export class LosslessnessLab extends Widget {
 
   drawCurve() {
     const most = Math.max(0.05, ...this.history.map(({ distance }) => Math.max(distance.total_variation, distance.noise_floor)));
-    for (const [name, key] of [["distance", "total_variation"], ["floor", "noise_floor"]]) {
-      const points = this.history.map(({ draws, distance }) => `${((WIDTH * draws) / this.goal).toFixed(1)},${(HEIGHT * (1 - distance[key] / most)).toFixed(1)}`);
-      this.curve.querySelector(`.${name}`)?.setAttribute("points", points.join(" "));
-    }
+    const points = this.history.map(({ draws, distance }) => ({ at: draws / this.goal, distance: distance.total_variation / most, floor: distance.noise_floor / most }));
+    drawCurve(this.curve, points);
   }
 
   /** @param {boolean} isGreedy */
@@ -275,68 +271,21 @@ function verdictWords({ draws, accepted, distance, is_other }, isDone, isGreedy)
   return `${kept} ${numbers} ${chance} ${is_other ? "This is another distribution." : "No difference from the target is to be seen."}`;
 }
 
-/** @param {{ text: string, p: number, count: number }[]} bars */
-function rows(bars) {
-  const total = Math.max(1, bars.reduce((sum, { count }) => sum + count, 0));
-  const most = Math.max(0.01, ...bars.map(({ p }) => p));
-  const head = element("li", "hint");
-  head.append(element("span"), element("span"), element("span", "number", "came out"), element("span", "number", "p"));
-  const made = bars.map((bar, at) => row(bar, at === bars.length - 1, bar.count / total, most));
-  return [head, ...made, ...blanks(ROWS - bars.length)];
-}
-
-/**
- * @param {{ text: string, p: number }} bar
- * @param {boolean} isRest
- * @param {number} came
- * @param {number} most
- */
-function row({ text, p }, isRest, came, most) {
-  const made = element("li");
-  const track = element("span", "redraw-track");
-  const width = (/** @type {number} */ share) => `${Math.min(100, (100 * FULL * share) / most)}%`;
-  const bar = element("i", "accepted");
-  bar.style.width = width(came);
-  const goal = element("b");
-  goal.style.left = width(p);
-  track.append(bar, goal);
-  made.append(element("span", "redraw-name", isRest ? "all others" : tokenLabel(text)), track, element("span", "number", percent(came)), element("span", "number goal", percent(p)));
-  return made;
-}
-
-// Rows that hold the room of those to come.
-/** @param {number} count */
-function blanks(count) {
-  return Array.from({ length: Math.max(0, count) }, () => {
-    const made = element("li", "", "\u00a0");
-    made.setAttribute("aria-hidden", "true");
-    return made;
+/** @param {{ text: string, p: number, count: number }[]} counts */
+function rows(counts) {
+  const total = Math.max(1, counts.reduce((sum, { count }) => sum + count, 0));
+  const bars = counts.map(({ text, p, count }, at) => {
+    const name = at === counts.length - 1 ? "all others" : tokenLabel(text);
+    const shares = /** @type {[string, number][]} */ ([["accepted", count / total]]);
+    return { name, p, shares, came: percent(count / total) };
   });
-}
-
-/** @param {number} value */
-function percent(value) {
-  return value > 0 && value < 0.0005 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`;
+  return cameOutRows(bars, ROWS);
 }
 
 function barsKey() {
-  const key = element("p", "redraw-key hint");
-  key.append(keyed(element("i", "accepted"), "came out"), keyed(element("b"), "p, where it should end"));
-  return key;
+  return keyLine([["i", "accepted", "came out"], ["b", "", "p, where it should end"]]);
 }
 
 function curveKey() {
-  const key = element("p", "redraw-key hint");
-  key.append(keyed(element("i", "line"), "distance from p, over both tokens"), keyed(element("i", "line floor"), "noise floor: exact draws"));
-  return key;
-}
-
-/**
- * @param {HTMLElement} mark
- * @param {string} words
- */
-function keyed(mark, words) {
-  const made = element("span");
-  made.append(mark, words);
-  return made;
+  return keyLine([["i", "line", "distance from p, over both tokens"], ["i", "line floor", "noise floor: exact draws"]]);
 }
