@@ -84,7 +84,7 @@ def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabD
         lab.driver.ref("theme").click()
         lab.driver.until_steady()
         assert lab.driver.evaluate(OVERFLOW) <= 0
-        assert findings(lab.page) == []
+        assert findings(lab.page, "#sv-lab-claims") == []
 
 
 def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
@@ -138,7 +138,7 @@ def test_peers_end_as_pairs_of_bars(lab: LabDriver) -> None:
     lab.driver.until("!specviz.lab.peers.run.isBusy")
     assert lab.page.locator(".peer").count() == 4 and lab.page.locator(".peer-bar").count() == 8
     assert "code: prompt 1" in lab.driver.text("peersSetting")
-    assert findings(lab.page) == []
+    assert findings(lab.page, "#sv-lab-peers") == []
 
 
 def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: LabDriver) -> None:
@@ -157,7 +157,7 @@ def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: 
     titles = lab.page.locator("[data-ref=adviceRanking] tbody th").all_inner_texts()
     methods = [title.split(", K")[0] for title in titles]
     assert len(methods) == len(set(methods)) >= 1  # each method once
-    assert findings(lab.page) == []
+    assert findings(lab.page, "#sv-lab-advice") == []
     lab.driver.until("!specviz.lab.advice.run.isBusy")
     lab.driver.ref("adviceSweep").click()
     lab.driver.until("specviz.lab.sweep.run.isBusy")

@@ -122,7 +122,7 @@ def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
     driver.ref("theme").click()
     driver.until_steady()
     driver.until(f"!{SWEEP}.isDrawing")
-    assert findings(lab.page) == []
+    assert findings(lab.page, "#sv-lab-sweep") == []
     driver.ref("theme").click()
     lab.page.set_viewport_size({"width": 390, "height": 900})
     for change, field in (("settingChange", "labPair"), ("sweepChange", "axis2")):

@@ -43,7 +43,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
             driver.ref("large").click()
     driver.page.get_by_role("tab", name="depth in the draft").click()
     driver.until_steady()  # a tab's colours change by and by
-    assert findings(driver.page) == []
+    assert findings(driver.page, "[data-ref=profileResult]") == []
     example = driver.ref("profileTable").locator("button").first
     place = example.evaluate("(b) => [Number(b.dataset.round), Number(b.dataset.node)]")
     example.click()

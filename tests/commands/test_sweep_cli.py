@@ -35,6 +35,24 @@ def test_a_sweep_prints_one_object_and_fills_its_files(
     assert float(rows[0]["speedup"]) == result["points"][0]["speedup"]
 
 
+def test_a_sweep_whose_file_was_cut_off_goes_on_where_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "sweep.jsonl"
+    command = [*SMALL, "--axis", "draft-length=1-2", "--output", str(output), "--json"]
+    assert main(command) == 0
+    first = json.loads(capsys.readouterr().out)["points"][0]
+    *before, last = output.read_text().splitlines(keepends=True)
+    output.write_text("".join(before) + last[:20])  # the machine went off in mid-writing
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["points"]) == 2 and json.loads(out)["points"][0] == first
+    assert output.read_text().startswith("".join(before)) and output.read_text().count("\n") == 3
+    done = [line.split()[0] for line in err.splitlines() if " of 2:" in line]
+    assert done == ["2"]  # what is there is not measured again
+
+
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
