@@ -30,7 +30,7 @@ export class App {
     setText(refs.device, setup.device);
     for (const Page of PAGES) this.pages[Page.id] = new Page(this);
     refs.tabs.append(...PAGES.map(tab));
-    root.addEventListener("click", (/** @type {any} */ event) => this.clicked(event)); // a tab, or a link to a page
+    root.addEventListener("click", (/** @type {any} */ event) => this.clicked(event)); // a tab, a link to a page or to a place of one
     root.addEventListener("click", (event) => this.jump(event));
     window.addEventListener("popstate", () => this.returned());
     this.show(this.asked, false);
@@ -52,10 +52,18 @@ export class App {
 
   /** @param {any} event */
   clicked(event) {
-    const link = event.target.closest("a[data-page], a[data-to]");
+    const link = event.target.closest("a[data-page], a[data-to], a[data-place]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
+    if (link.dataset.place !== undefined) return this.enter(link.href);
     this.show(link.dataset.page ?? link.dataset.to);
+  }
+
+  // A place of a page, by its whole address.
+  /** @param {string} address */
+  enter(address) {
+    window.history.pushState(null, "", address);
+    this.returned();
   }
 
   returned() {

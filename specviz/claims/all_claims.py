@@ -22,6 +22,7 @@ from specviz.claims.claim import (
     Setting,
     TableRow,
 )
+from specviz.claims.own_numbers import OwnNumber
 from specviz.claims.sentences import ChoiceTemplate, ListTemplate, Templates
 from specviz.errors import InputError
 
@@ -67,6 +68,9 @@ def _claim(
         entry.get("numbers", {}),
         theory_rules.RULES[theory["rule"]],
         _account(theory),
+        entry["lesson"],
+        tuple(OwnNumber(**fields) for fields in entry["own"]),
+        entry.get("example", {}),
         **others,
     )
 
@@ -77,7 +81,10 @@ def _account(entry: Mapping[str, Any]) -> Account:
         {name: _choice(fields) for name, fields in entry.get("choices", {}).items()},
     )
     return Account(
-        entry["sentence"], tuple(TableRow(**row) for row in entry.get("rows", ())), wording
+        entry["sentence"],
+        tuple(TableRow(**row) for row in entry.get("rows", ())),
+        wording,
+        entry.get("answer", ""),
     )
 
 

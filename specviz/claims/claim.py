@@ -9,6 +9,7 @@ from enum import Enum
 from itertools import groupby
 from typing import Any
 
+from specviz.claims.own_numbers import OwnNumber, with_own
 from specviz.claims.sentences import Templates, Values, as_values, value_at
 
 Result = Mapping[str, Any]  # what one measured setting gave, JSON-able
@@ -178,14 +179,18 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How a rule's values are put: a sentence and a table."""
+    """How a rule's values are put: a sentence and a table; theory's also in a line, the answer."""
 
     sentence: str
     rows: tuple[TableRow, ...]
     wording: Templates
+    answer: str = ""
 
     def text(self, values: Values) -> str:
         return self.wording.write(self.sentence, values)
+
+    def line(self, values: Values) -> str:
+        return self.wording.write(self.answer, values)
 
     def table(self, values: Values) -> Iterator[tuple[TableRow, str, Values]]:
         """Each row with its name in words and the values that its paths are looked up in."""
@@ -206,7 +211,9 @@ class Claim:
     """A claim with its own numbers, the rules that judge it and the words for what they find.
 
     `theory_rule` takes the numbers by name; `measured_rule` takes one result per setting and the
-    numbers. Without settings `reason` says why nothing is measured.
+    numbers. Without settings `reason` says why nothing is measured. `own_numbers` are the fields
+    for numbers of one's own, `example` what then stands in the place of the claim's; `lesson` is
+    the course's lesson (its folder) that explains the matter.
     """
 
     number: int
@@ -217,6 +224,9 @@ class Claim:
     numbers: Values
     theory_rule: TheoryRule
     theory_account: Account
+    lesson: str
+    own_numbers: tuple[OwnNumber, ...]
+    example: Values
     settings: tuple[Setting, ...] = ()
     measured_rule: MeasuredRule | None = None
     measured_account: Account | None = None
@@ -227,17 +237,43 @@ class Claim:
 
     def theory(self, **others: Any) -> Finding:
         """By the claim's own numbers, or with others in their place."""
-        taken = inspect.signature(self.theory_rule)
-        own = {name: value for name, value in self.numbers.items() if name in taken.parameters}
-        given = taken.bind(**{**own, **others})
-        given.apply_defaults()
-        verdict, found = self.theory_rule(**given.arguments)
-        values = {**self.numbers, **given.arguments, **found}
+        verdict, values = self._judged(others)
         numbers = (
             Number(name, value_at(row.value, inner), row.unit, _claimed(row, inner))
             for row, name, inner in self.theory_account.table(values)
         )
         return Finding(self.theory_account.text(values), tuple(numbers), verdict)
+
+    @property
+    def answer(self) -> str:
+        """Theory's, in a line."""
+        return self.theory_account.line(self._judged({})[1])
+
+    def _judged(self, others: Values) -> tuple[ClaimVerdict | None, dict[str, Any]]:
+        """The verdict, and all values that a sentence may name."""
+        arguments = self._arguments(others)
+        verdict, found = self.theory_rule(**arguments)
+        return verdict, {**self.numbers, **arguments, **found}
+
+    def _arguments(self, others: Values) -> dict[str, Any]:
+        """What the rule is given: others, the claim's numbers, or the rule's defaults."""
+        taken = inspect.signature(self.theory_rule)
+        own = {name: value for name, value in self.numbers.items() if name in taken.parameters}
+        given = taken.bind(**{**own, **others})
+        given.apply_defaults()
+        return dict(given.arguments)
+
+    def tried(self, typed: Mapping[str, Any]) -> Finding:
+        """By numbers of one's own: texts by the names of `own_numbers`. InputError for bad ones."""
+        numbers = self._arguments(self.example)
+        return self.theory(**with_own(numbers, self.own_numbers, typed))
+
+    def _own_report(self) -> list[dict[str, str]]:
+        numbers = self._arguments(self.example)
+        return [
+            {"name": field.name, "title": field.title, "text": field.text(numbers)}
+            for field in self.own_numbers
+        ]
 
     def judge(self, results: Sequence[Result]) -> MeasuredFinding:
         """What the results, one per setting, say of the claim."""
@@ -268,14 +304,23 @@ class Claim:
             "kind": self.kind.value,
             "decided_by": self.kind.decided_by,
             "verdict": self.verdict(measured).value,
-            "theory": {
-                "sentence": found.sentence,
-                "numbers": [asdict(number) for number in found.numbers],
-            },
+            "answer": self.answer,
+            "theory": finding_report(found),
+            "lesson": self.lesson,
+            "own_numbers": self._own_report(),
             "settings": [_setting_report(setting) for setting in self.settings],
             "not_measurable": self.reason or None,
             "measured": None if measured is None else _measured_report(measured),
         }
+
+
+def finding_report(found: Finding) -> dict[str, Any]:
+    """Theory's sentence, table and verdict (None: a measurement decides), JSON-able."""
+    return {
+        "sentence": found.sentence,
+        "numbers": [asdict(number) for number in found.numbers],
+        "verdict": found.verdict and found.verdict.value,
+    }
 
 
 def _claimed(row: TableRow, values: Values) -> float | None:

@@ -242,10 +242,16 @@ def costs_behind_rates(results: Results, numbers: Values) -> Found:
 
 @rule
 def matching(results: Results, numbers: Values) -> Found:
-    """Does min(1, p/q) accept no more than the drafts with p = q?"""
+    """Does min(1, p/q) accept no more than the drafts with p = q, at temperature 0 and at 1?"""
+
+    def is_all(found: Result) -> bool:
+        both = zip(found["overlap"], found["equal_mass"], strict=True)
+        return all(accepted - equal < EXACT for accepted, equal in both)
+
     found = at_temperature(results[0], 1.0)
     accepted, equal = found["overlap"], found["equal_mass"]
-    return (HOLDS if max(accepted) - min(equal) < EXACT else WRONG), {
+    parts = [is_all(at_temperature(results[0], each)) for each in (0.0, 1.0)]
+    return combined(parts), {
         "count": len(accepted),
         "accepted": over(accepted),
         "equal": over(equal),
@@ -257,8 +263,9 @@ def matching(results: Results, numbers: Values) -> Found:
 @rule
 def resampling(results: Results, numbers: Values) -> Found:
     """Is the output p if a rejected token is drawn from p again?"""
-    found = at_temperature(results[0], 1.0)["resampled_from_p"]
-    return (HOLDS if max(found) < EXACT else WRONG), {"biased": over(found)}
+    greedy, sampled = (at_temperature(results[0], each)["resampled_from_p"] for each in (0.0, 1.0))
+    parts = [max(greedy) < EXACT, max(sampled) < EXACT]
+    return combined(parts), {"greedy": over(greedy), "biased": over(sampled)}
 
 
 @rule

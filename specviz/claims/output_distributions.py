@@ -7,6 +7,7 @@ draft's.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 Distribution = Sequence[float]
@@ -81,4 +82,25 @@ def emitted_of_two(p: Distribution, q: Distribution) -> tuple[float, ...]:
     rest = residual(p, q)
     return tuple(
         keep * (1 + rejected) + rejected**2 * other for keep, other in zip(kept, rest, strict=True)
+    )
+
+
+def emitted_of_longest(
+    p: Distribution, q: Distribution, after: Sequence[float]
+) -> tuple[float, ...]:
+    """The output's first token where two paths are drawn, each is examined by itself, and the
+    longest accepted one is taken; the first one of two as long.
+
+    A path is a token drawn from q and a guess behind it, accepted with the chance `after` of that
+    token. Where neither first token passes, the residual's is taken.
+    """
+    kept = accepted(p, q)
+    rejected = 1 - math.fsum(kept)
+    longer = math.fsum(map(operator.mul, kept, after))  # a path of both tokens
+    rest = residual(p, q)
+    return tuple(
+        keep * (1 + rejected)
+        + keep * (chance * (math.fsum(kept) - longer) - (1 - chance) * longer)
+        + rejected**2 * other
+        for keep, chance, other in zip(kept, after, rest, strict=True)
     )

@@ -6,6 +6,7 @@ ratio, an H100. Acceptance is assumed independent from token to token throughout
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +15,9 @@ from specviz import theory
 from specviz.claims import output_distributions as outputs
 from specviz.claims.claim import ClaimVerdict, TheoryRule
 from specviz.claims.output_distributions import EXACT, Distribution
+from specviz.errors import InputError
 from specviz.forward_curve import ForwardCurve
+from specviz.records import MAX_DRAFT_LENGTH
 from specviz.serving_cost import HOURS_A_DAY, Load, Machine, daily_cost
 
 Found = tuple[ClaimVerdict | None, dict[str, Any]]
@@ -22,6 +25,7 @@ HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimV
 
 TOLERANCE = 0.1  # of the claimed number: nearer is agreement
 USUAL_COST_RATIO = 0.1  # c where a claim names none: a draft of a tenth of the target's time
+SAME_COST = 0.1  # values of c that differ by no more may be of one draft
 USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))  # 0.02 to 0.3: c of usual pairs
 
 # an H100 SXM by its data sheet: dense bfloat16 arithmetic, memory bandwidth and size
@@ -141,6 +145,15 @@ def gains_of_a_tenth(a: float, K: int, c: float) -> tuple[float, float]:
     )
 
 
+def together(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """Of a claim's parts, each judged by itself: what all say, else true under conditions.
+
+    >>> together([ClaimVerdict.WRONG, ClaimVerdict.HOLDS]).value
+    'holds under conditions'
+    """
+    return verdicts[0] if len(set(verdicts)) == 1 else CONDITIONAL
+
+
 def with_condition(is_right: bool, is_right_under_a_condition: bool) -> ClaimVerdict:
     """HOLDS as it stands, or CONDITIONAL on something that the claim does not name."""
     if is_right:
@@ -153,9 +166,16 @@ def with_condition(is_right: bool, is_right_under_a_condition: bool) -> ClaimVer
 
 @rule
 def accepted_is_speedup(
-    a: float, K: int, claimed_accepted: float, claimed_speedup: float, c: float = USUAL_COST_RATIO
+    a: float,
+    K: int,
+    claimed_accepted: float,
+    claimed_speedup: float,
+    practice: tuple[float, float],
+    c: float = USUAL_COST_RATIO,
 ) -> Found:
-    """That a K tokens are accepted per round, and that the speedup is that number."""
+    """That a K tokens are accepted per round, and that the speedup is that number, or in practice
+    one of a range.
+    """
     tokens = theory.expected_tokens(a, K)
 
     def fits(emitted: float, cost: float) -> bool:
@@ -164,29 +184,44 @@ def accepted_is_speedup(
         return agrees(claimed_accepted, emitted - 1) and agrees(claimed_speedup, gain)
 
     at_some_cost = any(some_usual_cost(partial(fits, emitted)) for emitted in (tokens, a * K + 1))
-    return with_condition(fits(tokens, c), at_some_cost), {
+    low, high = practice
+    parts = [
+        with_condition(fits(tokens, c), at_some_cost),
+        HOLDS if low <= theory.speedup(a, K, c) <= high else WRONG,
+    ]
+    fitting = cost_ratio(a * K + 1, claimed_speedup, K)
+    return together(parts), {
         "accepted": theory.expected_accepted(a, K),
         "tokens": tokens,
         "speedup": theory.speedup(a, K, c),
         "accepted_of_drafted": a * K,
         "speedup_of_drafted": (a * K + 1) / theory.round_cost(K, c),
-        "fitting_cost": cost_ratio(a * K + 1, claimed_speedup, K),
+        "fitting_cost": fitting,
+        "can_fit": fitting >= 0,
+        "least": low,
+        "highest": high,
     }
 
 
 @rule
 def product_is_speedup(
-    a: float, K: int, baseline: float, claimed_speedup: float, c: float
+    a: float, K: int, baseline: float, claimed_speedup: float, c: float, gpus: int
 ) -> Found:
-    """That K a is the speedup."""
-    speedup = theory.speedup(a, K, c)
-    fits = some_usual_cost(lambda cost: agrees(claimed_speedup, theory.speedup(a, K, cost)))
-    return with_condition(agrees(claimed_speedup, speedup), fits), {
-        "tokens": theory.expected_tokens(a, K),
+    """That K a is the speedup, with a draft of this c on one more than `gpus` GPUs."""
+    tokens, speedup = theory.expected_tokens(a, K), theory.speedup(a, K, c)
+    needed = cost_ratio(tokens, (1 - TOLERANCE) * claimed_speedup, K)
+    apart = gpus * c  # the target's weights are read by all of them at once
+    return (HOLDS if agrees(claimed_speedup, speedup) else WRONG), {
+        "tokens": tokens,
         "product": K * a,
         "speedup": speedup,
         "rate": baseline * speedup,
-        "claimed_rate": baseline * K * a,
+        "needed": needed,
+        "can_fit": needed >= 0,
+        "apart": apart,
+        "apart_speedup": theory.speedup(a, K, apart),
+        "with_draft": gpus + 1,
+        "per_gpu": claimed_speedup * gpus / (gpus + 1),
     }
 
 
@@ -195,16 +230,19 @@ def round_is_speedup(
     K: int, accepted: int, claimed_speedup: float, c: float = USUAL_COST_RATIO
 ) -> Found:
     """That a round that accepts so many tokens is as many times as fast, drafted in parallel."""
+    if accepted > K:
+        raise InputError(f"accepted tokens must be at most K = {K}, got {accepted}")
     tokens = accepted + 1
+    fitting = cost_ratio(tokens, claimed_speedup, K)
     fits = some_usual_cost(
         lambda cost: agrees(claimed_speedup, tokens / theory.round_cost(K, cost))
     )
     return combined([False, fits]), {  # drafted in parallel it is not
         "tokens": tokens,
-        "claimed_tokens": float(accepted),
         "most": theory.expected_tokens(1.0, K),
         "speedup": tokens / theory.round_cost(K, c),
-        "fitting_cost": cost_ratio(tokens, claimed_speedup, K),
+        "fitting_cost": fitting,
+        "can_fit": fitting >= 0,
     }
 
 
@@ -231,10 +269,17 @@ def ladder(
 
 
 @rule
-def product_is_tokens(a: float, K: int, claimed_tokens: float) -> Found:
+def product_is_tokens(
+    a: float, K: int, claimed_tokens: float, c: float = USUAL_COST_RATIO
+) -> Found:
     """That a target forward gives a K + 1 tokens."""
     tokens, product = theory.expected_tokens(a, K), a * K + 1
-    found = {"tokens": tokens, "product": product}
+    found = {
+        "tokens": tokens,
+        "product": product,
+        "speedup": theory.speedup(a, K, c),
+        "speedup_of_drafted": product / theory.round_cost(K, c),
+    }
     return with_condition(agrees(claimed_tokens, tokens), agrees(claimed_tokens, product)), found
 
 
@@ -246,31 +291,49 @@ def _exact_distance(p: Distribution, q: Distribution) -> float:
     return outputs.total_variation(outputs.emitted(p, q, outputs.residual(p, q)), p)
 
 
+def _at_temperature_0(p: Distribution) -> Distribution:
+    """The same preferences, drawn greedily: the most probable token is certain."""
+    best = max(range(len(p)), key=lambda token: p[token])
+    return tuple(float(token == best) for token in range(len(p)))
+
+
 @rule
 def matching(p: Distribution, q: Distribution) -> Found:
     """That only tokens to which both models give the same probability are kept."""
     accepted, equal = outputs.overlap(p, q), outputs.equal_mass(p, q)
+    greedy_p, greedy_q = _at_temperature_0(p), _at_temperature_0(q)
+    missed = outputs.overlap(greedy_p, greedy_q) - outputs.equal_mass(greedy_p, greedy_q)
     found = {"accepted": accepted, "equal": equal, "exact": _exact_distance(p, q)}
-    return (HOLDS if abs(accepted - equal) < EXACT else WRONG), _with_texts(p, q, found)
+    verdict = with_condition(abs(accepted - equal) < EXACT, missed < EXACT)
+    return verdict, _with_texts(p, q, found)
 
 
 @rule
 def resampling(p: Distribution, q: Distribution) -> Found:
     """That a rejected token is drawn from p again: is the output still p?"""
-    biased = outputs.total_variation(outputs.emitted(p, q, p), p)
-    found = {"biased": biased, "exact": _exact_distance(p, q)}
-    return (HOLDS if biased < EXACT else WRONG), _with_texts(p, q, found)
+
+    def biased(p: Distribution) -> float:
+        return outputs.total_variation(outputs.emitted(p, q, p), p)
+
+    greedy = biased(_at_temperature_0(p))
+    found = {"biased": biased(p), "greedy": greedy, "exact": _exact_distance(p, q)}
+    return with_condition(biased(p) < EXACT, greedy < EXACT), _with_texts(p, q, found)
 
 
 @rule
-def longest_path(p: Distribution, q: Distribution) -> Found:
-    """That of two siblings, each examined by itself, the first that passes is taken."""
-    sampled = outputs.total_variation(outputs.emitted_of_two(p, q), p)
-    best = max(range(len(p)), key=lambda token: p[token])
-    one_hot = tuple(float(token == best) for token in range(len(p)))
-    greedy = outputs.total_variation(outputs.emitted_of_two(one_hot, q), one_hot)
-    found = {"sampled": sampled, "greedy": greedy}
-    return with_condition(sampled < EXACT, greedy < EXACT), _with_texts(p, q, found)
+def longest_path(p: Distribution, q: Distribution, after: Sequence[float]) -> Found:
+    """That of two paths of two tokens, each examined by itself, the longest accepted one is taken.
+
+    `after`: the chance that a guess behind each first token is accepted.
+    """
+
+    def biased(p: Distribution) -> float:
+        return outputs.total_variation(outputs.emitted_of_longest(p, q, after), p)
+
+    found = {"sampled": biased(p), "greedy": biased(_at_temperature_0(p))}
+    verdict = with_condition(found["sampled"] < EXACT, found["greedy"] < EXACT)
+    after_text = ", ".join(f"{each:g}" for each in after)
+    return verdict, _with_texts(p, q, found) | {"after_text": f"({after_text})"}
 
 
 @rule
@@ -300,7 +363,7 @@ def temperature(
         for t, (p, q) in zip(temperatures, softened, strict=True)
     ]
     distance = max(0.0, *(_exact_distance(p, q) for p, q in softened))
-    hot = [each["overlap"] for each in overlaps if each["temperature"] >= HOT]
+    hot = [each["overlap"] for each in overlaps if each["temperature"] >= HOT] or [0.0]
     works = distance < EXACT and min(hot) > 0
     return (WRONG if works else HOLDS), {"overlaps": overlaps, "distance": distance}
 
@@ -309,9 +372,18 @@ def temperature(
 
 
 @rule
-def nothing_to_compute() -> Found:
-    """Refuted by a source; there are no numbers."""
-    return WRONG, {}
+def rows_of_their_own(context: int, weights: float, K: int = 5) -> Found:
+    """What scoring each of K drafted tokens as a sequence of its own reads, beside one forward over
+    all: the weights once, but the cache of `context` tokens once for each sequence.
+    """
+    read, cache = weights * BFLOAT16_BYTES, context * LLAMA_8B_CACHE_BYTES
+    apart, at_once = read + (K + 1) * cache, read + cache
+    return WRONG, {
+        "sequences": K + 1,
+        "apart": apart / 1e9,
+        "at_once": at_once / 1e9,
+        "times": apart / at_once,
+    }
 
 
 @rule
@@ -330,7 +402,7 @@ def layers_gained(shares: Sequence[float], a: float = 0.8, K: int = 5) -> Found:
 @rule
 def draft_length_used(asked: int, used: int, a: float = 0.8, c: float = USUAL_COST_RATIO) -> Found:
     """What the draft length asked for gains, and what the library's own gains."""
-    return None, {
+    return WRONG, {
         "wanted": theory.speedup(a, asked, c),
         "got": theory.speedup(a, used, c),
         "best": theory.best_draft_length(a, c),
@@ -347,14 +419,17 @@ def ratio_of_sums(baseline: Sequence[float], speculative: Sequence[float]) -> Fo
 
 
 @rule
-def size_of_draft(said: float, weights: float, target: float, a: float, K: int = 5) -> Found:
-    """Sizes in billions of weights; time goes by the weights that are read."""
+def size_of_draft(said: float, weights: float, target: float, rejected: float, K: int = 5) -> Found:
+    """Sizes in billions of weights; time goes by the weights that are read. `rejected`: the share
+    of the drafted tokens.
+    """
+    tokens = (1 - rejected) * K + 1
     return (CONDITIONAL if agrees(said, weights) else WRONG), {
         "times": weights / said,
         "cost": weights / target,
-        "claimed_cost": said / target,
-        "speedup": theory.speedup(a, K, weights / target),
-        "claimed_speedup": theory.speedup(a, K, said / target),
+        "cost_as_said": said / target,
+        "speedup": tokens / theory.round_cost(K, weights / target),
+        "speedup_as_said": tokens / theory.round_cost(K, said / target),
     }
 
 
@@ -363,9 +438,13 @@ def size_of_draft(said: float, weights: float, target: float, a: float, K: int =
 
 @rule
 def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
-    """What a decoder's speedup makes of requests, by their share of prefill."""
+    """That work that is all prefill gains nothing, a draft of another family neither, and that the
+    quality stays: by requests with these shares of prefill, and by what the rule is.
+    """
     gains = [{"share": s, "gain": whole_speedup(speedup, s)} for s in prefill_shares]
-    return None, {"gains": gains}
+    most = gains[-1]["gain"]
+    parts = [HOLDS if agrees(1.0, most) else WRONG, CONDITIONAL, HOLDS]  # prefill, family, quality
+    return together(parts), {"gains": gains, "most": most, "last_share": prefill_shares[-1]}
 
 
 @rule
@@ -394,18 +473,28 @@ def costs_behind_tasks(tasks: Mapping[str, tuple[float, float]], K: int = 5) -> 
         "costs": [{"task": task, "cost": cost} for task, cost in costs.items()],
         "least": min(costs.values()),
         "most": max(costs.values()),
-        "rank": order.index("summarise") + 1 if "summarise" in order else 0,
+        "agree": max(costs.values()) - min(costs.values()) <= SAME_COST,
+        "rank": order.index("summarise") + 1,
         "count": len(order),
     }
 
 
 @rule
 def needed_by_methods(
-    methods: Mapping[str, tuple[float, float]], K: int = 5, c: float = USUAL_COST_RATIO
+    methods: Mapping[str, tuple[float, float]],
+    published: Mapping[str, float],
+    titles: Mapping[str, str],
+    K: int = 5,
+    c: float = USUAL_COST_RATIO,
 ) -> Found:
-    """`methods`: lowest and highest speedup of each."""
+    """`methods`: lowest and highest speedup of each; `published`: what a comparison measured."""
     needed = [
-        {"name": name, "low": low, "c": cost, "needed": needed_acceptance(low, K, cost)}
+        {
+            "title": titles.get(name, name),
+            "low": low,
+            "c": cost,
+            "needed": needed_acceptance(low, K, cost),
+        }
         for name, (low, _) in methods.items()
         for cost in (0.0, c)
     ]
@@ -413,6 +502,12 @@ def needed_by_methods(
     return None, {
         "free": with_ends[::2],
         "possible_ones": [each for each in with_ends if each["possible"]],
+        "is_compared": any(name in methods for name in published),
+        "compared": [
+            {"title": titles[name], "speedup": speedup, "least": methods[name][0]}
+            for name, speedup in published.items()
+            if name in methods
+        ],
     }
 
 
@@ -448,17 +543,75 @@ def needed_by_uses(
 
 @rule
 def named_pairs(pairs: Sequence[Mapping[str, Any]], K: int = 5) -> Found:
-    """Of each: billions of weights that a token uses, acceptance, speedup claimed from and to."""
-    reached, found = [], []
+    """Of each: billions of weights that a token uses, acceptance, speedup claimed from and to if it
+    is; of a mixture of experts also all weights, the experts, and those that a token uses.
+    """
+    reached: list[bool] = []
+    found: list[dict[str, Any]] = []
     for pair in pairs:
         a, c = pair["acceptance"], pair["draft"] / pair["target"]  # time goes by the weights read
-        best = theory.speedup(a, theory.best_draft_length(a, c), c)
-        limit = best * (1 + TOLERANCE)
-        reached += [limit >= claimed for claimed in dict.fromkeys((pair["low"], pair["high"]))]
-        gain = theory.speedup(a, K, c)
-        found.append({**pair, "c": c, "gain": gain, "best": best, "lost": limit < pair["high"]})
-    lost = [pair for pair in found if pair["lost"]]
-    return combined(reached), {"found": found, "lost": lost, "any_lost": bool(lost)}
+
+        def gain_of(
+            length: int, pair: Mapping[str, Any] = pair, a: float = a, c: float = c
+        ) -> float:
+            return theory.speedup(a, length, c, expert_overhead(pair, length + 1))
+
+        best = max(map(gain_of, range(1, MAX_DRAFT_LENGTH + 1)))
+        claimed = tuple(pair[end] for end in ("low", "high") if end in pair)
+        reached += [best * (1 + TOLERANCE) >= end for end in dict.fromkeys(claimed)]
+        found.append(
+            {
+                "low": None,
+                "high": None,
+                **pair,
+                "c": c,
+                "v": expert_overhead(pair, K + 1),
+                "gain": gain_of(K),
+                "best": best,
+                "lost": any(best * (1 + TOLERANCE) < end for end in claimed),
+                "loses": best < 1,
+            }
+        )
+    lost = [pair for pair in found if pair["lost"] and not pair["loses"]]
+    experts = [pair for pair in found if "experts" in pair]
+    return combined(reached), {
+        "found": found,
+        "claimed_ones": [pair for pair in found if pair["low"] is not None],
+        "lost": lost,
+        "reached": "lost" if lost else "all" if all(reached) and reached else "none",
+        "losing": [pair for pair in found if pair["loses"]],
+        "any_loses": any(pair["loses"] for pair in found),
+        "mixtures": [
+            {**pair, "touched": touched_experts(pair["experts"], pair["used"], K + 1)}
+            for pair in experts
+        ],
+        "checked": K + 1,
+    }
+
+
+def touched_experts(experts: int, used: int, tokens: int) -> float:
+    """Of a layer's experts those that at least one of so many tokens uses, each `used` by chance.
+
+    >>> round(touched_experts(8, 2, 6), 1), touched_experts(8, 2, 1)
+    (6.6, 2.0)
+    """
+    return experts * (1 - (1 - used / experts) ** tokens)
+
+
+def expert_overhead(pair: Mapping[str, Any], tokens: int) -> float:
+    """v of a mixture of experts: tokens that use other experts read other weights; else 0.
+
+    Sizes in billions: `target` are the weights that a token uses, `whole` all there are.
+
+    >>> mixtral = {"target": 12.9, "whole": 46.7, "experts": 8, "used": 2}
+    >>> round(expert_overhead(mixtral, 6), 1), expert_overhead({"target": 1.0}, 6)
+    (2.0, 0.0)
+    """
+    if "experts" not in pair:
+        return 0.0
+    experts, used = pair["experts"], pair["used"]
+    one = (pair["whole"] - pair["target"]) / (experts - used)  # weights of an expert
+    return float((touched_experts(experts, used, tokens) - used) * one / pair["target"])
 
 
 @rule
@@ -472,10 +625,10 @@ def costs_behind_rates(
         found.append(
             {
                 "K": K,
-                "gain": gain,
+                "rate": rate,
                 "cost": cost_ratio(tokens, gain, K),
                 "cost_examined": cost_ratio(theory.expected_tokens(1 - rejected, K), gain, K),
-                "speedup": tokens / theory.round_cost(K, weights_ratio),
+                "rate_by_size": baseline * tokens / theory.round_cost(K, weights_ratio),
             }
         )
     costs = [each["cost"] for each in found]
@@ -594,21 +747,29 @@ def share_of_peak(
 @rule
 def product_of_gains(
     low: float,
+    rows: int,
+    more: float,
     a: float = 0.8,
     K: int = 5,
     c: float = USUAL_COST_RATIO,
     ridge: float = RIDGE_TOKENS,
 ) -> Found:
-    """That speculation and larger batches multiply to `low` or more."""
+    """That speculation and PagedAttention make `low` times naive decoding or more, where `rows` fit
+    without it and `more` times as many with it.
+    """
     target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
-    alone, few, many = (
-        theory.batch_speedup(a, K, rows, target, draft) for rows in (1, 32, USUAL_ROWS)
-    )
-    return with_condition(alone >= (1 - TOLERANCE) * low, few > 1), {
+    alone = theory.batch_speedup(a, K, 1, target, draft)
+    paged = max(1, round(more * rows))
+    paging = paged / rows * target.at(rows) / target.at(paged)
+    speculating = theory.batch_speedup(a, K, paged, target, draft)
+    product = paging * speculating
+    reached = [gain >= (1 - TOLERANCE) * low for gain in (alone, product)]
+    return with_condition(*reached), {
         "alone": alone,
-        "few": few,
-        "many": many,
-        "many_rows": USUAL_ROWS,
+        "paged": paged,
+        "paging": paging,
+        "speculating": speculating,
+        "product": product,
         "paying": theory.largest_paying_batch(a, K, target, draft),
     }
 
@@ -632,7 +793,8 @@ def batches_and_drafts(
 @rule
 def first_token(before: float, after: float) -> Found:
     """Seconds to the first token; the share added."""
-    return None, {"extra": after / before - 1}
+    extra = after / before - 1
+    return None, {"extra": extra, "is_later": extra > 0}
 
 
 @rule
@@ -643,11 +805,19 @@ def machines(
     claimed_before: int,
     claimed_after: int,
     saved_a_year: float,
+    first_token: tuple[float, float],
+    peak: float = 1.0,
+    price: float | None = None,
 ) -> Found:
-    """That a load takes so many machines before and after, by their tokens per second."""
+    """That a load takes so many machines before and after, so as to keep the time to the first
+    token (seconds before and after), and what that saves a year.
+
+    `price` of a machine for an hour; without it the one behind the claim.
+    """
     hours = (claimed_before - claimed_after) * DAYS_A_YEAR * HOURS_A_DAY
-    price = saved_a_year / hours
-    both = Machine(rate, price), Machine(faster_rate, price)
+    behind = saved_a_year / hours
+    paid = behind if price is None else price
+    both = Machine(rate, paid), Machine(faster_rate, paid)
 
     def needed(peak: float) -> list[int]:
         return [daily_cost(Load(tokens_per_day, peak), each).machines for each in both]
@@ -655,13 +825,23 @@ def machines(
     claimed = [claimed_before, claimed_after]
     peaks = [tenth / 10 for tenth in range(10, round(10 * HIGHEST_PEAK) + 1)]
     fitting = [peak for peak in peaks if needed(peak) == claimed]
-    even = needed(1.0)
-    verdict = with_condition(even == claimed, bool(fitting))
-    return verdict, {
+    there = needed(peak)
+    by_tokens = with_condition(there == claimed, bool(fitting))
+    before, after = first_token
+    by_first_token = math.ceil(claimed_before * after / before)  # machines as busy with prompts
+    keeps = by_first_token <= claimed_after
+    return (by_tokens if keeps else WRONG), {
         "load": Load(tokens_per_day).tokens_per_second,
-        "even": even,
-        "price": price,
-        "fitting": fitting,
-        "highest": fitting[-1] if fitting else None,
-        "needs_a_peak": verdict is CONDITIONAL,
+        "busiest": Load(tokens_per_day).tokens_per_second * peak,
+        "there": there,
+        "saved": (there[0] - there[1]) * DAYS_A_YEAR * HOURS_A_DAY * paid,
+        "paid": paid,
+        "behind": behind,
+        "before_ms": 1000 * before,
+        "after_ms": 1000 * after,
+        "by_first_token": by_first_token,
+        "keeps": keeps,
+        "least_peak": min(fitting, default=None),
+        "highest_peak": max(fitting, default=None),
+        "fits_at_a_peak": bool(fitting),
     }

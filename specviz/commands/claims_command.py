@@ -138,6 +138,7 @@ def _whole(claim: dict[str, Any]) -> str:
         f"{claim['number']}. {claim['title']}",
         _named("claim", f"{claim['said']} From {texts}."),
         _named("verdict", f"{claim['verdict']}, by {claim['decided_by']}"),
+        _named("answer", claim["answer"]),
         _named("theory", theory["sentence"]),
     ]
     if theory["numbers"]:

@@ -36,7 +36,7 @@ from specviz.ui.runs import TICKET_LENGTHS
 from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
-LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims")
+LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
 COURSE_ASKED = ("drive", "theory")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before

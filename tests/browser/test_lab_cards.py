@@ -69,14 +69,19 @@ def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabD
     )
     lab.page.locator("[data-ref=claimsFilter] button").first.click()
     first = lab.page.locator(".lab-claim[data-number='1'] > summary").inner_text()
-    assert "4 times as fast" in first and "2.46×; claimed 4×" in first
+    assert "4 times as fast" in first and "2.69 of 5 pass on average, which makes 2.46×" in first
     claim = lab.page.locator(f".lab-claim[data-number='{QUICK_CLAIM}']")
     claim.locator("summary").click()
     claim.locator("[data-measure]").click()
     claim.get_by_text("Measured on cpu").wait_for()
     assert claim.locator(".claim-part .verdict-chip").count() == 1
     assert claim.get_attribute("open") is not None
-    assert claim.locator(".claim-key").inner_text().startswith("measured: ")
+    claim.locator("[data-own=p]").fill("0.6, 0.3, 0.2")
+    error = claim.locator(".claim-try .error:visible")
+    assert error.inner_text() == "p, the target must sum to 1, got 1.1"
+    claim.locator("[data-own=p]").fill("0.3, 0.6, 0.1")
+    claim.locator(".claim-tried .verdict-chip.holds").wait_for()
+    assert claim.locator(".claim-try [aria-invalid]").count() == 0
     lab.driver.until("!specviz.lab.claims.run.isBusy")
     assert lab.page.locator("[data-measure]:disabled").count() == 0
     for width in (390, 1280):

@@ -81,13 +81,11 @@ def steps(short: list[float], long: list[float]) -> dict[str, Any]:
 
 
 def both_distributions(greedy: float, sampled: float) -> dict[str, Any]:
-    values = {"overlap": [0.7, 0.8], "equal_mass": [0.0, 0.0], "resampled_from_p": [sampled] * 2}
-    return {
-        "distributions": [
-            distributions(0.0, two_siblings=[greedy] * 2, **values),
-            distributions(1.0, two_siblings=[sampled] * 2, **values),
-        ]
-    }
+    def of(temperature: float, biased: float, equal: list[float]) -> dict[str, Any]:
+        biases = {"two_siblings": [biased] * 2, "resampled_from_p": [biased] * 2}
+        return distributions(temperature, overlap=[1.0, 0.5], equal_mass=equal, **biases)
+
+    return {"distributions": [of(0.0, greedy, [1.0, 0.5]), of(1.0, sampled, [0.0, 0.0])]}
 
 
 OVERLAPS = {
@@ -98,8 +96,9 @@ PROMPTS = grid_of("prompt-length", {16: 1.5, 400: 1.1})
 JUDGED = [
     (1, [lengths()], WRONG),  # 4.0 by the product, 1.6 accepted; 2.0x
     (1, [lengths(five=1.6)], CONDITIONAL),
-    (2, [both_distributions(0.0, 0.1)], WRONG),
-    (3, [both_distributions(0.0, 0.1)], WRONG),
+    (2, [both_distributions(0.0, 0.1)], CONDITIONAL),
+    (3, [both_distributions(0.0, 0.1)], CONDITIONAL),
+    (3, [both_distributions(0.1, 0.1)], WRONG),
     (3, [both_distributions(0.0, 0.0)], HOLDS),
     (4, [both_distributions(0.0, 0.1)], CONDITIONAL),
     (4, [both_distributions(0.1, 0.1)], WRONG),

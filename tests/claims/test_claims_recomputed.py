@@ -74,9 +74,23 @@ def test_the_rules_of_claims_2_to_4_agree_with_an_enumeration_of_all_draws() -> 
     assert theory(3)["total variation, resampled from p"] == pytest.approx(biased)
     assert distance(P, walk(P, Q, 1, rest(P, Q))) == pytest.approx(0)
     longest = theory(4)
-    sampled = distance(P, walk(P, Q, 2, rest(P, Q)))
-    assert longest["total variation when sampling"] == pytest.approx(sampled)
     assert longest["total variation at temperature 0"] == 0
+
+
+def test_the_longest_path_of_claim_4_agrees_with_an_enumeration_of_all_draws() -> None:
+    after = (0.3, 0.9, 0.3)
+    out = [0.0] * 3
+    for one, other in product(range(3), repeat=2):
+        weight = Q[one] * Q[other]
+        passed = passes(P, Q, one), passes(P, Q, other)
+        out[one] += weight * passed[0] * (1 - passed[1])
+        out[other] += weight * passed[1] * (1 - passed[0])
+        longer = after[other] * (1 - after[one])  # the second path is taken only if it is longer
+        out[other] += weight * passed[0] * passed[1] * longer
+        out[one] += weight * passed[0] * passed[1] * (1 - longer)
+        for token, share in enumerate(rest(P, Q)):
+            out[token] += weight * (1 - passed[0]) * (1 - passed[1]) * share
+    assert theory(4)["total variation when sampling"] == pytest.approx(distance(P, out))
 
 
 def test_a_draft_that_lacks_tokens_stays_exact_in_claim_20() -> None:
@@ -118,9 +132,21 @@ def test_pairs_of_claim_16_by_their_sizes() -> None:
     found = theory(16)
     for pair in CLAIMS[16].numbers["pairs"]:
         c = pair["draft"] / pair["target"]
-        gains = [tokens(pair["acceptance"], K) / (1 + K * c) for K in range(1, 33)]
+        gains = [
+            tokens(pair["acceptance"], K) / (1 + K * c + overhead(pair, K + 1))
+            for K in range(1, 33)
+        ]
         assert found[f"{pair['name']}, K = 5"] == pytest.approx(gains[4])
         assert found[f"{pair['name']}, best K"] == pytest.approx(max(gains))
+
+
+def overhead(pair: dict[str, float], count: int) -> float:
+    """Of Mixtral: what `count` tokens read beyond one, over what one reads."""
+    if "experts" not in pair:
+        return 0.0
+    shared = pair["target"] - pair["used"] * (46.7 - 12.9) / 6
+    used = 8 * (1 - (6 / 8) ** count)
+    return (shared + used * (46.7 - 12.9) / 6) / pair["target"] - 1
 
 
 def test_costs_behind_the_rates_of_claims_9_and_23() -> None:
@@ -141,8 +167,7 @@ def roofline_gain(rows: int, a: float = 0.8, K: int = 5, c: float = 0.1) -> floa
 
 def test_the_roofline_of_claims_21_25_28_and_31_by_its_definition() -> None:
     combined, bound = theory(21), theory(25)
-    assert combined["speedup of 256 rows"] == pytest.approx(roofline_gain(256))
-    assert combined["speedup of 32 rows"] == pytest.approx(roofline_gain(32))
+    assert combined["of it by speculation at 24 rows"] == pytest.approx(roofline_gain(24))
     paying = int(theory(28)["rows up to which it pays"])
     assert roofline_gain(paying) > 1 >= roofline_gain(paying + 1)
     assert bound["speedup bound by arithmetic"] == pytest.approx(tokens(0.8, 5) / 6.5)
@@ -179,7 +204,7 @@ def test_thresholds_and_needed_acceptance_solve_their_equations() -> None:
     for name, a in theory(10).items():
         if name.startswith("break-even"):
             assert tokens(a, 5) == pytest.approx(1 + 5 * float(name.rpartition("= ")[2]))
-    assert tokens(theory(17)["acceptance for 3× at c = 0.1, eagle"], 5) == pytest.approx(4.5)
+    assert tokens(theory(17)["acceptance for 3× at c = 0.1, EAGLE-2"], 5) == pytest.approx(4.5)
     assert tokens(theory(5)["break-even acceptance at c = 0.5"], 5) == pytest.approx(3.5)
 
 

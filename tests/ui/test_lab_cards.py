@@ -155,6 +155,17 @@ def test_a_claim_that_there_is_not_or_that_cannot_be_measured_is_refused(number:
         LabClaims().order(number)
 
 
+def test_a_claim_is_tried_with_numbers_of_ones_own() -> None:
+    ask = Handlers().lab.try_claim
+    typed = {"a": "0.5", "K": "3", "c": "0"}
+    theory = ask({"number": 1, "numbers": typed})["theory"]
+    assert "0.88 of 3 are accepted" in theory["sentence"] and theory["verdict"] == "wrong"
+    reply = ask({"number": 1, "numbers": typed | {"a": "1.5"}})
+    assert reply["error"] == "Acceptance rate must be a number from 0 to 1, got '1.5'"
+    for question in ({"number": 99, "numbers": {}}, {"number": 1, "numbers": 3}, {"number": 1}):
+        assert ask(question)["error"]
+
+
 # ---- peers
 
 SIDES = ("ours", "theirs")

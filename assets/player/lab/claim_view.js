@@ -1,5 +1,6 @@
 // One claim: its sentence, its verdict as a word with a shape, theory, what was measured, a button.
 
+import { lessonLink } from "../learn/learn_address.js";
 import { element } from "../shared/dom.js";
 import { body, bodyRow, DASH, headRow } from "./cells.js";
 
@@ -12,10 +13,6 @@ export const VERDICTS = {
   undecided: "undecided",
 };
 
-// what a claim says for which theory has nothing to set beside it, by what decides it
-/** @type {Record<string, string>} */
-const WITHOUT_NUMBER = { measurement: "not measured here yet", source: "decided by what the sources say" };
-
 /**
  * @param {any} claim
  * @param {{ budget: string }} given
@@ -26,30 +23,9 @@ export function claimView(claim, { budget }, place = null) {
   Object.assign(view.dataset, { number: claim.number, verdict: claim.verdict });
   const summary = element("summary");
   summary.append(element("span", "claim-number", String(claim.number)), element("span", "claim-title", claim.title), chip(claim.verdict));
-  summary.append(element("span", "claim-key hint", keyWords(claim)));
+  summary.append(element("span", "claim-key hint", claim.answer));
   view.append(summary, claimBody(claim, budget, place));
   return view;
-}
-
-// The number that tells most: what was measured, else theory's that is furthest from the claimed one,
-// a factor where there is any.
-/** @param {Reply} claim */
-function keyWords({ measured, theory, decided_by: judge }) {
-  if (measured) return `measured: ${measured.figures.slice(0, 1).map(figureWords)[0] ?? measured.verdict}`;
-  const beside = theory.numbers.filter((/** @type {any} */ { claimed }) => claimed !== null).sort((/** @type {any} */ a, /** @type {any} */ b) => gap(b) - gap(a));
-  const number = beside.find((/** @type {any} */ { unit }) => unit === "x") ?? beside[0];
-  if (number) return `by theory: ${figureWords(number)}; claimed ${digits(number.claimed, number.unit)}`;
-  return WITHOUT_NUMBER[judge] ?? `by theory: ${figureWords(theory.numbers[0])}`;
-}
-
-/** @param {{ value: number, claimed: number }} number */
-function gap({ value, claimed }) {
-  return Math.abs(value - claimed) / Math.max(Math.abs(value), Math.abs(claimed), Number.MIN_VALUE);
-}
-
-/** @param {{ name: string, value: number, unit: string }} figure */
-function figureWords({ name, value, unit }) {
-  return `${name} is ${digits(value, unit)}`;
 }
 
 /** @param {string} verdict */
@@ -63,14 +39,74 @@ function chip(verdict) {
  * @param {any} place
  */
 function claimBody(claim, budget, place) {
-  const { said, sources, theory, measured, not_measurable: reason } = claim;
+  const { said, sources, theory, measured, not_measurable: reason, lesson } = claim;
   const made = element("div", "claim-body");
   const texts = sources.map((/** @type {any} */ { title }) => title).join("; ");
   made.append(part("Claim", element("p", "", said), element("p", "hint", `From ${texts}.`)));
-  made.append(part(claim.decided_by === "source" ? "Source" : "Theory", element("p", "", theory.sentence), ...numbers(theory.numbers)));
+  made.append(part(claim.decided_by === "source" ? "Source" : "Theory", element("p", "", theory.sentence), ...numbers(theory.numbers), explained(lesson)));
+  made.append(part("Try", tryForm(claim)));
   if (reason) made.append(part("Here", element("p", "", `Not measured: it ${reason}.`)));
   else made.append(part("Here", ...here(measured, place), measure(measured, budget)));
   return made;
+}
+
+// Where the matter is explained.
+/** @param {{ name: string, title: string }} lesson */
+function explained({ name, title }) {
+  const line = element("p", "hint", "Explained in the lesson ");
+  const link = element("a", "", title);
+  link.href = lessonLink(name);
+  link.dataset.place = "";
+  line.append(link);
+  return line;
+}
+
+// Fields for numbers of one's own; what theory makes of them appears below (see `triedView`).
+/** @param {any} claim */
+function tryForm({ number, own_numbers: fields }) {
+  const form = element("div", "claim-try");
+  form.dataset.try = String(number);
+  const error = element("p", "error");
+  error.id = `sv-claim-${number}-error`;
+  error.role = "alert";
+  error.hidden = true;
+  const row = element("div", "claim-fields");
+  row.append(...fields.map((/** @type {OwnNumber} */ field, /** @type {number} */ at) => ownField(field, `sv-claim-${number}-${at}`, error.id)));
+  const found = element("div", "claim-tried");
+  found.role = "status";
+  form.append(row, error, found);
+  return form;
+}
+
+/** @typedef {{ name: string, title: string, text: string }} OwnNumber */
+
+/**
+ * @param {OwnNumber} field
+ * @param {string} id
+ * @param {string} error
+ */
+function ownField({ name, title, text }, id, error) {
+  const made = element("div", "field");
+  const label = element("label", "", title);
+  const input = element("input");
+  label.htmlFor = input.id = id;
+  input.type = "text";
+  input.value = text;
+  input.autocomplete = "off";
+  input.dataset.own = name;
+  input.size = Math.max(6, text.length + 1);
+  input.setAttribute("aria-describedby", error);
+  made.append(label, input);
+  return made;
+}
+
+// What theory makes of the numbers that were typed.
+/** @param {{ verdict: string | null, sentence: string, numbers: any[] }} theory */
+export function triedView({ verdict, sentence, numbers: listed }) {
+  const line = element("p");
+  if (verdict && verdict !== "undecided") line.append(chip(verdict), " ");
+  line.append(sentence);
+  return [line, ...numbers(listed)];
 }
 
 /**

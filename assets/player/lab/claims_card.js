@@ -1,8 +1,11 @@
 // All claims, one below the other: filtered by verdict, opened one by one, measured at a press.
 
 import { element, setText } from "../shared/dom.js";
-import { claimView, VERDICTS } from "./claim_view.js";
+import { markWrong } from "../shared/field_errors.js";
+import { claimView, triedView, VERDICTS } from "./claim_view.js";
 import { LabRun } from "./lab_run.js";
+
+const REST_MILLISECONDS = 150; // after the last key
 
 export class ClaimsCard {
   /**
@@ -14,6 +17,8 @@ export class ClaimsCard {
     /** @type {Reply[]} */
     this.claims = [];
     this.chosen = "";
+    /** @type {WeakMap<object, number>} a form of numbers -> its timer */
+    this.waiting = new WeakMap();
     this.run = new LabRun(null, gradio, {
       message: (message) => this.take(message),
       failed: (text) => this.showError(text),
@@ -21,6 +26,7 @@ export class ClaimsCard {
     });
     refs.claimsFilter.addEventListener("click", (/** @type {any} */ event) => this.filter(event.target.closest("[data-verdict]")));
     refs.claims.addEventListener("click", (/** @type {any} */ event) => this.press(event));
+    refs.claims.addEventListener("input", (/** @type {any} */ event) => this.typed(event.target.closest("[data-try]")));
   }
 
   async load() {
@@ -60,6 +66,30 @@ export class ClaimsCard {
     this.chosen = button.dataset.verdict;
     this.drawFilter();
     this.refs.claimsFilter.querySelector("[aria-pressed=true]").focus({ preventScroll: true });
+  }
+
+  // ---- one is tried with other numbers
+
+  // Asked for once the last key has been at rest; the next claim's do not wait for it.
+  /** @param {any} form */
+  typed(form) {
+    if (!form) return;
+    window.clearTimeout(this.waiting.get(form));
+    this.waiting.set(form, window.setTimeout(() => this.tryOwn(form), REST_MILLISECONDS));
+  }
+
+  /** @param {any} form */
+  async tryOwn(form) {
+    const fields = [...form.querySelectorAll("[data-own]")];
+    const numbers = Object.fromEntries(fields.map(({ dataset, value }) => [dataset.own, value]));
+    const reply = await this.run.transport.ask("try_claim", { number: Number(form.dataset.try), numbers });
+    if (fields.some(({ dataset, value }) => numbers[dataset.own] !== value)) return; // more was typed
+    const problem = reply === null ? "The server cannot be reached." : (reply.error ?? "");
+    const line = form.querySelector(".error");
+    setText(line, problem);
+    line.hidden = !problem;
+    for (const field of fields) markWrong(field, problem.startsWith(`${field.labels[0].textContent} must `));
+    form.querySelector(".claim-tried").replaceChildren(...(problem ? [] : triedView(/** @type {Reply} */ (reply).theory)));
   }
 
   // ---- one is measured

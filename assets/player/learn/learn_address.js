@@ -1,6 +1,6 @@
 // The place in the course: ?view=learn&lesson=accept-or-reject&step=cases. Without a lesson, the list.
 
-import { setPage } from "../shared/page_parameter.js";
+import { pageLink, setPage } from "../shared/page_parameter.js";
 
 export const OF_A_LESSON = ["lesson", "step"]; // parameters
 
@@ -21,4 +21,10 @@ export function linkTo(lesson, step = null) {
   if (lesson) url.searchParams.set("lesson", lesson);
   if (lesson && step) url.searchParams.set("step", step);
   return url.href;
+}
+
+// From other pages: to a lesson's first step, without anything else.
+/** @param {string} lesson */
+export function lessonLink(lesson) {
+  return new URL(`${pageLink("learn")}&lesson=${encodeURIComponent(lesson)}`, window.location.href).href;
 }

@@ -105,3 +105,8 @@ class Lab:
     def claims(self, question: Question) -> Question:
         """Every claim, with theory's answer and what was measured so far."""
         return self._claims.reports()
+
+    @answers
+    def try_claim(self, question: Question) -> Question:
+        """A claim by numbers of one's own: see `LabClaims.tried`."""
+        return self._claims.tried(question)

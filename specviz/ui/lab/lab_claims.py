@@ -7,12 +7,14 @@ what machine it was made. Kinds of message: `line`, `claim`, `end`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from specviz.claims.all_claims import CLAIMS, claim_numbered
-from specviz.claims.claim import Claim, MeasuredFinding
+from specviz.claims.claim import Claim, MeasuredFinding, finding_report
 from specviz.errors import InputError
+from specviz.lessons import read_lessons
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
@@ -36,7 +38,16 @@ class LabClaims:
         return {"claims": [self.report(claim) for claim in CLAIMS.values()], "budget": self.budget}
 
     def report(self, claim: Claim) -> dict[str, Any]:
-        return claim.report(self._judged.get(claim.number))
+        """As the claim's own, the lesson with its title."""
+        lesson = {"name": claim.lesson, "title": _lesson_titles()[claim.lesson]}
+        return claim.report(self._judged.get(claim.number)) | {"lesson": lesson}
+
+    def tried(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """{"number", "numbers": texts by name} -> {"theory"} by these; InputError for a bad one."""
+        claim, typed = _claim(question.get("number")), question.get("numbers")
+        if not isinstance(typed, dict) or not all(isinstance(each, str) for each in typed.values()):
+            raise InputError("numbers must be texts by name")
+        return {"theory": finding_report(claim.tried(typed))}
 
     @property
     def budget(self) -> str:
@@ -51,8 +62,7 @@ class LabClaims:
 
     def order(self, number: object) -> ClaimOrder:
         """InputError for a number without a claim, or a claim that cannot be measured."""
-        text = str(number)
-        claim = claim_numbered(int(text) if text.isdecimal() and len(text) < 4 else 0)
+        claim = _claim(number)
         if not claim.settings:
             raise InputError(f"claim {claim.number} cannot be measured: it {claim.reason}")
         return ClaimOrder(self, claim)
@@ -95,6 +105,16 @@ class ClaimOrder(LabOrder):
         if found["measured"]:
             yield {"kind": "claim", "claim": found, "place": self._claims.place}
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
+
+
+def _claim(number: object) -> Claim:
+    text = str(number)
+    return claim_numbered(int(text) if text.isdecimal() and len(text) < 4 else 0)
+
+
+@cache
+def _lesson_titles() -> dict[str, str]:
+    return {lesson.name: lesson.title for lesson in read_lessons()}
 
 
 def _silent(line: str) -> None:

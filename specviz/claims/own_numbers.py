@@ -1,0 +1,115 @@
+"""Numbers of one's own in the place of a claim's: the fields for them, and what they may be."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.claims.sentences import Values, value_at
+from specviz.errors import InputError, short
+
+MOST_OF_A_LIST = 8
+_TOTAL = 1e-6  # by which probabilities may miss 1
+_DIGITS = 12  # of a value as it stands in its field
+_IN_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
+_STEP = re.compile(r"\[(\w+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNumber:
+    """A field: `name` is the path of its value among a claim's numbers, `scale` what its unit is
+    in theirs (1e9 for billions). A list is typed with commas; a distribution sums to 1.
+    """
+
+    name: str
+    title: str
+    low: float
+    high: float
+    whole: bool = False
+    scale: float = 1.0
+    list: bool = False
+    distribution: bool = False
+
+    def text(self, numbers: Values) -> str:
+        """The field's text for these numbers."""
+        value = value_at(self.name, numbers)
+        values = value if self.is_many else (value,)
+        return ", ".join(f"{each / self.scale:.{_DIGITS}g}" for each in values)
+
+    def value(self, text: str) -> Any:
+        """What was typed, in the claim's own unit. InputError for what breaks a rule."""
+        if not self.is_many:
+            return self._number(text)
+        parts = [part for part in text.replace(";", ",").split(",") if part.strip()]
+        if not 1 <= len(parts) <= MOST_OF_A_LIST:
+            raise InputError(
+                f"{self.title} must be 1 to {MOST_OF_A_LIST} numbers with commas, got {short(text)}"
+            )
+        values = tuple(map(self._number, parts))
+        if self.distribution and abs(math.fsum(values) - 1) > _TOTAL:
+            raise InputError(f"{self.title} must sum to 1, got {math.fsum(values):g}")
+        return values
+
+    @property
+    def is_many(self) -> bool:
+        return self.list or self.distribution
+
+    def _number(self, text: str) -> float | int:
+        kind = "a whole number" if self.whole else "a number"
+        plain = text.strip().replace("\u2212", "-")
+        try:
+            number = float(plain.replace(",", "") if _IN_THOUSANDS.fullmatch(plain) else plain)
+        except ValueError:
+            number = math.nan
+        is_inside = self.low <= number <= self.high  # not for what is no number
+        if not is_inside or (self.whole and number != int(number)):
+            bounds = f"from {self.low:,g} to {self.high:,.10g}"
+            raise InputError(f"{self.title} must be {kind} {bounds}, got {short(text.strip())}")
+        return int(number) if self.whole else number * self.scale
+
+
+def with_own(
+    numbers: Values, fields: Sequence[OwnNumber], typed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`numbers` with the texts of `typed` (by the fields' names) in their places.
+
+    InputError for the first that breaks a rule, for a field that there is not, and for lists that
+    belong together and differ in length.
+    """
+    known = {field.name: field for field in fields}
+    found = dict(numbers)
+    lengths: dict[int, str] = {}
+    for name, text in typed.items():
+        if name not in known:
+            raise InputError(f"number must be one of {', '.join(known)}, got {short(name)}")
+        found = placed(found, name, known[name].value(str(text)))
+    for field in fields:
+        if field.is_many:
+            lengths.setdefault(len(value_at(field.name, found)), field.title)
+    if len(lengths) > 1:
+        one, other = list(lengths.values())[:2]
+        raise InputError(f"{other} must have as many numbers as {one}")
+    return found
+
+
+def placed(numbers: Values, path: str, value: Any) -> dict[str, Any]:
+    """The same numbers with another one at a path; what it does not touch is shared.
+
+    >>> placed({"runs": ((5, 89.0), (8, 104.0)), "K": 5}, "runs[0][1]", 70.0)
+    {'runs': ((5, 70.0), (8, 104.0)), 'K': 5}
+    """
+    name = path.partition("[")[0]
+    return {**numbers, name: _replaced(numbers.get(name), _STEP.findall(path), value)}
+
+
+def _replaced(whole: Any, steps: Sequence[str], value: Any) -> Any:
+    if not steps:
+        return value
+    step, *others = steps
+    if isinstance(whole, Mapping):
+        return {**whole, step: _replaced(whole[step], others, value)}
+    place = int(step)
+    return (*whole[:place], _replaced(whole[place], others, value), *whole[place + 1 :])
