@@ -8,12 +8,17 @@ from torch import nn
 from transformers import LlamaConfig
 
 from specviz.training.chat_head import DEPTH as CHAT_DEPTH
-from specviz.training.chat_head import LEVELS as CHAT_LEVELS
-from specviz.training.chat_head import SAMPLED, ChatScores
+from specviz.training.chat_scores import SAMPLED, ChatScores
 from specviz.training.corpus import FILES
 from specviz.training.evaluation import SAMPLE_TEMPERATURE, Evaluation
 from specviz.training.foreign_training import CHARS, WRITTEN_SHARE, ForeignEvaluation
-from specviz.training.head_training import CONTINUATION, DEPTH, PREFIX, HeadEvaluation
+from specviz.training.head_training import (
+    CONTINUATION,
+    DEPTH,
+    PREFIX,
+    HeadEvaluation,
+    MedusaNetwork,
+)
 from specviz.training.plan import FamilyPlan
 from specviz.training.pretraining import EXIT_LAYER, EXIT_WEIGHT, Progress
 
@@ -233,15 +238,15 @@ def write_medusa_card(folder: Path, facts: CardFacts, evaluation: HeadEvaluation
         f"{heads} Medusa heads ([arXiv 2401.10774](https://arxiv.org/abs/2401.10774)) for the"
         " target beside them. Where the target's hidden state after its final norm, x, gives the"
         " token at n, head i (from 0) gives the one at n + i + 1:"
-        " `output(x + SiLU(residual(x)))`, with an output matrix of its own."
+        " `output(x + up(SiLU(down(x))))`, where the output matrix is the target's own."
         f" {facts.million_parameters}, bfloat16."
     )
     training = (
         f"Trained for {facts.effort} ({facts.million_tokens}, several passes, {LEARNED}): KL"
-        " divergence to the target's likeliest tokens at the place that the head foretells. The"
-        " output matrices began as the target's; the target is frozen. `accuracies` in config.json"
-        " gives, per head, how often the target's token is the head's 1st, 2nd, ... 10th choice"
-        " in written text of all tasks together."
+        " divergence to the target's likeliest tokens at the place that the head foretells, from"
+        " the best linear guess by least squares on. The target and its output matrix are frozen."
+        " `accuracies` in config.json gives, per head, how often the target's token is the head's"
+        " 1st, 2nd, ... 10th choice in written text of all tasks together."
     )
     _write_head_card(folder, "Medusa heads", "medusa", facts, (layout, training), evaluation)
 
@@ -335,16 +340,16 @@ def _foreign_scores(evaluation: ForeignEvaluation) -> str:
     return table(FOREIGN_COLUMNS, rows)
 
 
-# ---- EAGLE head of the chat model
+# ---- drafters of the chat model
 
 
 CHAT_MODEL = "[SmolLM2-135M-Instruct](https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct)"
-CHAT_MEASURED = f"""Answers of the target to messages that nothing was trained on. *Level n*: share of
-places where the head's n-th guess in a row is the target's likeliest token (the target's own text
-before it), answers at temperature 0. *Tokens per round*: what a chain of {CHAT_LEVELS} guesses commits per
-forward of the target, the target's own token among them. *At {SAMPLED}*: the mean of
+CHAT_MEASURED = f"""Answers of the target to messages that nothing was trained on. *Level n*: share
+of places where the n-th guess in a row is the target's likeliest token (the target's own text
+before it), answers at temperature 0. *Tokens per round*: what a chain of {{levels}} guesses commits
+per forward of the target, the target's own token among them. *At {SAMPLED}*: the mean of
 sum(min(p, q)) at that temperature, the expected acceptance of a drawn token, for the same
-levels."""  # noqa: E501
+levels."""
 CHAT_REPRODUCE = """## Reproduce
 `make models CORPUS=DIR CHAT_MODEL=FOLDER` in the specviz repository, or
 `python -m specviz.training.chat --corpus DIR --target FOLDER --output assets/models/smollm2-135m
@@ -355,41 +360,95 @@ time; a second run adds answers and goes on from the checkpoint.
 
 @dataclass(frozen=True, slots=True)
 class ChatFacts:
-    """What the card of the chat model's head tells besides its scores."""
+    """What the card of a drafter of the chat model tells besides its shape and its scores."""
 
-    config: LlamaConfig
     parameters: int
     drafted: int  # tokens of the draft vocabulary
     answer_tokens: int
     progress: Progress
     machine: str
 
+    @property
+    def million_parameters(self) -> str:
+        """All that was trained."""
+        return f"{self.parameters / 1e6:.2f} M parameters"
 
-def write_chat_eagle_card(folder: Path, facts: ChatFacts, scores: Mapping[str, ChatScores]) -> None:
+    @property
+    def vocabulary(self) -> str:
+        """What it drafts from."""
+        return (
+            f"a draft vocabulary of {self.drafted:,} tokens (`d2t`: token id minus row), those that"
+            " the target gave the highest mean probability"
+        )
+
+    @property
+    def effort(self) -> str:
+        """What it learned from, and how long."""
+        minutes = self.progress.elapsed_seconds / 60
+        return (
+            f"{self.answer_tokens:,} tokens that the target answered at temperatures 0, 0.7 and 1"
+            f" ({self.progress.tokens / 1e6:.2f} million in several passes) in"
+            f" {self.progress.step:,} steps and {minutes:.0f} minutes of processor time on"
+            f" {self.machine}."
+        )
+
+
+def write_chat_eagle_card(
+    folder: Path, config: LlamaConfig, facts: ChatFacts, scores: Mapping[str, ChatScores]
+) -> None:
     """README.md of the EAGLE head of the chat model."""
-    config, minutes = facts.config, facts.progress.elapsed_seconds / 60
     layout = (
         "An EAGLE head ([arXiv 2401.15077](https://arxiv.org/abs/2401.15077)) for"
         f" {CHAT_MODEL} (Apache-2.0). One decoder layer without input norm and without final norm"
         " over `fc([embedding of token t + 1 ; feature of t])` at position t; a feature is the"
         " target's hidden state after its final norm. What comes out stands for the feature of"
         " t + 1, and the target's own output matrix makes of it the distribution of token t + 2"
-        f" over a draft vocabulary of {facts.drafted:,} tokens (`d2t`: token id minus row), those"
-        " that the target gave the highest mean probability. MLP"
+        f" over {facts.vocabulary}. MLP"
         f" {config.intermediate_size}, {config.num_attention_heads} heads of {config.head_dim} with"
-        f" {config.num_key_value_heads} keys; {facts.parameters / 1e6:.2f} M parameters, bfloat16."
+        f" {config.num_key_value_heads} keys; {facts.million_parameters}, bfloat16."
     )
     training = (
-        f"{facts.answer_tokens:,} tokens that the target answered at temperatures 0,"
-        f" 0.7 and 1 ({facts.progress.tokens / 1e6:.2f} million in several passes) in"
-        f" {facts.progress.step:,} steps and {minutes:.0f} minutes of processor time on"
-        f" {facts.machine}. First three products by"
+        f"{facts.effort} First three products by"
         " least squares, then all by gradients: KL divergence to the target's likeliest tokens"
         " within a part of the draft vocabulary that changes from step to step, and smooth L1"
         " distance of the feature, at up to"
         f" {CHAT_DEPTH} levels; from the second on the head is fed what it foretold itself."
     )
-    levels = (f"level {level + 1}" for level in range(CHAT_LEVELS))
+    _write_chat_card(folder, "EAGLE head", "eagle", layout, training, scores)
+
+
+def write_chat_medusa_card(
+    folder: Path, network: MedusaNetwork, facts: ChatFacts, scores: Mapping[str, ChatScores]
+) -> None:
+    """README.md of the Medusa heads of the chat model."""
+    layout = (
+        f"{len(network.heads)} Medusa heads ([arXiv 2401.10774](https://arxiv.org/abs/2401.10774))"
+        f" for {CHAT_MODEL} (Apache-2.0). Where the target's hidden state after its final norm, x,"
+        " gives the token at n, head i (from 0) gives the one at n + i + 1: `output(x +"
+        f" up(SiLU(down(x))))`, {network.inner} wide in between, where the output matrix is the"
+        f" target's own: its rows of {facts.vocabulary}. {facts.million_parameters}, bfloat16."
+    )
+    training = (
+        f"{facts.effort} First the best linear guess of that rank by least squares, then gradients:"
+        " KL divergence to the target's likeliest tokens at the place that the head foretells,"
+        " within a part of the draft vocabulary that changes from step to step. The target is"
+        " frozen. `accuracies` in config.json gives, per head, how often the target's token is the"
+        " head's 1st, 2nd, ... 10th choice in the answers below at temperature 0."
+    )
+    _write_chat_card(folder, "Medusa heads", "medusa", layout, training, scores)
+
+
+def _write_chat_card(
+    folder: Path,
+    name: str,
+    tag: str,
+    layout: str,
+    training: str,
+    scores: Mapping[str, ChatScores],
+) -> None:
+    """README.md of a drafter of the chat model."""
+    count = len(scores["all"].greedy)
+    levels = (f"level {level + 1}" for level in range(count))
     rows = [
         (
             task,
@@ -400,14 +459,14 @@ def write_chat_eagle_card(folder: Path, facts: ChatFacts, scores: Mapping[str, C
         for task, found in scores.items()
     ]
     heads = ("task", *levels, "tokens per round", f"at {SAMPLED}")
-    front = FRONT_MATTER.format(library="", tag="eagle")
+    front = FRONT_MATTER.format(library="", tag=tag)
     parts = [
-        f"{front}# specviz EAGLE head for SmolLM2-135M-Instruct",
+        f"{front}# specviz {name} for SmolLM2-135M-Instruct",
         layout,
         "## Data\nThe target's own answers to questions of specviz's making, and to messages made"
         f" from these texts:\n\n{SOURCES.split(chr(10) * 2)[0]}",
         f"## Training\n{training}",
-        f"## Held-out messages\n{CHAT_MEASURED}\n\n{table(heads, rows)}",
+        f"## Held-out messages\n{CHAT_MEASURED.format(levels=count)}\n\n{table(heads, rows)}",
         CHAT_REPRODUCE.format(files=", ".join(f"`{file}`" for file in FILES)),
     ]
     text = "\n\n".join(part.strip() for part in parts) + "\n"

@@ -3,6 +3,8 @@
 Progress goes to stderr; bad input ends with one line and exit status 2.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
@@ -12,30 +14,56 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, LlamaForCausalLM
+from torch import Tensor, nn
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from specviz.models.allocator import keep_freed_memory
 from specviz.models.files.survey import silence_libraries
-from specviz.training.cards import ChatFacts, write_chat_eagle_card
-from specviz.training.chat_answers import draft_vocabulary, read_answers
+from specviz.training.cards import (
+    ChatFacts,
+    write_chat_eagle_card,
+    write_chat_medusa_card,
+)
+from specviz.training.chat_answers import ChatAnswer, draft_vocabulary, read_answers
 from specviz.training.chat_head import (
     chat_eagle_config,
-    chat_scores,
-    choice_shares,
+    chat_eagle_levels,
     load_chat_eagle,
     save_chat_eagle,
     train_chat_eagle,
 )
 from specviz.training.chat_lessons import ChatReader
+from specviz.training.chat_medusa import (
+    HEADS,
+    INNER_SHARE,
+    PlaceReader,
+    chat_medusa_levels,
+    train_chat_medusa,
+)
 from specviz.training.chat_prompts import chat_prompts
 from specviz.training.chat_sampling import AnsweringModel, sample_answers
-from specviz.training.head_training import EagleNetwork
+from specviz.training.chat_scores import chat_scores, choice_shares, level_shares
+from specviz.training.head_training import (
+    RANKS,
+    EagleNetwork,
+    MedusaNetwork,
+    load_medusa,
+    save_medusa,
+)
 from specviz.training.options import OneLineParser
 from specviz.training.plan import machine
+from specviz.training.pretraining import Progress
 from specviz.training.token_files import write_json
 
-ANSWERS_SHARE = 0.4  # of the budget; the rest is the head's, which gains from many passes
 DRAFT_VOCABULARY = 8192
+
+
+class ChatShare:
+    """Shares of the budget."""
+
+    ANSWERS = 0.4
+    EAGLE = 0.5  # which gains from many passes
+    MEDUSA = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,46 +92,91 @@ def write_answers_of(plan: ChatPlan) -> dict[str, Any]:
     model = LlamaForCausalLM.from_pretrained(plan.target, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(plan.target)
     prompts = chat_prompts(plan.corpus)
-    seconds = plan.seconds(ANSWERS_SHARE)
+    seconds = plan.seconds(ChatShare.ANSWERS)
     sample_answers(AnsweringModel(model), tokenizer, prompts, plan.answers, seconds)
     return {}
 
 
+@dataclass(frozen=True, slots=True)
+class ChatMaterial:
+    """What drafters learn from and are measured on."""
+
+    config: LlamaConfig  # of the target
+    table: Tensor  # its embedding, tied to its output matrix [V, W]
+    answers: list[ChatAnswer]
+    held_out: list[ChatAnswer]
+    drafted: Tensor  # the draft vocabulary [D]
+
+    @classmethod
+    def of(cls, plan: ChatPlan) -> ChatMaterial:
+        """From the answers in the work folder; ValueError where there are none."""
+        model = LlamaForCausalLM.from_pretrained(plan.target, dtype=torch.float32)
+        table = model.model.embed_tokens.weight.detach()
+        answers = list(read_answers(plan.answers))
+        if not answers:
+            raise ValueError(f"work must hold answers, got none in {str(plan.answers)!r}")
+        return cls(
+            model.config,
+            table,
+            answers,
+            list(read_answers(plan.answers / "held-out")),
+            draft_vocabulary(answers, min(DRAFT_VOCABULARY, len(table)), len(table)),
+        )
+
+    def facts(self, network: nn.Module, progress: Progress) -> ChatFacts:
+        """For the card of what was trained."""
+        return ChatFacts(
+            sum(weight.numel() for weight in network.parameters()),
+            len(self.drafted),
+            sum(len(answer.top_ids) for answer in self.answers),
+            progress,
+            machine(),
+        )
+
+
 def make_chat_eagle(plan: ChatPlan) -> dict[str, Any]:
     """Make the folder `eagle`."""
-    model = LlamaForCausalLM.from_pretrained(plan.target, dtype=torch.float32)
-    table = model.model.embed_tokens.weight.detach()
-    answers = list(read_answers(plan.answers))
-    if not answers:
-        raise ValueError(f"work must hold answers, got none in {str(plan.answers)!r}")
-    drafted = draft_vocabulary(answers, min(DRAFT_VOCABULARY, len(table)), len(table))
-    reader = ChatReader(answers, drafted, len(table), seed=0)
+    given = ChatMaterial.of(plan)
+    table, drafted = given.table, given.drafted
+    reader = ChatReader(given.answers, drafted, len(table), seed=0)
     torch.manual_seed(0)
-    network = EagleNetwork(chat_eagle_config(model.config))
+    network = EagleNetwork(chat_eagle_config(given.config))
     checkpoint = plan.work / "chat-eagle.pt"
-    seconds = plan.seconds(1 - ANSWERS_SHARE)
+    seconds = plan.seconds(ChatShare.EAGLE)
     progress = train_chat_eagle(network, reader, table, drafted, checkpoint, seconds)
     folder = plan.output / "eagle"
-    held_out = list(read_answers(plan.answers / "held-out"))
-    shares = choice_shares(network, table, drafted, held_out)
+    shares = choice_shares(chat_eagle_levels(network, table, drafted), drafted, given.held_out)
     save_chat_eagle(network, drafted, shares, folder)
     saved, _ = load_chat_eagle(folder)
-    scores = chat_scores(saved, table, drafted, held_out)
-    facts = ChatFacts(
-        saved.config,
-        sum(weight.numel() for weight in saved.parameters()),
-        len(drafted),
-        sum(len(answer.top_ids) for answer in answers),
-        progress,
-        machine(),
-    )
-    write_chat_eagle_card(folder, facts, scores)
+    scores = chat_scores(chat_eagle_levels(saved, table, drafted), drafted, given.held_out)
+    write_chat_eagle_card(folder, saved.config, given.facts(saved, progress), scores)
+    return {task: asdict(found) for task, found in scores.items()}
+
+
+def make_chat_medusa(plan: ChatPlan) -> dict[str, Any]:
+    """Make the folder `medusa`."""
+    given = ChatMaterial.of(plan)
+    table, drafted, width = given.table, given.drafted, given.config.hidden_size
+    reader = PlaceReader(given.answers, drafted, len(table), HEADS, seed=0)
+    torch.manual_seed(0)
+    network = MedusaNetwork(width, round(INNER_SHARE * width), HEADS)
+    checkpoint = plan.work / "chat-medusa.pt"
+    seconds = plan.seconds(ChatShare.MEDUSA)
+    progress = train_chat_medusa(network, reader, table, drafted, checkpoint, seconds)
+    folder = plan.output / "medusa"
+    levels = chat_medusa_levels(network, table, drafted)
+    shares = level_shares(levels, drafted, given.held_out, RANKS)
+    save_medusa(network, len(table), shares, folder, drafted)
+    saved = load_medusa(folder)
+    scores = chat_scores(chat_medusa_levels(saved, table, drafted), drafted, given.held_out)
+    write_chat_medusa_card(folder, saved, given.facts(saved, progress), scores)
     return {task: asdict(found) for task, found in scores.items()}
 
 
 STEPS: dict[str, Callable[[ChatPlan], dict[str, Any]]] = {
     "answers": write_answers_of,
     "eagle": make_chat_eagle,
+    "medusa": make_chat_medusa,
 }
 
 

@@ -1,32 +1,30 @@
-"""Trains and measures an EAGLE head on what a chat model answered.
+"""Trains an EAGLE head on what a chat model answered.
 
 The head drafts from a draft vocabulary alone: its loss is against the target's probabilities of
 those tokens, renormalised. Only answers count; messages are what it attends to.
 
-Letters: P pairs that count, W width, V vocabulary, D draft vocabulary, C candidates, k top tokens.
+Letters: P pairs that count, W width, V vocabulary, D draft vocabulary.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import math
 import shutil
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import LlamaConfig
 
+from specviz.training.candidates import Candidates
 from specviz.training.chat_answers import ChatAnswer
 from specviz.training.chat_lessons import ChatLesson, ChatReader
+from specviz.training.chat_scores import LEVELS, Levels
 from specviz.training.distillation import divergence
 from specviz.training.head_training import (
     DEPTH_DECAY,
@@ -49,8 +47,6 @@ DEPTH = 3  # levels that training covers
 DEEPER_FROM = 0.4  # share of the time; before, the first level alone is trained
 DEEPER_SHARE = 0.5  # of a batch's conversations for the levels after the first
 FEATURE_WEIGHT = 0.1
-LIKELY, LEAST_LIKELY = 4, 0.01  # a batch's candidates: so many top tokens, of that probability
-OTHERS = 1024  # candidates that are drawn from the rest of the draft vocabulary
 RIDGE = 1e-4
 FITTED_BATCHES = 24  # of all lengths
 RATES = Rates(matrix=0.005, other=0.002, decay=0.02)
@@ -160,38 +156,6 @@ def train_chat_eagle(
     return loop.run(losses)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The part of the draft vocabulary that a batch's loss is computed on.
-
-    What a batch thinks likely, and others by chance that stand for all the rest: their logits are
-    raised so that the softmax's sum is what it would be over the whole, on average. A step takes
-    half the time of one over all 8,192 tokens.
-    """
-
-    ids: Tensor  # [C], ascending
-    raised: Tensor  # [C]: what is added to each logit
-
-    @classmethod
-    def of(cls, lesson: ChatLesson, drafted: Tensor, vocabulary: int) -> Candidates:
-        """For a lesson over the draft vocabulary `drafted` [D]."""
-        best = lesson.top_ids[..., :LIKELY][lesson.top_probs[..., :LIKELY] > LEAST_LIKELY]
-        is_likely = torch.zeros(vocabulary, dtype=torch.bool)
-        is_likely[best] = True
-        rest = drafted[~is_likely[drafted]]
-        others = rest[torch.randperm(len(rest))[:OTHERS]]
-        raised = torch.zeros(vocabulary)
-        if len(others):
-            raised[others] = math.log(len(rest) / len(others))
-        ids = torch.cat((is_likely.nonzero()[:, 0], others)).sort().values
-        return cls(ids, raised[ids])
-
-    def places(self, lesson: ChatLesson) -> tuple[Tensor, Tensor]:
-        """Top tokens as places among the candidates and their probabilities, 0 for those not."""
-        places = torch.searchsorted(self.ids, lesson.top_ids).clamp_max(len(self.ids) - 1)
-        return places, lesson.top_probs * (self.ids[places] == lesson.top_ids)
-
-
 def chat_eagle_loss(
     network: EagleNetwork,
     table: Tensor,
@@ -273,128 +237,18 @@ def load_chat_eagle(folder: Path) -> tuple[EagleNetwork, Tensor]:
     return network.eval(), offsets + torch.arange(len(offsets))
 
 
-# ---- how much of it the target accepts, on answers that nothing was trained on
+# ---- what it guesses along an answer
 
 
-LEVELS = 4  # of a chain
-SAMPLED = 0.7
-WARMER = 0.8
-CHOICES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ChatScores:
-    """Of one task. Levels are those of a chain, behind the target's own tokens.
-
-    greedy: share of places where the level names the target's likeliest token; tokens_per_round:
-    what a chain of LEVELS commits, the target's own token among them, both at temperature 0.
-    sampled: mean of sum(min(p, q)) at temperature SAMPLED (p of the kept top tokens).
-    """
-
-    greedy: list[float]
-    tokens_per_round: float
-    sampled: list[float]
-
-
-@torch.no_grad()
-def chat_scores(
-    network: EagleNetwork, table: Tensor, drafted: Tensor, answers: Sequence[ChatAnswer]
-) -> dict[str, ChatScores]:
-    """Scores per task that has answers at temperature 0 and at SAMPLED, and of "all" together."""
-    reader = ChatReader(answers, drafted, len(table), seed=0)
-    right: dict[str, list[Tensor]] = defaultdict(list)  # each [P, LEVELS]
-    shared: dict[str, list[Tensor]] = defaultdict(list)
+def chat_eagle_levels(network: EagleNetwork, table: Tensor, drafted: Tensor) -> Levels:
+    """From the target's features and, below the first level, from those that it guessed itself."""
+    reader = ChatReader((), drafted, len(table), seed=0)
     table = table.to(network.dtype)
-    for answer in reader.answers:
-        found, measure = (right, _right) if answer.temperature == 0 else (shared, _shared)
-        if answer.temperature in (0, SAMPLED):
-            measured = measure(network, table, drafted, reader, answer)
-            found[answer.task].append(measured)
-            found["all"].append(measured)
-    scores = {}
-    for task in right.keys() & shared.keys():
-        named, overlap = torch.cat(right[task]), torch.cat(shared[task])
-        committed = 1 + named.cumprod(1).sum(1).mean().item()
-        scores[task] = ChatScores(
-            _rounded(named.mean(0)), round(committed, 3), _rounded(overlap.mean(0))
-        )
-    return dict(sorted(scores.items()))
-
-
-@torch.no_grad()
-def choice_shares(
-    network: EagleNetwork, table: Tensor, drafted: Tensor, answers: Sequence[ChatAnswer]
-) -> dict[str, list[float]]:
-    """How often the k-th choice of the first level is the target's next token, up to CHOICES.
-
-    "greedy" at temperature 0 (of both), "sampled" at temperature WARMER, of a target that is drawn
-    from: there it is the mean probability of the choice.
-    """
-    reader = ChatReader(answers, drafted, len(table), seed=0)
-    table = table.to(network.dtype)
-    greedy, sampled = [], []
-    for answer in reader.answers:
-        first = next(_levels(network, table, drafted, reader, answer))
-        choices = drafted[first.topk(CHOICES).indices]  # [P, CHOICES]
-        ids = torch.from_numpy(answer.top_ids[1:].astype(np.int64))
-        if answer.temperature == 0:
-            greedy.append((choices == ids[:, :1]).double())
-            continue
-        probs = torch.from_numpy(answer.top_probs[1:].astype(np.float32)).pow(1 / WARMER)
-        probs = probs / probs.sum(-1, keepdim=True)
-        found = choices[..., None] == ids[:, None]  # [P, CHOICES, k]
-        sampled.append((found * probs[:, None]).sum(-1).double())
-    return {
-        "greedy": _rounded(torch.cat(greedy).mean(0)),
-        "sampled": _rounded(torch.cat(sampled).mean(0)),
-    }
-
-
-def _right(
-    network: EagleNetwork, table: Tensor, drafted: Tensor, reader: ChatReader, answer: ChatAnswer
-) -> Tensor:
-    """[P, LEVELS]: 1 where a level names the token that the answer has."""
-    wanted = torch.from_numpy(answer.tokens.astype(np.int64))[-len(answer.top_ids) :]
-    columns = []
-    for level, logits in enumerate(_levels(network, table, drafted, reader, answer)):
-        columns.append((drafted[logits.argmax(-1)] == wanted[1 + level :]).double())
-    return _aligned(columns)
-
-
-def _shared(
-    network: EagleNetwork, table: Tensor, drafted: Tensor, reader: ChatReader, answer: ChatAnswer
-) -> Tensor:
-    """[P, LEVELS]: sum(min(p, q)) at temperature SAMPLED."""
-    ids = torch.from_numpy(answer.top_ids.astype(np.int64))
-    sharp = torch.from_numpy(answer.top_probs.astype(np.float32)).pow(1 / SAMPLED)
-    sharp = sharp / sharp.sum(-1, keepdim=True)
-    rows = torch.searchsorted(drafted, ids).clamp_max(len(drafted) - 1)
-    is_drafted = drafted[rows] == ids
-    columns = []
-    for level, logits in enumerate(_levels(network, table, drafted, reader, answer)):
-        draft = (logits / SAMPLED).softmax(-1).gather(-1, rows[1 + level :])
-        draft = draft * is_drafted[1 + level :]
-        columns.append(torch.minimum(draft, sharp[1 + level :]).sum(-1).double())
-    return _aligned(columns)
-
-
-def _levels(
-    network: EagleNetwork, table: Tensor, drafted: Tensor, reader: ChatReader, answer: ChatAnswer
-) -> Iterator[Tensor]:
-    """Per level the logits [P - level, D] of the answer's tokens from 1 + level on.
-
-    The first is the target's own.
-    """
     output = table[drafted]
-    for level, guess in enumerate(_guesses(network, table, reader.lesson_of([answer]), LEVELS)):
-        yield F.linear(guess[0, 1 + level :].to(network.dtype), output).float()
 
+    def levels(answer: ChatAnswer) -> Iterator[Tensor]:
+        guesses = _guesses(network, table, reader.lesson_of([answer]), LEVELS)
+        for level, guess in enumerate(guesses):
+            yield F.linear(guess[0, 1 + level :].to(network.dtype), output).float()
 
-def _aligned(columns: Sequence[Tensor]) -> Tensor:
-    """Levels of the same root in one row: level s of root r stands at place r + s of the answer."""
-    roots = min(len(column) for column in columns)
-    return torch.stack([column[:roots] for column in columns], dim=1)
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return [round(value, 4) for value in values.tolist()]
+    return levels

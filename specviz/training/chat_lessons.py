@@ -4,7 +4,7 @@ Pair t is token t + 1 and the feature of t; a head foretells at it the feature o
 the target draws token t + 2. Of a message the pairs are only attended to.
 
 Letters: B rows, M pairs of the longest message, A tokens of the longest answer, W width, D draft
-vocabulary, C candidates, k top tokens.
+vocabulary, k top tokens.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class ChatLesson(NamedTuple):
     weights: Tensor  # [B, A]: the draft vocabulary's part of it; 0 where no answer is
 
 
-class ChatReader(ShuffledPasses):
-    """Shuffled passes over answers; a data source for TrainingLoop."""
+class AnswerBatches(ShuffledPasses):
+    """Shuffled passes over answers in batches of similar length."""
 
     def __init__(
         self, answers: Sequence[ChatAnswer], drafted: Tensor, vocabulary: int, seed: int
@@ -60,13 +60,21 @@ class ChatReader(ShuffledPasses):
             similar.append(answer)
         yield from _by_message(similar)
 
-    def lesson(self) -> ChatLesson:
-        """The next batch of the pass."""
+    def batch(self) -> list[ChatAnswer]:
+        """The next of the pass."""
         if not self.waiting:
             self.begin_pass()
         batch = self.batches[self.waiting.pop()]
         self.tokens_read += sum(len(each.top_ids) for each in batch)
-        return self.lesson_of(batch)
+        return batch
+
+
+class ChatReader(AnswerBatches):
+    """Lessons with features; a data source for TrainingLoop."""
+
+    def lesson(self) -> ChatLesson:
+        """The next batch of the pass."""
+        return self.lesson_of(self.batch())
 
     def lesson_of(self, answers: Sequence[ChatAnswer]) -> ChatLesson:
         """These answers in one batch."""
@@ -91,14 +99,18 @@ class ChatReader(ShuffledPasses):
             ids[row, :length] = torch.from_numpy(answer.top_ids.astype(np.int64))
             probs[row, :length] = torch.from_numpy(answer.top_probs.astype(np.float32))
             weights[row, :length] = 1.0
-        probs, inside = self._drafted(ids, probs)
+        probs, inside = drafted_part(self.is_drafted, ids, probs)
         return ChatLesson(tokens, features, message, wanted, ids, probs, weights * inside)
 
-    def _drafted(self, ids: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities of the draft vocabulary alone, renormalised, and its part of the whole."""
-        is_drafted = self.is_drafted[ids]
-        inside = (1 - (probs * ~is_drafted).sum(-1)).clamp_min(1e-6)
-        return probs * is_drafted / inside[..., None], inside
+
+def drafted_part(is_drafted: Tensor, ids: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities of the draft vocabulary alone, renormalised, and its part of the whole.
+
+    is_drafted [V] bool; ids and probs [..., k].
+    """
+    is_inside = is_drafted[ids]
+    inside = (1 - (probs * ~is_inside).sum(-1)).clamp_min(1e-6)
+    return probs * is_inside / inside[..., None], inside
 
 
 def _by_message(answers: Sequence[ChatAnswer]) -> Iterator[list[ChatAnswer]]:

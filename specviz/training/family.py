@@ -209,10 +209,11 @@ def make_medusa(plan: FamilyPlan, material: Material) -> HeadEvaluation:
         plan.compiled,
     )
     folder = plan.output / "medusa"
-    save_medusa(network.cpu(), [], folder)
+    vocabulary = len(lessons.table)
+    save_medusa(network.cpu(), vocabulary, [], folder)
     saved = load_medusa(folder)
-    evaluation = evaluate_head(lessons.target, medusa_levels(saved), lessons.texts)
-    save_medusa(saved, evaluation.accuracies, folder)
+    evaluation = evaluate_head(lessons.target, medusa_levels(saved, lessons.table), lessons.texts)
+    save_medusa(saved, vocabulary, evaluation.accuracies, folder)
     facts = CardFacts.of(plan, lessons.target.config, network, progress)
     write_medusa_card(folder, facts, evaluation)
     return evaluation

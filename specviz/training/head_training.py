@@ -10,7 +10,7 @@ L levels.
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -268,51 +268,75 @@ def eagle_loss(
 # ---- Medusa: each head predicts the token one place further than the one before
 #
 # With feature h(n - 1), from which the target itself draws the token at n, head i (from 0) gives
-# the distribution of the token at n + i + 1: a residual block, then an output matrix of its own
-# (Cai et al., Medusa, arXiv 2401.10774). Heads learn apart from each other and leave the target as
-# it is.
+# the feature at n + i, of which the target's own output matrix makes the distribution of the token
+# at n + i + 1 (Cai et al., Medusa, arXiv 2401.10774; there each head has a matrix of its own).
+# Heads learn apart from each other and leave the target as it is.
 
 
 HEADS = 4
 MEDUSA_ROWS = 8  # windows a step
-RATES = Rates(other=0.001)  # output matrices begin as the target's, which is trained
+MEDUSA_RATES = Rates(decay=0.02)
+RIDGE = 1e-3
+FITTED_WINDOWS = 256
 
 
 class MedusaHead(nn.Module):
-    """x + SiLU(residual(x)), then the output matrix; it starts with the target's own output."""
+    """x + up(SiLU(down(x))); it starts as the identity."""
 
-    def __init__(self, table: Tensor) -> None:
+    def __init__(self, width: int, inner: int) -> None:
         super().__init__()
-        vocabulary, width = table.shape
-        self.residual = nn.Linear(width, width)
-        self.output = nn.Linear(width, vocabulary, bias=False)
-        nn.init.zeros_(self.residual.weight)
-        nn.init.zeros_(self.residual.bias)
-        with torch.no_grad():
-            self.output.weight.copy_(table)
+        self.down = nn.Linear(width, inner)
+        self.up = nn.Linear(inner, width, bias=False)
+        nn.init.normal_(self.down.weight, std=width**-0.5)
+        nn.init.zeros_(self.down.bias)
+        nn.init.zeros_(self.up.weight)
 
     def forward(self, features: Tensor) -> Tensor:
-        """features [..., W] -> logits [..., V], in the dtype of the features."""
-        bias = self.residual.bias.to(features.dtype)
-        moved = features + F.silu(linear(features, self.residual) + bias)
-        return linear(moved, self.output)
+        """features [..., W] -> those that it foretells, in the same dtype."""
+        bias = self.down.bias.to(features.dtype)
+        return features + linear(F.silu(linear(features, self.down) + bias), self.up)
+
+
+@torch.no_grad()
+def fit_medusa_head(head: MedusaHead, pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Begin at the best linear guess, of a rank of half the inner width.
+
+    `pairs`: features [N, W] with those to foretell. What goes down once as it is and once negated
+    comes up linear, for SiLU(z) - SiLU(-z) = z.
+    """
+    square, mixed = torch.zeros(()), torch.zeros(())
+    for given, wanted in pairs:
+        square, mixed = square + given.t() @ given, mixed + given.t() @ (wanted - given)
+    regular = square + RIDGE * square.diagonal().mean() * torch.eye(len(square))
+    linear_map = torch.linalg.solve(regular, mixed).t()  # [W, W]
+    _, directions = torch.linalg.eigh(linear_map @ square @ linear_map.t())
+    rank = head.down.out_features // 2
+    kept = directions[:, -rank:]
+    low = kept.t() @ linear_map
+    head.down.weight.zero_()
+    head.down.weight[: 2 * rank] = torch.cat((low, -low))
+    head.up.weight[:, : 2 * rank] = torch.cat((kept, -kept), dim=1)
 
 
 class MedusaNetwork(nn.Module):
     """All heads over one feature. `dtype` is that of the products; weights stay float32."""
 
     def __init__(
-        self, table: Tensor, heads: int = HEADS, dtype: torch.dtype = torch.bfloat16
+        self,
+        width: int,
+        inner: int,
+        heads: int = HEADS,
+        dtype: torch.dtype = torch.bfloat16,
     ) -> None:
         super().__init__()
-        self.vocabulary, self.width = table.shape
+        self.width, self.inner = width, inner
         self.dtype = dtype
-        self.heads = nn.ModuleList(MedusaHead(table) for _ in range(heads))
+        self.heads = nn.ModuleList(MedusaHead(width, inner) for _ in range(heads))
 
     def forward(self, features: Tensor) -> Iterator[Tensor]:
-        """features [B, T, W] -> per head the logits where the window holds the token predicted.
+        """features [B, T, W] -> per head those foretold for where the window holds the token.
 
-        Head i: [B, T - i - 1, V].
+        Head i: [B, T - i - 1, W].
         """
         for index, head in enumerate(self.heads):
             yield head(features[:, : -index - 1].to(self.dtype))
@@ -327,25 +351,40 @@ def train_medusa(
     device: str = "cpu",
     compiled: bool = True,
 ) -> tuple[MedusaNetwork, Progress]:
-    """Heads trained for `seconds` (resumed if begun); table [V, W] is the target's tied head."""
-    network = MedusaNetwork(table).to(device)
+    """Heads trained for `seconds` (resumed if begun); table [V, W] is the target's, and frozen."""
+    torch.manual_seed(3)
+    width = table.shape[1]
+    network = MedusaNetwork(width, width)
     reader = LessonReader(cache, features, seed=3)
-    loop = TrainingLoop(network, reader, checkpoint, seconds, RATES)
+    if not checkpoint.exists():
+        given = LessonReader(cache, features, seed=3).lesson(FITTED_WINDOWS).features
+        for index, head in enumerate(network.heads):
+            assert isinstance(head, MedusaHead)
+            pair = (given[:, : -index - 1].flatten(0, 1), given[:, index + 1 :].flatten(0, 1))
+            fit_medusa_head(head, [pair])
+    network.to(device)
+    loop = TrainingLoop(network, reader, checkpoint, seconds, MEDUSA_RATES)
     loss = torch.compile(medusa_loss, dynamic=False) if compiled else medusa_loss
+    table = table.to(device)
 
     def losses(fraction: float) -> Iterator[Tensor]:
-        yield loss(network, reader.lesson(MEDUSA_ROWS).to(device))
+        yield loss(network, table, reader.lesson(MEDUSA_ROWS).to(device))
 
     return network, loop.run(losses)
 
 
-def medusa_loss(network: MedusaNetwork, lesson: HeadLesson) -> Tensor:
+def medusa_loss(network: MedusaNetwork, table: Tensor, lesson: HeadLesson) -> Tensor:
     """Mean over heads of the divergence from the target's distribution one place further per
     head.
     """
+    output = table.to(network.dtype)
     parts = [
-        divergence(logits, lesson.top_ids[:, index + 1 :], lesson.top_probs[:, index + 1 :])
-        for index, logits in enumerate(network(lesson.features))
+        divergence(
+            F.linear(guess, output),
+            lesson.top_ids[:, index + 1 :],
+            lesson.top_probs[:, index + 1 :],
+        )
+        for index, guess in enumerate(network(lesson.features))
     ]
     return torch.stack(parts).mean()
 
@@ -362,24 +401,41 @@ def save_eagle(network: EagleNetwork, folder: Path) -> None:
     _save(network, folder, config.to_dict())
 
 
-def save_medusa(network: MedusaNetwork, accuracies: list[list[float]], folder: Path) -> None:
-    """Heads, sizes and `accuracies` (see `HeadEvaluation.accuracies`)."""
+def save_medusa(
+    network: MedusaNetwork,
+    vocabulary: int,
+    accuracies: list[list[float]],
+    folder: Path,
+    drafted: Tensor | None = None,
+) -> None:
+    """Heads, sizes and `accuracies` (see `HeadEvaluation.accuracies`).
+
+    `drafted` [D]: the draft vocabulary if there is one, kept as EAGLE-3's `d2t`: token id minus
+    row.
+    """
     config = {
         "heads": len(network.heads),
         "hidden_size": network.width,
-        "vocab_size": network.vocabulary,
+        "inner_size": network.inner,
+        "vocab_size": vocabulary,
         "accuracies": accuracies,
     }
-    _save(network, folder, config)
+    tables: dict[str, Tensor] = {}
+    if drafted is not None:
+        config["draft_vocab_size"] = len(drafted)
+        tables["d2t"] = drafted - torch.arange(len(drafted))
+    _save(network, folder, config, tables)
 
 
-def _save(network: nn.Module, folder: Path, config: dict[str, Any]) -> None:
+def _save(
+    network: nn.Module, folder: Path, config: dict[str, Any], tables: Mapping[str, Tensor] = {}
+) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     text = json.dumps(config, indent=2) + "\n"
     (folder / "config.json").write_text(text, encoding="utf-8")
     weights = {name: weight.bfloat16() for name, weight in network.state_dict().items()}
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    save_file({**weights, **tables}, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / WEIGHTS).chmod(0o644)  # safetensors writes for its owner alone
 
 
@@ -393,9 +449,11 @@ def load_eagle(folder: Path) -> EagleNetwork:
 def load_medusa(folder: Path) -> MedusaNetwork:
     """As saved; its products run in float32."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    table = torch.zeros(config["vocab_size"], config["hidden_size"])
-    network = MedusaNetwork(table, config["heads"], torch.float32)
-    network.load_state_dict(_weights(folder))
+    width, inner, heads = (config[name] for name in ("hidden_size", "inner_size", "heads"))
+    network = MedusaNetwork(width, inner, heads, torch.float32)
+    weights = _weights(folder)
+    weights.pop("d2t", None)
+    network.load_state_dict(weights)
     return network.eval()
 
 
@@ -462,13 +520,13 @@ def eagle_levels(network: EagleNetwork, table: Tensor, levels: int = LEVELS) -> 
     return predict
 
 
-def medusa_levels(network: MedusaNetwork) -> Predict:
+def medusa_levels(network: MedusaNetwork, table: Tensor) -> Predict:
     """Per level the logits of its head."""
 
     def predict(tokens: Tensor, given: Tensor) -> Iterator[Tensor]:
         roots = tokens.shape[1] - len(network.heads) - 1
-        for logits in network(given):
-            yield logits[:, :roots].float()
+        for guess in network(given):
+            yield F.linear(guess[:, :roots].float(), table)
 
     return predict
 

@@ -22,9 +22,17 @@ def save_head(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) 
 
 
 def medusa_parts(
-    heads: int = 3, vocabulary: int = VOCAB
+    heads: int = 3,
+    vocabulary: int = VOCAB,
+    is_shared: bool = False,
+    inner: int = 0,
+    drafted: list[int] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    config = {
+    """`is_shared`: the output matrix is the target's, or its rows of the tokens `drafted`.
+
+    `inner`: a head goes down to such a width and up again.
+    """
+    config: dict[str, Any] = {
         "heads": heads,
         "hidden_size": WIDTH,
         "vocab_size": vocabulary,
@@ -32,10 +40,19 @@ def medusa_parts(
     }
     tensors = {}
     for i in range(heads):
-        tensors[f"heads.{i}.residual.weight"] = 0.2 * torch.randn(WIDTH, WIDTH)
-        tensors[f"heads.{i}.residual.bias"] = 0.2 * torch.randn(WIDTH)
-        tensors[f"heads.{i}.output.weight"] = torch.randn(vocabulary, WIDTH)
-    return config, {name: tensor.bfloat16() for name, tensor in tensors.items()}
+        block = f"heads.{i}.{'down' if inner else 'residual'}"
+        tensors[f"{block}.weight"] = 0.2 * torch.randn(inner or WIDTH, WIDTH)
+        tensors[f"{block}.bias"] = 0.2 * torch.randn(inner or WIDTH)
+        if inner:
+            config["inner_size"] = inner
+            tensors[f"heads.{i}.up.weight"] = 0.2 * torch.randn(WIDTH, inner)
+        if not is_shared:
+            tensors[f"heads.{i}.output.weight"] = torch.randn(vocabulary, WIDTH)
+    made = {name: tensor.bfloat16() for name, tensor in tensors.items()}
+    if drafted:
+        config["draft_vocab_size"] = len(drafted)
+        made["d2t"] = torch.tensor(drafted) - torch.arange(len(drafted))
+    return config, made
 
 
 def eagle3_parts(

@@ -16,7 +16,7 @@ from specviz.models.llama.llama_model import LlamaModel
 from tests.models.head_files import eagle_parts, medusa_parts, save_head
 
 HEADS = (
-    (MedusaHeads.open, "Medusa heads", medusa_parts, "heads.0.output.weight"),
+    (MedusaHeads.open, "Medusa heads", medusa_parts, "heads.1.output.weight"),
     (open_eagle_head, "EAGLE head", eagle_parts, "fc.weight"),
 )
 

@@ -38,6 +38,35 @@ def test_each_head_is_its_residual_block_and_its_matrix(
         torch.testing.assert_close(row, expected[:VOCAB], rtol=3e-2, atol=1e-1)
 
 
+@pytest.mark.parametrize("drafted", [None, [3, 0, 60]], ids=["whole", "drafted"])
+@pytest.mark.parametrize("inner", [0, 20], ids=["residual", "down and up"])
+def test_heads_without_matrices_of_their_own_share_the_target_s(
+    tmp_path: Path, target: LanguageModel, drafted: list[int] | None, inner: int
+) -> None:
+    config, tensors = medusa_parts(heads=3, is_shared=True, inner=inner, drafted=drafted)
+    heads = MedusaHeads.open(save_head(tmp_path, config, tensors), target)
+    feature = torch.randn(WIDTH)
+    logits = heads.logits(feature, 2)
+    assert heads.count == 3 and logits.shape == (2, VOCAB)
+    named = torch.tensor(drafted or range(VOCAB))
+    for i, row in enumerate(logits):
+        block = f"heads.{i}.{'down' if inner else 'residual'}"
+        weight, bias = (tensors[f"{block}.{part}"].float() for part in ("weight", "bias"))
+        added = F.silu(F.linear(feature, weight, bias))
+        moved = feature + (tensors[f"heads.{i}.up.weight"].float() @ added if inner else added)
+        expected = torch.full((VOCAB,), -torch.inf)
+        expected[named] = target.output(moved[None])[0, named]
+        torch.testing.assert_close(row, expected, rtol=3e-2, atol=1e-1)
+
+
+def test_a_draft_vocabulary_must_name_tokens_of_the_target(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    folder = save_head(tmp_path, *medusa_parts(is_shared=True, drafted=[3, 3]))
+    with pytest.raises(InputError, match="must have 2 different tokens below 61 in d2t"):
+        MedusaHeads.open(folder, target)
+
+
 def test_accuracies_and_memory_are_the_folders(tmp_path: Path, target: LanguageModel) -> None:
     config, tensors = medusa_parts(heads=2)
     heads = MedusaHeads.open(save_head(tmp_path, config, tensors), target)
@@ -58,14 +87,15 @@ def test_accuracies_that_are_not_one_list_of_shares_per_head_are_refused(
         MedusaHeads.open(folder, target)
 
 
-def published(blocks: int) -> dict[str, torch.Tensor]:
+def published(blocks: int, is_shared: bool = False) -> dict[str, torch.Tensor]:
     """Random heads in the table of FasterDecoding's `medusa_lm_head.pt`."""
     made: dict[str, torch.Tensor] = {}
     for i in range(3):
         for block in range(blocks):
             made[f"{i}.{block}.linear.weight"] = 0.2 * torch.randn(WIDTH, WIDTH)
             made[f"{i}.{block}.linear.bias"] = 0.2 * torch.randn(WIDTH)
-        made[f"{i}.{blocks}.weight"] = torch.randn(VOCAB, WIDTH)
+        if not is_shared:
+            made[f"{i}.{blocks}.weight"] = torch.randn(VOCAB, WIDTH)
     return {name: tensor.bfloat16() for name, tensor in made.items()}
 
 
@@ -101,6 +131,21 @@ def test_published_heads_equal_the_modules_that_they_were_saved_from(
     torch.testing.assert_close(found.logits(feature), expected, rtol=3e-2, atol=2e-1)
     assert found.count == 3 and len(found.accuracies) == 3
     assert found.accuracies[1][0] < found.accuracies[0][0]  # a guess
+
+
+def test_published_heads_without_matrices_share_the_target_s(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    tensors = published(1, is_shared=True)
+    heads = MedusaHeads.open(save_head(tmp_path, {}, tensors), target)
+    feature, moved = torch.randn(WIDTH), []
+    for i in range(3):
+        block = PublishedBlock()
+        names = ("weight", "bias")
+        block.linear.load_state_dict({n: tensors[f"{i}.0.linear.{n}"].float() for n in names})
+        moved.append(block(feature))
+    expected = target.output(torch.stack(moved).detach())
+    torch.testing.assert_close(heads.logits(feature), expected, rtol=3e-2, atol=1e-1)
 
 
 def test_published_heads_of_fewer_tokens_than_the_target_has_are_refused(

@@ -8,6 +8,7 @@ import torch
 
 from specviz.models.files.loading import load_model
 from specviz.models.heads.eagle_files import open_eagle_head
+from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.training import chat, chat_sampling
 from specviz.training.chat import main
 from specviz.training.chat_prompts import chat_prompts
@@ -23,7 +24,7 @@ def few_messages(sources: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("few_messages", "step_a_second")
-def test_a_head_is_made_that_the_app_opens_with_a_card_of_its_scores(
+def test_drafters_are_made_that_the_app_opens_with_cards_of_their_scores(
     sources: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target, output, work = chat_folder(tmp_path), tmp_path / "out", tmp_path / "work"
@@ -32,8 +33,13 @@ def test_a_head_is_made_that_the_app_opens_with_a_card_of_its_scores(
     assert main(options) == 0
     files = [path.name for path in sorted((work / "answers").glob("*.npz"))]
     assert files and (work / "answers" / "held-out" / "part-00000.npz").exists()
-    scores = json.loads(capsys.readouterr().out)["eagle"]
-    assert 1 <= scores["all"]["tokens_per_round"] <= 5
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    scores = {name: found["all"] for each in printed for name, found in each.items()}
+    assert {*scores} == {"eagle", "medusa"}
+    for name, found in scores.items():
+        assert 1 <= found["tokens_per_round"] <= 5
+        card = (output / name / "README.md").read_text("utf-8")
+        assert f"| {found['tokens_per_round']:.2f} |" in card
 
     model = load_model(target).model
     head = open_eagle_head(output / "eagle", model)
@@ -44,8 +50,8 @@ def test_a_head_is_made_that_the_app_opens_with_a_card_of_its_scores(
         head.new_cache(4),
     )
     assert logits.shape == (1, model.info.vocab_size)
-    card = (output / "eagle" / "README.md").read_text("utf-8")
-    assert f"| {scores['all']['tokens_per_round']:.2f} |" in card
+    medusa = MedusaHeads.open(output / "medusa", model)
+    assert medusa.logits(torch.zeros(model.info.hidden_size)).shape == (3, model.info.vocab_size)
 
     checkpoint = (work / "chat-eagle.pt").stat().st_mtime_ns
     assert main([*options, "--minutes", "0.3", "--only", "answers"]) == 0

@@ -5,19 +5,20 @@ import pytest
 import torch
 from transformers import LlamaConfig
 
-from specviz.training import chat_head, chat_lessons
+from specviz.training import candidates as candidates_module
+from specviz.training import chat_lessons
+from specviz.training.candidates import Candidates
 from specviz.training.chat_answers import ChatAnswer
 from specviz.training.chat_head import (
-    Candidates,
+    chat_eagle_levels,
     chat_eagle_loss,
-    chat_scores,
-    choice_shares,
     fit_by_least_squares,
     load_chat_eagle,
     save_chat_eagle,
     train_chat_eagle,
 )
 from specviz.training.chat_lessons import ChatReader
+from specviz.training.chat_scores import chat_scores, choice_shares
 from specviz.training.head_training import EagleNetwork
 
 VOCABULARY, WIDTH = 48, 32
@@ -124,15 +125,16 @@ def test_least_squares_finds_what_is_linear_and_scores_say_so(
 ) -> None:
     torch.manual_seed(0)
     network = EagleNetwork(config, torch.float32)
-    before = chat_scores(network, table, DRAFTED, answers)["all"]
+    levels = chat_eagle_levels(network, table, DRAFTED)
+    before = chat_scores(levels, DRAFTED, answers)["all"]
     fit_by_least_squares(network, reader, table)
-    after = chat_scores(network, table, DRAFTED, answers)
+    after = chat_scores(levels, DRAFTED, answers)
     assert {*after} == {"all", "chat", "code"}
     assert before.tokens_per_round < 1.5
     assert after["all"].greedy == [1.0] * 4 and after["all"].tokens_per_round == 5
     assert after["all"].sampled[0] > 0.6  # the odd tokens have the rest
 
-    shares = choice_shares(network, table, DRAFTED, answers)
+    shares = choice_shares(levels, DRAFTED, answers)
     assert shares["greedy"] == [1.0] + [0.0] * 7
     sharp = 0.75**1.25
     assert shares["sampled"][0] == pytest.approx(sharp / (sharp + 0.25**1.25), abs=1e-3)
@@ -165,7 +167,7 @@ def test_a_few_candidates_stand_for_the_whole_draft_vocabulary(
     whole = Candidates.of(lesson, DRAFTED, VOCABULARY)
     assert whole.ids.tolist() == DRAFTED.tolist() and not whole.raised.any()
 
-    monkeypatch.setattr(chat_head, "OTHERS", 3)
+    monkeypatch.setattr(candidates_module, "OTHERS", 3)
     logits = table @ torch.randn(WIDTH, generator=torch.Generator().manual_seed(1)) / 4
     sums = []
     for seed in range(400):

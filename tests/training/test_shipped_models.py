@@ -44,6 +44,18 @@ def test_the_chat_model_s_head_drafts_from_a_part_of_its_vocabulary() -> None:
     assert len(drafted) == 8192 and drafted.tolist() == sorted({*drafted.tolist()})
 
 
+def test_the_chat_model_s_medusa_heads_draft_from_the_same_part() -> None:
+    folder = ASSETS / "models" / "smollm2-135m"
+    heads = load_medusa(folder / "medusa").heads
+    assert len(heads) == 3 and heads[0].up.weight.shape == (576, 288)
+    tables = [load_file(folder / name / "model.safetensors")["d2t"] for name in ("eagle", "medusa")]
+    assert torch.equal(*tables)
+    accuracies = json.loads((folder / "medusa" / "config.json").read_text("utf-8"))["accuracies"]
+    assert [shares[0] for shares in accuracies] == sorted(
+        (shares[0] for shares in accuracies), reverse=True
+    )
+
+
 def test_target_and_draft_have_one_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
     draft = AutoTokenizer.from_pretrained(ASSETS / "models" / "draft")
     assert draft.get_vocab() == tokenizer.get_vocab() and len(tokenizer) == 4096
@@ -71,7 +83,7 @@ def test_the_eagle_head_fits_the_target() -> None:
 def test_the_medusa_heads_fit_the_target_and_their_accuracies_fall_with_rank_and_head() -> None:
     folder = ASSETS / "models" / "medusa"
     heads = load_medusa(folder).heads
-    assert len(heads) == 4 and heads[0].output.weight.shape == (4096, 256)
+    assert len(heads) == 4 and heads[0].up.weight.shape == (256, 256)
     accuracies = json.loads((folder / "config.json").read_text("utf-8"))["accuracies"]
     assert [len(shares) for shares in accuracies] == [10] * 4
     assert all(sum(shares) <= 1 and shares[0] == max(shares) for shares in accuracies)

@@ -18,13 +18,8 @@ from torch import Tensor
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from specviz.models.heads.eagle_head import (
-    ChoiceShares,
-    DraftOutput,
-    EagleHead,
-    FusedEntry,
-    NormedEntry,
-)
+from specviz.models.heads.draft_output import DraftOutput, copied_output, drafted_tokens
+from specviz.models.heads.eagle_head import ChoiceShares, EagleHead, FusedEntry, NormedEntry
 from specviz.models.heads.head_weights import HeadWeights
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import (
@@ -34,11 +29,10 @@ from specviz.models.llama.llama_model import (
     is_fixed,
     take_heads,
 )
-from specviz.models.llama.projection import CompactProjection, Product, Projection, compact
+from specviz.models.llama.projection import Product, Projection, compact
 
 T = TypeVar("T", Product, Product | None)
 
-MOST_COPIED_BYTES = 64 << 20  # of an output matrix
 FEATURE_LAYERS = "eagle_aux_hidden_state_layer_ids"
 CHOICE_KINDS = ("greedy", "sampled")
 UNUSED = ("t2d", "layers.0.self_attn.rotary_emb.inv_freq")  # what they say is said elsewhere
@@ -207,26 +201,13 @@ class _Reader:
         return lambda token_ids: F.embedding(token_ids, table)
 
     def _output(self, norm: RootMeanSquareNorm | None) -> DraftOutput:
-        ids, target = self._drafted_ids(), self._target
+        target = self._target
+        drafted = drafted_tokens(self._source, target)
         if not self._source.has("lm_head.weight"):
-            return DraftOutput(norm, self._counted(_copied_output(target, ids)), ids)
-        rows = self._source.number("vocab_size") if ids is None else len(ids)
+            return DraftOutput(self._counted(copied_output(target, drafted)), drafted, norm)
+        rows = self._source.number("vocab_size") if drafted is None else len(drafted.ids)
         matrix = self._tensor("lm_head.weight", rows, self._width)[: target.info.vocab_size]
-        return DraftOutput(norm, self._counted(compact(matrix)), ids)
-
-    def _drafted_ids(self) -> Tensor | None:
-        """The draft vocabulary [R] if the head has one: `d2t` holds token id minus row."""
-        source, vocabulary = self._source, self._target.info.vocab_size
-        whole = source.config.get("vocab_size")
-        if source.config.get("draft_vocab_size") in (None, whole) and not source.has("d2t"):
-            return None
-        size = source.number("draft_vocab_size")
-        offsets = source.tensor("d2t", (size,), torch.int64, self._target.device)
-        ids = offsets + torch.arange(size, device=offsets.device)
-        given = {*ids.tolist()}
-        if len(given) < size or min(given) < 0 or max(given) >= vocabulary:
-            raise source.error(f"must have {size} different tokens below {vocabulary} in d2t")
-        return ids
+        return DraftOutput(self._counted(compact(matrix)), drafted, norm)
 
     def _norm(self, name: str, width: int | None = None) -> RootMeanSquareNorm:
         weight = self._tensor(f"{name}.weight", width or self._width)
@@ -252,24 +233,6 @@ class _Reader:
             self._bytes += product.weight.nbytes
             self._bytes += 0 if product.bias is None else product.bias.nbytes
         return product
-
-
-@torch.inference_mode()
-def _copied_output(target: LanguageModel, drafted_ids: Tensor | None) -> Product | None:
-    """A copy of the target's output matrix, where that can be read faster than the original.
-
-    With a draft vocabulary it has the rows of those tokens alone.
-    """
-    width, vocabulary = target.info.hidden_size, target.info.vocab_size
-    size = width * vocabulary * target.dtype.itemsize
-    if drafted_ids is None and size > MOST_COPIED_BYTES:
-        return None
-    identity = torch.eye(width, dtype=target.dtype, device=target.device)
-    matrix = target.output(identity).t()  # [V, W]
-    if drafted_ids is not None:
-        return compact(matrix[drafted_ids])
-    copy = compact(matrix)
-    return copy if isinstance(copy, CompactProjection) else None
 
 
 def _config(source: HeadWeights) -> Any:

@@ -1,9 +1,8 @@
 """An EAGLE head: a decoder layer that foretells the target's next hidden state.
 
 EAGLE (Li et al., 2401.15077) and EAGLE-3 (2503.01840) differ in how a pair goes in and how logits
-come out. The smaller draft vocabulary is that of FR-Spec (2502.14856) and EAGLE-3. Knows nothing of
-files, trees or sampling. Letters: N tokens, W hidden size, F feature layers, V vocabulary, S slots
-that a tree mask covers.
+come out. Knows nothing of files, trees or sampling. Letters: N tokens, W hidden size, F feature
+layers, V vocabulary, S slots that a tree mask covers.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from specviz.models.cache import SlotCache, StraightSlots
+from specviz.models.heads.draft_output import DraftOutput
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import LlamaLayer, RootMeanSquareNorm, Rotary, attention
 from specviz.models.llama.projection import Product
@@ -76,24 +76,6 @@ class ChoiceShares:
 
     greedy: tuple[float, ...]  # at temperature 0
     sampled: tuple[float, ...]  # at temperature 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class DraftOutput:
-    """Logits of the next token; minus infinity outside the draft vocabulary."""
-
-    norm: RootMeanSquareNorm | None  # none in EAGLE and EAGLE-2
-    matrix: Product | None  # its rows are those of `drafted_ids`; None: the target's own matrix
-    drafted_ids: Tensor | None  # int64; None: the whole vocabulary
-
-    def logits(self, normed: Tensor, target: LanguageModel) -> Tensor:  # [N, W] -> [N, V]
-        if self.matrix is None:
-            return target.output(normed)
-        logits = self.matrix(normed)
-        if self.drafted_ids is None:
-            return logits
-        whole = logits.new_full((len(logits), target.info.vocab_size), -torch.inf)
-        return whole.index_copy_(1, self.drafted_ids, logits)
 
 
 class EagleHead:
