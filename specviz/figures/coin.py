@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.figures.labels import probability
+from specviz.figures.labels import DRAW_PLACES, decimals, drawn, probability
 from specviz.figures.theme import LIGHT, SMALL
 from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Round, Verdict
 
@@ -79,17 +79,26 @@ class Coin:
         distribution = "the residual" if has_residual else "p"
         return f"drawn from {distribution} with probability {probability(self.extra.prob)}"
 
+    @property
+    def _words(self) -> tuple[str, str]:
+        """Where the bar ends and where the pin stands."""
+        assert self.verdict is not None
+        accept, u = self.verdict.acceptance_prob, self.verdict.uniform_draw
+        return (decimals(accept, DRAW_PLACES), "") if u is None else drawn(accept, u)
+
     def traces(self) -> list[dict[str, Any]]:
         shown = [self.verdict] if self.verdict and self.is_tossed else []
         tossed = [v for v in shown if v.outcome is not Outcome.UNREACHED]
-        ends = [probability(verdict.acceptance_prob) for verdict in shown]
+        ends = [self._words[0] for _ in shown]
         return [
-            self._bar("grid", [1.0 for _ in shown], 1.0, ends),
-            self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, []),
+            self._bar("grid", [1.0 for _ in shown], 1.0, ends, part="threshold"),
+            self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, [], part="chance"),
             self._pin([v.uniform_draw for v in tossed if v.uniform_draw is not None]),
         ]
 
-    def _bar(self, role: str, x: list[float], opacity: float, text: list[str]) -> dict[str, Any]:
+    def _bar(
+        self, role: str, x: list[float], opacity: float, text: list[str], part: str
+    ) -> dict[str, Any]:
         return {
             "type": "bar",
             "orientation": "h",
@@ -105,7 +114,7 @@ class Coin:
             "hoverinfo": "skip",
             "marker": {"color": LIGHT[role], "opacity": opacity, "line": {"width": 0}},
             "showlegend": False,
-            "meta": {"role": role},
+            "meta": {"role": role, "part": part},
         }
 
     def _pin(self, draws: list[float]) -> dict[str, Any]:
@@ -115,7 +124,7 @@ class Coin:
             "mode": "lines+markers+text",
             "x": [u for u in draws for _ in range(2)],
             "y": [y for _ in draws for y in (self.y + 0.36, self.y - 0.52)],
-            "text": [text for u in draws for text in ("", f" u = {probability(u)} ")],
+            "text": [text for _ in draws for text in ("", f" u = {self._words[1]} ")],
             "textposition": side,
             "textfont": {"size": SMALL, "color": LIGHT["ink"]},
             "line": {"color": LIGHT["ink"], "width": 1.6},

@@ -5,7 +5,7 @@ Knows no chart; the lines hold no model text.
 
 from __future__ import annotations
 
-from specviz.figures.labels import probability
+from specviz.figures.labels import decimals, drawn, probability
 from specviz.records import DraftNode, ExtraKind, ExtraToken, Outcome, ProposalKind, Verdict
 
 _DISTRIBUTIONS = {
@@ -43,10 +43,11 @@ def _judged(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
     if not kind.is_lossless:
         passes = "above" if verdict.acceptance_prob > 0 else "below"
         return (f"p is {passes} the rule's threshold", *([verdict.outcome.value] * is_examined))
-    acceptance = f"acceptance {probability(verdict.acceptance_prob)}"
-    u = "unseen" if verdict.uniform_draw is None else f"{verdict.uniform_draw:.3f}"
+    accept, u = decimals(verdict.acceptance_prob), "unseen"
+    if is_examined and verdict.uniform_draw is not None:
+        accept, u = drawn(verdict.acceptance_prob, verdict.uniform_draw)
     tossed = f"u {u}: {verdict.outcome.value}"
-    return acceptance, tossed if is_examined else "never examined"
+    return f"acceptance {accept}", tossed if is_examined else "never examined"
 
 
 def _with_raw(processed: float, raw: float) -> str:

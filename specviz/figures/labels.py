@@ -13,6 +13,7 @@ from html import escape
 LABEL_LENGTH = 14
 USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability in a sentence, and of a recorded one
 LEAST = 1e-4  # nearer to 0 or 1 a sentence gives no figures
+DRAW_PLACES, MOST_PLACES = 3, 9  # decimals of a draw
 NO_BREAK = "\u00a0"
 _WHITESPACE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
@@ -122,6 +123,31 @@ def apart(a: float, b: float, write: Callable[[float, int], str] = fraction) -> 
         if one != other or a == b:
             return one, other
     return write(a, KEPT_FIGURES), write(b, KEPT_FIGURES)
+
+
+def drawn(threshold: float, draw: float) -> tuple[str, str]:
+    """A threshold and the uniform draw that met it, wherever either is shown.
+
+    Three decimals, or as many as show which of the two is larger. `drawn` of the browser's
+    `number_words.js` is the same rule.
+
+    >>> drawn(0.1042, 0.9951), drawn(0.10423, 0.10418), drawn(1.0, 0.99996), drawn(0.00002, 0.5)
+    (('0.104', '0.995'), ('0.10423', '0.10418'), ('1', '0.99996'), ('0.000020', '0.500'))
+    """
+    counts = range(DRAW_PLACES, MOST_PLACES)
+    differ = (n for n in counts if round(threshold, n) != round(draw, n))
+    places = DRAW_PLACES if threshold == draw else next(differ, MOST_PLACES)
+    return decimals(threshold, places), decimals(draw, places)
+
+
+def decimals(value: float, places: int = DRAW_PLACES) -> str:
+    """As many decimals; where those would read as 0, two figures, where as 1, more."""
+    if value in (0, 1):
+        return f"{value:.0f}"
+    if value < 0.5 * 10**-places:
+        places = 1 - math.floor(math.log10(value))
+    texts = (f"{value:.{n}f}" for n in range(places, MOST_PLACES + 1))
+    return next((text for text in texts if 0 < float(text) < 1), probability(value))
 
 
 def _places(value: float, figures: int) -> int:

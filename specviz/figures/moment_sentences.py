@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from specviz.figures.distribution_rows import first_q, has_own_distribution
 from specviz.figures.hover import shown_draft_prob
-from specviz.figures.labels import apart, fraction, percent
+from specviz.figures.labels import LEAST, apart, drawn, fraction, percent
 from specviz.records import BatchRound, ExtraKind, Outcome, Position, ProposalKind, Round
 
 Part = str | list[int]
@@ -155,8 +155,10 @@ class _Words:
             return "So it cannot pass"
         if draw is None:
             return f"So it passes with probability {fraction(accept)}; the draw is not known"
-        threshold, drawn = apart(accept, draw)
-        return f"So it passes with probability {threshold}; the draw was {drawn}"
+        threshold, u = drawn(accept, draw)
+        if accept < LEAST < draw:
+            threshold = fraction(accept)
+        return f"So it passes with probability {threshold}; the draw was {u}"
 
     def _judged_greedily(self, node: int) -> Sentence:
         rule = "At temperature 0 only the target’s most probable token passes. "

@@ -6,7 +6,7 @@ Pure: records to a Plotly dict. Knows neither the run nor the page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.figures.distribution_rows import SHOWN_TOKENS
@@ -25,18 +25,21 @@ from specviz.figures.theme import (
 from specviz.records import TOP_TOKENS, Position
 
 ROW_PIXELS = 30
+_Row = tuple[int, float, float]  # token id, p, residual
 
 
-def residual_figure(position: Position | None, texts: Mapping[int, str]) -> Figure:
+def residual_figure(
+    position: Position | None, texts: Mapping[int, str], drawn: int | None = None
+) -> Figure:
     """p and the residual after the rejections at `position`, both processed, by falling residual.
 
     Works, empty, where nothing was rejected. `customdata` is the token id.
+
+    For the time after token `drawn` came out of it, `meta` of the layout has the same bars and
+    names with that token among them, in place of the least of the others.
     """
     rows = _rows(position)
-    data = [
-        _bars("target", "target p", [(token, p) for token, p, _ in rows], -0.19),
-        _bars("recovered", "residual", [(token, left) for token, _, left in rows], 0.19),
-    ]
+    data = _both_bars(rows)
     layout = base_layout(round((SHOWN_TOKENS + 0.5) * ROW_PIXELS) + 30)
     layout["margin"] = {"l": 118, "r": 8, "t": LEGEND_PIXELS, "b": 4}
     layout["barmode"] = "overlay"
@@ -46,23 +49,53 @@ def residual_figure(position: Position | None, texts: Mapping[int, str]) -> Figu
         showgrid=False,
         ticklabelstandoff=6,
         tickvals=list(range(len(rows))),
-        ticktext=[visible_text(texts.get(token, f"#{token}")) for token, _, _ in rows],
+        ticktext=_names(rows, texts),
         tickfont={"family": MONOSPACE, "size": 12, "color": LIGHT["ink"]},
     )
     layout["showlegend"] = bool(rows)
     layout["legend"] = legend_above()
+    layout["meta"] = {"drawn": None if drawn is None else _after_the_draw(position, texts, drawn)}
     return {"data": data, "layout": layout}
 
 
-def _rows(position: Position | None) -> list[tuple[int, float, float]]:
-    """(token id, p, residual) of the tokens that have either; it shows before one is drawn."""
+def _both_bars(rows: Sequence[_Row]) -> list[dict[str, Any]]:
+    return [
+        _bars("target", "target p", [(token, p) for token, p, _ in rows], -0.19),
+        _bars("recovered", "residual", [(token, left) for token, _, left in rows], 0.19),
+    ]
+
+
+def _names(rows: Sequence[_Row], texts: Mapping[int, str], drawn: int | None = None) -> list[str]:
+    named = [(token, visible_text(texts.get(token, f"#{token}"))) for token, _, _ in rows]
+    return [f"<b>{name}</b>" if token == drawn else name for token, name in named]
+
+
+def _after_the_draw(
+    position: Position | None, texts: Mapping[int, str], drawn: int
+) -> dict[str, Any]:
+    rows = _rows(position, drawn)
+    parts = ("x", "y", "width", "text", "customdata")
+    bars = [{part: bar[part] for part in parts} for bar in _both_bars(rows)]
+    return {"bars": bars, "names": _names(rows, texts, drawn)}
+
+
+def _rows(position: Position | None, drawn: int | None = None) -> list[_Row]:
+    """Of the tokens that have either, the probable ones, and `drawn`, as far as it was kept."""
     if position is None or not position.residual_probs:
         return []
     distributions = zip(
         position.token_ids, position.target_probs, position.residual_probs, strict=True
     )
-    rows = [row for row in list(distributions)[:TOP_TOKENS] if row[1] or row[2]]
-    return sorted(rows, key=lambda row: (-row[2], -row[1]))[:SHOWN_TOKENS]
+    kept = list(distributions)
+    own = [row for row in kept if row[0] == drawn]
+    rows = [row for row in kept[:TOP_TOKENS] if (row[1] or row[2]) and row not in own]
+    rows.sort(key=_by_residual)
+    return sorted([*rows[: SHOWN_TOKENS - len(own)], *own], key=_by_residual)
+
+
+def _by_residual(row: _Row) -> tuple[float, float]:
+    _, p, left = row
+    return -left, -p
 
 
 def _bars(role: str, name: str, values: list[tuple[int, float]], offset: float) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_drawing
 from specviz.metrics import RunMeter
 from specviz.pause import Gate, in_turns
-from specviz.records import Event, FinishReason, Prefill, Round, TokenStep, Trace
+from specviz.records import Event, FinishReason, Position, Prefill, Round, TokenStep, Trace
 from specviz.trace_file import encode, encode_trace
 from specviz.ui.batches import Message
 from specviz.ui.note_words import remark
@@ -152,7 +152,7 @@ class RaceMessages:
             "mask": self._pack("mask", mask, templates),
             "bars": [self._pack("bars", each, templates) for each in bars],
             "residuals": {
-                each.parent: self._pack("residual", residual_figure(each, self._texts), templates)
+                each.parent: self._pack("residual", self._residual(round_, each), templates)
                 for each in round_.positions
                 if each.residual_probs
             },
@@ -171,6 +171,11 @@ class RaceMessages:
     def _bars(self, round_: Round, parent: int, child: int | None) -> Figure:
         position = next((p for p in round_.positions if p.parent == parent), None)
         return bars_figure(position, round_, self._texts, self._temperature(round_), child)
+
+    def _residual(self, round_: Round, position: Position) -> Figure:
+        extra = round_.extra
+        own = None if extra is None or extra.parent != position.parent else extra.token_id
+        return residual_figure(position, self._texts, own)
 
     def _pack(self, name: str, figure: Figure, new: Message) -> Figure:
         """The figure's difference from the first one of its name, which goes into `new` whole."""

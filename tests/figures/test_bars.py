@@ -8,7 +8,7 @@ import pytest
 
 from specviz.figures.bars import bars_figure
 from specviz.figures.distribution_rows import OWN_TOKENS, distribution_rows
-from specviz.figures.labels import percent, probability
+from specviz.figures.labels import drawn, percent
 from specviz.figures.residual import residual_figure
 from specviz.figures.theme import Figure
 from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
@@ -130,7 +130,10 @@ def test_the_shade_ends_at_the_acceptance_probability_and_the_pin_stands_at_u() 
     assert data[TRACK]["x"] == [1.0]
     assert data[SHADE]["x"] == [verdict.acceptance_prob]
     assert data[PIN]["x"] == [verdict.uniform_draw] * 2
-    assert data[PIN]["text"][1].strip() == f"u = {probability(verdict.uniform_draw)}"
+    assert (
+        data[PIN]["text"][1].strip()
+        == f"u = {drawn(verdict.acceptance_prob, verdict.uniform_draw)[1]}"
+    )
     assert verdict.uniform_draw >= verdict.acceptance_prob  # rejected: right of the shade
 
 
@@ -285,7 +288,9 @@ def test_the_heading_names_the_temperature_of_the_distributions() -> None:
     assert "at T = 0.7" in figure_of(each, 0)["layout"]["meta"]["heading"]
 
 
-@pytest.mark.parametrize(("draw", "word"), [(0.0031, "0.0031"), (0.9996, "0.9996")])
+@pytest.mark.parametrize(
+    ("draw", "word"), [(0.0031, "0.003"), (0.00004, "0.000040"), (0.9996, "0.9996")]
+)
 def test_no_draw_reads_as_nothing_or_as_all(draw: float, word: str) -> None:
     each, child = find(Outcome.REJECTED)
     verdicts = list(each.verdicts)

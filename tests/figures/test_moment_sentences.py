@@ -175,12 +175,12 @@ def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
         (
             judged(R, 0.028, 0.27, 0.96),
             "The draft gave sys 27 %, the target only 2.8 %. "
-            "So it passes with probability 0.10; the draw was 0.96: rejected.",
+            "So it passes with probability 0.104; the draw was 0.960: rejected.",
         ),
         (
             judged(A, 0.2, 0.27, 0.31),
             "The draft gave sys 27 %, the target only 20 %. "
-            "So it passes with probability 0.74; the draw was 0.31: accepted.",
+            "So it passes with probability 0.741; the draw was 0.310: accepted.",
         ),
         (
             judged(A, 0.41, 0.27, 0.31),
@@ -226,7 +226,7 @@ def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:
     tree = made(first, second, ids=(THE, SYS), is_wide=True, extra=ExtraKind.BONUS)
     assert judged_words(tree, 1) == (
         "After the rejection of the, what is left of p gives sys only 12 %; the draft gave it "
-        "30 %. So it passes with probability 0.40; the draw was 0.20: accepted."
+        "30 %. So it passes with probability 0.400; the draw was 0.200: accepted."
     )
     again = made(first, judged(R, 0.1, 0.4, 0.2, left=0.0), ids=(THE, THE), is_wide=True)
     assert judged_words(again, 1) == (
@@ -245,7 +245,7 @@ def test_a_picked_guess_passes_with_p_alone() -> None:
     )
     assert judged_words(tree) == (
         "The target gives the 41 %; the guess was picked, not drawn, so q counts as 1. "
-        "So it passes with probability 0.41; the draw was 0.90: rejected."
+        "So it passes with probability 0.410; the draw was 0.900: rejected."
     )
     assert judged_words(tree, 1).startswith("Without the, the target gives sys 48 %; the guess")
 

@@ -56,7 +56,7 @@ test("before the verdict no draw shows, nor what it is compared with", () => {
 });
 
 test("another draw moves the pin alone", () => {
-  const { data } = withDraw(figure, 0.9);
+  const { data } = withDraw(figure, 0.9, 0.25);
   assert.deepEqual([data[2].x, data[2].text, data[2].textposition], [[0.9, 0.9], ["", " u = 0.900 "], "middle left"]);
   assert.deepEqual(data.slice(0, 2), figure.data.slice(0, 2));
 });

@@ -4,11 +4,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { cut } from "../../assets/player/shared/charts.js";
-import { leftWords, probability, timeWords, waitingWords } from "../../assets/player/shared/number_words.js";
+import { drawn, leftWords, probability, timeWords, waitingWords } from "../../assets/player/shared/number_words.js";
 
 test("small probabilities keep their digits, and nothing but 1 reads as 1", () => {
   const values = [0, 1, 0.6014, 0.01, 0.00312, 0.00031, 0.9996, 0.99999, null];
   assert.deepEqual(values.map(probability), ["0", "1.000", "0.601", "0.010", "0.0031", "3.1e-4", "0.9996", "> 0.9999", "—"]);
+});
+
+test("a draw and its threshold are rounded alike, and never to the same number", () => {
+  // As in the doctest of `drawn` in specviz/figures/labels.py.
+  const pairs = [[0.1042, 0.9951], [0.10423, 0.10418], [1, 0.99996], [0.00002, 0.5]];
+  assert.deepEqual(pairs.map(([threshold, draw]) => drawn(threshold, draw)), [["0.104", "0.995"], ["0.10423", "0.10418"], ["1", "0.99996"], ["0.000020", "0.500"]]);
 });
 
 test("a guess of seconds is told no more exactly than it deserves", () => {

@@ -3,7 +3,7 @@
 // stand in docs/sixty_lines.toml.
 
 import { EXTRA } from "./cursor.js";
-import { probability } from "./number_words.js";
+import { decimals, drawn, probability } from "./number_words.js";
 import { tokenLabel } from "./token_label.js";
 
 // Why the lines do not fit a round, "" where they do.
@@ -56,13 +56,14 @@ function drafting({ trace, round }, node) {
 function judging({ trace, round }, node) {
   const { id, depth } = round.record.tree.nodes;
   const { p, q, accept, u } = round.verdict(node);
+  const [threshold, draw] = u === null ? [decimals(accept), "—"] : drawn(accept, u);
   const values = {
     x: label(trace, id[node]),
     n: String(depth[node] - 1),
     "p[n][x]": probability(p),
     "q[n][x]": probability(q),
-    "min(1, p/q)": probability(accept),
-    uniform: probability(u),
+    "min(1, p/q)": threshold,
+    uniform: draw,
   };
   return { name: round.outcomes[node], values };
 }

@@ -12,6 +12,33 @@ export function probability(value) {
   return value >= 0.001 ? value.toPrecision(2) : value.toExponential(1);
 }
 
+const DRAW_PLACES = 3;
+const MOST_PLACES = 9;
+
+// A threshold and the uniform draw that met it, wherever either is shown: three decimals, or as many as show
+// which of the two is larger. The same rule as `drawn` of specviz/figures/labels.py.
+/**
+ * @param {number} threshold
+ * @param {number} draw
+ */
+export function drawn(threshold, draw) {
+  let places = DRAW_PLACES;
+  while (threshold !== draw && places < MOST_PLACES && threshold.toFixed(places) === draw.toFixed(places)) places += 1;
+  return [decimals(threshold, places), decimals(draw, places)];
+}
+
+// As many decimals; where those would read as 0, two figures, where as 1, more.
+/** @param {number} value */
+export function decimals(value, places = DRAW_PLACES) {
+  if (value === 0 || value === 1) return String(value);
+  const isTiny = value < 0.5 * 10 ** -places;
+  for (let count = isTiny ? 1 - Math.floor(Math.log10(value)) : places; count <= MOST_PLACES; count += 1) {
+    const text = value.toFixed(count);
+    if (Number(text) > 0 && Number(text) < 1) return text;
+  }
+  return probability(value);
+}
+
 /** @param {number} seconds */
 export function timeWords(seconds) {
   if (seconds < 1) return "less than a second";

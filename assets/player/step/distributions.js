@@ -5,7 +5,7 @@
 // p is known stands in its `meta.drafted`.
 
 import { element } from "../shared/dom.js";
-import { probability } from "../shared/number_words.js";
+import { drawn, probability } from "../shared/number_words.js";
 import { cutWords } from "../shared/settings.js";
 
 const PIN_FLIPS = 0.8; // from there on the pin's label stands on its left, as in specviz/figures/coin.py
@@ -20,16 +20,28 @@ export function barsAt(figure, stage) {
   return stage === "drafted" ? draftAlone(figure) : distributionsAlone(figure);
 }
 
-// With another draw than the recorded one.
+// With another draw than the recorded one; `accept` is the threshold that it meets.
 /**
  * @param {Figure} figure
  * @param {number} u
+ * @param {number} accept
  */
-export function withDraw({ data, layout }, u) {
-  const pin = { x: [u, u], text: ["", ` u = ${probability(u)} `], textposition: u > PIN_FLIPS ? "middle left" : "middle right" };
+export function withDraw({ data, layout }, u, accept) {
+  const [threshold, draw] = drawn(accept, u);
+  const pin = { x: [u, u], text: ["", ` u = ${draw} `], textposition: u > PIN_FLIPS ? "middle left" : "middle right" };
   const cut = (/** @type {any} */ { x, meta }) => ({ x: x.map(() => u * meta.scale) });
-  const parts = (/** @type {any} */ trace) => (trace.meta.part === "cut" ? cut(trace) : trace.meta.role === "ink" ? pin : {});
+  const parts = (/** @type {any} */ trace) => (trace.meta.part === "cut" ? cut(trace) : trace.meta.role === "ink" ? pin : trace.meta.part === "threshold" ? { text: [threshold] } : {});
   return { data: data.map((trace) => ({ ...trace, ...parts(trace) })), layout };
+}
+
+// The residual once its token is drawn: the token is among the bars, however rare.
+/** @param {Figure} figure */
+export function residualDrawn({ data, layout }) {
+  const { drawn: after } = layout.meta;
+  if (!after) return { data, layout };
+  const bars = data.map((trace, at) => ({ ...trace, ...after.bars[at] }));
+  const tickvals = after.names.map((/** @type {string} */ _, /** @type {number} */ at) => at);
+  return { data: bars, layout: { ...layout, yaxis: { ...layout.yaxis, tickvals, ticktext: after.names } } };
 }
 
 /** @param {Figure} figure */

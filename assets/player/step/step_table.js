@@ -3,7 +3,7 @@
 
 import { EXTRA } from "../shared/cursor.js";
 import { element, onNode } from "../shared/dom.js";
-import { probability } from "../shared/number_words.js";
+import { drawn, probability } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
@@ -97,13 +97,15 @@ function numbers(trace, round, stop, stage) {
   const drafted = probability(round.shownQ(stop));
   if (stage === "drafted") return ["", drafted, "", ""];
   const isJudged = stage === "judged";
-  const passes = isJudged ? (accept > 0 ? "yes" : "no") : "";
-  if (round.isTypical) return [probability(p), drafted, passes, "–"];
-  if (round.isGreedy) return [probability(raw_p), drafted, passes, "–"];
+  const isEnough = isJudged ? (accept > 0 ? "yes" : "no") : "";
+  if (round.isTypical) return [probability(p), drafted, isEnough, "–"];
+  if (round.isGreedy) return [probability(raw_p), drafted, isEnough, "–"];
   if (!isJudged) return [probability(p), drafted, "", ""];
   const compared = residual ?? p;
   const star = round.followsRejection(stop) ? "*" : "";
-  return [`${probability(compared)}${star}`, drafted, ratio(compared / q), u === null ? "unseen" : probability(u)];
+  const [threshold, draw] = u === null ? ["", "unseen"] : drawn(accept, u);
+  const passes = accept > 0 && accept < 1 && threshold ? threshold : ratio(compared / q);
+  return [`${probability(compared)}${star}`, drafted, passes, draw];
 }
 
 // Nothing below 1 reads as 1, for from 1 on any u accepts.

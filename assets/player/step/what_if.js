@@ -4,6 +4,7 @@
 import { EXTRA } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
+import { drawn } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
 export class WhatIf {
@@ -47,10 +48,13 @@ export class WhatIf {
     const { refs } = this;
     const { node } = cursor;
     const round = /** @type {Round} */ (cursor.current); // there is one wherever this is drawn
-    const isDrawn = node !== null && node !== EXTRA && cursor.moment.phase === "judge" && !round.isGreedy && !round.isTypical;
-    const u = isDrawn ? round.verdict(node).u : null;
-    refs.whatIf.hidden = u === null;
-    if (u === null) return this.clear();
+    const isOffered = !round.isGreedy && !round.isTypical;
+    const isJudging = node !== null && node !== EXTRA && cursor.moment.phase === "judge";
+    const u = isOffered && isJudging ? round.verdict(node).u : null;
+    refs.whatIf.classList.toggle("is-waiting", u === null);
+    if (u === null) this.clear();
+    refs.whatIf.hidden = !isOffered; // else it keeps its room: the cards below stay where they are
+    if (u === null) return void setText(refs.whatIfText, isJudging ? "The record does not keep this draw." : "At a verdict its draw can be changed here.");
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
     this.key = `${cursor.round} ${node}`;
     this.trace = trace;
@@ -208,7 +212,7 @@ class DrawField {
     slider.max = String(1 - 10 ** -DIGITS);
     slider.step = "any"; // or a recorded draw would be rounded, and a threshold near 1 never passed
     this.field = element("input");
-    this.beyond = element("button", "chip");
+    this.beyond = element("button", "chip", "Just below the threshold"); // the longer of its words: they wrap alike
     this.u = this.threshold = 0;
     this.made();
     slider.addEventListener("input", () => this.take(Number(slider.value)));
@@ -254,7 +258,7 @@ class DrawField {
     refs.whatIfDraw.value = text;
     if (field.value !== text && Number(field.value || NaN) !== u) field.value = text;
     markWrong(field, false);
-    setText(refs.whatIfValue, rounded(u));
+    setText(refs.whatIfValue, drawn(this.threshold, u)[1]);
     setText(beyond, u < this.threshold ? "Just past the threshold" : "Just below the threshold");
   }
 
@@ -287,11 +291,4 @@ class DrawField {
     const u = Number((this.u + by * 0.001).toFixed(DIGITS));
     this.take(Math.max(0, Math.min(Number(this.refs.whatIfDraw.max), u)));
   }
-}
-
-// Three decimals, or as many as keep it apart from 0 and 1.
-/** @param {number} u */
-function rounded(u) {
-  const text = u.toFixed(3);
-  return u > 0 && (Number(text) === 0 || Number(text) === 1) ? String(u) : text;
 }
