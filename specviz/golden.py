@@ -1,7 +1,8 @@
 """The recorded runs that come with the app, so that it teaches with no model loaded.
 
 Knows where they are and what they are called, `method.task` of the bundled pair and
-`method.task.pair` of any other; `trace_file` reads them.
+`method.task.pair` of any other; for its task the first one has the word "opening". `trace_file`
+reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from specviz.trace_file import load
 
 FOLDER = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SUFFIX = ".json.gz"
-OPENING = "prompt-lookup.summarise.smollm2"  # plays for a visitor who has asked for nothing yet
+OPENING = "quantised-self.opening.smollm2"  # plays for a visitor who has asked for nothing yet
+SAMPLED = "layer-skip.chat.smollm2"  # the same question, above temperature 0, with many a rejection
 
 
 def golden_names(folder: Path = FOLDER) -> tuple[str, ...]:

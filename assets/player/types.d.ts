@@ -205,6 +205,7 @@ interface Setup {
   presets: ClassPreset[];
   code: ShownCode;
   opening: string; // of them, the one that plays for a visitor
+  sampled: string; // of them, one in which something is drawn
   device: string;
   lab: any; // specviz/ui/lab/lab.py
   palettes: Record<string, Palette>;

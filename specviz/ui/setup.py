@@ -18,7 +18,7 @@ from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
-from specviz.golden import OPENING, golden_names, golden_parts
+from specviz.golden import OPENING, SAMPLED, golden_names, golden_parts
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.files.survey import survey_model
 from specviz.models.pair_catalog import BUNDLED, Pair, default_pair, pair_named, pairs
@@ -75,6 +75,7 @@ def page_setup() -> dict[str, Any]:
         "glossary": tooltips(),
         "traces": list(map(_trace, _traces())),
         "opening": OPENING,
+        "sampled": SAMPLED,
         "presets": class_presets(),
         "code": sixty_lines(),
     }

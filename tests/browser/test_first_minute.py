@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specviz.golden import OPENING, golden_trace
+from specviz.golden import OPENING, SAMPLED, golden_trace
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
-IS_PLAYING = "specviz.race.view.playback.isPlaying"
+PLAYBACK = "specviz.race.view.playback"
+IS_PLAYING = f"{PLAYBACK}.isPlaying"
 WHOLE = f"!{IS_PLAYING} && document.querySelectorAll('.lane .token.is-later').length === 0"
 
 
@@ -21,8 +22,10 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     assert tab.query == ""  # nobody has asked for a setting
     tab.reload()
     tab.until(f"{IS_PLAYING} && specviz.race.view.cursor.round > 0")
-    assert tab.ref("recordedNotice").is_visible()
+    assert "Quantised self" in tab.text("recordedNotice")  # the form's models are others here
     assert "slowed" in tab.text("moment")
+    assert tab.evaluate(f"{PLAYBACK}.ended < specviz.race.trace.rounds.length")
+    assert tab.text("speedupWord").endswith("so far")
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()
     assert tab.lane_text("baseline").startswith(text_of_the_opening())
     assert tab.ref("staleNotice").is_hidden() and tab.errors == []
@@ -32,6 +35,8 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     assert tab.ref("recordedNotice").is_hidden()
     tab.until(f"{IS_PLAYING} && specviz.race.view.playback.moment > 0")
     tab.until(WHOLE)
+    assert "is selected below" in tab.text("selection")
+    assert tab.text("speedupWord") in ("faster", "slower", "about equal")
     assert tab.text("baselineMeta").endswith("finished")
     assert tab.text("speculativeMeta").endswith("finished")
 
@@ -48,6 +53,7 @@ def test_a_link_with_a_setting_leads_to_that_setting_and_to_no_recording(
 BELOW = (
     "innerHeight - document.querySelector('.lane:last-of-type .ribbon').getBoundingClientRect().top"
 )
+FOLD = "innerHeight - specviz.race.refs.strip.getBoundingClientRect().bottom"
 IS_FORM_AFTER = """specviz.race.refs.lanes.compareDocumentPosition(specviz.race.refs.form)
     === Node.DOCUMENT_POSITION_FOLLOWING"""
 
@@ -61,9 +67,25 @@ def test_who_wants_less_motion_finds_the_recorded_race_at_its_end_and_a_phone_sh
     assert tab.evaluate(BELOW) > 100 and tab.evaluate(IS_FORM_AFTER)
     tab.page.set_viewport_size({"width": 1280, "height": 720})
     assert tab.evaluate(BELOW) > 100 and not tab.evaluate(IS_FORM_AFTER)
+    assert tab.evaluate(FOLD) >= 0
     tab.page.locator("[data-page=step]").first.click()
     tab.until("specviz.step.view.trace?.rounds.length > 0")
     assert OPENING in tab.query
+
+
+def test_at_temperature_0_one_press_shows_a_recording_that_is_drawn_anew(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url)
+    tab.page.get_by_role("button", name="Show it at temperature 0.7").click()
+    tab.until("specviz.race.view.inspector.redraw.redraw?.count === 1000")
+    assert not tab.evaluate(IS_PLAYING)
+    tab.page.goto(f"{random_url}?view=step&trace={OPENING}")
+    tab.until("window.specviz?.step?.view.trace?.rounds.length > 0")
+    tab.page.get_by_role("button", name="Show it at temperature 0.7").click()
+    tab.until("specviz.step.view.views.redraw.redraw?.count === 1000")
+    tab.until(f"location.search.includes('{SAMPLED}')")
+    assert tab.errors == []
 
 
 def text_of_the_opening() -> str:
@@ -77,6 +99,7 @@ def test_an_experiment_asks_first_and_answers_after_both_of_its_runs(
     app_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(app_url)
+    tab.ref("openPresets").click()
     tab.page.locator("[data-preset=draft-length]").click()
     assert tab.text("presetQuestion").endswith("?")
     assert tab.ref("presetAnswer").is_hidden()

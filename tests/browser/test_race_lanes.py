@@ -30,7 +30,8 @@ def show(tab: RaceDriver, trace: Trace) -> None:
 
 def cards(tab: RaceDriver) -> list[tuple[str, str]]:
     """Name and title of each card, in the page's order."""
-    script = "(all) => all.map((card) => [card.dataset.lane, card.querySelector('h2').textContent])"
+    script = """(all) => all.map(({ dataset, firstElementChild: header }) =>
+        [dataset.lane, header.querySelector("h2").firstChild.textContent])"""
     found = tab.page.locator(".lanes > .lane").evaluate_all(script)
     return [(name, title) for name, title in found]
 

@@ -18,3 +18,12 @@ for (const [width, rounds] of [[300, 40], [120, 400], [900, 3]]) {
     assert.equal(strip.roundAt((strip.left(1) + strip.edges[1]) / 2), 1);
   });
 }
+
+test("rounds that are still to come in a replay leave their room and a line", () => {
+  /** @type {any[]} */
+  const drawn = [];
+  const pen = { clearRect: (...box) => drawn.push(["clear", ...box]), fillRect: (...box) => drawn.push(["line", ...box]) };
+  const strip = Object.assign(Object.create(Strip.prototype), { width: 100, height: 60, colours: { grid: "grey" }, edges: [13, 23, 33] });
+  strip.hideFrom(pen, 1);
+  assert.deepEqual(drawn, [["clear", 13, 0, 87, 60], ["line", 14, 55, 18, 2]]);
+});

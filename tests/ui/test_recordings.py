@@ -9,7 +9,20 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.golden import FOLDER, OPENING, SUFFIX, golden_names, golden_parts, golden_trace
+from specviz.figures.distribution_rows import distribution_rows
+from specviz.figures.residual import residual_figure
+from specviz.golden import (
+    FOLDER,
+    OPENING,
+    SAMPLED,
+    SUFFIX,
+    golden_names,
+    golden_parts,
+    golden_trace,
+)
+from specviz.models.pair_catalog import CHAT, pair_named
+from specviz.prompts import held_out_prompt, tasks
+from specviz.records import Outcome
 from specviz.trace_file import dumps, encode
 from specviz.ui import recordings
 from specviz.ui.handlers import MAX_OPENINGS, Handlers
@@ -81,6 +94,43 @@ def test_the_first_recording_is_of_the_chat_model_and_clearly_quicker_than_the_b
         for lane in (trace.lane("baseline"), trace.main)
     )
     assert speculative > 1.3 * baseline
+
+
+def test_the_first_recording_is_what_the_page_begins_with() -> None:
+    """So that recording, form and lead say one thing."""
+    trace, usual = golden_trace(OPENING), defaults_of_the_page()
+    assert trace.prompt == held_out_prompt(tasks(is_chat=True)[0], 1, is_chat=True)
+    assert trace.main.config.method == pair_named(CHAT).method
+    for name in ("draft_length", "temperature", "seed", "max_new_tokens"):
+        assert getattr(trace.main.config, name) == float(usual[name])
+
+
+def defaults_of_the_page() -> dict[str, Any]:
+    return {each["name"]: each["default"] for each in page_setup()["settings"]}
+
+
+def test_the_recording_that_is_drawn_anew_asks_the_same_question_and_draws() -> None:
+    trace = golden_trace(SAMPLED)
+    assert trace.prompt == golden_trace(OPENING).prompt and trace.main.config.temperature > 0
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_no_chosen_token_of_a_recording_is_missing_from_the_bars(name: str) -> None:
+    """Examined ones and the target's own, those that come out of a residual in its bars too."""
+    trace = golden_trace(name)
+    is_raw = trace.main.config.temperature == 0
+    for each in trace.rounds:
+        stops = [i for i, v in enumerate(each.verdicts) if v.outcome is not Outcome.UNREACHED]
+        places = [(i, each.tree.nodes[i].parent, each.tree.nodes[i].token_id) for i in stops]
+        if each.extra:
+            places.append((None, each.extra.parent, each.extra.token_id))
+        for child, parent, token in places:
+            position = next(p for p in each.positions if p.parent == parent)
+            rows = distribution_rows(position, each, child, is_raw)
+            assert token in [row.token_id for row in rows]
+            if child is None and position.residual_probs:
+                after = residual_figure(position, {}, token)["layout"]["meta"]["drawn"]
+                assert all(token in bars["customdata"] for bars in after["bars"])
 
 
 def test_the_recordings_are_small_enough_to_come_with_the_app() -> None:

@@ -21,6 +21,7 @@ export class ClassPresets {
     this.buttons = presets.map((preset) => this.button(preset));
     refs.presets.append(...this.buttons);
     refs.presetClose.addEventListener("click", () => this.show(null));
+    refs.openPresets.addEventListener("click", () => this.open(refs.experiments.hidden));
   }
 
   /** @param {ClassPreset} preset */
@@ -30,6 +31,14 @@ export class ClassPresets {
     made.dataset.preset = preset.name;
     made.addEventListener("click", () => this.show(preset === this.shown ? null : preset));
     return made;
+  }
+
+  // The row of all of them, which nobody needs who sees the page for the first time.
+  /** @param {boolean} isOpen */
+  open(isOpen) {
+    this.refs.experiments.hidden = !isOpen;
+    this.refs.openPresets.setAttribute("aria-expanded", String(isOpen));
+    if (!isOpen) this.show(null);
   }
 
   // Its question, before anything has run.

@@ -3,7 +3,7 @@
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, onNode, setText } from "../shared/dom.js";
-import { probability } from "../shared/number_words.js";
+import { decimals, drawn, probability } from "../shared/number_words.js";
 import { RedrawCard } from "../shared/redraw_card.js";
 import { remarkNodes, Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
@@ -14,9 +14,9 @@ export class Inspector {
   /**
    * @param {Refs} refs
    * @param {Theme} theme
-   * @param {{ glossary: Glossary, onSelect: (node: number) => void }} on
+   * @param {{ glossary: Glossary, onSelect: (node: number) => void, onExample: () => void }} on
    */
-  constructor(refs, theme, { glossary, onSelect }) {
+  constructor(refs, theme, { glossary, onSelect, onExample }) {
     this.refs = refs;
     this.theme = theme;
     const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
@@ -25,7 +25,7 @@ export class Inspector {
     this.timeline = new Chart(refs.timelineChart, theme);
     this.table = new VerdictTable(refs.verdicts, { onSelect });
     this.remarks = new Remarks(refs.remarks, glossary);
-    this.redraw = new RedrawCard(refs.raceRedraw);
+    this.redraw = new RedrawCard(refs.raceRedraw, onExample);
     /** @type {any} the timeline that is drawn, and in which look */
     this.timed = null;
     this.clear();
@@ -205,5 +205,6 @@ function numbers(round, stop) {
   const passes = accept > 0 ? "yes" : "no";
   if (round.isTypical || round.isGreedy) return [probability(compared), drafted, passes, "–"];
   const star = round.followsRejection(stop) ? "*" : "";
-  return [`${probability(compared)}${star}`, drafted, probability(accept), probability(u)];
+  const words = u === null ? [decimals(accept), "—"] : drawn(accept, u);
+  return [`${probability(compared)}${star}`, drafted, ...words];
 }

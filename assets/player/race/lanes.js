@@ -1,12 +1,16 @@
 // The lanes of a race beside each other, in the header's order: their texts, tokens per second, target
 // forwards.
 
-import { setText } from "../shared/dom.js";
+import { element, setText } from "../shared/dom.js";
 import { counted } from "../shared/number_words.js";
 import { Ribbon } from "../shared/ribbon.js";
 
 /** @type {Record<number, string>} */
 const COUNTS = { 2: "two", 3: "three", 4: "four" };
+
+// What a reader who has never heard the names may know of a lane.
+/** @type {Record<string, string>} */
+const WHO = { baseline: "the large model alone", speculative: "guesses first, then checks" };
 
 const REPLAY = "replay";
 
@@ -34,7 +38,8 @@ class Card {
     this.rate.dataset.ref = `${name}Rate`;
     box.dataset.ref = `${name}Ribbon`;
     const isNamed = name !== kind; // else the kind is name enough
-    setText(part("h2"), `${kind[0].toUpperCase()}${kind.slice(1)}${isNamed ? ` · ${name}` : ""}`);
+    const title = `${kind[0].toUpperCase()}${kind.slice(1)}${isNamed ? ` · ${name}` : ""}`;
+    part("h2").replaceChildren(title, " ", element("span", "hint", WHO[kind] ?? ""));
     const label = words?.getAttribute("aria-label") ?? `Text of the ${kind}’s run`;
     box.setAttribute("aria-label", isNamed ? `${label} (${name})` : label);
     if (words) box.append(words.content.cloneNode(true));
@@ -45,7 +50,7 @@ class Card {
   clear() {
     this.article.classList.remove("has-arrived");
     this.ribbon.clear();
-    this.numbers(0, "", 0);
+    this.numbers("", 0);
     this.showLoss("");
     this.differing = -1;
   }
@@ -68,17 +73,15 @@ class Card {
     const hasArrived = lane.hasEnded && moment >= lane.clock;
     this.article.classList.toggle("has-arrived", hasArrived);
     if (hasArrived) words.push("finished");
-    this.numbers(count, words.join(" · "), seconds);
+    this.numbers(words.join(" · "), lane.rateAt(moment));
   }
 
   /**
-   * @param {number} count
    * @param {string} words
-   * @param {number} seconds
+   * @param {number} rate
    */
-  numbers(count, words, seconds) {
+  numbers(words, rate) {
     setText(this.meta, words);
-    const rate = seconds > 0 ? count / seconds : 0;
     setText(this.rate, rate ? rate.toFixed(rate < 100 ? 1 : 0) : "–");
   }
 }

@@ -37,6 +37,11 @@ export class Playback {
     return PACES.find(({ name }) => name === this.pace)?.rate(this.trace) || 1;
   }
 
+  // How many rounds have ended at the moment of the replay: what comes after them is not to be seen yet.
+  get ended() {
+    return this.moment === null ? this.trace.rounds.length : this.trace.roundsAt(this.moment);
+  }
+
   // "slowed 2.4 times", of the pace at hand.
   get words() {
     const times = 1 / this.rate;
@@ -73,7 +78,7 @@ export class Playback {
     const passed = this.before === null ? 0 : (now - this.before) / 1000;
     this.before = now;
     this.moment += passed * this.rate;
-    const round = this.trace.roundAt(this.moment);
+    const round = Math.max(0, this.ended - 1);
     if (round !== this.cursor.round) this.cursor.select(round);
     if (this.moment >= this.trace.endClock) return this.arrive();
     this.onChange();

@@ -13,6 +13,7 @@ import { ClassPresets } from "./class_presets.js";
 import { Form } from "./form.js";
 import { writeProof } from "./proof.js";
 import { RaceView } from "./race_view.js";
+import { isOf } from "./recorded.js";
 import { Repeats } from "./repeats.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
@@ -50,7 +51,12 @@ export class RacePage extends Page {
     this.recording = null;
     /** @type {string | null} */
     this.command = null;
-    this.view = new RaceView(root, refs, theme, setup, () => this.recording || this.writeSoon());
+    this.sampled = setup.traces.find(({ name }) => name === setup.sampled);
+    this.isExample = false; // the recording was opened for its draws
+    this.view = new RaceView(root, refs, theme, setup, {
+      onMove: () => this.recording || this.writeSoon(),
+      onExample: () => this.showSampled(),
+    });
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
       ask: (form) => this.transport.ask("check", { form }),
@@ -71,7 +77,7 @@ export class RacePage extends Page {
     this.wire();
     this.showProblems(this.setting.read());
     // On a narrow screen the texts come first, once there are any to come.
-    this.order = new NarrowOrder([refs.experiments, refs.form], (isNarrow) => ({ after: isNarrow && this.hasTexts ? refs.legendRow : refs.lead }));
+    this.order = new NarrowOrder([refs.form], (isNarrow) => ({ after: isNarrow && this.hasTexts ? refs.legendRow : refs.experiments }));
     this.setBusy(false, "");
   }
 
@@ -150,7 +156,7 @@ export class RacePage extends Page {
     this.form.clearErrors();
     if (this.form.refuses()) return;
     if (this.isReopening) this.transport.leave();
-    this.isReopening = false;
+    this.isReopening = this.isExample = false;
     this.recording = null;
     this.refs.linkNotice.hidden = true;
     this.showWarning("");
@@ -254,19 +260,38 @@ export class RacePage extends Page {
     await this.transport.open({ golden: opening.name });
   }
 
+  // A recording in which something is drawn, where the one on stage has temperature 0.
+  async showSampled() {
+    if (!this.sampled || this.transport.isBusy) return;
+    this.recording = this.sampled;
+    this.command = null;
+    this.isReopening = this.isExample = true;
+    await this.transport.open({ golden: this.sampled.name });
+  }
+
   // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
   begun() {
     const { recording } = this;
     const [order, words] = this.ordered ?? [this.form.order, this.form.words];
     this.raced.keep(recording ? null : order, words);
     this.raced.compare(this.form.order);
-    this.refs.recordedNotice.hidden = !recording;
     this.refs.repeat.hidden = Boolean(recording); // not ours to run again
-    setText(this.refs.recordedTitle, recording?.title ?? "");
+    this.showStage();
     this.showHeader(this.trace);
     if (this.order.draw() && !this.isReopening) this.refs.results.scrollIntoView();
     if (!recording) this.writeSoon();
     this.heard("began", this.isHeld);
+  }
+
+  // Whether this is a recording, and one of what the form says, or a race of one's own.
+  showStage() {
+    const { recordedNotice, recordedTitle, recordedHere, ownNotice, staleNotice } = this.refs;
+    recordedNotice.hidden = !this.recording;
+    ownNotice.hidden = Boolean(this.recording) || !this.trace.header || !staleNotice.hidden;
+    if (!this.recording) return;
+    const isOfForm = isOf(this.trace, this.form.order);
+    setText(recordedTitle, isOfForm ? " of this very setting" : `: ${this.recording.title}`);
+    setText(recordedHere, isOfForm ? "it here" : "the question of the form");
   }
 
   // On a narrow screen the form fills the view: go to what is about to happen.
@@ -319,13 +344,15 @@ export class RacePage extends Page {
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
     if (!this.isReopening) this.setBusy(false, ENDINGS[reason] ?? "");
-    const isNews = (!this.isReopening || this.recording !== null) && !this.wanted;
-    this.isReopening = false;
+    const { isExample } = this;
+    const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
+    this.isReopening = this.isExample = false;
     this.land();
     this.heard("grew");
     this.heard("ended", reason);
     if (isRepeated) return this.showMiddle();
     if (isNews && reason !== "stopped") this.view.replay();
+    if (isExample) this.view.redraw();
   }
 
   // The round and node that were chosen since they were last taken or given, null for none.
@@ -376,7 +403,7 @@ export class RacePage extends Page {
     if (this.trace.isLive) this.view.interrupt();
     if (!this.trace.summary) this.view.result.clear();
     if (!this.isReopening) this.form.showError(text); // nobody asked for it
-    this.isReopening = false;
+    this.isReopening = this.isExample = false;
     this.order.draw();
     this.setBusy(false, "");
     this.heard("failed", text);
@@ -413,6 +440,7 @@ export class RacePage extends Page {
     this.form.clearErrors();
     this.drawRefusal();
     this.raced.compare(this.form.order);
+    this.showStage();
     this.wanted = null; // it is a stop of another race
     this.writeSoon();
   }

@@ -2,19 +2,22 @@
 
 import { Chart } from "../shared/charts.js";
 import { Cursor, EXTRA } from "../shared/cursor.js";
-import { option, setParts } from "../shared/dom.js";
+import { option, setParts, setText } from "../shared/dom.js";
 import { Frame } from "../shared/frame.js";
 import { Inspector } from "./inspector.js";
 import { Lanes } from "./lanes.js";
 import { LossBadges } from "./loss_badge.js";
 import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
+import { selectionWords } from "./selection_words.js";
+import { curveUntil } from "./speedup_curve.js";
 import { legendRows } from "../shared/outcomes.js";
 import { Strip } from "../shared/strip.js";
 import { TemplateToggle } from "../shared/template_toggle.js";
 import { Tooltip } from "../shared/tooltip.js";
 import { Trace } from "../shared/trace.js";
 
+const COLUMNS = "One column per round, from the bottom: what was accepted, what was rejected, what was never examined. Click a column to go there.";
 const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
 
 export class RaceView {
@@ -23,9 +26,9 @@ export class RaceView {
    * @param {Refs} refs
    * @param {Theme} theme
    * @param {Setup} setup
-   * @param {() => void} onMove
+   * @param {{ onMove: () => void, onExample: () => void }} on `onExample`: a run in which something is drawn is asked for
    */
-  constructor(root, refs, theme, setup, onMove) {
+  constructor(root, refs, theme, setup, { onMove, onExample }) {
     this.root = root;
     this.refs = refs;
     this.theme = theme;
@@ -41,7 +44,7 @@ export class RaceView {
     });
     this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
     const onSelect = (/** @type {number} */ node) => this.select(this.cursor.round, node);
-    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect });
+    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect, onExample });
     this.result = new Result(refs, setup.glossary);
     /** @type {Record<string, any>} */
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
@@ -96,6 +99,7 @@ export class RaceView {
     this.template.show(null);
     for (const chart of Object.values(this.charts)) chart.clear();
     this.shownFigures = null;
+    this.isReplayed = false; // the speedup that stands there is that of a moment
     this.lastCharts = 0;
     this.frame.ask();
   }
@@ -127,6 +131,12 @@ export class RaceView {
   replay() {
     const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (!isStill && !this.refs.racePage.hidden) this.playback.play();
+  }
+
+  // What came out of many draws at the selected place.
+  redraw() {
+    this.draw();
+    this.inspector.redraw.start();
   }
 
   interrupt() {
@@ -176,7 +186,7 @@ export class RaceView {
     const { trace, cursor } = this;
     this.root.classList.toggle("is-empty", !trace.rounds.length);
     this.root.classList.toggle("has-trace", trace.header !== null);
-    this.strip.draw(trace.rounds, cursor.round);
+    this.strip.draw(trace.rounds, cursor.round, { until: this.playback.ended });
     this.strip.describe(cursor.round, this.momentText());
     this.drawTransport();
     this.drawMoment();
@@ -204,11 +214,23 @@ export class RaceView {
     this.lanes.draw(place, this.moment, { isFollowing: cursor.isFollowing, isPlaying: playback.isPlaying });
   }
 
+  // In a replay the speedup is that of its moment, where the curve is cut.
   drawNumbers() {
-    const { trace } = this;
-    if (!trace.summary || trace.summary === this.shownSummary) return;
-    this.shownSummary = trace.summary;
-    this.result.draw(trace.summary, trace, trace.ending, this.loss.text);
+    const { trace, result } = this;
+    const { summary, ending } = trace;
+    if (!summary) return;
+    const { replayed } = this;
+    if (summary !== this.shownSummary || (this.isReplayed && !replayed)) result.draw(summary, trace, ending, this.loss.text);
+    if (replayed) result.drawReplayed(replayed);
+    this.shownSummary = summary;
+    this.isReplayed = replayed !== null;
+  }
+
+  // Tokens and speedup as far as a replay has come, null where none goes on.
+  get replayed() {
+    const { trace, playback } = this;
+    if (!playback.isPlaying || playback.moment === null) return null;
+    return { tokens: trace.main.tokensAt(playback.moment), speedup: trace.speedupAt(playback.moment) };
   }
 
   // Of several runs, of which this one has the middle speedup.
@@ -229,9 +251,14 @@ export class RaceView {
     const { round, node } = this.cursor;
     if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();
     const { figures } = this.trace;
-    if (!figures || figures === this.shownFigures) return;
-    this.shownFigures = figures;
-    for (const [name, chart] of Object.entries(this.charts)) chart.draw(figures[name], isRunning);
+    if (!figures) return;
+    const { replayed } = this;
+    if (replayed) this.charts.speedup.draw(curveUntil(figures.speedup, replayed), isRunning);
+    if (figures === this.shownFigures) return;
+    this.shownFigures = replayed ? null : figures; // the curve as a whole is still to be drawn
+    for (const [name, chart] of Object.entries(this.charts)) {
+      if (!replayed || name !== "speedup") chart.draw(figures[name], isRunning);
+    }
   }
 
   // One frame later, even where live charts are held back.
@@ -242,11 +269,13 @@ export class RaceView {
 
   drawMoment() {
     const { trace, cursor, refs } = this;
+    if (!trace.rounds.length) setText(refs.selection, COLUMNS);
     if (!trace.rounds.length) return void (refs.moment.textContent = "no rounds yet");
     const round = trace.rounds[cursor.round];
     const seconds = (this.playback.moment ?? round.clock).toFixed(2);
     const pace = this.playback.isPlaying ? `, ${this.playback.words}` : "";
     setParts(refs.moment, "round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · ${seconds} s${pace}`);
+    setText(refs.selection, this.playback.isPlaying ? COLUMNS : selectionWords(trace, cursor) || COLUMNS);
   }
 
   momentText() {

@@ -37,6 +37,7 @@ export class Result {
     this.refs.speedupSpread.hidden = true;
     this.refs.timeWords.hidden = true;
     this.refs.stats.replaceChildren(); // nothing is measured yet
+    setText(this.refs.statsOf, "");
     this.speedups = null;
   }
 
@@ -55,10 +56,19 @@ export class Result {
     setText(refs.speedupWord, speedupWord(known, ending, speedups));
     setText(refs.spreadWords, spreadWords(speedups));
     refs.speedupSpread.hidden = speedup === null || ending === null;
+    setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
     const sentence = timeSentence(summary);
     setText(refs.timeWords, sentence);
     refs.timeWords.hidden = !sentence;
     this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.pair).map((each) => this.row(each)));
+  }
+
+  // While the run is replayed: the speedup so far. The other numbers stay, those of the whole run.
+  /** @param {{ speedup: number | null, tokens: number }} replayed */
+  drawReplayed({ speedup, tokens }) {
+    const known = tokens < FEW_TOKENS ? null : speedup;
+    setText(this.refs.speedup, speedupText(known));
+    setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)} so far`);
   }
 
   /** @param {{ label: string, value: string, term?: string, tone?: string, wide?: boolean, link?: string | null }} given */

@@ -25,11 +25,11 @@ export function legendRows() {
   const rows = [...looks.values()].map(({ name, mark, title, origin, underline }) => {
     const row = element("li", name);
     const isBare = origin && underline === "0"; // it is in the text, and looks like any
-    row.append(element("i", "", mark), isBare ? `${title} (no colour in the text)` : title);
+    row.append(element("i", "", mark), isBare ? `${title} (no colour)` : title);
     return row;
   });
   const first = element("li");
-  first.append(element("span", "token first", "first"), "the first token, drawn from the prompt");
+  first.append(element("span", "token first", "first"), "the first token, from the prompt alone");
   return [...rows, first];
 }
 

@@ -1,21 +1,31 @@
 // Exactness, shown: the place under the cursor drawn anew a thousand times, with what verification
 // computed.
 
+import { element } from "./dom.js";
 import { redrawPlan } from "./redraw.js";
 import { RedrawView } from "./redraw_view.js";
 import { tokenLabel } from "./token_label.js";
 
 export class RedrawCard extends RedrawView {
-  /** @param {HTMLElement} box with the drawing of the curve */
-  constructor(box) {
+  // `onExample` shows a run in which something is drawn, null where there is none at hand.
+  /**
+   * @param {HTMLElement} box with the drawing of the curve
+   * @param {(() => void) | null} [onExample]
+   */
+  constructor(box, onExample = null) {
     super(box);
+    this.example = element("button", "primary", "Show it at temperature 0.7, in a recording");
+    this.example.type = "button";
+    this.example.addEventListener("click", () => onExample?.());
+    this.hasExample = onExample !== null;
+    this.go.after(this.example);
     /** @type {any} the place: its run, round and node */
     this.place = {};
     this.clear();
   }
 
   clear() {
-    this.show({ trace: null, round: null, node: null, words: "Race first: then each position of the text can be drawn anew." });
+    this.show({ trace: null, round: null, node: null, words: "Once a run has ended, each position of its text can be drawn anew." });
   }
 
   // The place to draw anew: that of a stop of `round`. `words` say why there is none.
@@ -24,6 +34,8 @@ export class RedrawCard extends RedrawView {
     const { trace, round, node, words = "" } = place;
     const was = this.place;
     if (was.round === round && was.node === node && was.words === words) return;
+    this.go.hidden = this.hasExample && Boolean(round?.isGreedy);
+    this.example.hidden = !this.go.hidden;
     const parent = round && node !== null ? round.parentOf(node) : undefined;
     this.place = { ...place, words };
     const plan = round && !words ? redrawPlan(round, parent) : null;
@@ -50,7 +62,20 @@ function howWords({ kind, guesses }) {
 }
 
 /** @param {any} place */
-function whyNot({ round }) {
-  if (round?.isGreedy) return "At temperature 0 nothing is drawn: a thousand times over, the target’s most probable token would stand here.";
+function whyNot({ trace, round, node }) {
+  if (round?.isGreedy) return `At temperature 0 nothing is drawn, so there is nothing to redraw: p is all on one token, the target’s most probable one${bestWords(trace, round, node)}. A guess passes only if it is that token, so the text is the target’s own, token for token.`;
   return "This place was never examined, so the record keeps no distributions of it.";
+}
+
+// Which one that is here, where the record keeps it.
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {number | null} node
+ */
+function bestWords(trace, round, node) {
+  const parent = node === null ? undefined : round.parentOf(node);
+  const position = round.record.positions.find((each) => each.parent === parent);
+  const at = position ? position.p.indexOf(1) : -1;
+  return position && at >= 0 ? ` (here ${tokenLabel(trace.text(position.id[at]))})` : "";
 }

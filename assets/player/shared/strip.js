@@ -66,15 +66,13 @@ export class Strip {
 
   // `axis`: where the first round begins and where each one ends; without one all are as wide.
   // `forks`: the rounds before which another run was left. `known`: what is known of the selected round,
-  // where that is not all of it.
+  // where that is not all of it. `until`: how many rounds are to be seen; of the others there is only the room.
   /**
    * @param {Round[]} rounds
    * @param {number} selected
-   * @param {{ from: number, ends: number[] }} [axis]
-   * @param {number[]} [forks]
-   * @param {{ levels: string[], extraKind: string | null } | null} [known]
+   * @param {{ axis?: { from: number, ends: number[] }, forks?: number[], known?: { levels: string[], extraKind: string | null } | null, until?: number }} [how]
    */
-  draw(rounds, selected, axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = [], known = null) {
+  draw(rounds, selected, { axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = [], known = null, until = rounds.length } = {}) {
     const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
     for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
@@ -91,7 +89,20 @@ export class Strip {
       pen.clearRect(this.left(selected), 0, this.edges[selected] - this.left(selected), height);
       this.column(pen, known, selected, height, deepestOf(rounds));
     }
-    if (rounds[selected]) this.frame(pen, selected, height);
+    if (until < rounds.length) this.hideFrom(pen, until);
+    if (rounds[selected] && selected < until) this.frame(pen, selected, height);
+  }
+
+  // A line stands for the rounds that are still to come.
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {number} index
+   */
+  hideFrom(pen, index) {
+    const left = this.left(index);
+    pen.clearRect(left, 0, this.width - left, this.height);
+    pen.fillStyle = this.colours.grid;
+    pen.fillRect(left + GAP / 2, this.height - 5, (this.edges.at(-1) ?? left) - left - GAP, 2);
   }
 
   /**

@@ -52,6 +52,13 @@ class Lane {
     return countAt(this.tokens, moment);
   }
 
+  // Tokens a second up to this moment, 0 before it began.
+  /** @param {number} moment */
+  rateAt(moment) {
+    const seconds = Math.min(moment, this.clock);
+    return seconds > 0 ? this.tokensAt(moment) / seconds : 0;
+  }
+
   // How many forwards of the target it had taken by then.
   /** @param {number} moment */
   forwardsAt(moment) {
@@ -264,11 +271,17 @@ export class Trace {
     return this.rounds.length - 1;
   }
 
-  // The round at work at this moment of the lane's own time.
+  // How many rounds had ended by this moment of the lane's own time.
   /** @param {number} moment */
-  roundAt(moment) {
-    const at = this.rounds.findIndex((round) => round.clock >= moment);
-    return at < 0 ? this.rounds.length - 1 : at;
+  roundsAt(moment) {
+    return countAt(this.rounds, moment);
+  }
+
+  // How much faster the main lane was than the baseline up to this moment, null before both have tokens.
+  /** @param {number} moment */
+  speedupAt(moment) {
+    const [main, baseline] = [this.main, this.baseline].map((lane) => lane.rateAt(moment));
+    return main && baseline ? main / baseline : null;
   }
 
   // The main lane's token that a stop became, or -1.

@@ -9,7 +9,7 @@ import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { CacheStrip } from "./cache_strip.js";
-import { barsAt, distributionNumbers, ruleDistribution, withDraw } from "./distributions.js";
+import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
 import { stageOf, standing, thoughtMoments } from "./moments.js";
 import { StepTable } from "./step_table.js";
@@ -18,9 +18,9 @@ export class MomentView {
   /**
    * @param {Refs} refs
    * @param {Theme} theme
-   * @param {{ onSelect: (node: number) => void, glossary: Glossary }} on
+   * @param {{ onSelect: (node: number) => void, onExample: (() => void) | null, glossary: Glossary }} on
    */
-  constructor(refs, theme, { onSelect, glossary }) {
+  constructor(refs, theme, { onSelect, onExample, glossary }) {
     this.refs = refs;
     this.theme = theme;
     const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
@@ -31,7 +31,7 @@ export class MomentView {
     this.table = new StepTable(refs.stepTable, { onSelect });
     this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
     this.remarks = new Remarks(refs.stepRemarks, glossary);
-    this.redraw = new RedrawCard(refs.stepRedraw);
+    this.redraw = new RedrawCard(refs.stepRedraw, onExample);
     /** @type {Record<string, any>} */
     this.drawn = {}; // part -> what its picture shows
     this.noMask = element("p", "lesson", NO_MASK_YET);
@@ -175,7 +175,7 @@ export class MomentView {
    */
   drawBars(round, figure, stage) {
     const { refs } = this;
-    const shown = figure && barsAt(round.forced ? withDraw(figure, round.forced.u) : figure, stage);
+    const shown = figure && barsAt(round.forced ? withDraw(figure, round.forced.u, round.verdict(round.forced.node).accept) : figure, stage);
     veil(refs.stepBars, !shown && (round.templates.bars ?? {}));
     if (shown) this.bars.draw(shown);
     setText(refs.stepBarsNote, stage === "drafted" ? draftedWords(figure) : (figure?.layout.meta.heading ?? ""));
@@ -187,12 +187,13 @@ export class MomentView {
    * @param {any} parent
    * @param {any} known
    */
-  drawResidual(round, parent, { stage, judged }) {
+  drawResidual(round, parent, { node, stage, judged }) {
     this.refs.residualCard.hidden = round.isGreedy; // p lies on one token: the sentence says it all
     const isKnown = stage !== "drafted" && !round.isGreedy;
     const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
-    if (figure) this.residual.draw(figure);
+    const isDrawn = node === EXTRA && stage === "judged" && !round.hasOtherWalk;
+    if (figure) this.residual.draw(isDrawn ? residualDrawn(figure) : figure);
     const words = figure ? residualWords(round, parent, judged, stage) : noResidualWords(round, parent, stage);
     this.refs.stepNoResidual.hidden = false;
     setText(this.refs.stepNoResidual, words);

@@ -38,6 +38,7 @@ export class StepPage extends Page {
     this.recipes = new WeakMap();
     /** @type {Recipe | null} of the run that is to come */
     this.recipe = null;
+    this.isExample = false; // the recording that is opened is to be drawn anew
     /** @type {{ forks: ForkOrder[], wanted: any } | null} what is still to be made of a link's run */
     this.remaking = null;
     this.transport = new Transport(gradio, {
@@ -51,6 +52,7 @@ export class StepPage extends Page {
       onMove: () => this.write(),
       onFork: (/** @type {any} */ order) => (this.endRemaking(), this.fork(order)),
       onHold: (/** @type {string} */ what) => this.hold(what),
+      onExample: () => this.showSampled(),
       setup,
     });
     this.keptRaces = new KeptRaces();
@@ -239,6 +241,7 @@ export class StepPage extends Page {
   /** @param {string} name */
   choose(name) {
     this.chosen = name;
+    this.isExample &&= name === this.setup.sampled;
     if (name === RACE || name === this.keptRaces.nameOf(this.race.trace)) return this.showRace();
     if (name.startsWith(KEPT)) return this.openKept(name);
     const known = this.setup.traces.find((trace) => trace.name === name);
@@ -302,6 +305,23 @@ export class StepPage extends Page {
     await this.transport.open(recording);
   }
 
+  // A recording in which something is drawn, where the run at hand has temperature 0.
+  async showSampled() {
+    this.wanted = null;
+    this.endRemaking();
+    this.isExample = true;
+    await this.choose(this.setup.sampled);
+  }
+
+  // Where it tells most, and drawn at once.
+  redrawExample() {
+    const { cursor } = this.view;
+    const { rounds, tellingRound } = this.opened;
+    this.isExample = false;
+    cursor.toNode(tellingRound, rounds[tellingRound].tellingStop);
+    this.view.redraw();
+  }
+
   // A run is to come, or a fork; until it does, the one before it stays.
   /**
    * @param {string} name
@@ -362,6 +382,7 @@ export class StepPage extends Page {
   ended() {
     if (!this.opened.header) return this.failed("The run was stopped before it began.");
     if (this.wanted) this.land(); // a round that it does not have: the nearest
+    if (this.isExample) this.redrawExample();
     this.menu.showRun(this.opened);
     this.view.expect(null);
     this.before = null;

@@ -24,13 +24,14 @@ import { WhatIf } from "./what_if.js";
 
 export class StepView {
   // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
-  // `onFork` of an order to fork, `onHold` of one to hold the run.
+  // `onFork` of an order to fork, `onHold` of one to hold the run, `onExample` that a run is asked for in
+  // which something is drawn.
   /**
    * @param {any} refs
    * @param {any} theme
-   * @param {{ ask?: ((name: string, question: object) => Promise<any>) | null, onMove: () => void, onFork?: any, onHold?: any, setup: any }} on
+   * @param {{ ask?: ((name: string, question: object) => Promise<any>) | null, onMove: () => void, onFork?: any, onHold?: any, onExample?: (() => void) | null, setup: any }} on
    */
-  constructor(refs, theme, { ask = null, onMove, onFork, onHold, setup }) {
+  constructor(refs, theme, { ask = null, onMove, onFork, onHold, onExample = null, setup }) {
     this.refs = refs;
     this.theme = theme;
     this.onMove = onMove;
@@ -46,7 +47,7 @@ export class StepView {
     this.axis = AXES[0];
     const toNode = (/** @type {number} */ node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
     this.code = new CodeCard(refs, code, () => this.frame.ask());
-    this.views = new MomentView(refs, theme, { onSelect: toNode, glossary });
+    this.views = new MomentView(refs, theme, { onSelect: toNode, onExample, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
     /** @type {any} what only a server can do */
     this.whatIf = this.fork = this.live = null;
@@ -198,6 +199,13 @@ export class StepView {
     if (this.isShown) this.onMove();
   }
 
+  // What came out of many draws at this moment's place.
+  redraw() {
+    this.draw();
+    this.draw(); // the charts come with the second one
+    this.views.redraw.start();
+  }
+
   // ---- drawing
 
   draw() {
@@ -246,7 +254,7 @@ export class StepView {
     const { moments, at } = cursor;
     const ends = trace.rounds.map((/** @type {Round} */ each, /** @type {number} */ index) => axis.end(each, index));
     const forks = trace.main.forks.map((/** @type {ForkPointRecord} */ fork) => fork.round);
-    this.strip.draw(trace.rounds, cursor.round, { from: originOf(axis, trace), ends }, forks, knownColumn(round, moments, at));
+    this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known: knownColumn(round, moments, at) });
     const words = placeWords(axis, trace, cursor.round);
     const isOver = cursor.moment.phase === "commit"; // before, nothing tells how many moments are left
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`);

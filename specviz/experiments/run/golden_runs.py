@@ -2,7 +2,8 @@
 
 Of the bundled pair one of every method. Of the chat model two of every method that it can do: one
 on a prompt that all share, so that methods can be compared, one on a task that suits the method.
-Knows nothing of the page.
+The second one of the pair's usual method is the opening: what the page's form asks before anyone
+has changed it. Knows nothing of the page.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from itertools import cycle
 from pathlib import Path
 
 from specviz.decoding.drafters.method import Method
-from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.golden import SUFFIX
 from specviz.models.pair_catalog import BUNDLED, CHAT, GET_CHAT_MODEL, Pair, pair_named
 from specviz.models.pair_check import needs_missing
-from specviz.prompts import TASKS, held_out_prompt
+from specviz.prompts import TASKS, held_out_prompt, tasks
+from specviz.records import SETTINGS
 from specviz.trace_file import save
 
 TOKENS = 72
@@ -29,7 +31,7 @@ PROMPT = 3
 
 COMMON_TASK = "chat"  # on which every method of the chat model is recorded
 OWN_TASK = "code"  # that suits a method, but for those of
-OWN_TASKS = {"prompt-lookup": "summarise", "early-exit": "translate", "quantised-self": "maths"}
+OWN_TASKS = {"prompt-lookup": "summarise", "early-exit": "translate"}
 
 
 def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
@@ -38,10 +40,20 @@ def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
         able = (each for each in DRAFTERS.values() if not needs_missing(pair, each.needs))
         for method in able:
             yield _request(pair, method, COMMON_TASK, 1, TEMPERATURE)
-            yield _request(pair, method, OWN_TASKS.get(method.name, OWN_TASK), 1, 0.0)
+            if method.name == pair.method:
+                yield opening_request(pair)
+            else:
+                yield _request(pair, method, OWN_TASKS.get(method.name, OWN_TASK), 1, 0.0)
     else:
         for method, task in zip(DRAFTERS.values(), cycle(TASKS), strict=False):
             yield _request(pair, method, task, PROMPT, TEMPERATURE)
+
+
+def opening_request(pair: Pair) -> RaceRequest:
+    """The first prompt by the pair's usual method, every setting as it usually is."""
+    task = tasks(pair.instruct)[0]
+    config = method_named(pair.method).usual(SETTINGS["draft_length"].default)
+    return RaceRequest(pair, held_out_prompt(task, 1, pair.instruct), config, task)
 
 
 def _request(pair: Pair, method: Method, task: str, number: int, temperature: float) -> RaceRequest:
@@ -52,7 +64,8 @@ def _request(pair: Pair, method: Method, task: str, number: int, temperature: fl
 def file_name(request: RaceRequest) -> str:
     """As `golden` calls a recording."""
     pair = "" if request.pair.name == BUNDLED else f".{request.pair.name}"
-    return f"{request.config.method}.{request.task}{pair}{SUFFIX}"
+    task = "opening" if request == opening_request(request.pair) else request.task
+    return f"{request.config.method}.{task}{pair}{SUFFIX}"
 
 
 def record(folder: Path, pair: Pair, methods: Collection[str] = ()) -> None:
