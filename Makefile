@@ -1,4 +1,4 @@
-# make run | chat | check | test | slow | gpu | lint | typecheck | format | picture | types | traces | lossy |
+# make run | chat | check | test | slow | gpu | lint | typecheck | format | picture | types | traces | lessons | lossy |
 #      models CORPUS=DIR [CHAT_MODEL=DIR]
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
@@ -18,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev chat browser node-tests run check test slow gpu lint typecheck format models lossy traces picture types
+.PHONY: setup setup-dev chat browser node-tests run check test slow gpu lint typecheck format models lossy traces lessons picture types
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -129,6 +129,10 @@ picture: .venv/run.stamp
 # assets/player/records.d.ts, the browser's types, from the fields of the records
 types: .venv/run.stamp
 	PYTHONPATH=. $(BIN)/python docs/declare_records.py
+
+# what lessons show while no model is loaded, measured here; RUNS chooses some: make lessons RUNS=forwards
+lessons: setup
+	$(BIN)/python -m specviz.ui.course.lesson_recordings assets/lessons/recorded $(RUNS)
 
 # the recorded runs, which the page can open with no model loaded; RUNS chooses a pair, and perhaps
 # methods of it: make traces RUNS="smollm2 eagle"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from statistics import NormalDist
 
@@ -230,6 +231,78 @@ def _check_rounds(tokens: int, survival: Sequence[float], costs: Sequence[float]
 # token. While m is the larger, further tokens are nearly free, and verification lives on that. A
 # batch of B rows brings B tokens by itself, so it uses this room up. Real times have no sharp
 # corner: what takes a ForwardCurve uses measured ones.
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Seconds to read all weights once, m, and of the arithmetic of one token, f; both positive.
+
+    >>> Roofline(8.0, 2.0).at(3), Roofline(8.0, 2.0).at(6), Roofline(8.0, 2.0).ridge
+    (8.0, 12.0, 4.0)
+    """
+
+    read_seconds: float
+    token_seconds: float
+
+    def __post_init__(self) -> None:
+        _check_positive(read_seconds=self.read_seconds, token_seconds=self.token_seconds)
+
+    def at(self, count: float) -> float:
+        """Seconds of a forward over `count` tokens."""
+        return max(self.read_seconds, count * self.token_seconds)
+
+    @property
+    def ridge(self) -> float:
+        """The tokens at which both take equally long: from there on arithmetic binds."""
+        return self.read_seconds / self.token_seconds
+
+
+def fitted_roofline(counts: Sequence[int], seconds: Sequence[float]) -> Roofline:
+    """The roofline nearest to measured forwards, by the squares of the logarithms' differences.
+
+    The first times are taken for reading, the others for arithmetic, split wherever that fits best:
+    m and f are then geometric means. `counts` rise, three or more of them.
+
+    >>> fit = fitted_roofline((1, 2, 4, 8, 16), (4.0, 4.0, 4.0, 8.0, 16.0))
+    >>> round(fit.read_seconds, 6), round(fit.token_seconds, 6)
+    (4.0, 1.0)
+    """
+    if len(counts) < 3 or len(counts) != len(seconds):
+        raise InputError(
+            "counts and seconds must be three or more each and as many,"
+            f" got {len(counts)} and {len(seconds)}"
+        )
+    for time, count in zip(seconds, counts, strict=True):
+        _check_positive(seconds=time, counts=count)
+    logs = [math.log(each) for each in seconds]
+    per_token = [log - math.log(count) for log, count in zip(logs, counts, strict=True)]
+    splits = range(1, len(counts))
+    fits = [Roofline(_exp_mean(logs[:at]), _exp_mean(per_token[at:])) for at in splits]
+
+    def misfit(fit: Roofline) -> float:
+        pairs = zip(counts, logs, strict=True)
+        return math.fsum((math.log(fit.at(count)) - log) ** 2 for count, log in pairs)
+
+    return min(fits, key=misfit)
+
+
+def _exp_mean(logs: Sequence[float]) -> float:
+    return math.exp(math.fsum(logs) / len(logs))
+
+
+def touched_experts(experts: int, active: int, tokens: int) -> float:
+    """Experts whose weights a forward over `tokens` tokens reads, of `experts` in a layer.
+
+    Each token takes `active` different ones, independently of the others and all equally often:
+    E (1 - (1 - A / E)^n). Real routers favour some, which makes it a little less.
+
+    >>> round(touched_experts(8, 2, 1), 1), round(touched_experts(8, 2, 6), 1)
+    (2.0, 6.6)
+    """
+    if not 1 <= active <= experts:
+        raise InputError(f"active must be from 1 to {experts} experts, got {active}")
+    _check_length("tokens", tokens, 1)
+    return experts * (1 - (1 - active / experts) ** tokens)
 
 
 def batch_speedup(a: float, K: int, rows: int, target: ForwardCurve, draft: ForwardCurve) -> float:

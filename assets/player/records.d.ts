@@ -127,6 +127,7 @@ interface LessonRecord {
   learned: string;
   widget: string;
   steps: LessonStepRecord[];
+  optional: boolean;
 }
 
 interface LessonStepRecord {
@@ -142,6 +143,7 @@ interface LessonStepRecord {
   after: string;
   compare: string;
   formula: LessonFormulaRecord | null;
+  widget: string;
 }
 
 interface LookRecord {

@@ -233,6 +233,13 @@ interface Course {
   prompts: HeldOut;
   recordings: import("./learn/recordings.js").Recordings;
   drive: import("./learn/drive.js").Drive;
+  recorded: Record<string, RecordedOrder>; // by name, for whoever has no model loaded
+}
+
+// What an order of the course sent when it was recorded (specviz/ui/course/lesson_recordings.py).
+interface RecordedOrder {
+  machine: string;
+  messages: any[];
 }
 
 // A rule of the bug zoo (specviz/experiments/bug_zoo/specimens.toml).

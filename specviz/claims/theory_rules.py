@@ -582,20 +582,11 @@ def named_pairs(pairs: Sequence[Mapping[str, Any]], K: int = 5) -> Found:
         "losing": [pair for pair in found if pair["loses"]],
         "any_loses": any(pair["loses"] for pair in found),
         "mixtures": [
-            {**pair, "touched": touched_experts(pair["experts"], pair["used"], K + 1)}
+            {**pair, "touched": theory.touched_experts(pair["experts"], pair["used"], K + 1)}
             for pair in experts
         ],
         "checked": K + 1,
     }
-
-
-def touched_experts(experts: int, used: int, tokens: int) -> float:
-    """Of a layer's experts those that at least one of so many tokens uses, each `used` by chance.
-
-    >>> round(touched_experts(8, 2, 6), 1), touched_experts(8, 2, 1)
-    (6.6, 2.0)
-    """
-    return experts * (1 - (1 - used / experts) ** tokens)
 
 
 def expert_overhead(pair: Mapping[str, Any], tokens: int) -> float:
@@ -611,7 +602,7 @@ def expert_overhead(pair: Mapping[str, Any], tokens: int) -> float:
         return 0.0
     experts, used = pair["experts"], pair["used"]
     one = (pair["whole"] - pair["target"]) / (experts - used)  # weights of an expert
-    return float((touched_experts(experts, used, tokens) - used) * one / pair["target"])
+    return float((theory.touched_experts(experts, used, tokens) - used) * one / pair["target"])
 
 
 @rule

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz import theory
-from specviz.figures.plain_line import plain_line
+from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, quiet_axis
 
 LONGEST = 16
@@ -25,25 +25,10 @@ def draft_length_figure(
     return {
         "data": [
             plain_line("expected", list(lengths), curve, 2.2),
-            _marks("ink", [(length, at)], 13, "circle-open"),
-            _marks("accepted", measured, 9, "circle"),
+            plain_marks("ink", [(length, at)], 13, "circle-open"),
+            plain_marks("accepted", measured, 9),
         ],
         "layout": _layout([*curve, at, *(speedup for _, speedup in measured)]),
-    }
-
-
-def _marks(
-    role: str, points: Sequence[tuple[int, float]], size: int, symbol: str
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [length for length, _ in points],
-        "y": [speedup for _, speedup in points],
-        "marker": {"color": LIGHT[role], "size": size, "symbol": symbol, "line": {"width": 2.5}},
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-        "meta": {"role": role},
     }
 
 

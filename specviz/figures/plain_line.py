@@ -1,4 +1,4 @@
-"""One line of a chart: no markers, nothing to hover.
+"""One line of a chart, or points alone: nothing to hover.
 
 Pure: columns to a Plotly dict; knows nothing of what it shows.
 """
@@ -21,6 +21,22 @@ def plain_line(
         "x": list(x),
         "y": list(y),
         "line": {"color": LIGHT[role], "width": width, "dash": dash},
+        "hoverinfo": "skip",
+        "meta": {"role": role},
+    }
+
+
+def plain_marks(
+    role: str, points: Sequence[tuple[float, float]], size: int, symbol: str = "circle"
+) -> dict[str, Any]:
+    """Points (x, y) in the colour of `role`, also where they lie on the chart's edge."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [x for x, _ in points],
+        "y": [y for _, y in points],
+        "marker": {"color": LIGHT[role], "size": size, "symbol": symbol, "line": {"width": 2.5}},
+        "cliponaxis": False,
         "hoverinfo": "skip",
         "meta": {"role": role},
     }

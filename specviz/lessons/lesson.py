@@ -108,7 +108,8 @@ class LessonStep:
     """One screen: a text beside the widget in a `scene`, and what it asks for.
 
     `task` says what to do until `goal` is reached; `after` is shown when the goal is reached or the
-    answer is given. `compare` names an earlier prediction, which is looked at again here.
+    answer is given. `compare` names an earlier prediction, which is looked at again here. `widget`
+    is one of the step's own, "" for that of the lesson.
     """
 
     name: Name
@@ -123,11 +124,15 @@ class LessonStep:
     after: Text = ""
     compare: str = ""
     formula: LessonFormula | None = None
+    widget: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One question of the course; `name` is its folder, `number` its place."""
+    """One question of the course; `name` is its folder, `number` its place.
+
+    One that is optional stands apart in the list: nothing that follows needs it.
+    """
 
     name: Name
     number: Annotated[int, IntRange(1, 99)]
@@ -137,3 +142,7 @@ class Lesson:
     learned: Text
     widget: Name
     steps: tuple[LessonStep, ...]
+    optional: bool = False
+
+    def widget_of(self, step: LessonStep) -> str:
+        return step.widget or self.widget

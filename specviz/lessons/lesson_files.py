@@ -86,9 +86,7 @@ def _told(value: object) -> str:
 
 
 def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
-    if lesson.widget not in widgets:
-        _refuse("lesson.widget", f"one of {', '.join(widgets)}", lesson.widget)
-    widget = widgets[lesson.widget]
+    _check_among("lesson.widget", lesson.widget, tuple(widgets))
     _check_names("steps", [step.name for step in lesson.steps])
     if not lesson.steps or not lesson.steps[0].kind.asks:
         raise InputError("lesson.steps[0] must ask before anything is told")
@@ -96,20 +94,24 @@ def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
         raise InputError(f"the last of lesson.steps must be a {StepKind.CHECK.value}")
     for name in ("title", "question", "learned"):
         check_text(getattr(lesson, name), f"lesson.{name}", ())
-    predicted: set[str] = set()
+    predicted: dict[str, str] = {}  # prediction -> its widget
     for index, step in enumerate(lesson.steps):
-        _check_step(step, f"lesson.steps[{index}]", widget, predicted)
+        path, name = f"lesson.steps[{index}]", lesson.widget_of(step)
+        _check_among(f"{path}.widget", name, tuple(widgets))
+        known = [each for each, its_widget in predicted.items() if its_widget == name]
+        _check_step(step, path, widgets[name], known)
         if step.kind is StepKind.PREDICT:
-            predicted.add(step.name)
+            predicted[step.name] = name
     _check_stretches(lesson.steps)
 
 
-def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: set[str]) -> None:
+def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequence[str]) -> None:
+    """`predicted`: the earlier predictions that were asked with this widget."""
     values = [value.name for value in widget.values]
     for key, _ in step.scene:
         _check_among(f"{path}.scene", key, widget.scene)
     if step.compare:
-        _check_among(f"{path}.compare", step.compare, sorted(predicted))
+        _check_among(f"{path}.compare", step.compare, predicted)
     if step.value:
         _check_among(f"{path}.value", step.value, values)
     if bool(step.goal) != (step.kind is StepKind.TRY) or bool(step.task) != bool(step.goal):

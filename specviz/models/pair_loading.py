@@ -150,6 +150,12 @@ def load_pair(
     return loaded
 
 
+def is_loaded(pair: Pair, device: str = "auto", dtype: str = "float32") -> bool:
+    """Whether its target is in memory."""
+    loader = _Loader(pair, resolve_device(device), resolve_dtype(dtype))
+    return _store.held(loader.key("model", pair.target)) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class _Loader:
     """Loads the parts of one pair through the store."""
@@ -177,9 +183,9 @@ class _Loader:
     def _look(self, needs: frozenset[Need], demand: Demand) -> dict[str, Survey]:
         """Make room for the run, and survey the pair unless all its models are in memory."""
         sources = needed_models(self.pair, needs)
-        loaded = {each: _store.held(self._key("model", each)) for each in sources}
+        loaded = {each: _store.held(self.key("model", each)) for each in sources}
         surveys: dict[str, Survey] = {}
-        if not all(self._key("model", each) in _store for each in sources):
+        if not all(self.key("model", each) in _store for each in sources):
             survey = survey_pair(self.pair, needs)
             for problem in source_problems(survey):
                 raise InputError(problem)
@@ -196,8 +202,8 @@ class _Loader:
         heads = head_bytes(self.pair, needs, self.dtype)
         on_cpu = self.device.type == "cpu"
         found = estimate(sizes[0], sizes[1:], demand, tokens, heads, on_cpu)
-        loaded_sizes = [size for size in sizes if self._key("model", size.source) in _store]
-        kept = {self._key("model", source) for source in sources}
+        loaded_sizes = [size for size in sizes if self.key("model", size.source) in _store]
+        kept = {self.key("model", source) for source in sources}
         self._make_room(
             without_weights(found, sum(size.held(on_cpu) for size in loaded_sizes)), kept
         )
@@ -227,7 +233,7 @@ class _Loader:
             survey = surveys.get(source) or survey_model(source, Environment.read())
             return load_surveyed(survey, self.device, self.dtype, name)
 
-        return _store.get(self._key("model", source), load)
+        return _store.get(self.key("model", source), load)
 
     def _draft(self, target: LoadedModel, surveys: dict[str, Survey]) -> LanguageModel:
         draft = self._model(self.pair.draft, "draft", surveys)
@@ -236,12 +242,12 @@ class _Loader:
 
     def _medusa(self, target: LoadedModel) -> MedusaHeads:
         source = self.pair.medusa
-        key = self._key("medusa", source, self.pair.target)
+        key = self.key("medusa", source, self.pair.target)
         return _store.get(key, lambda: MedusaHeads.open(_head_folder(source), target.model))
 
     def _eagle(self, target: LoadedModel) -> EagleHead:
         source = self.pair.eagle
-        key = self._key("eagle", source, self.pair.target)
+        key = self.key("eagle", source, self.pair.target)
         return _store.get(key, lambda: open_eagle_head(_head_folder(source), target.model))
 
     def _self_drafting(self, target: LoadedModel) -> SelfDrafting:
@@ -249,7 +255,7 @@ class _Loader:
             raise InputError(need_refusal(self.pair, Need.LAYERS))
         return self_drafting(target.folder, target.info.layers)
 
-    def _key(self, kind: str, *sources: str) -> Key:
+    def key(self, kind: str, *sources: str) -> Key:
         return (kind, *sources, self.device.type, str(self.dtype))
 
 

@@ -37,7 +37,7 @@ from specviz.ui.setup import page_setup
 
 ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
-COURSE_ASKED = ("drive", "theory")
+COURSE_ASKED = ("drive", "theory", "roofline", "deployment", "ready")
 QUEUE = "decoding"
 MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,23 @@ def test_a_broken_lesson_is_refused_in_one_line_with_its_file(name: str, tmp_pat
     assert line.startswith("mine/lesson.toml: ") and words in line and "\n" not in line
 
 
+def test_a_step_may_have_a_widget_of_its_own_with_goals_and_predictions_of_its_own(
+    tmp_path: Path,
+) -> None:
+    own = EXAMPLE.replace('goal = "both-verdicts"\ncompare = "guess"', 'goal = "swept"', 1)
+    scene = 'scene = { trace = "layer-skip.chat.smollm2", round = 26, show = "guess", u = "free" }'
+    own = own.replace(scene, 'widget = "draft-length"\nscene = { K = 5 }', 1)
+    own = own.replace("So {accept} of", "So {tokens} of", 1)
+    own = re.sub(r"\[steps.formula\].*?\]\n\n(?=\[\[steps)", "", own, flags=re.DOTALL)
+    made = lesson_of(tmp_path, own)
+    names = [made.widget_of(step) for step in made.steps]
+    assert names == ["accept-reject", "draft-length", "accept-reject"]
+    with pytest.raises(InputError, match=r"steps\[1\].compare must be one of none, got 'guess'"):
+        lesson_of(tmp_path, own.replace('goal = "swept"', 'goal = "swept"\ncompare = "guess"'))
+    with pytest.raises(InputError, match=r"steps\[1\].widget must be one of .*, got 'x'"):
+        lesson_of(tmp_path, own.replace('widget = "draft-length"', 'widget = "x"'))
+
+
 def test_too_much_to_read_before_there_is_something_to_do_is_refused(tmp_path: Path) -> None:
     long = " ".join(["word"] * (MAX_WORDS + 1))
     with pytest.raises(InputError, match=f"at most {MAX_WORDS} words before something is to do"):
@@ -98,12 +116,13 @@ def test_an_answer_that_a_measurement_decides_has_bounds(tmp_path: Path) -> None
 
 
 def test_every_recorded_place_that_a_lesson_shows_is_there() -> None:
+    opened = cache(golden_trace)
     for lesson in read_lessons():
         for scene in (dict(step.scene) for step in lesson.steps):
             if "trace" in scene:
                 assert scene["trace"] in golden_names(), lesson.name
             if "round" in scene:
-                round_ = golden_trace(scene["trace"]).rounds[int(scene["round"]) - 1]
+                round_ = opened(scene["trace"]).rounds[int(scene["round"]) - 1]
                 assert int(scene.get("node", 0)) < len(round_.tree.nodes), lesson.name
 
 

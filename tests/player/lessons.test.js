@@ -6,6 +6,10 @@ import { test } from "node:test";
 
 import { rightOption } from "../../assets/player/learn/lesson_answers.js";
 import { textParts, written } from "../../assets/player/learn/lesson_text.js";
+import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded_game.js";
+import { ends, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
+import { mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
+import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
 import { ForwardTimes } from "../../assets/player/learn/widgets/forward_times.js";
 import { acceptance, barsOf, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
 import { RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
@@ -87,4 +91,48 @@ test("times of forwards are the quickest of their passes, and rates follow from 
   near(times.ratio(6), 1.5);
   near(times.bytesPerSecond, 4e6 / 0.02);
   near(times.operationsPerSecond(6), (2 * 1e6 * 6) / 0.03, 1);
+});
+
+const PLACES = [" a", " group", " of", "."].map((token) => ({ token, likely: [[token, 0.9], [" x", 0.1]], rival: [token, " x", " y"], seconds: 0.05 }));
+const GAME = { prompt: "?", target: "T", rival: "R", begun: ["An"], places: PLACES };
+
+test("a recorded text keeps a guess up to its first difference, and words behind that were never looked at", () => {
+  const game = new TypedGame();
+  const recorded = new RecordedGame(GAME);
+  game.take(recorded.begin());
+  game.take(recorded.judge(" a grope of"));
+  assert.deepEqual(game.round.outcomes, ["accepted", "rejected", "unreached"]);
+  assert.equal(game.round.extraKind, "recovered");
+  assert.deepEqual(game.written.map(({ id }) => game.text(id)), ["An", " a", " group"]);
+  assert.deepEqual([game.own.kept, game.own.examined, game.other.kept], [1, 2, 1]);
+  game.take(recorded.judge(" of"));
+  assert.equal(game.round.extraKind, "bonus");
+  assert.deepEqual([game.written.at(-1).origin, game.hasEnded], ["bonus", true]);
+});
+
+test("a look at a recorded text moves nothing on, and a typed text falls into its tokens and then into words", () => {
+  const recorded = new RecordedGame(GAME);
+  recorded.begin();
+  recorded.judge("", false);
+  assert.equal(recorded.at, 0);
+  assert.deepEqual(pieces(" a group by itself ", [" a", " group", " of"]), [" a", " group", " by", " itself", " "]);
+  assert.deepEqual(pieces("", [" a"]), []);
+});
+
+test("a node may look at its own path, and its rejected siblings were tried before it", () => {
+  const round = { record: { tree: { nodes: { parent: [-1, 0, 0, 1, 1] } } }, outcomes: ["accepted", "rejected", "accepted", "unreached", "unreached"] };
+  assert.deepEqual(mayLook(round, 4), [-1, 0, 1, 4]);
+  assert.deepEqual(mayLook(round, -1), [-1]);
+  assert.deepEqual(triedBefore(round, 2), [1]);
+});
+
+test("of a sweep the best and the worst are told by what is shown, in words of its axis", () => {
+  const point = (tree, speedup, rate) => ({ setting: { tree }, speedup, acceptance_rate: rate, block_efficiency: 2, draft_utilization: 0.5, cost_ratio: 0.1, verify_overhead: 0 });
+  const points = [point("1x1x1", 1.2, 0.4), point("2x1", 0.9, 0.8), point("4", 1.1, 0.6)];
+  const words = ({ setting }) => settingWords(setting, {});
+  const found = ends(points, SHOWN.speedup, words);
+  assert.deepEqual([found.winner, found.best, found.worst], [0, "A chain of 3", "2 × 1: 2 branches, 2 deep"]);
+  assert.equal(ends(points, SHOWN.acceptance, words).winner, 1);
+  near(found.trend, 1.1 / 1.2);
+  assert.equal(ends([], SHOWN.speedup, words).winner, undefined);
 });

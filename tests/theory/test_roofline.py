@@ -14,11 +14,14 @@ from specviz.errors import InputError
 from specviz.forward_curve import ForwardCurve
 from specviz.theory import (
     MAX_BATCH,
+    Roofline,
     bandwidth_limit,
     batch_speedup,
+    fitted_roofline,
     largest_paying_batch,
     peak_share,
     speedup,
+    touched_experts,
 )
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -96,6 +99,28 @@ def test_a_share_of_a_peak_is_of_positive_numbers(name: str, value: float) -> No
     whole |= {"flops_per_second": 1e15, "bytes_per_second": 1e12}
     with pytest.raises(InputError, match=f"{name} must be a positive number, got"):
         peak_share(**whole | {name: value})
+
+
+def test_a_fit_finds_the_roofline_that_made_the_times_and_stays_near_noisy_ones() -> None:
+    made, counts = Roofline(0.04, 0.003), (1, 2, 4, 6, 8, 16, 32, 64)
+    exact = fitted_roofline(counts, [made.at(count) for count in counts])
+    assert exact.read_seconds == pytest.approx(0.04) and exact.ridge == pytest.approx(40 / 3)
+    noise = (1.1, 0.95, 1.05, 0.9, 1.0, 1.1, 0.92, 1.03)
+    times = [made.at(count) * each for count, each in zip(counts, noise, strict=True)]
+    assert fitted_roofline(counts, times).read_seconds == pytest.approx(0.04, rel=0.05)
+    assert fitted_roofline(counts, times).token_seconds == pytest.approx(0.003, rel=0.1)
+    with pytest.raises(InputError, match="counts and seconds must be three or more each"):
+        fitted_roofline((1, 2), (1.0, 2.0))
+    with pytest.raises(InputError, match="seconds must be a positive number, got 0"):
+        fitted_roofline((1, 2, 4), (1.0, 0.0, 2.0))
+
+
+def test_a_forward_touches_more_experts_the_more_tokens_it_has_and_never_more_than_all() -> None:
+    touched = [touched_experts(8, 2, tokens) for tokens in (1, 2, 6, 200)]
+    assert touched == sorted(touched) and touched[0] == 2 and touched[-1] == pytest.approx(8)
+    assert touched_experts(1, 1, 5) == 1
+    with pytest.raises(InputError, match="active must be from 1 to 8 experts, got 9"):
+        touched_experts(8, 9, 1)
 
 
 def test_a_draft_forward_of_many_rows_takes_its_own_longer_time() -> None:

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from specviz import theory
 from specviz.errors import InputError
+from specviz.experiments.run.typed_recording import GUESSED, record_typed
 from specviz.experiments.run.typed_round import BEGINNING, MAX_TYPED, rival_of
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import Outcome, ProposalKind, Round
 from specviz.trace_file import decode
 from specviz.ui.course.course import Course, course_offer
 from specviz.ui.course.forwards_order import COUNTS, REPEATS, forwards_order
-from specviz.ui.course.lengths_order import lengths_order
+from specviz.ui.course.lesson_recordings import RECORDED, recorded
+from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.runs import Runs
 
@@ -116,7 +119,7 @@ def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert runs.look(TICKET, 0)["state"] == "waiting"
     assert (
-        "what must be one of typed, forwards, lengths"
+        "what must be one of typed, forwards, sweep"
         in course.drive({"what": "x", **question})["error"]
     )
 
@@ -137,9 +140,49 @@ def test_forwards_are_measured_pass_by_pass_until_they_are_stopped() -> None:
 
 
 def test_a_lesson_sweeps_the_draft_lengths_of_the_pair_that_comes_with_the_app() -> None:
-    plan = lengths_order({}).plan
+    plan = lesson_sweep({"sweep": "lengths"}).plan
     assert [dict(place)["draft-length"] for place in plan.places] == [1, 2, 4, 8]
     assert plan.setting.pair == pair_named(BUNDLED) and plan.setting.config.max_new_tokens == 24
+
+
+def test_trees_of_a_lesson_have_as_many_nodes_whatever_their_shape() -> None:
+    for name in ("shapes", "shapes-hard"):
+        plan = lesson_sweep({"sweep": name}).plan
+        counts = {plan.setting_at(place).config.node_count for place in plan.places}
+        assert len(plan.places) > 2 and counts == {6}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_sweep_of_a_lesson_is_recorded_whole(name: str) -> None:
+    plan = lesson_sweep({"sweep": name}).plan
+    lines = [each["line"] for each in recorded()[name]["messages"] if each["kind"] == "point"]
+    settings = [json.loads(line)["setting"] for line in lines]
+    assert settings == [dict(place) for place in plan.places]
+
+
+def test_an_unknown_sweep_of_a_lesson_is_refused() -> None:
+    with pytest.raises(InputError, match="sweep must be one of lengths, shapes, .*, got 'x'"):
+        lesson_sweep({"sweep": "x"})
+
+
+def test_a_recording_says_on_which_machine_it_was_made_and_ends_as_its_order_does() -> None:
+    for name, each in recorded().items():
+        assert each["machine"], name
+        assert name == "typed" or each["messages"][-1] == {"kind": "end", "reason": "done"}
+    forwards = recorded()["forwards"]["messages"][0]
+    assert forwards["counts"] == list(COUNTS) and forwards["passes"] == REPEATS
+    assert sum(path.stat().st_size for path in RECORDED.glob("*.json")) < 150_000
+
+
+def test_a_text_is_recorded_with_what_a_drafter_guesses_at_each_of_its_places(
+    begun: dict[str, Any],
+) -> None:
+    found = record_typed(pair_named(BUNDLED), "story", 1, 2)
+    assert len(found["begun"]) == BEGINNING and len(found["places"]) == 2
+    for place in found["places"]:
+        assert place["token"] == place["likely"][0][0], "at temperature 0 the likeliest comes"
+        assert len(place["rival"]) == GUESSED
+    assert Course(Runs()).ready({"form": FORM})["is_ready"], "its target is in memory now"
 
 
 QUESTION = {"a": 0.8, "K": 5, "c": 0.1, "v": 0.0, "measured": [[1, 1.4], [4, 2.0]]}
@@ -158,11 +201,63 @@ def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"a": 1.5}, "a must be from 0 to 1, got 1.5"),
-        ({"c": float("nan")}, "c must be a number of at least 0"),
+        ({"a": 1.5}, "a must be a number from 0 to 1, got 1.5"),
+        ({"c": float("nan")}, "c must be a number from 0 to 1e+06"),
         ({"K": 0}, "K must be an integer from 1 to 32, got 0"),
         ({"measured": [[1]]}, "measured must be at most 32 pairs of K and speedup"),
     ],
 )
 def test_theory_refuses_what_is_no_setting(change: dict[str, Any], words: str) -> None:
     assert words in Course(Runs()).theory(QUESTION | change)["error"]
+
+
+PLAN = {
+    **{"parameters": 8, "draft_parameters": 0.5, "bytes_per_weight": 2, "bandwidth": 3350},
+    **{"arithmetic": 989, "a": 0.8, "K": 5, "rows": 1, "prompt": 500, "answer": 300},
+    **{"experts": 1, "active": 1},
+}
+
+
+def test_a_deployment_is_told_its_speedup_its_ridge_and_what_a_whole_request_gains() -> None:
+    found = Course(Runs()).deployment(PLAN)
+    json.dumps(found, allow_nan=False)
+    assert found["cost"] == pytest.approx(0.5 / 8) and found["overhead"] == pytest.approx(1)
+    assert found["speedup"] == pytest.approx(theory.speedup(0.8, 5, 0.5 / 8))
+    assert found["ridge"] == pytest.approx(989 / 3.35)
+    assert 1 < found["request_speedup"] < found["speedup"]
+    curve, chosen = found["figure"]["data"]
+    assert curve["y"][0] == chosen["y"][0] == found["speedup"]
+
+
+def test_a_large_batch_and_many_experts_take_the_gain_away() -> None:
+    course = Course(Runs())
+    assert course.deployment(PLAN | {"rows": 512})["speedup"] < 1
+    experts = course.deployment(PLAN | {"experts": 8, "active": 2})
+    assert experts["touched"] == pytest.approx(6.58, abs=0.01)
+    assert experts["overhead"] == pytest.approx(6.58 / 2, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"a": None}, "a must be a number from 0 to 1, got None"),
+        ({"rows": 2.5}, "rows must be an integer from 1 to 512, got 2.5"),
+        ({"experts": 2, "active": 3}, "active must be at most experts = 2, got 3"),
+        ({"bandwidth": float("inf")}, "bandwidth must be a number from 1 to 1e+06"),
+    ],
+)
+def test_a_deployment_that_breaks_a_rule_is_refused_in_one_line(
+    change: dict[str, Any], words: str
+) -> None:
+    found = Course(Runs()).deployment(PLAN | change)
+    assert words in found["error"] and "figure" not in found
+
+
+def test_measured_forwards_are_fitted_by_a_roofline_and_drawn_with_it() -> None:
+    question = {"counts": [1, 2, 4, 8, 16], "seconds": [4e-3, 4e-3, 4e-3, 8e-3, 16e-3]}
+    found = Course(Runs()).roofline(question | {"chosen": 8})
+    assert found["ridge"] == pytest.approx(4) and found["chosen_seconds"] == pytest.approx(8e-3)
+    line, dots, chosen = found["figure"]["data"]
+    assert dots["x"] == question["counts"] and chosen["x"] == [8]
+    json.dumps(found, allow_nan=False)
+    assert "counts must be" in Course(Runs()).roofline(question | {"counts": [0] * 5})["error"]

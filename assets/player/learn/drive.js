@@ -38,6 +38,16 @@ export class Drive {
     return this.transport.start("drive", { what, ...question });
   }
 
+  // An order that was recorded: all its messages at once.
+  /**
+   * @param {RecordedOrder} recorded
+   * @param {(message: any) => void} take
+   */
+  replay({ messages }, take) {
+    this.leave();
+    for (const message of messages) if (message.kind !== "end") take(message);
+  }
+
   // Soon: what was measured until then still comes.
   stop() {
     return this.transport.stop();

@@ -22,8 +22,8 @@ export class LearnPage extends Page {
     this.refs = refs;
     this.progress = new Progress();
     /** @type {Course} */
-    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio), drive: new Drive(gradio) };
-    /** @type {{ lessons: LessonRecord[], widgets: WidgetKindRecord[] } | null} */
+    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio), drive: new Drive(gradio), recorded: {} };
+    /** @type {{ lessons: LessonRecord[], widgets: WidgetKindRecord[], recorded: Record<string, RecordedOrder> } | null} */
     this.offer = null;
     /** @type {LessonView | null} */
     this.view = null;
@@ -31,7 +31,7 @@ export class LearnPage extends Page {
     refs.lessonPrevious.addEventListener("click", () => this.move(-1));
     refs.lessonNext.addEventListener("click", () => this.move(1));
     refs.lessonSteps.addEventListener("click", (/** @type {any} */ event) => this.followStep(event));
-    refs.lessonCards.addEventListener("click", (/** @type {any} */ event) => this.followLesson(event));
+    refs.learnList.addEventListener("click", (/** @type {any} */ event) => this.followLesson(event));
   }
 
   // ---- as a page
@@ -78,7 +78,9 @@ export class LearnPage extends Page {
     try {
       const reply = await fetch(COURSE);
       if (!reply.ok) throw new Error(String(reply.status));
-      this.offer = await reply.json();
+      const offer = await reply.json();
+      this.offer = offer;
+      this.course.recorded = offer.recorded;
       learnError.hidden = true;
     } catch {
       learnError.hidden = false;
@@ -118,9 +120,9 @@ export class LearnPage extends Page {
 
   /** @param {LessonRecord} lesson */
   viewOf(lesson) {
-    const kind = /** @type {WidgetKindRecord} */ (this.offer?.widgets.find(({ name }) => name === lesson.widget));
+    const kinds = this.offer?.widgets ?? [];
     const link = (/** @type {number} */ at) => linkTo(lesson.name, lesson.steps[at].name);
-    return new LessonView(this.refs, lesson, kind, this.course, { progress: this.progress, go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
+    return new LessonView(this.refs, lesson, kinds, this.course, { progress: this.progress, go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
   }
 
   /**
@@ -171,7 +173,13 @@ export class LearnPage extends Page {
   // ---- the list
 
   drawList() {
-    this.refs.lessonCards.replaceChildren(...(this.offer?.lessons ?? []).map((lesson) => this.card(lesson)));
+    const lessons = this.offer?.lessons ?? [];
+    const cards = (/** @type {boolean} */ optional) => lessons.filter((lesson) => lesson.optional === optional).map((lesson) => this.card(lesson));
+    this.refs.lessonCards.replaceChildren(...cards(false));
+    this.refs.lessonExtras.replaceChildren(...cards(true));
+    this.refs.lessonFurther.hidden = !lessons.some(({ optional }) => optional);
+    const done = lessons.filter((lesson) => this.progress.of(lesson.name).done).length;
+    setText(this.refs.lessonDone, done ? `${done} of ${lessons.length} lessons done.` : "");
   }
 
   /** @param {LessonRecord} lesson */
@@ -185,7 +193,7 @@ export class LearnPage extends Page {
     const title = element("h3");
     title.append(link);
     const facts = element("p", "hint", [counted(lesson.minutes, "minute"), counted(lesson.steps.length, "step"), ...(done ? ["done"] : [])].join(" · "));
-    item.append(element("span", "lesson-number", String(lesson.number)), title, element("p", "", lesson.question), facts);
+    item.append(element("span", "lesson-number", lesson.optional ? "+" : String(lesson.number)), title, element("p", "", lesson.question), facts);
     if (done) item.append(element("p", "lesson-learned", lesson.learned));
     return item;
   }

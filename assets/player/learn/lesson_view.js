@@ -7,18 +7,21 @@ import { optionOf, rightOption } from "./lesson_answers.js";
 import { WIDGETS } from "./widgets.js";
 
 /** @typedef {import("./progress.js").Progress} Progress */
+/** @typedef {{ widget: import("./widget.js").Widget, box: HTMLElement, text: LessonText }} Staged a widget on the stage */
 
 export class LessonView {
   /**
    * @param {Refs} refs
    * @param {LessonRecord} lesson
-   * @param {WidgetKindRecord} kind
+   * @param {WidgetKindRecord[]} kinds of all widgets
    * @param {Course} course
    * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string }} on
    */
-  constructor(refs, lesson, kind, course, { progress, go, link }) {
+  constructor(refs, lesson, kinds, course, { progress, go, link }) {
     this.refs = refs;
     this.lesson = lesson;
+    this.kinds = kinds;
+    this.course = course;
     this.progress = progress;
     this.go = go;
     this.link = link;
@@ -26,16 +29,39 @@ export class LessonView {
     /** @type {Record<string, string>} answers of this visit: what was answered before is asked anew */
     this.given = {};
     this.isReached = false;
-    this.text = new LessonText(kind);
-    this.formula = new FormulaView(refs.lessonFormula, this.text);
-    const stage = element("div");
-    refs.lessonStage.replaceChildren(stage);
-    const Kind = /** @type {NonNullable<ReturnType<typeof WIDGETS.get>>} */ (WIDGETS.get(kind.name));
-    this.widget = new Kind(stage, course, {
-      changed: () => this.refresh(),
-      reached: (goal) => this.reached(goal),
-    });
+    /** @type {Map<string, Staged>} */
+    this.staged = new Map();
+    refs.lessonStage.replaceChildren();
+    this.formula = new FormulaView(refs.lessonFormula, this.stagedFor(this.step).text);
     setText(refs.lessonTitle, lesson.title);
+  }
+
+  // The step's widget, made when it is first needed. What happens in one that is not shown says nothing.
+  /** @param {LessonStepRecord} step */
+  stagedFor(step) {
+    const name = step.widget || this.lesson.widget;
+    const known = this.staged.get(name);
+    if (known) return known;
+    const box = element("div");
+    this.refs.lessonStage.append(box);
+    const Kind = /** @type {NonNullable<ReturnType<typeof WIDGETS.get>>} */ (WIDGETS.get(name));
+    const isShown = () => (this.step.widget || this.lesson.widget) === name;
+    const widget = new Kind(box, this.course, {
+      changed: () => isShown() && this.refresh(),
+      reached: (goal) => isShown() && this.reached(goal),
+    });
+    const text = new LessonText(/** @type {WidgetKindRecord} */ (this.kinds.find((kind) => kind.name === name)));
+    const made = { widget, box, text };
+    this.staged.set(name, made);
+    return made;
+  }
+
+  get widget() {
+    return this.stagedFor(this.step).widget;
+  }
+
+  get text() {
+    return this.stagedFor(this.step).text;
   }
 
   get step() {
@@ -48,6 +74,12 @@ export class LessonView {
     this.isReached = false;
     delete this.given[this.step.name];
     const { step } = this;
+    const shown = this.stagedFor(step);
+    for (const { widget, box } of this.staged.values()) {
+      if (widget !== shown.widget) widget.halt();
+      box.hidden = widget !== shown.widget;
+    }
+    this.formula.text = shown.text;
     this.draw();
     try {
       await this.widget.set(Object.fromEntries(step.scene));
@@ -64,7 +96,7 @@ export class LessonView {
     const { step, widget } = this;
     this.given[step.name] = name;
     if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name);
-    else if (step.kind === "case") widget.reveal();
+    else if (step.kind === "case" || this.isAnswered) widget.reveal();
     if (this.isLast && this.isAnswered) this.progress.set(this.lesson.name, { done: true });
     this.draw();
   }
@@ -104,7 +136,7 @@ export class LessonView {
   draw() {
     const { refs, step, text, lesson } = this;
     text.values = this.widget.values;
-    setText(refs.lessonPlace, `Lesson ${lesson.number}, step ${this.at + 1} of ${lesson.steps.length}`);
+    setText(refs.lessonPlace, `${lesson.optional ? "A further lesson" : `Lesson ${lesson.number}`}, step ${this.at + 1} of ${lesson.steps.length}`);
     text.inline(refs.lessonStepTitle, step.title);
     refs.lessonText.replaceChildren(...text.paragraphs(step.text));
     text.inline(refs.lessonTask, step.task);

@@ -5,7 +5,7 @@ export class Widget {
   // Of the subclass: its name in widgets.toml.
   static id = "";
 
-  // `box` is the element that it fills. `course` has what lessons share: setup, theme, gradio, recordings.
+  // `box` is the element that it fills. `course` has what lessons share: setup, theme, gradio, recordings, recorded.
   // `on.changed()` is to be called when values may have changed, `on.reached(goal)` when a goal was.
   /**
    * @param {HTMLElement} box

@@ -1,12 +1,15 @@
 // The widgets that lessons can name.
 
 import { AcceptReject } from "./widgets/accept_reject.js";
+import { Deployment } from "./widgets/deployment.js";
 import { DraftLength } from "./widgets/draft_length.js";
+import { TokenTree } from "./widgets/token_tree.js";
 import { LosslessnessLab } from "./widgets/losslessness.js";
+import { MeasuredSweep } from "./widgets/measured_sweep.js";
 import { OneForward } from "./widgets/one_forward.js";
 import { YouDraft } from "./widgets/you_draft.js";
 
 /** @type {(new (box: HTMLElement, course: Course, on: WidgetEvents) => import("./widget.js").Widget)[]} */
-const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab];
+const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment];
 
 export const WIDGETS = new Map(ALL.map((Kind) => [/** @type {any} */ (Kind).id, Kind]));

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.models.pair_catalog import pair_named
 from specviz.prompts import TASKS, check_task
@@ -99,6 +99,16 @@ def _pair(word: str) -> str:
     return pair_named(word).name
 
 
+def _tree(word: str) -> str:
+    """Children per node, depth by depth: `2x1x1` has two chains of three tokens."""
+    try:
+        children = [_integer(each) for each in word.split("x")]
+    except ValueError:
+        rule = "children by depth, such as 2x1x1"
+        raise InputError(f"tree must be {rule}, got {short(word)}") from None
+    return "x".join(map(str, children))
+
+
 def _axis_of(setting: RunSetting) -> Axis:
     """Of a number in the config: it replaces the one that was there."""
     assert setting.axis is not None
@@ -140,6 +150,13 @@ def _width(setting: SweepSetting, value: Value) -> SweepSetting:
     return replace(setting, config=replace(setting.config, branching=(value,)))
 
 
+def _with_tree(setting: SweepSetting, value: Value) -> SweepSetting:
+    """A tree of just this shape: it ends with the last depth that is named."""
+    branching = tuple(map(int, str(value).split("x")))
+    shape = replace(setting.config, draft_length=len(branching), branching=branching)
+    return replace(setting, config=shape)
+
+
 def _nodes(setting: SweepSetting, value: Value) -> SweepSetting:
     assert isinstance(value, int)
     others = tuple(each for each in setting.config.options if each[0] != "nodes")
@@ -176,6 +193,7 @@ AXES = {
         ),
         _LENGTH,
         Axis("width", "Children of the root", "1-4", _integer, _width, "branching"),
+        Axis("tree", "Tree: children by depth", "1x1x1x1,2x1,4", _tree, _with_tree, "branching"),
         Axis("nodes", "Nodes verified", "4,8,16,32", _integer, _nodes, "options"),
         Axis("batch-size", "Batch size", "1,2,4,8,16,32", _integer, _of_setting("batch_size")),
     )

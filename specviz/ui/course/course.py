@@ -7,28 +7,34 @@ from typing import Any
 
 from specviz.errors import InputError
 from specviz.lessons import read_lessons, read_widgets
+from specviz.models.pair_loading import is_loaded
 from specviz.trace_file import encode
 from specviz.ui.answers import Question, answers
+from specviz.ui.course.deployment_answer import deployment_answer
 from specviz.ui.course.forwards_order import forwards_order
-from specviz.ui.course.lengths_order import lengths_order
+from specviz.ui.course.lesson_recordings import recorded
+from specviz.ui.course.lesson_sweeps import lesson_sweep
+from specviz.ui.course.roofline_answer import roofline_answer
 from specviz.ui.course.theory_answer import theory_answer
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.runs import Runs
+from specviz.ui.settings_form import form_pair
 
 Take = Callable[[Mapping[str, Any]], LabOrder]
 ORDERS: dict[str, Take] = {
     "typed": typed_order,
     "forwards": forwards_order,
-    "lengths": lengths_order,
+    "sweep": lesson_sweep,
 }
 
 
 def course_offer() -> dict[str, Any]:
-    """All lessons and what each widget offers to them, as plain values for the page."""
+    """All lessons, what each widget offers to them and what was recorded for them, for the page."""
     return {
         "lessons": [encode(lesson) for lesson in read_lessons()],
         "widgets": [encode(widget) for widget in read_widgets().values()],
+        "recorded": recorded(),
     }
 
 
@@ -51,3 +57,18 @@ class Course:
     def theory(self, question: Question) -> Question:
         """See `theory_answer`."""
         return theory_answer(question)
+
+    @answers
+    def roofline(self, question: Question) -> Question:
+        """See `roofline_answer`."""
+        return roofline_answer(question)
+
+    @answers
+    def deployment(self, question: Question) -> Question:
+        """See `deployment_answer`."""
+        return deployment_answer(question)
+
+    @answers
+    def ready(self, question: Question) -> Question:
+        """{"form": the pair} -> whether its target is in memory, so that a run begins at once."""
+        return {"is_ready": is_loaded(form_pair(question["form"]))}

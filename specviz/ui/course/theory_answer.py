@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from specviz import theory
-from specviz.errors import InputError, short
+from specviz.errors import InputError
 from specviz.figures.draft_length import draft_length_figure
 from specviz.records import MAX_DRAFT_LENGTH
+from specviz.ui.course.numbers import number_between, whole_between
 
 MAX_MEASURED = 32
+LARGEST = 1e6
 
 
 def theory_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """{"a", "K", "c", "v", "measured": [[K, speedup], …]} -> its figure and its numbers."""
-    a, c, v = (_number(question.get(name), name) for name in ("a", "c", "v"))
-    length = question.get("K")
-    if type(length) is not int or not 1 <= length <= MAX_DRAFT_LENGTH:
-        raise InputError(f"K must be an integer from 1 to {MAX_DRAFT_LENGTH}, got {short(length)}")
+    a = number_between(question.get("a"), "a", 0, 1)
+    c, v = (number_between(question.get(name), name, 0, LARGEST) for name in ("c", "v"))
+    length = whole_between(question.get("K"), "K", 1, MAX_DRAFT_LENGTH)
     measured = _measured(question.get("measured"))
     best = theory.best_draft_length(a, c, v)
     return {
@@ -39,11 +39,4 @@ def _measured(given: object) -> list[tuple[int, float]]:
         isinstance(each, list) and len(each) == 2 and type(each[0]) is int for each in points
     ):
         raise InputError(f"measured must be at most {MAX_MEASURED} pairs of K and speedup")
-    return [(length, _number(speedup, "speedup")) for length, speedup in points]
-
-
-def _number(value: object, name: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1e6 or not math.isfinite(value):  # type: ignore[operator, arg-type]
-        raise InputError(f"{name} must be a number of at least 0, got {short(value)}")
-    return float(value)  # type: ignore[arg-type]
+    return [(length, number_between(each, "speedup", 0, LARGEST)) for length, each in points]

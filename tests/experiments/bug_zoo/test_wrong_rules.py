@@ -34,8 +34,10 @@ FOUND = 1e-3
 EXACT = [RIGHT, *(each.name for each in specimens().values() if each.is_exact)]
 WRONG = [each.name for each in specimens().values() if not each.is_exact]
 CONTEXT = (0, 2, 1, 0, 2)
-# by what the tiny pair writes in a few thousand runs; a cache is looked at otherwise
-HARDLY_SEEN = ("raw-draft-probability", "stale-cache", "equal-argmax", "siblings-merged")
+# rule -> of a few dozen seeds the target's whose first token it shifts most; the draft's is 50 more
+SUBTLE = {"equal-argmax": 4, "siblings-merged": 7}
+# in a few thousand runs of the tiny pair; a cache is looked at otherwise
+HARDLY_SEEN = ("raw-draft-probability", "stale-cache", *SUBTLE)
 CHAIN = DecodingConfig(method="draft-model", draft_length=2, temperature=1.0)
 
 
@@ -106,7 +108,12 @@ def test_an_exact_rule_is_never_found_in_200_tests(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def loaded() -> LoadedPair:
-    target, draft = tiny_model(1, 3, "target", vocab=3), tiny_model(2, 1, "draft", vocab=3)
+    return tiny_pair(1, 2)
+
+
+def tiny_pair(target_seed: int, draft_seed: int) -> LoadedPair:
+    target = tiny_model(target_seed, 3, "target", vocab=3)
+    draft = tiny_model(draft_seed, 1, "draft", vocab=3)
     return LoadedPair(None, target, Parts(draft=draft), None)  # type: ignore[arg-type]
 
 
@@ -155,6 +162,17 @@ def test_a_rejected_token_in_the_cache_changes_what_follows(loaded: LoadedPair) 
 @pytest.mark.parametrize("name", [name for name in WRONG if name not in HARDLY_SEEN])
 def test_the_decoder_itself_is_found_with_a_wrong_rule(loaded: LoadedPair, name: str) -> None:
     rule = rule_named(name)
+    assert decoded(loaded, rule, of_siblings(rule), 3000) < FOUND
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUBTLE)
+def test_the_decoder_itself_is_found_with_a_subtle_rule(name: str) -> None:
+    rule, pair = rule_named(name), tiny_pair(SUBTLE[name], SUBTLE[name] + 50)
+    assert decoded(pair, rule, of_siblings(rule), 3000) < FOUND
+
+
+def of_siblings(rule: ExactRule) -> DecodingConfig:
+    """As many guesses for a place as the rule draws."""
     shape = {"method": "draft-tree", "branching": (rule.siblings,)}
-    config = DecodingConfig(draft_length=1, temperature=1.0, **shape)  # type: ignore[arg-type]
-    assert decoded(loaded, rule, config, 3000) < FOUND
+    return DecodingConfig(draft_length=1, temperature=1.0, **shape)  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ SETTING = SweepSetting(pair_named("bundled"), DecodingConfig(), device="cpu")
         ("draft-length", " 3 , 1 ", (3, 1)),
         ("temperature", "0,0.7", (0.0, 0.7)),
         ("task", "story,code", ("story", "code")),
+        ("tree", "1x1,2x1, 4", ("1x1", "2x1", "4")),
     ],
 )
 def test_values_are_lists_and_whole_numbers_spans(
@@ -53,12 +54,19 @@ def test_values_are_lists_and_whole_numbers_spans(
         ("task", "poems", "task must be one of"),
         ("method", "magic", "method must be one of"),
         ("pair", "none", "pair must be one of"),
+        ("tree", "2y1", "tree must be children by depth, such as 2x1x1, got '2y1'"),
     ],
 )
 def test_values_that_are_none_are_refused_by_name(name: str, text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         axis_named(name).values(text)
     assert str(error.value).startswith(message)
+
+
+def test_a_tree_is_as_deep_as_its_shape_says() -> None:
+    given = replace(SETTING, config=DecodingConfig(method="draft-tree", draft_length=5))
+    config = axis_named("tree").apply(given, "2x1x1").config
+    assert (config.branching, config.draft_length, config.node_count) == ((2, 1, 1), 3, 6)
 
 
 def test_an_axis_that_is_none_is_refused() -> None:

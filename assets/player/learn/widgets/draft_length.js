@@ -1,11 +1,13 @@
-// How far ahead to guess: acceptance, length and cost as sliders over theory, a sweep measured here laid
-// over it. Theory is the server's (specviz/theory.py).
+// How far ahead to guess: acceptance, length and cost as sliders over theory, a sweep measured here or
+// recorded laid over it. Theory is the server's (specviz/theory.py).
 
 import { Chart } from "../../shared/charts.js";
 import { element, setText } from "../../shared/dom.js";
 import { leftWords } from "../../shared/number_words.js";
+import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
 
+const SWEEP = "lengths"; // of specviz/ui/course/lesson_sweeps.py
 /** @type {[string, string, number, number, number][]} name, words, low, high, step */
 const SLIDERS = [
   ["a", "α, how often a guess passes", 0, 1, 0.05],
@@ -32,6 +34,8 @@ export class DraftLength extends Widget {
     this.asked = 0;
     this.isMoved = false; // since the step began
     this.isSwept = false;
+    this.isOver = false;
+    this.isRecorded = false;
     this.sliders = SLIDERS.map((each) => this.slider(each));
     const picture = element("div", "chart-card");
     const title = element("h3", "", "Speedup by draft length");
@@ -41,15 +45,9 @@ export class DraftLength extends Widget {
     picture.append(title, place);
     this.words = element("p", "length-words");
     this.words.setAttribute("aria-live", "polite");
-    this.go = element("button", "primary", "Measure it here");
-    this.go.type = "button";
-    this.go.addEventListener("click", () => this.measure());
-    this.state = element("p", "hint");
-    this.state.setAttribute("role", "status");
-    const row = element("p", "row tight forward-go");
-    row.append(this.go, this.state);
+    this.row = new MeasureRow(course.recorded[SWEEP], { measure: () => this.measure(), replay: () => this.replay() });
     box.classList.add("draft-length");
-    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, row);
+    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, this.row.box);
     this.chart = new Chart(place, course.theme);
   }
 
@@ -71,6 +69,8 @@ export class DraftLength extends Widget {
     this.at = { ...this.at, ...Object.fromEntries(["a", "K", "c"].filter((name) => scene[name]).map((name) => [name, Number(scene[name])])), v: 0 };
     for (const { input } of this.sliders) input.disabled = scene.fixed === "true";
     this.isMoved = false;
+    this.row.box.hidden = scene.sweep !== "true";
+    this.isOver = scene.sweep === "true"; // what was measured lies over the curve
     await this.ask();
     if (this.isSwept) this.on.reached("swept");
   }
@@ -89,10 +89,10 @@ export class DraftLength extends Widget {
   async ask() {
     const number = (this.asked += 1);
     this.drawSliders();
-    const measured = this.points.map(({ setting, speedup }) => [setting["draft-length"], speedup]);
+    const measured = (this.isOver ? this.points : []).map(({ setting, speedup }) => [setting["draft-length"], speedup]);
     const answer = await this.course.drive.ask("theory", { ...this.at, measured });
     if (number !== this.asked) return;
-    if (!answer || answer.error) return setText(this.state, answer?.error ?? "The server cannot be reached.");
+    if (!answer || answer.error) return this.row.say(answer?.error ?? "The server cannot be reached.");
     this.answer = answer;
     this.chart.draw(answer.figure);
     this.drawWords();
@@ -102,29 +102,40 @@ export class DraftLength extends Widget {
   }
 
   measure() {
+    this.begin(false);
+    this.row.setBusy(true);
+    this.course.drive.start("sweep", { sweep: SWEEP }, {
+      message: (message) => this.take(message),
+      state: (words) => this.row.say(words),
+      failed: (text) => (this.row.setBusy(false), this.row.say(text)),
+      ended: () => this.swept(),
+    });
+  }
+
+  replay() {
+    const { recorded } = this.row;
+    if (!recorded) return;
+    this.begin(true);
+    this.course.drive.replay(recorded, (message) => this.take(message));
+    this.swept();
+  }
+
+  /** @param {boolean} isRecorded */
+  begin(isRecorded) {
     this.points = [];
     this.isSwept = false;
-    this.go.disabled = true;
-    const over = (/** @type {string} */ text) => {
-      this.go.disabled = false;
-      setText(this.state, text);
-    };
-    this.course.drive.start("lengths", {}, {
-      message: (message) => this.take(message),
-      state: (words) => setText(this.state, words),
-      failed: over,
-      ended: () => (over(""), this.swept()),
-    });
+    this.isRecorded = isRecorded;
   }
 
   /** @param {any} message */
   take({ kind, line, done, points, seconds_left: left }) {
     if (kind === "point") this.points.push(JSON.parse(line)), this.ask();
-    if (kind === "progress" && points) setText(this.state, `${done} of ${points} draft lengths${leftWords(left)}`);
+    if (kind === "progress" && points) this.row.say(`${done} of ${points} draft lengths${leftWords(left)}`);
   }
 
   // Theory at what was measured, so that both can be compared.
   async swept() {
+    this.row.tell(this.isRecorded);
     const { a, c } = this.measured;
     if (a === undefined || c === undefined) return;
     const overheads = this.points.map((each) => each.verify_overhead ?? 0);

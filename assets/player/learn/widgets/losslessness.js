@@ -13,6 +13,9 @@ const RIGHT = "right";
 const DRAWS = "4000";
 const ROWS = 8; // of a chart
 const STEP_MILLISECONDS = 90; // from one block of draws to the next, so that one can watch
+// Recorded draws by rule, draft and temperature (specviz/ui/course/lesson_recordings.py).
+/** @type {Record<string, string>} */
+const RECORDINGS = { "right  1": "draws-right", "right random 1": "draws-random", "resampled-from-target  1": "draws-from-p", "right  0": "draws-greedy" };
 
 export class LosslessnessLab extends Widget {
   static id = "losslessness";
@@ -39,6 +42,8 @@ export class LosslessnessLab extends Widget {
     /** @type {any} the last block that is shown */
     this.last = null;
     this.isOver = false;
+    this.isRecorded = false;
+    this.isRevealed = false; // the name of a rule that is secret
     this.timer = 0;
     this.answer = ""; // of the quiz
     this.transport = new Transport(course.gradio, {
@@ -61,9 +66,15 @@ export class LosslessnessLab extends Widget {
     this.end = element("button", "chip", "Stop");
     this.end.type = "button";
     this.end.addEventListener("click", () => this.transport.stop());
+    this.old = element("button", "chip", "Show a recorded run");
+    this.old.type = "button";
+    this.old.dataset.replay = "";
+    this.old.addEventListener("click", () => this.replay());
     this.state = element("span", "hint");
     this.buttons = element("p", "row tight");
-    this.buttons.append(this.go, this.end, this.state);
+    this.buttons.append(this.go, this.end, this.old);
+    this.source = element("p", "hint measure-state");
+    this.source.append(this.state);
     this.cells = [0, 1].map(() => ({ title: element("h4"), bins: element("ol", "redraw-bins") }));
     this.curve = /** @type {SVGElement} */ (drawing(CURVE));
     const side = element("div", "redraw-side");
@@ -72,7 +83,7 @@ export class LosslessnessLab extends Widget {
     this.verdict.setAttribute("role", "status");
     this.names = element("div", "zoo-names");
     const redraw = element("div", "redraw");
-    redraw.append(this.buttons, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict, this.names);
+    redraw.append(this.buttons, this.source, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict, this.names);
     this.box.classList.add("guess");
     this.box.replaceChildren(context, this.menu, this.what, redraw);
   }
@@ -80,11 +91,43 @@ export class LosslessnessLab extends Widget {
   /** @param {Record<string, string>} scene */
   set(scene) {
     this.scene = scene;
+    this.isRevealed = false;
     this.halt();
     this.menu.hidden = scene.rule !== "menu";
     this.buttons.hidden = scene.locked === "true"; // nothing is revealed before it was predicted
     const rule = scene.rule === "menu" ? this.choice.value : scene.rule;
     this.choose(scene.rule === "quiz" ? this.deal() : (rule ?? RIGHT));
+  }
+
+  // What was asked is answered: the recorded draws come, and a secret rule gets its name.
+  reveal() {
+    this.isRevealed = true;
+    if (this.scene.locked === "true") this.replay();
+    else this.draw();
+  }
+
+  // Of the rule and the place that are chosen; undefined where nothing was recorded.
+  get recording() {
+    const { rule, scene } = this;
+    return this.course.recorded[RECORDINGS[`${rule} ${scene.draft ?? ""} ${scene.temperature ?? "1"}`] ?? ""];
+  }
+
+  // Recorded draws, shown as those that are measured here.
+  replay() {
+    const { recording } = this;
+    if (!recording || this.transport.isBusy) return;
+    this.begin(true);
+    for (const message of recording.messages) this.take(message);
+  }
+
+  /** @param {boolean} isRecorded */
+  begin(isRecorded) {
+    window.clearTimeout(this.timer);
+    this.timer = 0;
+    this.blocks = [];
+    this.history = [];
+    this.isOver = false;
+    this.isRecorded = isRecorded;
   }
 
   // Another rule: nothing is drawn yet.
@@ -156,9 +199,7 @@ export class LosslessnessLab extends Widget {
   async start() {
     if (this.transport.isBusy) return;
     const { scene, rule } = this;
-    this.blocks = [];
-    this.history = [];
-    this.isOver = false;
+    this.begin(false);
     giveTurn(this.go, this.end, true);
     const form = { ...this.form, temperature: scene.temperature ?? "1", seed: String(Math.floor(Math.random() * 1e6)) };
     await this.transport.start("measure", { what: "losslessness", form, rule, draft: scene.draft ?? "", draws: this.goal });
@@ -180,7 +221,7 @@ export class LosslessnessLab extends Widget {
     if (shown.length) {
       this.history.push(...shown);
       this.last = shown.at(-1);
-      setText(this.state, "");
+      setText(this.state, this.isRecorded ? `Recorded on ${this.recording?.machine}.` : "");
     }
     const isDone = this.isOver && !this.blocks.length;
     if (isDone) this.done();
@@ -191,7 +232,7 @@ export class LosslessnessLab extends Widget {
 
   done() {
     giveTurn(this.go, this.end, false);
-    setText(this.go, "Draw again");
+    if (!this.isRecorded) setText(this.go, "Draw again");
     if (!this.last) return;
     if (this.last.is_other) this.found.add(this.rule);
     this.on.reached("drawn");
@@ -217,7 +258,9 @@ export class LosslessnessLab extends Widget {
 
   draw() {
     const { last, specimen, isQuiz, scene } = this;
-    const isTold = !isQuiz || this.answer === this.rule;
+    const isTold = isQuiz ? this.answer === this.rule : scene.secret !== "true" || this.isRevealed;
+    this.old.hidden = !this.recording;
+    const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
     if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", specimen.seen));
@@ -225,7 +268,7 @@ export class LosslessnessLab extends Widget {
     this.cells.forEach(({ title, bins }, at) => {
       setText(title, titles[at]);
       bins.setAttribute("aria-label", titles[at]);
-      bins.replaceChildren(...rows(last?.cells[at] ?? []));
+      bins.replaceChildren(...rows(still?.cells[at] ?? []));
     });
     this.drawCurve();
     this.drawVerdict(scene.temperature === "0");
@@ -233,6 +276,14 @@ export class LosslessnessLab extends Widget {
       const isAnswer = made.textContent === this.specimens.find(({ name }) => name === this.answer)?.wrong;
       made.setAttribute("aria-pressed", String(isAnswer));
     }
+  }
+
+  // The place before anything is drawn: what the target says of it. From a recording, which all rules share.
+  get blank() {
+    const name = this.scene.temperature === "0" ? "draws-greedy" : "draws-right";
+    const block = this.course.recorded[name]?.messages.find(({ kind }) => kind === "counts");
+    const empty = (/** @type {any[]} */ cell) => cell.map((each) => ({ ...each, count: 0 }));
+    return block && { ...block, cells: block.cells.map(empty) };
   }
 
   drawCurve() {
@@ -246,7 +297,7 @@ export class LosslessnessLab extends Widget {
     const { last } = this;
     const isDone = this.isOver && !this.blocks.length && last !== null;
     this.verdict.className = `guess-verdict${isDone ? (last.is_other ? " rejected" : " accepted") : ""}`;
-    setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) + this.answerWords() : "Nothing is drawn yet.");
+    setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) + this.answerWords() : "Nothing is drawn yet: the marks are what the target says.");
   }
 
   answerWords() {
@@ -273,11 +324,12 @@ function verdictWords({ draws, accepted, distance, is_other }, isDone, isGreedy)
 
 /** @param {{ text: string, p: number, count: number }[]} counts */
 function rows(counts) {
-  const total = Math.max(1, counts.reduce((sum, { count }) => sum + count, 0));
+  const total = counts.reduce((sum, { count }) => sum + count, 0);
   const bars = counts.map(({ text, p, count }, at) => {
     const name = at === counts.length - 1 ? "all others" : tokenLabel(text);
-    const shares = /** @type {[string, number][]} */ ([["accepted", count / total]]);
-    return { name, p, shares, came: percent(count / total) };
+    const share = total ? count / total : 0;
+    const shares = /** @type {[string, number][]} */ ([["accepted", share]]);
+    return { name, p, shares, came: total ? percent(share) : "" };
   });
   return cameOutRows(bars, ROWS);
 }

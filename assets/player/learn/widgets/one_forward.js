@@ -1,11 +1,17 @@
-// Forwards of one token and of many, measured on this machine: bars by their number of tokens.
+// Forwards of one token and of many, measured on this machine or recorded on another: bars by their number
+// of tokens, and the roofline that fits them. The fit is the server's (specviz/theory.py).
 
+import { Chart } from "../../shared/charts.js";
 import { element, setText } from "../../shared/dom.js";
+import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
 import { ForwardTimes } from "./forward_times.js";
 
 const MANY = 6; // tokens of the forward that is set beside one of a single token
 const GIGA = 1e9;
+const RECORDING = "forwards";
+const FURTHER = 4; // times the largest count that was measured, to where the slider goes
+const STEPS_PER_DOUBLING = 2; // of the slider
 
 export class OneForward extends Widget {
   static id = "one-forward";
@@ -18,122 +24,193 @@ export class OneForward extends Widget {
   constructor(box, course, on) {
     super(box, course, on);
     this.times = new ForwardTimes();
+    this.isRecorded = false;
+    /** @type {any} the server's answer on these times */
+    this.roof = null;
+    this.asked = 0;
     /** @type {Record<string, string>} */
     this.scene = {};
-    this.chosen = 0; // place among the counts
+    this.count = 1; // that the slider points at
     const pair = course.setup.settings.find(({ name }) => name === "pair")?.default;
     this.pair = course.setup.pairs.find(({ name }) => name === pair);
-    this.go = element("button", "primary", "Measure it here");
-    this.go.type = "button";
-    this.go.addEventListener("click", () => this.measure());
-    this.state = element("p", "hint");
-    this.state.setAttribute("role", "status");
+    this.row = new MeasureRow(course.recorded[RECORDING], { measure: () => this.measure(), replay: () => this.replay() });
     this.bars = element("ol", "forward-bars");
     this.bars.setAttribute("aria-label", "Time of a forward by its number of tokens");
+    this.picture = element("div", "chart-card");
+    const place = element("div", "chart");
+    place.setAttribute("role", "img");
+    place.setAttribute("aria-label", "Time of a forward by its tokens: measured, and the fitted roofline");
+    this.picture.append(element("h3", "", "Time of a forward"), place);
     this.slider = element("input");
     this.slider.type = "range";
     this.slider.min = "0";
     this.slider.setAttribute("aria-label", "Tokens of the forward");
-    this.slider.addEventListener("input", () => this.choose(Number(this.slider.value)));
+    this.slider.addEventListener("input", () => this.choose(this.countAt(Number(this.slider.value))));
     this.words = element("p", "forward-words");
-    const top = element("p", "row tight forward-go");
-    top.append(this.go, this.state);
+    this.words.setAttribute("aria-live", "polite");
     box.classList.add("one-forward");
-    box.replaceChildren(top, this.bars, this.slider, this.words);
+    box.replaceChildren(this.row.box, this.bars, this.picture, this.slider, this.words);
+    this.chart = new Chart(place, course.theme);
   }
 
   /** @param {Record<string, string>} scene */
-  set(scene) {
+  async set(scene) {
     this.scene = scene;
-    this.chosen = 0;
+    this.count = 1;
+    if (scene.show === "ask") {
+      this.row.box.hidden = true; // nothing is measured before it was predicted
+      this.draw(true);
+      return;
+    }
+    this.row.box.hidden = false;
+    if (!this.times.isWhole && scene.measured === "true") this.replay(); // a link leads into the middle of the lesson
+    if (this.times.isWhole && !this.roof) await this.fit();
     this.draw();
     if (this.times.isWhole) this.on.reached("measured");
-    else if (scene.measured === "true") this.measure(); // a link leads into the middle of the lesson
   }
 
   measure() {
-    this.times = new ForwardTimes();
-    this.go.disabled = true;
-    const failed = (/** @type {string} */ text) => {
-      this.go.disabled = false;
-      setText(this.state, text);
-    };
+    this.begin(false);
+    this.row.setBusy(true);
     this.course.drive.start("forwards", { form: { pair: this.pair?.name } }, {
       message: (message) => this.take(message),
-      state: (words) => setText(this.state, words),
-      failed,
-      ended: () => failed(""),
+      state: (words) => this.row.say(words),
+      failed: (text) => (this.row.setBusy(false), this.row.say(text)),
+      ended: () => this.end(),
     });
+  }
+
+  replay() {
+    const { recorded } = this.row;
+    if (!recorded) return;
+    this.begin(true);
+    this.course.drive.replay(recorded, (message) => this.times.take(message));
+    this.end();
+  }
+
+  /** @param {boolean} isRecorded */
+  begin(isRecorded) {
+    this.times = new ForwardTimes();
+    this.roof = null;
+    this.isRecorded = isRecorded;
   }
 
   /** @param {any} message */
   take(message) {
     this.times.take(message);
-    setText(this.state, `pass ${this.times.passes.length} of ${this.times.wanted}`);
+    this.row.say(`pass ${this.times.passes.length} of ${this.times.wanted}`);
     this.draw();
-    if (this.times.isWhole) this.on.reached("measured");
     this.on.changed();
   }
 
-  /** @param {number} at */
-  choose(at) {
-    this.chosen = at;
+  async end() {
+    this.row.tell(this.isRecorded);
+    await this.fit();
+    if (this.times.isWhole) this.on.reached("measured");
+  }
+
+  // The two numbers that fit what was measured, and the chart; the latest question counts.
+  async fit() {
+    if (!this.times.isWhole) return;
+    const number = (this.asked += 1);
+    const { counts } = this.times;
+    const seconds = counts.map((count) => this.times.seconds(count));
+    const answer = await this.course.drive.ask("roofline", { counts, seconds, chosen: this.count });
+    if (number !== this.asked) return;
+    if (!answer || answer.error) return this.row.say(answer?.error ?? "The server cannot be reached.");
+    this.roof = answer;
     this.draw();
-    if (at === this.times.counts.length - 1) this.on.reached("largest");
     this.on.changed();
+  }
+
+  // ---- the slider: even steps of the logarithm
+
+  get mostSteps() {
+    return STEPS_PER_DOUBLING * Math.log2(FURTHER * (this.times.largest ?? 1));
+  }
+
+  /** @param {number} step */
+  countAt(step) {
+    return Math.round(2 ** (step / STEPS_PER_DOUBLING));
+  }
+
+  /** @param {number} count */
+  async choose(count) {
+    this.count = count;
+    await this.fit();
+    if (this.roof && count >= this.roof.ridge && count > 1) this.on.reached("binds");
   }
 
   halt() {
     this.course.drive.stop();
   }
 
+  repaint() {
+    if (this.roof) this.chart.draw(this.roof.figure);
+  }
+
   // ---- values
 
   get values() {
-    const { times, pair } = this;
+    const { times, pair, roof, count } = this;
     const { model, largest = 0 } = times;
     const giga = (/** @type {number | undefined} */ each) => (each === undefined ? undefined : each / GIGA);
-    const count = times.counts[this.chosen] ?? 1;
     return {
-      model: pair?.title, many: MANY, one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
+      model: model?.name ?? pair?.title, many: MANY, machine: this.isRecorded ? this.row.recorded?.machine : "this machine",
+      one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
       parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined,
       bandwidth: giga(times.bytesPerSecond), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
       largest: largest || undefined, largest_time: times.seconds(largest), largest_ratio: times.ratio(largest),
-      count, count_time: times.seconds(count), count_ratio: times.ratio(count),
+      read_time: roof?.read_seconds, token_time: roof?.token_seconds, ridge: roof?.ridge,
+      count, count_time: roof?.chosen_seconds, alone_time: roof ? count * roof.read_seconds : undefined,
     };
   }
 
   // ---- drawing
 
-  draw() {
-    const { times, scene } = this;
-    const shown = scene.show === "all" ? times.counts : times.counts.filter((count) => count === 1 || count === MANY);
+  draw(isHidden = false) {
+    const { times, scene, roof } = this;
+    const isRoof = scene.show === "roof" && roof !== null;
+    const shown = times.counts.filter((count) => count === 1 || count === MANY);
     const most = Math.max(...shown.map((count) => times.seconds(count) ?? 0));
-    this.bars.replaceChildren(...(shown.length ? shown : [1, MANY]).map((count) => this.bar(count, most)));
-    this.slider.hidden = this.words.hidden = scene.show !== "all" || !times.isWhole;
-    this.slider.max = String(Math.max(0, times.counts.length - 1));
-    this.slider.value = String(this.chosen);
-    const { count, count_time: seconds, count_ratio: ratio } = this.values;
-    if (seconds === undefined || ratio === undefined) return;
-    const alone = count === 1 ? "" : `, ${ratio.toFixed(2)} times that of one; one after the other they would take ${count} times as long as one`;
-    setText(this.words, `${count} ${count === 1 ? "token" : "tokens"} in one forward: ${(1000 * seconds).toPrecision(3)} ms${alone}.`);
+    this.bars.hidden = isRoof;
+    this.bars.replaceChildren(...[1, MANY].map((count) => this.bar(count, isHidden ? 0 : most)));
+    this.picture.hidden = this.slider.hidden = this.words.hidden = !isRoof;
+    if (!isRoof) return;
+    this.slider.max = String(this.mostSteps);
+    this.slider.value = String(STEPS_PER_DOUBLING * Math.log2(this.count));
+    this.slider.setAttribute("aria-valuetext", `${this.count} tokens`);
+    this.chart.draw(roof.figure);
+    setText(this.words, this.sentence(roof));
+  }
+
+  /** @param {any} roof */
+  sentence({ ridge, read_seconds: read, token_seconds: each, chosen_seconds: time }) {
+    const { count } = this;
+    const binds = count < ridge ? "reading takes longer" : "arithmetic takes longer";
+    return `${count} ${count === 1 ? "token" : "tokens"}: ${milliseconds(time)}. Reading takes ${milliseconds(read)}, arithmetic ${count} × ${milliseconds(each)} = ${milliseconds(count * each)}, so ${binds}.`;
   }
 
   /**
    * @param {number} count
-   * @param {number} most
+   * @param {number} most 0: nothing is shown yet
    */
   bar(count, most) {
-    const seconds = this.times.seconds(count);
-    const row = element("li", this.scene.show === "all" && count === this.times.counts[this.chosen] ? "is-chosen" : "");
+    const seconds = most ? this.times.seconds(count) : undefined;
+    const row = element("li");
     const track = element("span", "forward-track");
     const bar = element("i");
     bar.style.width = seconds === undefined || !most ? "0" : `${(100 * seconds) / most}%`;
     track.append(bar);
     row.append(
       element("span", "forward-count", `${count} ${count === 1 ? "token" : "tokens"}`), track,
-      element("span", "number", seconds === undefined ? "?" : `${(1000 * seconds).toPrecision(3)} ms`),
+      element("span", "number", seconds === undefined ? "?" : milliseconds(seconds)),
     );
     return row;
   }
+}
+
+/** @param {number} seconds */
+function milliseconds(seconds) {
+  return `${(1000 * seconds).toPrecision(3)} ms`;
 }

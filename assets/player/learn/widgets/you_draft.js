@@ -1,5 +1,5 @@
 // You are the draft: the words that a person types are judged by the target in one real forward, and a
-// small model guesses at the same places.
+// small model guesses at the same places. While no model is loaded, a recorded text judges them.
 
 import { EXTRA } from "../../shared/cursor.js";
 import { element, setText } from "../../shared/dom.js";
@@ -7,11 +7,13 @@ import { counted, probability } from "../../shared/number_words.js";
 import { tokenLabel, tokenText } from "../../shared/token_label.js";
 import { extraNumbers, outcomeOf, verdictHead, verdictRow } from "../../shared/verdict_row.js";
 import { Widget } from "../widget.js";
+import { RecordedGame } from "./recorded_game.js";
 import { likeliest, TypedGame } from "./typed_game.js";
 
 const PEEKED = 6; // words that a peek shows
 const ENOUGH = 4; // rounds after which one may compare
 const TEMPERATURE = "0.7";
+const RECORDING = "typed";
 
 export class YouDraft extends Widget {
   static id = "you-draft";
@@ -25,6 +27,8 @@ export class YouDraft extends Widget {
     super(box, course, on);
     this.game = new TypedGame();
     this.isPeeking = false;
+    /** @type {RecordedGame | null} that judges, while no model does */
+    this.recorded = null;
     this.seed = Math.floor(Math.random() * 2 ** 31);
     const pair = course.setup.settings.find(({ name }) => name === "pair")?.default;
     this.pair = course.setup.pairs.find(({ name }) => name === pair);
@@ -53,14 +57,15 @@ export class YouDraft extends Widget {
     this.table = element("table", "verdicts");
     this.table.setAttribute("aria-label", "How the target judged your words");
     this.rival = element("p", "typed-rival");
+    this.source = element("p", "hint");
     this.score = element("p", "typed-score");
     this.guess.input.addEventListener("input", () => this.drawText());
-    this.box.replaceChildren(asking, this.text, this.guessing, this.peeked, this.state, this.table, this.rival, this.score);
+    this.box.replaceChildren(asking, this.source, this.text, this.guessing, this.peeked, this.state, this.table, this.rival, this.score);
   }
 
-  // The text goes on from step to step; a first one begins by itself.
+  // The text goes on from step to step; a first one begins by itself, on a recording until the model is loaded.
   async set() {
-    if (!this.game.written.length) await this.start();
+    if (!this.game.written.length) await ((await this.isReady()) ? this.start() : this.replay());
     this.draw();
     this.tellRounds();
   }
@@ -72,12 +77,36 @@ export class YouDraft extends Widget {
     this.prompt.input.value = this.prompts[(at + 1) % this.prompts.length];
   }
 
+  // Nothing was recorded, or the model is in memory.
+  async isReady() {
+    if (!this.course.recorded[RECORDING]) return true;
+    const answer = await this.course.drive.ask("ready", { form: { pair: this.pair?.name } });
+    return answer?.is_ready === true;
+  }
+
+  // The recorded text from its beginning.
+  replay() {
+    const { machine, messages } = this.course.recorded[RECORDING];
+    this.prompt.input.value = messages[0].prompt;
+    this.beginAnew(messages[0].prompt);
+    this.recorded = new RecordedGame(messages[0]);
+    setText(this.source, `The model is not loaded yet. This answer of ${messages[0].target} was recorded on ${machine}, at temperature 0, so it goes on in the same way whatever you guess. New text loads the model.`);
+    this.take(this.recorded.begin());
+  }
+
   start() {
+    this.beginAnew(this.prompt.input.value);
+    this.recorded = null;
+    setText(this.source, "");
+    return this.send("");
+  }
+
+  /** @param {string} prompt */
+  beginAnew(prompt) {
     this.game = new TypedGame();
-    this.asked = this.prompt.input.value;
+    this.asked = prompt;
     this.guess.input.value = "";
     this.peeked.replaceChildren();
-    return this.send("");
   }
 
   ask() {
@@ -94,6 +123,7 @@ export class YouDraft extends Widget {
 
   /** @param {string} typed */
   send(typed) {
+    if (this.recorded) return this.take(this.recorded.judge(typed, !this.isPeeking));
     const prompts = { prompt: this.asked, pair: this.pair?.name, temperature: TEMPERATURE, seed: String(this.seed) };
     return this.course.drive.start("typed", { form: prompts, written: this.game.ids, typed }, {
       message: (message) => this.take(message),
@@ -153,6 +183,7 @@ export class YouDraft extends Widget {
   /** @param {string} text */
   failed(text) {
     this.isPeeking = false;
+    if (!this.game.written.length && this.course.recorded[RECORDING]) this.replay();
     this.setBusy(false, text);
     this.state.classList.add("error");
   }
@@ -176,7 +207,7 @@ export class YouDraft extends Widget {
     const rejected = round ? round.outcomes.indexOf("rejected") : -1;
     const judged = round?.indices.find((each) => round.outcomes[each] !== "unreached") ?? -1;
     return {
-      prompt: this.asked, model: this.pair?.title, temperature: TEMPERATURE, rival: game.rivalTitle,
+      prompt: this.asked, model: this.recorded?.recorded.target ?? this.pair?.title, temperature: this.recorded ? "0" : TEMPERATURE, rival: game.rivalTitle,
       typed: round?.outcomes.length, kept: round?.accepted.length,
       unread: round?.outcomes.filter((outcome) => outcome === "unreached").length,
       failed_token: rejected < 0 ? undefined : game.text(Number(round?.tokenId(rejected))),
@@ -242,7 +273,7 @@ export class YouDraft extends Widget {
     if (node === EXTRA) return verdictRow(node, text, extraNumbers(round), outcomeOf(round, node) ?? "");
     const { p, q, accept, u } = round.verdict(node);
     const isRead = round.outcomes[node] !== "unreached";
-    const values = isRead ? [probability(p), String(q), probability(accept), probability(u)] : ["", "", "", ""];
+    const values = isRead ? [probability(p), String(q), probability(accept), u === null ? "" : probability(u)] : ["", "", "", ""];
     return verdictRow(node, text, values, round.outcomes[node]);
   }
 }

@@ -1,0 +1,53 @@
+// The buttons of a widget that shows something measured: measure it on this machine, or show what was
+// recorded on another; a line says which of both is seen.
+
+import { element, setText } from "../shared/dom.js";
+
+export class MeasureRow {
+  /**
+   * @param {RecordedOrder | undefined} recorded
+   * @param {{ measure: () => void, replay: () => void }} on
+   */
+  constructor(recorded, { measure, replay }) {
+    this.recorded = recorded;
+    this.go = element("button", "primary", "Measure it here");
+    this.go.type = "button";
+    this.go.dataset.measure = "";
+    this.go.addEventListener("click", measure);
+    this.old = element("button", "secondary", "Show a recorded run");
+    this.old.type = "button";
+    this.old.dataset.replay = "";
+    this.old.addEventListener("click", replay);
+    this.state = element("p", "hint measure-state");
+    this.state.setAttribute("role", "status");
+    this.box = element("div", "measure-row");
+    const buttons = element("p", "row tight forward-go");
+    buttons.append(this.go, this.old);
+    this.box.append(buttons, this.state);
+    this.setRecorded(recorded);
+  }
+
+  /** @param {RecordedOrder | undefined} recorded */
+  setRecorded(recorded) {
+    this.recorded = recorded;
+    this.old.hidden = !recorded;
+  }
+
+  /** @param {string} words */
+  say(words) {
+    setText(this.state, words);
+  }
+
+  /** @param {boolean} isBusy */
+  setBusy(isBusy) {
+    this.go.disabled = isBusy;
+    this.old.disabled = isBusy;
+  }
+
+  // What is seen was measured just now, or is recorded.
+  /** @param {boolean} isRecorded */
+  tell(isRecorded) {
+    this.setBusy(false);
+    this.say(isRecorded ? `Recorded on ${this.recorded?.machine}.` : "Measured here, just now.");
+  }
+}

@@ -1,0 +1,194 @@
+// A calculator: what theory says of speculation on a deployment, whose numbers one can change. The formulas
+// are the server's (specviz/ui/course/deployment_answer.py).
+
+import { Chart } from "../../shared/charts.js";
+import { element, option, setText } from "../../shared/dom.js";
+import { Widget } from "../widget.js";
+
+// Data sheets: memory in GB/s and dense 16-bit arithmetic in TFLOP/s. `own`: two fields to fill in.
+/** @type {Record<string, { title: string, bandwidth: number, arithmetic: number }>} */
+const MACHINES = {
+  h100: { title: "H100 SXM: 3,350 GB/s, 989 TFLOP/s", bandwidth: 3350, arithmetic: 989 },
+  a100: { title: "A100 80 GB: 2,039 GB/s, 312 TFLOP/s", bandwidth: 2039, arithmetic: 312 },
+  rtx4090: { title: "RTX 4090: 1,008 GB/s, 165 TFLOP/s", bandwidth: 1008, arithmetic: 165 },
+  own: { title: "My own numbers", bandwidth: 100, arithmetic: 2 },
+};
+/** @typedef {{ title: string, low: number, high: number, step?: number, isWhole?: boolean }} Field */
+/** @type {Record<string, Field>} */
+const FIELDS = {
+  bandwidth: { title: "Memory, GB/s", low: 1, high: 1e6 },
+  arithmetic: { title: "Arithmetic, TFLOP/s", low: 0.01, high: 1e6 },
+  parameters: { title: "Target, billions of parameters", low: 0.001, high: 10000 },
+  draft_parameters: { title: "Draft, billions of parameters", low: 0.001, high: 10000 },
+  bytes_per_weight: { title: "Bytes per weight", low: 0.25, high: 8 },
+  experts: { title: "Experts of the target (1: none)", low: 1, high: 512, isWhole: true },
+  active: { title: "Experts that a token uses", low: 1, high: 512, isWhole: true },
+  a: { title: "α, share of examined guesses that pass", low: 0, high: 1, step: 0.05 },
+  K: { title: "K, guesses ahead", low: 1, high: 32, isWhole: true },
+  rows: { title: "Rows decoded at once", low: 1, high: 512, isWhole: true },
+  prompt: { title: "Tokens of the prompt", low: 1, high: 100000, isWhole: true },
+  answer: { title: "Tokens of the answer", low: 1, high: 100000, isWhole: true },
+};
+/** @type {Record<string, number>} */
+const USUAL = { parameters: 8, draft_parameters: 0.5, bytes_per_weight: 2, experts: 1, active: 1, a: 0.75, K: 4, rows: 1, prompt: 500, answer: 300 };
+const WORTH = 1.05; // a speedup below this is not worth a second model
+const SHORT = 1.2; // of a whole request, that an exercise asks to get below
+
+export class Deployment extends Widget {
+  static id = "deployment";
+
+  /**
+   * @param {HTMLElement} box
+   * @param {Course} course
+   * @param {WidgetEvents} on
+   */
+  constructor(box, course, on) {
+    super(box, course, on);
+    /** @type {Record<string, number>} */
+    this.at = { ...USUAL };
+    this.machine = "h100";
+    /** @type {any} */
+    this.answer = null;
+    this.asked = 0;
+    this.isMoved = false; // since the step began
+    this.isLocked = false;
+    this.choice = element("select");
+    this.choice.append(...Object.entries(MACHINES).map(([name, { title }]) => option(name, title)));
+    this.choice.addEventListener("change", () => (this.take(this.choice.value), this.moved()));
+    const chosen = element("label", "plan-field");
+    chosen.append(element("span", "", "Machine"), this.choice);
+    this.fields = Object.entries(FIELDS).map(([name, field]) => this.field(name, field));
+    const form = element("div", "plan-form");
+    form.append(chosen, ...this.fields.map(({ label }) => label));
+    this.error = element("p", "error");
+    this.error.setAttribute("role", "alert");
+    this.verdict = element("p", "guess-verdict");
+    this.verdict.setAttribute("aria-live", "polite");
+    this.facts = element("dl", "plan-facts");
+    this.picture = element("div", "chart-card");
+    const place = element("div", "chart");
+    place.setAttribute("role", "img");
+    place.setAttribute("aria-label", "Speedup by the rows of the batch, by theory");
+    this.picture.append(element("h3", "", "Speedup by rows decoded at once"), place);
+    box.classList.add("deployment");
+    box.replaceChildren(form, this.error, this.verdict, this.facts, this.picture);
+    this.chart = new Chart(place, course.theme);
+  }
+
+  /**
+   * @param {string} name
+   * @param {Field} field
+   */
+  field(name, { title, low, high, step, isWhole }) {
+    const label = element("label", "plan-field");
+    const input = element("input");
+    input.type = "number";
+    [input.min, input.max, input.step] = [String(low), String(high), step ? String(step) : isWhole ? "1" : "any"];
+    input.dataset.name = name;
+    input.addEventListener("input", () => {
+      if (name === "bandwidth" || name === "arithmetic") this.choice.value = this.machine = "own";
+      this.at = { ...this.at, [name]: input.valueAsNumber };
+      this.moved();
+    });
+    label.append(element("span", "", title), input);
+    return { name, label, input };
+  }
+
+  /** @param {string} machine */
+  take(machine) {
+    const { bandwidth, arithmetic } = MACHINES[machine];
+    this.machine = machine;
+    this.at = { ...this.at, bandwidth, arithmetic };
+  }
+
+  moved() {
+    this.isMoved = true;
+    return this.ask();
+  }
+
+  /** @param {Record<string, string>} scene */
+  async set(scene) {
+    const given = Object.keys(USUAL).filter((name) => scene[name]).map((name) => [name, Number(scene[name])]);
+    this.at = { ...USUAL, ...Object.fromEntries(given) };
+    this.take(scene.machine ?? "h100");
+    this.isMoved = false;
+    const shown = (scene.fields ?? "").split(" ");
+    const isAll = scene.fields === "all";
+    /** @type {HTMLElement} */ (this.choice.parentElement).hidden = !isAll && !shown.includes("machine");
+    for (const { name, label } of this.fields) label.hidden = !isAll && !shown.includes(name);
+    this.lock(scene.locked === "true");
+    await this.ask();
+  }
+
+  reveal() {
+    this.lock(false);
+    this.draw();
+  }
+
+  // The plan can be read and not changed, and nothing is told of it before it was predicted.
+  /** @param {boolean} isLocked */
+  lock(isLocked) {
+    this.isLocked = isLocked;
+    this.verdict.hidden = this.facts.hidden = this.picture.hidden = isLocked;
+    for (const { input } of this.fields) input.disabled = isLocked;
+    this.choice.disabled = isLocked;
+  }
+
+  // The latest question counts.
+  async ask() {
+    const number = (this.asked += 1);
+    for (const { name, input } of this.fields) if (document.activeElement !== input) input.value = String(this.at[name]);
+    this.choice.value = this.machine;
+    const answer = await this.course.drive.ask("deployment", this.at);
+    if (number !== this.asked) return;
+    if (!answer || answer.error) return setText(this.error, answer?.error ?? "The server cannot be reached.");
+    setText(this.error, "");
+    this.answer = answer;
+    this.draw();
+    if (this.isMoved) {
+      if (answer.speedup < 1) this.on.reached("no-gain");
+      if (answer.speedup > WORTH) this.on.reached("gain");
+      if (answer.request_speedup < SHORT) this.on.reached("short");
+    }
+    this.on.changed();
+  }
+
+  repaint() {
+    if (this.answer && !this.isLocked) this.chart.draw(this.answer.figure);
+  }
+
+  get values() {
+    const { at, answer, machine } = this;
+    const { figure: _figure, error: _error, ...numbers } = answer ?? {};
+    const none = Object.fromEntries(NUMBERS.map((name) => [name, undefined]));
+    const { bandwidth: _bandwidth, arithmetic: _arithmetic, bytes_per_weight: _bytes, ...plan } = at;
+    return { ...none, ...numbers, ...plan, machine: MACHINES[machine].title };
+  }
+
+  draw() {
+    const { answer, at } = this;
+    if (!answer) return;
+    const { speedup, request_speedup: request, best, best_speedup: most, cost, overhead, tokens, ridge, paying_rows: paying } = answer;
+    const isWorth = speedup > WORTH;
+    this.verdict.className = `guess-verdict ${isWorth ? "accepted" : "rejected"}`;
+    setText(this.verdict, `${isWorth ? "Speculate" : speedup > 1 ? "Hardly worth it" : "Do not"}: while it writes, ${speedup.toFixed(2)} times the speed of plain decoding. Best K here: ${best}, with ${most.toFixed(2)}.`);
+    const facts = [
+      ["tokens from one look", tokens.toFixed(2)],
+      ["a look over its guesses, beside one over a token", `${overhead.toFixed(2)} times`],
+      ["a guess, beside a look", cost.toFixed(3)],
+      ["arithmetic binds from", `${Math.round(ridge).toLocaleString("en")} tokens in a forward`],
+      ["pays for certain up to", paying ? `${paying.toLocaleString("en")} rows` : "no batch"],
+      ["one whole request, with its prompt", `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`],
+      ...(at.experts > 1 ? [["experts that a look reads", `${answer.touched.toFixed(1)} of ${at.experts}; one token: ${answer.touched_one.toFixed(0)}`]] : []),
+    ];
+    this.facts.replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+    if (!this.isLocked) this.chart.draw(answer.figure);
+  }
+}
+
+const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "paying_rows", "best", "best_speedup", "token_seconds", "rate", "prefill_share", "plain_seconds", "request_seconds", "request_speedup", "touched_one", "touched"];
+
+/** @param {number} value */
+function seconds(value) {
+  return value < 1 ? `${(1000 * value).toFixed(0)} ms` : `${value.toFixed(2)} s`;
+}

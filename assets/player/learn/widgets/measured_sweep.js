@@ -1,0 +1,157 @@
+// A few settings beside each other, each raced against plain decoding: measured on this machine, or recorded
+// on another. What is measured stands in specviz/ui/course/lesson_sweeps.py.
+
+import { element } from "../../shared/dom.js";
+import { leftWords } from "../../shared/number_words.js";
+import { MeasureRow } from "../measure_row.js";
+import { Widget } from "../widget.js";
+import { ends, SHOWN, settingWords } from "./sweep_points.js";
+
+export class MeasuredSweep extends Widget {
+  static id = "measured-sweep";
+
+  /**
+   * @param {HTMLElement} box
+   * @param {Course} course
+   * @param {WidgetEvents} on
+   */
+  constructor(box, course, on) {
+    super(box, course, on);
+    /** @type {Record<string, string>} */
+    this.scene = {};
+    /** @type {Map<string, { points: any[], isRecorded: boolean, isWhole: boolean }>} what is known of each sweep */
+    this.found = new Map();
+    this.head = element("h3", "sweep-title");
+    this.bars = element("ol", "sweep-bars");
+    this.key = element("p", "hint");
+    this.row = new MeasureRow(undefined, { measure: () => this.measure(), replay: () => this.replay() });
+    box.classList.add("measured-sweep");
+    box.replaceChildren(this.head, this.bars, this.key, this.row.box);
+  }
+
+  /** @param {Record<string, string>} scene */
+  set(scene) {
+    this.scene = scene;
+    this.row.setRecorded(this.course.recorded[scene.sweep]);
+    this.row.setBusy(false);
+    this.row.box.hidden = scene.hidden === "true"; // nothing is shown before it was predicted
+    const { now } = this;
+    if (now?.isWhole) this.row.tell(now.isRecorded);
+    else this.row.say("");
+    if (!now && scene.known === "true") this.replay(); // a link leads into the middle of the lesson
+    this.draw();
+    if (now?.isWhole && scene.hidden !== "true") this.on.reached("shown");
+  }
+
+  reveal() {
+    this.scene = { ...this.scene, hidden: "false" };
+    this.row.box.hidden = false;
+    if (!this.now?.isWhole) this.replay();
+    this.draw();
+    this.on.changed();
+  }
+
+  get now() {
+    return this.found.get(this.scene.sweep);
+  }
+
+  measure() {
+    const { sweep } = this.scene;
+    this.found.set(sweep, { points: [], isRecorded: false, isWhole: false });
+    this.row.setBusy(true);
+    this.draw();
+    this.course.drive.start("sweep", { sweep }, {
+      message: (message) => this.take(sweep, message),
+      state: (words) => this.row.say(words),
+      failed: (text) => (this.row.setBusy(false), this.row.say(text)),
+      ended: () => this.end(sweep),
+    });
+  }
+
+  replay() {
+    const { sweep } = this.scene;
+    const { recorded } = this.row;
+    if (!recorded) return;
+    this.found.set(sweep, { points: [], isRecorded: true, isWhole: false });
+    this.course.drive.replay(recorded, (message) => this.take(sweep, message));
+    this.end(sweep);
+  }
+
+  /**
+   * @param {string} sweep
+   * @param {any} message
+   */
+  take(sweep, { kind, line, done, points, seconds_left: left }) {
+    if (kind === "point") this.found.get(sweep)?.points.push(JSON.parse(line)), this.draw();
+    if (kind === "progress" && points) this.row.say(`${done} of ${points} settings${leftWords(left)}`);
+  }
+
+  /** @param {string} sweep */
+  end(sweep) {
+    const found = this.found.get(sweep);
+    if (!found) return;
+    found.isWhole = found.points.length > 0;
+    if (sweep !== this.scene.sweep) return;
+    this.row.tell(found.isRecorded);
+    this.draw();
+    this.on.changed();
+    if (found.isWhole) this.on.reached("shown");
+  }
+
+  halt() {
+    this.course.drive.stop();
+  }
+
+  // ---- values
+
+  get shown() {
+    return SHOWN[this.scene.show ?? "speedup"];
+  }
+
+  get values() {
+    const points = this.now?.points ?? [];
+    return ends(points, this.shown, (point) => settingWords(point.setting, this.course.setup));
+  }
+
+  // ---- drawing
+
+  draw() {
+    const { now, scene, shown } = this;
+    const isHidden = scene.hidden === "true";
+    const points = now?.points ?? [];
+    const listed = points.length ? points : this.planned;
+    const numbers = isHidden ? [] : points.map(shown.of);
+    const most = Math.max(1.2, ...numbers);
+    this.head.textContent = shown.title;
+    this.bars.replaceChildren(...listed.map((point, at) => this.bar(point, numbers[at], most)));
+    this.bars.classList.toggle("has-one", shown.hasOne);
+    this.bars.style.setProperty("--one", String(1 / most));
+    this.key.textContent = shown.hasOne ? "The line is plain decoding: left of it speculation is slower." : "";
+  }
+
+  // The settings of a sweep before it is measured: those of its recording.
+  get planned() {
+    const lines = (this.row.recorded?.messages ?? []).filter(({ kind }) => kind === "point");
+    return lines.map(({ line }) => JSON.parse(line));
+  }
+
+  /**
+   * @param {any} point
+   * @param {number | undefined} number
+   * @param {number} most
+   */
+  bar(point, number, most) {
+    const { shown, course } = this;
+    const row = element("li", shown.hasOne && number !== undefined && number < 1 ? "is-loss" : "");
+    const track = element("span", "sweep-track");
+    const bar = element("i");
+    bar.style.width = number === undefined ? "0" : `${(100 * number) / most}%`;
+    track.append(bar);
+    row.append(
+      element("span", "sweep-name", settingWords(point.setting, course.setup)), track,
+      element("span", "number", number === undefined ? "?" : shown.written(number)),
+      element("span", "hint sweep-note", number === undefined ? "" : shown.note(point)),
+    );
+    return row;
+  }
+}

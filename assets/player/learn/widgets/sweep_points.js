@@ -1,0 +1,75 @@
+// Points of a sweep as lessons speak of them: what is shown of each, the words of its setting, the best and
+// the worst of them. Knows no page.
+
+/** @typedef {{ title: string, hasOne: boolean, of: (point: any) => number, written: (value: number) => string, note: (point: any) => string }} Shown */
+
+const percent = (/** @type {number | null} */ value) => (value === null ? "" : `${Math.round(100 * value)} % accepted`);
+const tokens = (/** @type {number | null} */ value) => (value === null ? "" : `${value.toFixed(2)} tokens a look`);
+
+/** @type {Record<string, Shown>} */
+export const SHOWN = {
+  speedup: {
+    title: "Speed beside plain decoding", hasOne: true, of: ({ speedup }) => speedup, written: (value) => `${value.toFixed(2)}×`,
+    note: ({ acceptance_rate: rate }) => percent(rate),
+  },
+  tokens: {
+    title: "Tokens from one look of the target", hasOne: false, of: ({ block_efficiency: each }) => each ?? 0, written: (value) => value.toFixed(2),
+    note: ({ acceptance_rate: rate }) => percent(rate),
+  },
+  acceptance: {
+    title: "Share of examined guesses that pass", hasOne: false, of: ({ acceptance_rate: rate }) => rate ?? 0, written: (value) => `${Math.round(100 * value)} %`,
+    note: ({ block_efficiency: each }) => tokens(each),
+  },
+};
+
+/** @type {Record<string, (value: any, setup: any) => string>} */
+const WORDS = {
+  "draft-length": (value) => `K = ${value}`,
+  temperature: (value) => `temperature ${value}`,
+  "batch-size": (value) => (value === 1 ? "1 text" : `${value} texts at once`),
+  "output-length": (value) => `${value} tokens`,
+  tree: (value) => treeWords(String(value).split("x").map(Number)),
+  method: (value, { methods }) => methods.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
+  pair: (value, { pairs }) => pairs.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
+};
+
+// What is varied, in words.
+/**
+ * @param {Record<string, any>} setting
+ * @param {any} setup
+ */
+export function settingWords(setting, setup) {
+  return Object.entries(setting).map(([axis, value]) => WORDS[axis]?.(value, setup) ?? `${axis} ${value}`).join(", ");
+}
+
+// A tree by its children per depth.
+/** @param {number[]} children */
+function treeWords(children) {
+  const deep = children.length;
+  if (children.every((each) => each === 1)) return `A chain of ${deep}`;
+  return deep === 1 ? `${children[0]} side by side` : `${children.join(" × ")}: ${children[0]} branches, ${deep} deep`;
+}
+
+// The first, the last, the best and the worst point, for texts; undefined while there are none.
+/**
+ * @param {any[]} points
+ * @param {Shown} shown
+ * @param {(point: any) => string} words
+ */
+export function ends(points, shown, words) {
+  const numbers = points.map(shown.of);
+  const winner = numbers.indexOf(Math.max(...numbers));
+  const chosen = { first: points[0], last: points.at(-1), best: points[winner], worst: points[numbers.indexOf(Math.min(...numbers))] };
+  const named = Object.entries(chosen).flatMap(([name, point]) => [
+    [name, point && words(point)],
+    [`${name}_speedup`, point?.speedup],
+    [`${name}_acceptance`, point?.acceptance_rate ?? undefined],
+    [`${name}_tokens`, point?.block_efficiency ?? undefined],
+    [`${name}_used`, point?.draft_utilization ?? undefined],
+    [`${name}_cost`, point?.cost_ratio ?? undefined],
+    [`${name}_overhead`, point?.verify_overhead ?? undefined],
+  ]);
+  const { first, last } = chosen;
+  const trend = first && last ? last.speedup / first.speedup : undefined;
+  return { ...Object.fromEntries(named), points: points.length || undefined, winner: points.length ? winner : undefined, trend };
+}

@@ -1,0 +1,108 @@
+"""What lessons show while no model is loaded: messages of their own orders, recorded.
+
+`make lessons` records them; each file says on which machine. Nothing in them is made up: they are
+what an order of the course has sent.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from specviz.experiments.run.racing import device_name
+from specviz.experiments.run.typed_recording import record_typed
+from specviz.lessons import LESSONS
+from specviz.models.files.loading import resolve_device
+from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
+from specviz.ui.batches import Message
+from specviz.ui.course.forwards_order import forwards_order
+from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
+from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
+from specviz.ui.lab.lab_order import LabOrder
+
+RECORDED = LESSONS / "recorded"
+REPEATS = 3  # of each point of a sweep
+BLOCKS = 12  # of a recorded measurement of draws
+DRAWN = {  # name -> rule, draft, temperature, draws
+    "draws-right": ("right", "", "1", 4000),
+    "draws-random": ("right", "random", "1", 4000),
+    "draws-from-p": ("resampled-from-target", "", "1", 4000),
+    "draws-greedy": ("right", "", "0", 200),
+}
+
+
+def recorded(folder: Path = RECORDED) -> dict[str, Any]:
+    """All recordings by name: {"machine": words, "messages": […]}."""
+    paths = sorted(folder.glob("*.json"))
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def record(folder: Path, names: Iterable[str] = ()) -> None:
+    """Write those recordings, or all: one file each."""
+    makers = _makers()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or makers:
+        messages = makers[name]()
+        text = json.dumps({"machine": machine(), "messages": messages}, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+        print(f"{name}: {len(text)} characters", file=sys.stderr)
+
+
+def machine() -> str:
+    """The processor that ran it, and with how many threads."""
+    return f"{_processor()}, {device_name(resolve_device('auto'))}"
+
+
+def _processor() -> str:
+    """As the system calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _makers() -> Mapping[str, Callable[[], list[Message]]]:
+    """What measures each recording."""
+    form = {"pair": CHAT if pair_named(CHAT).is_here else BUNDLED}
+    return {
+        "forwards": lambda: _messages(forwards_order({"form": form})),
+        "typed": lambda: [record_typed(pair_named(form["pair"]), "chat", 3)],
+        **{name: partial(_swept, name) for name in SWEEPS},
+        **{name: partial(_drawn, name) for name in DRAWN},
+    }
+
+
+def _swept(name: str) -> list[Message]:
+    return _messages(lesson_sweep({"sweep": name}, REPEATS))
+
+
+def _drawn(name: str) -> list[Message]:
+    rule, draft, temperature, draws = DRAWN[name]
+    form = PLACE | {"temperature": temperature, "seed": "7"}
+    question = {"form": form, "rule": rule, "draft": draft, "draws": draws}
+    return _thinned(_messages(losslessness_order(question)))
+
+
+def _messages(order: LabOrder) -> list[Message]:
+    """But for those that only tell how far it is."""
+    told = order.messages(threading.Event())
+    return [message for message in told if message["kind"] != "progress"]
+
+
+def _thinned(messages: list[Message]) -> list[Message]:
+    """A dozen of the blocks of draws, the last one among them, and the end."""
+    *blocks, end = messages
+    step = max(1, len(blocks) // BLOCKS)
+    return [*blocks[step - 1 : -1 : step][: BLOCKS - 1], blocks[-1], end]
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,54 @@
+"""The sweeps that lessons measure, by name: few points, so that each is quick wherever it runs.
+
+Most are of the pair that comes with the app; drafters are compared on the chat model where that is
+on this machine. Their messages are those of a sweep of the lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.errors import InputError, short
+from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
+from specviz.ui.lab.lab_sweeps import SweepOrder, sweep_order
+
+
+def _sweep(task: str, axis: str, values: str, prompts: int = 1, **changes: str) -> dict[str, Any]:
+    form = {"pair": BUNDLED, "task": task, "method": "draft-model", "draft_length": "4"}
+    form |= {"max_new_tokens": "32", "temperature": "0"} | changes
+    return {
+        "form": form,
+        "prompts": {"count": str(prompts)},
+        "axes": [{"name": axis, "values": values}],
+    }
+
+
+DRAFTERS = "quantised-self,early-exit,eagle,lookahead,prompt-lookup"
+SHAPES = "1x1x1x1x1x1,2x1x1,2x2,6"  # six nodes each
+SWEEPS = {
+    # lesson 5: how far ahead
+    "lengths": _sweep("story", "draft-length", "1,2,4,8", max_new_tokens="24"),
+    # lesson 6: shapes of a tree where the draft is often right and often wrong, and all drafters
+    "shapes": _sweep("story", "tree", SHAPES, 3, method="draft-tree", temperature="0.7"),
+    "shapes-hard": _sweep("summarise", "tree", SHAPES, 4, method="draft-tree", temperature="1"),
+    "drafters-summary": _sweep("summarise", "method", DRAFTERS, pair=CHAT, method="prompt-lookup"),
+    "drafters-story": _sweep("story", "method", DRAFTERS, pair=CHAT, method="prompt-lookup"),
+    # lesson 7: when not to
+    "temperatures": _sweep("story", "temperature", "0,0.7,1,1.5", 2),
+    "batches": _sweep("story", "batch-size", "1,4,16", 16, max_new_tokens="24"),
+    "answers": _sweep("summarise", "output-length", "2,8,64"),
+    "dear-draft": _sweep("summarise", "method", "draft-model,early-exit"),
+    "models": _sweep("translate", "pair", f"{BUNDLED},{CHAT}", method="quantised-self"),
+}
+
+
+def lesson_sweep(question: Mapping[str, Any], repeats: int = 1) -> SweepOrder:
+    """{"sweep": one of SWEEPS}; each of its points measured so often."""
+    name = str(question["sweep"])
+    if name not in SWEEPS:
+        raise InputError(f"sweep must be one of {', '.join(SWEEPS)}, got {short(name)}")
+    asked = SWEEPS[name]
+    if asked["form"]["pair"] == CHAT and not pair_named(CHAT).is_here:
+        asked = asked | {"form": asked["form"] | {"pair": BUNDLED}}
+    return sweep_order(asked | {"repeats": str(repeats)})
