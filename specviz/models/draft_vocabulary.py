@@ -34,3 +34,8 @@ class DraftVocabulary:
         """Over the whole vocabulary, minus infinity for tokens that there are not."""
         everywhere = logits.new_full((len(logits), self.whole), -torch.inf)
         return everywhere.index_copy_(1, self.ids, logits)
+
+    def rows(self) -> Tensor:
+        """The row of every token, [V]; those that there are not share the row behind the last."""
+        rows = torch.full((self.whole,), len(self.ids), device=self.ids.device)
+        return rows.index_copy_(0, self.ids, torch.arange(len(self.ids), device=self.ids.device))

@@ -16,7 +16,12 @@ from safetensors import SafetensorError, safe_open
 from specviz.environment import Environment
 from specviz.models.files.hub import download_problems, local_folder
 from specviz.models.files.loading import resolve_device, resolve_dtype
-from specviz.models.files.survey import Survey, known_to_run_by_layers, survey_model
+from specviz.models.files.survey import (
+    Survey,
+    has_draft_vocabulary,
+    known_to_run_by_layers,
+    survey_model,
+)
 from specviz.models.memory import dtype_warnings, gigabytes, room_bytes, shortage
 from specviz.models.memory_estimate import NO_REQUEST, Demand, MemoryEstimate, estimate
 from specviz.models.pair_catalog import Pair, pairs
@@ -124,9 +129,15 @@ def check_pair_sources(
 def survey_pair(pair: Pair, needs: frozenset[Need]) -> PairSurvey:
     """Look at each model that is needed and named; InputError where one cannot run."""
     environment = Environment.read()
-    found = {source: survey_model(source, environment) for source in needed_models(pair, needs)}
+    target = survey_model(pair.target, environment)
+    found = {
+        source: survey_model(source, environment, target.codec)
+        for source in needed_models(pair, needs)
+        if source != pair.target
+    }
+    found[pair.target] = target
     return PairSurvey(
-        found[pair.target],
+        target,
         found.get(pair.draft) if Need.DRAFT in needs else None,
         found.get(pair.foreign_draft) if Need.FOREIGN_DRAFT in needs else None,
     )
@@ -234,6 +245,8 @@ def source_problems(survey: PairSurvey) -> Iterator[str]:
 
 
 def _relation(target: Survey, draft: Survey) -> Relation:
+    if has_draft_vocabulary(draft.config):  # its rows say nothing of the tokens
+        return Relation.EQUAL
     rows = target.config.vocab_size, draft.config.vocab_size
     return relation(target.codec, draft.codec, rows)
 

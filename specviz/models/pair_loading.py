@@ -171,7 +171,7 @@ class _Loader:
             draft=self._draft(target, surveys) if Need.DRAFT in needs else None,
             medusa=self._medusa(target) if Need.MEDUSA in needs else None,
             eagle=self._eagle(target) if Need.EAGLE in needs else None,
-            foreign=self._model(self.pair.foreign_draft, "foreign draft", surveys)
+            foreign=self._model(self.pair.foreign_draft, "foreign draft", surveys, target.codec)
             if Need.FOREIGN_DRAFT in needs
             else None,
             codec=target.codec if Need.TEXT in needs else None,
@@ -226,17 +226,19 @@ class _Loader:
             shown = shortage(size, self.device, self.dtype)
             raise InputError(f"pair {self.pair.name!r} {shown}")
 
-    def _model(self, source: str, role: str, surveys: dict[str, Survey]) -> LoadedModel:
+    def _model(
+        self, source: str, role: str, surveys: dict[str, Survey], target: TextCodec | None = None
+    ) -> LoadedModel:
         name = self.pair.model_name(role)
 
         def load() -> LoadedModel:
-            survey = surveys.get(source) or survey_model(source, Environment.read())
+            survey = surveys.get(source) or survey_model(source, Environment.read(), target)
             return load_surveyed(survey, self.device, self.dtype, name)
 
         return _store.get(self.key("model", source), load)
 
     def _draft(self, target: LoadedModel, surveys: dict[str, Survey]) -> LanguageModel:
-        draft = self._model(self.pair.draft, "draft", surveys)
+        draft = self._model(self.pair.draft, "draft", surveys, target.codec)
         check_pair(target, draft)
         return draft.model
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import nn
 from transformers import LlamaConfig
 
+from specviz.training.chat_draft import TEXT_UNTIL
 from specviz.training.chat_head import DEPTH as CHAT_DEPTH
 from specviz.training.chat_scores import SAMPLED, ChatScores
 from specviz.training.corpus import FILES
@@ -436,6 +437,29 @@ def write_chat_medusa_card(
         " head's 1st, 2nd, ... 10th choice in the answers below at temperature 0."
     )
     _write_chat_card(folder, "Medusa heads", "medusa", layout, training, scores)
+
+
+def write_chat_draft_card(
+    folder: Path, config: LlamaConfig, facts: ChatFacts, scores: Mapping[str, ChatScores]
+) -> None:
+    """README.md of the small draft model of the chat model."""
+    layout = (
+        f"A small draft model for {CHAT_MODEL} (Apache-2.0) and every other model with the"
+        f" tokenizer of SmolLM2. Llama architecture, {config.num_hidden_layers} layers,"
+        f" {config.hidden_size} wide, {config.num_attention_heads} heads of {config.head_dim} with"
+        f" {config.num_key_value_heads} key, MLP {config.intermediate_size};"
+        f" {facts.million_parameters}, bfloat16. Its tied embedding has a row for each token of"
+        f" {facts.vocabulary}; the last row is how every other token is read. There is no tokenizer"
+        " in the folder: `tokenizer_fingerprint` says which one it was trained with, and the"
+        " target's has to be the same."
+    )
+    training = (
+        f"{facts.effort} Rows began as the best {config.hidden_size} dimensions of the target's,"
+        " the rest at random. KL divergence to the target's likeliest tokens in its answers and,"
+        f" up to {share(TEXT_UNTIL)} of the time, the next token of the texts, both within a part"
+        " of the draft vocabulary that changes from step to step."
+    )
+    _write_chat_card(folder, "draft model", "llama", layout, training, scores)
 
 
 def _write_chat_card(

@@ -17,14 +17,27 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+from specviz.environment import Environment
 from specviz.models.allocator import keep_freed_memory
-from specviz.models.files.survey import silence_libraries
+from specviz.models.files.survey import silence_libraries, survey_model
+from specviz.models.text.vocabulary import fingerprint
 from specviz.training.cards import (
     ChatFacts,
+    write_chat_draft_card,
     write_chat_eagle_card,
     write_chat_medusa_card,
 )
 from specviz.training.chat_answers import ChatAnswer, draft_vocabulary, read_answers
+from specviz.training.chat_draft import (
+    TEXT_SHARES,
+    DraftReader,
+    chat_draft_config,
+    chat_draft_levels,
+    load_chat_draft,
+    save_chat_draft,
+    text_files,
+    train_chat_draft,
+)
 from specviz.training.chat_head import (
     chat_eagle_config,
     chat_eagle_levels,
@@ -50,10 +63,11 @@ from specviz.training.head_training import (
     load_medusa,
     save_medusa,
 )
+from specviz.training.network import Network
 from specviz.training.options import OneLineParser
 from specviz.training.plan import machine
 from specviz.training.pretraining import Progress
-from specviz.training.token_files import write_json
+from specviz.training.token_files import TokenMixture, write_json
 
 DRAFT_VOCABULARY = 8192
 
@@ -62,8 +76,9 @@ class ChatShare:
     """Shares of the budget."""
 
     ANSWERS = 0.4
-    EAGLE = 0.5  # which gains from many passes
-    MEDUSA = 0.1
+    EAGLE = 0.3  # which gains from many passes
+    MEDUSA = 0.05
+    DRAFT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +188,34 @@ def make_chat_medusa(plan: ChatPlan) -> dict[str, Any]:
     return {task: asdict(found) for task, found in scores.items()}
 
 
+def make_chat_draft(plan: ChatPlan) -> dict[str, Any]:
+    """Make the folder `draft`."""
+    given = ChatMaterial.of(plan)
+    table, drafted = given.table, given.drafted
+    codec = survey_model(str(plan.target), Environment.read()).codec
+    text = TokenMixture(
+        text_files(plan.corpus, plan.target, plan.work / "text"), TEXT_SHARES, seed=0
+    )
+    reader = DraftReader(given.answers, drafted, len(table), text, seed=0)
+    torch.manual_seed(0)
+    network = Network(chat_draft_config(len(drafted), given.config))
+    checkpoint = plan.work / "chat-draft.pt"
+    seconds = plan.seconds(ChatShare.DRAFT)
+    progress = train_chat_draft(network, reader, table, drafted, checkpoint, seconds)
+    folder = plan.output / "draft"
+    save_chat_draft(network, drafted, fingerprint(codec), folder)
+    saved, _ = load_chat_draft(folder)
+    levels = chat_draft_levels(saved, drafted, len(table))
+    scores = chat_scores(levels, drafted, given.held_out)
+    write_chat_draft_card(folder, saved.config, given.facts(saved, progress), scores)
+    return {task: asdict(found) for task, found in scores.items()}
+
+
 STEPS: dict[str, Callable[[ChatPlan], dict[str, Any]]] = {
     "answers": write_answers_of,
     "eagle": make_chat_eagle,
     "medusa": make_chat_medusa,
+    "draft": make_chat_draft,
 }
 
 

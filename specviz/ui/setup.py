@@ -20,7 +20,7 @@ from specviz.figures.theme import PALETTES
 from specviz.glossary import tooltips
 from specviz.golden import OPENING, SAMPLED, golden_names, golden_parts
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
-from specviz.models.files.survey import survey_model
+from specviz.models.files.survey import survey_pair_of
 from specviz.models.pair_catalog import BUNDLED, Pair, default_pair, pair_named, pairs
 from specviz.models.parts import Need
 from specviz.prompts import CHAT_TASKS, tasks
@@ -193,7 +193,7 @@ def _custom_pair() -> dict[str, Any]:
 def _draft_bytes(pair: Pair) -> dict[str, int] | None:
     """What its draft model takes by precision, told from its small files; None without them."""
     try:
-        survey = survey_model(pair.draft, Environment.read())
+        _, survey = survey_pair_of(pair.target, pair.draft, Environment.read())
     except InputError:
         return None
     is_on_cpu = resolve_device("auto").type == "cpu"

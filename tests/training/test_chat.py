@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from specviz.models.files.loading import load_model
+from specviz.environment import Environment
+from specviz.models.files.loading import load_model, load_surveyed
+from specviz.models.files.survey import survey_model
 from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.medusa_heads import MedusaHeads
-from specviz.training import chat, chat_sampling
+from specviz.training import chat, chat_draft, chat_sampling
 from specviz.training.chat import main
+from specviz.training.chat_draft import text_files
 from specviz.training.chat_prompts import chat_prompts
 from tests.chat_folder import chat_folder
 
@@ -18,6 +21,9 @@ from tests.chat_folder import chat_folder
 @pytest.fixture
 def few_messages(sources: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat, "chat_prompts", lambda corpus: chat_prompts(corpus, sources[1]))
+    monkeypatch.setattr(chat, "text_files", lambda *given: text_files(*given, sources[1]))
+    for name, value in (("TEXT_ROWS", 2), ("TEXT_LENGTH", 8)):
+        monkeypatch.setattr(chat_draft, name, value)
     for name, value in (("MESSAGES", 8), ("POOL", 8), ("LONGEST_ANSWER", 12)):
         monkeypatch.setattr(chat_sampling, name, value)
     monkeypatch.setattr(chat, "keep_freed_memory", lambda of_any_size: True)
@@ -35,13 +41,14 @@ def test_drafters_are_made_that_the_app_opens_with_cards_of_their_scores(
     assert files and (work / "answers" / "held-out" / "part-00000.npz").exists()
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     scores = {name: found["all"] for each in printed for name, found in each.items()}
-    assert {*scores} == {"eagle", "medusa"}
+    assert {*scores} == {"eagle", "medusa", "draft"}
     for name, found in scores.items():
         assert 1 <= found["tokens_per_round"] <= 5
         card = (output / name / "README.md").read_text("utf-8")
         assert f"| {found['tokens_per_round']:.2f} |" in card
 
-    model = load_model(target).model
+    loaded = load_model(target)
+    model = loaded.model
     head = open_eagle_head(output / "eagle", model)
     logits, _ = head.forward(
         torch.tensor([5]),
@@ -52,6 +59,11 @@ def test_drafters_are_made_that_the_app_opens_with_cards_of_their_scores(
     assert logits.shape == (1, model.info.vocab_size)
     medusa = MedusaHeads.open(output / "medusa", model)
     assert medusa.logits(torch.zeros(model.info.hidden_size)).shape == (3, model.info.vocab_size)
+    survey = survey_model(str(output / "draft"), Environment.read(), loaded.codec)
+    draft = load_surveyed(survey, torch.device("cpu"), torch.float32).model
+    zero = torch.zeros(1, 1, dtype=torch.int64)
+    logits = draft.forward(zero, zero, draft.new_cache(2)).logits
+    assert logits.shape == (1, 1, model.info.vocab_size)
 
     checkpoint = (work / "chat-eagle.pt").stat().st_mtime_ns
     assert main([*options, "--minutes", "0.3", "--only", "answers"]) == 0

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
+from specviz.training.chat_draft import load_chat_draft
 from specviz.training.chat_head import load_chat_eagle
 from specviz.training.corpus import PROMPTS_PER_TASK, TASKS
 from specviz.training.foreign_training import meeting
@@ -44,12 +45,15 @@ def test_the_chat_model_s_head_drafts_from_a_part_of_its_vocabulary() -> None:
     assert len(drafted) == 8192 and drafted.tolist() == sorted({*drafted.tolist()})
 
 
-def test_the_chat_model_s_medusa_heads_draft_from_the_same_part() -> None:
+def test_all_drafters_of_the_chat_model_draft_from_the_same_part() -> None:
     folder = ASSETS / "models" / "smollm2-135m"
     heads = load_medusa(folder / "medusa").heads
     assert len(heads) == 3 and heads[0].up.weight.shape == (576, 288)
-    tables = [load_file(folder / name / "model.safetensors")["d2t"] for name in ("eagle", "medusa")]
-    assert torch.equal(*tables)
+    network, drafted = load_chat_draft(folder / "draft")
+    assert network.model.embed_tokens.weight.shape == (8193, 192)
+    for name in ("eagle", "medusa"):
+        offsets = load_file(folder / name / "model.safetensors")["d2t"]
+        assert torch.equal(offsets + torch.arange(8192), drafted)
     accuracies = json.loads((folder / "medusa" / "config.json").read_text("utf-8"))["accuracies"]
     assert [shares[0] for shares in accuracies] == sorted(
         (shares[0] for shares in accuracies), reverse=True

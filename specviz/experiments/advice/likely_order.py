@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from specviz.decoding.drafters.registry import method_named
 from specviz.environment import Environment
 from specviz.errors import InputError
-from specviz.models.files.survey import survey_model
+from specviz.models.files.survey import survey_pair_of
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.pair_catalog import Pair
 from specviz.models.parts import Need
@@ -47,9 +47,9 @@ def _share(target: str, draft: str | None) -> float:
     """The draft's parameters over the target's."""
     if not draft:
         return UNKNOWN
-    settings = Environment.read()
     try:
-        ours, theirs = (survey_model(source, settings).parameters for source in (target, draft))
+        both = survey_pair_of(target, draft, Environment.read())
     except InputError:
         return UNKNOWN
+    ours, theirs = (survey.parameters for survey in both)
     return theirs / ours if ours and theirs else UNKNOWN

@@ -23,7 +23,7 @@ from specviz.experiments.run.batch_race import run_rows
 from specviz.experiments.run.racing import RaceRequest, load_for_all
 from specviz.forward_curve import ForwardCurve
 from specviz.metrics.round_totals import levels
-from specviz.models.files.survey import survey_model
+from specviz.models.files.survey import survey_pair_of
 from specviz.models.library_model import as_batched
 from specviz.models.memory import free_bytes
 from specviz.models.pair_catalog import Pair
@@ -242,14 +242,11 @@ def shared_share(request: AdviceRequest, method: str) -> float | None:
     """
     if Need.DRAFT not in method_named(method).needs or not request.pair.draft:
         return None
-    settings = Environment.read()
     try:
-        target, draft = (
-            survey_model(source, settings).codec
-            for source in (request.pair.target, request.pair.draft)
-        )
+        both = survey_pair_of(request.pair.target, request.pair.draft, Environment.read())
     except InputError:
         return None
+    target, draft = (survey.codec for survey in both)
     if difference(target, draft) is None:
         return None
     return match_vocabularies(target, draft).target_share

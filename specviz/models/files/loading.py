@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.draft_vocabulary import DraftVocabulary
 from specviz.models.files.gguf_file import dequantised
 from specviz.models.files.gguf_source import quantisation
 from specviz.models.files.hub import find_model_folder
@@ -23,6 +25,7 @@ from specviz.models.files.survey import (
     Survey,
     check_weights,
     first_line,
+    has_draft_vocabulary,
     survey_model,
 )
 from specviz.models.files.tree_check import checked_model
@@ -41,6 +44,7 @@ DTYPES = {
     "float16": torch.float16,
 }
 DEVICES = ("auto", "cpu", "cuda")
+_TABLE = "d2t"  # of a draft vocabulary: token id minus row
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,31 @@ def load_surveyed(
     folder = find_model_folder(survey.source, Environment.read())
     check_weights(survey.source, folder)
     module = _read_weights(survey, folder, dtype, placement)
-    info = _describe(name or _name(survey, folder, dtype), module, survey.codec)
+    rows = survey.config.vocab_size if has_draft_vocabulary(survey.config) else None
+    info = _describe(name or _name(survey, folder, dtype), module, rows or survey.codec.vocab_size)
     model = _ready(survey.source, module, info, placement)
+    if rows is not None:
+        model = _widened(survey, folder, model)
     return LoadedModel(model, survey.codec, folder, survey.size(dtype))
+
+
+def _widened(survey: Survey, folder: Path, model: LanguageModel) -> LanguageModel:
+    """A model with a draft vocabulary over the whole one."""
+    source, size = survey.source, survey.config.draft_vocab_size
+    if not isinstance(model, LlamaModel):
+        raise InputError(f"model {source!r} has a draft vocabulary: it must be of the Llama family")
+    offsets = torch.empty(0)
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, "pt") as weights:
+            if _TABLE in weights.keys():  # noqa: SIM118, it is no dict
+                offsets = weights.get_tensor(_TABLE)
+    if offsets.dtype != torch.int64 or offsets.shape != (size,):
+        raise InputError(f"model {source!r} must have {_TABLE}, {size} whole numbers")
+    try:
+        drafted = DraftVocabulary.of_offsets(offsets.to(model.device), survey.codec.vocab_size)
+    except ValueError as error:
+        raise InputError(f"model {source!r} {error}") from None
+    return model.with_vocabulary(drafted)
 
 
 def _name(survey: Survey, folder: Path, dtype: torch.dtype) -> str:
@@ -152,7 +178,7 @@ def _read_gguf(survey: Survey, file: Path, dtype: torch.dtype, placement: Placem
     return dequantised(file, survey.config, dtype, attention_of(survey.config))
 
 
-def _describe(name: str, module: Any, codec: TextCodec) -> ModelInfo:
+def _describe(name: str, module: Any, vocab_size: int) -> ModelInfo:
     config, weights = module.config, list(module.parameters())
     return ModelInfo(
         name=name,
@@ -161,7 +187,7 @@ def _describe(name: str, module: Any, codec: TextCodec) -> ModelInfo:
         bytes=sum(weight.nbytes for weight in weights),
         layers=int(config.num_hidden_layers),
         hidden_size=int(config.hidden_size),
-        vocab_size=codec.vocab_size,
+        vocab_size=vocab_size,
         context_length=int(getattr(config, "max_position_embeddings", None) or DEFAULT_CONTEXT),
     )
 

@@ -31,6 +31,7 @@ from specviz.models.files.tree_check import check_config
 from specviz.models.llama.llama_model import FAMILY, is_supported, tied_copy_bytes
 from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec
+from specviz.models.text.vocabulary import fingerprint
 
 DEFAULT_CONTEXT = 2048  # where the configuration names none
 
@@ -82,10 +83,18 @@ class Survey:
         return value if isinstance(value, int) else None
 
 
-def survey_model(source: str, environment: Environment) -> Survey:
+def survey_pair_of(target: str, draft: str, environment: Environment) -> tuple[Survey, Survey]:
+    """Both models, the draft as one for that target."""
+    found = survey_model(target, environment)
+    return found, survey_model(draft, environment, found.codec)
+
+
+def survey_model(source: str, environment: Environment, target: TextCodec | None = None) -> Survey:
     """Fetch and read the small files. Raises InputError for everything that they show to be wrong.
 
-    The tokenizer is read in full, the parameters are counted on a model without storage.
+    The tokenizer is read in full, the parameters are counted on a model without storage. A draft
+    with a draft vocabulary has no tokenizer of its own: it is for a `target` whose tokenizer is the
+    one that it was trained with.
     """
     silence_libraries()
     folder = find_model_folder(source, environment, weights=False)
@@ -94,11 +103,40 @@ def survey_model(source: str, environment: Environment) -> Survey:
     listing = list_repository(source, environment) if is_on_the_hub(source) else None
     if not is_on_the_hub(source):
         check_weights(source, folder)
+    if has_draft_vocabulary(config):
+        codec = _codec_of_target(source, config, target)
+    else:
+        codec = _own_codec(source, folder, config)
+    return Survey(source, folder, config, codec, _count_parameters(config), listing)
+
+
+def has_draft_vocabulary(config: Any) -> bool:
+    """Whether the model has rows for a part of its target's vocabulary alone."""
+    return getattr(config, "draft_vocab_size", None) is not None
+
+
+def _codec_of_target(source: str, config: Any, target: TextCodec | None) -> TextCodec:
+    size = config.draft_vocab_size
+    if type(size) is not int or not 0 < size < config.vocab_size:
+        shown = reprlib.repr(size)
+        raise InputError(
+            f"model {source!r} must have a draft_vocab_size from 1 to {config.vocab_size - 1}, "
+            f"got {shown}"
+        )
+    made_for = getattr(config, "tokenizer_fingerprint", None)
+    if target is None or fingerprint(target) != made_for:
+        raise InputError(
+            f"model {source!r} has no tokenizer of its own: it can only be the draft of a target "
+            "with the tokenizer that it was trained with"
+        )
+    return target
+
+
+def _own_codec(source: str, folder: Path, config: Any) -> TextCodec:
     tokenizer = _read_tokenizer(source, folder)
     count = 1 + max(int(token_id) for token_id in tokenizer.get_vocab().values())
     _check_vocabulary(source, config, count)
-    codec = TextCodec(tokenizer, count, _eos_ids(source, folder, config, tokenizer))
-    return Survey(source, folder, config, codec, _count_parameters(config), listing)
+    return TextCodec(tokenizer, count, _eos_ids(source, folder, config, tokenizer))
 
 
 def known_to_run_by_layers(source: str, model_type: str = "") -> bool | None:

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.models.cache import RaggedCache, RaggedSlots, SlotCache, Slots, StraightSlots
+from specviz.models.draft_vocabulary import DraftVocabulary
 from specviz.models.feature_taps import FeatureTaps
 from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
 from specviz.models.llama.projection import Product, Projection, has_onednn
@@ -311,6 +312,8 @@ class LlamaModel(LocalModel):
         self.layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
         self._norm = take_norm(body.norm)
         self.head: Product = _take_head(module, info.vocab_size)
+        self._drafted: DraftVocabulary | None = None
+        self._rows: Tensor | None = None  # of each token, [V]; None: its id
 
     def with_layers(
         self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Product | None = None
@@ -318,6 +321,16 @@ class LlamaModel(LocalModel):
         """A model of these layers, and this output matrix, that shares all else with this one."""
         other = copy.copy(self)
         other._info, other.layers, other.head = info, list(layers), head or self.head
+        return other
+
+    def with_vocabulary(self, drafted: DraftVocabulary) -> LlamaModel:
+        """This model over the whole vocabulary of which its rows are a part.
+
+        Row i is that of the token `drafted.ids[i]`; all others are read as the row behind those,
+        and never named.
+        """
+        other = self.with_layers(self.layers, replace(self._info, vocab_size=drafted.whole))
+        other._drafted, other._rows = drafted, drafted.rows()
         return other
 
     @torch.inference_mode()
@@ -451,13 +464,17 @@ class LlamaModel(LocalModel):
         )
 
     def embed(self, token_ids: Tensor) -> Tensor:  # [T] -> [T, W]
-        return F.embedding(token_ids, self._embedding)
+        rows = token_ids if self._rows is None else self._rows[token_ids]
+        return F.embedding(rows, self._embedding)
 
     def norm(self, hidden: Tensor) -> Tensor:  # [T, W] -> [T, W]
         return self._norm(hidden)
 
     def output(self, features: Tensor) -> Tensor:  # [T, W] -> [T, V]
-        return self.head(features)
+        logits = self.head(features)
+        if self._drafted is None:
+            return logits
+        return self._drafted.spread(logits[:, : len(self._drafted.ids)])
 
 
 def _take_head(module: Any, vocab_size: int) -> Projection:

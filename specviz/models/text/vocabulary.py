@@ -7,6 +7,8 @@ vocabulary.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from enum import Enum
 
@@ -85,3 +87,8 @@ def difference(target: TextCodec, draft: TextCodec) -> str | None:
     if any(name is not None for name in (*ours[shared:], *theirs[shared:])):
         return f"they have {len(ours)} and {len(theirs)} tokens"
     return None
+
+
+def fingerprint(codec: TextCodec) -> str:
+    """The same for two tokenizers only if every id is the same token in both."""
+    return hashlib.sha256(json.dumps(codec.vocabulary).encode()).hexdigest()
