@@ -1,4 +1,6 @@
-"""One definition per term, in plain words: those of tooltips, lessons and the README."""
+"""One definition per term, in plain words, and where the thing can be seen in the app: those of
+tooltips, of lessons and of the glossary's own page.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,28 @@ class Term:
     formula: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Where a thing can be seen: `address` is a query, as in view=learn&lesson=one-token."""
+
+    title: str
+    address: str
+
+
 _GENERAL_TERMS = (
+    Term(
+        "inference",
+        "inference",
+        "Running a trained model to get its output: here, writing text token by token. Its weights "
+        "stay as they are; changing them is training.",
+    ),
+    Term(
+        "memory_bound",
+        "memory-bound",
+        "So a forward is while reading the weights from memory takes longer than computing with "
+        "them. Further tokens in the same forward then cost almost nothing.",
+        "seconds = max(bytes read / bandwidth, operations / peak)",
+    ),
     Term(
         "speculative_decoding",
         "speculative decoding",
@@ -125,6 +148,13 @@ _GENERAL_TERMS = (
         "Of all drafted tokens, the share that was accepted. Several tools call this the "
         "acceptance rate; it is lower, as it counts the tokens that were never examined.",
         "accepted / drafted",
+    ),
+    Term(
+        "rejection_rate",
+        "rejection rate",
+        "What the acceptance rate leaves: of the tokens that were examined, the share that failed. "
+        "It is not 1 minus the draft utilization, as tokens behind a rejection are never examined.",
+        "1 - α; of all drafted: accepted + rejected + unreached = 1",
     ),
     Term(
         "block_efficiency",
@@ -412,7 +442,165 @@ _METHOD_TERMS = (
     ),
 )
 
-TERMS = (*_GENERAL_TERMS, *_METHOD_TERMS)
+# ---- the words of servers, which decode many texts at once
+
+_SERVING_TERMS = (
+    Term(
+        "continuous_batching",
+        "continuous batching",
+        "A server fills its batch anew at every step: where one text ends, another takes its row "
+        "at once. With speculation the rows grow by different numbers of tokens.",
+    ),
+    Term(
+        "paged_attention",
+        "PagedAttention",
+        "The key-value cache in small blocks, like the pages of an operating system, so that no "
+        "memory waits for text to come. More texts fit at once; one alone gets no faster.",
+    ),
+    Term(
+        "token_budget",
+        "token budget",
+        "How many tokens a server lets into one forward, over all its texts. A drafted token takes "
+        "a place of its own, so a full budget leaves no room for drafts.",
+    ),
+    Term(
+        "quantisation",
+        "quantisation",
+        "Keeping weights, or the cache, in fewer bits. Less is read for each token, but the "
+        "outputs are another model's; of a draft that costs acceptance alone, never the text.",
+    ),
+)
+
+TERMS = (*_GENERAL_TERMS, *_METHOD_TERMS, *_SERVING_TERMS)
+
+# ---- where they can be seen
+
+_CHAIN = "view=step&trace=draft-model.code"
+_TREE = "view=step&trace=draft-tree.story"
+
+
+def _lesson(title: str, name: str, step: str = "") -> Sight:
+    return Sight(
+        f"Lesson: {title}", f"view=learn&lesson={name}" + (f"&step={step}" if step else "")
+    )
+
+
+_PLACES: dict[str, Sight] = {
+    "race": Sight("A race of both", "view=race"),
+    "lab": Sight("The lab", "view=lab"),
+    "claims": Sight("The lab: what others claim", "view=lab"),
+    "one-token": _lesson("Why is one token slow?", "one-token"),
+    "roofline": _lesson("Why is one token slow?", "one-token", "what-takes-time"),
+    "guess": _lesson("Guess and check", "guess-and-check", "your-turn"),
+    "thrown-rest": _lesson("Guess and check", "guess-and-check", "the-rest"),
+    "bonus": _lesson("Guess and check", "guess-and-check", "a-bonus"),
+    "score": _lesson("Guess and check", "guess-and-check", "the-score"),
+    "certain": _lesson("Guess and check", "guess-and-check", "certain"),
+    "rule": _lesson("Accept or reject?", "accept-or-reject", "the-rule"),
+    "overlap": _lesson("Accept or reject?", "accept-or-reject", "overlap"),
+    "residual": _lesson("Accept or reject?", "accept-or-reject", "from-the-rest"),
+    "distance": _lesson("Exactly the same?", "exactly-the-same", "draw"),
+    "zoo": _lesson("Exactly the same?", "exactly-the-same", "zoo"),
+    "price": _lesson("How far ahead?", "how-far-ahead", "the-price"),
+    "best": _lesson("How far ahead?", "how-far-ahead", "find-it"),
+    "rejection": Sight("A recorded rejection", f"{_CHAIN}&round=1"),
+    "all-kept": Sight("A recorded round that is kept whole", f"{_CHAIN}&round=2"),
+    "tree": Sight("A recorded draft tree", f"{_TREE}&round=1"),
+    "dynamic": Sight("A recorded dynamic tree", "view=step&trace=dynamic-tree.maths&round=2"),
+    "early-exit": Sight("Early exit, recorded", "view=step&trace=early-exit.chat.smollm2&round=2"),
+    "quantised": Sight(
+        "A copy in small numbers drafts", "view=step&trace=quantised-self.chat.smollm2&round=2"
+    ),
+    "medusa": Sight("Medusa, recorded", "view=step&trace=medusa.summarise&round=2"),
+    "eagle": Sight("EAGLE, recorded", "view=step&trace=eagle.chat.smollm2&round=2"),
+    "lookahead": Sight("Lookahead, recorded", "view=step&trace=lookahead.chat.smollm2&round=4"),
+    "lookup": Sight(
+        "Prompt lookup, recorded", "view=step&trace=prompt-lookup.chat.smollm2&round=4"
+    ),
+    "vocabulary": Sight(
+        "Two tokenizers, recorded", "view=step&trace=cross-vocabulary.code&round=1"
+    ),
+    "ahead": Sight("Pre-speculation, recorded", "view=step&trace=pre-speculation.story&round=2"),
+}
+
+# term -> names of _PLACES, the best first
+_SEEN: dict[str, str] = {
+    "inference": "one-token race",
+    "memory_bound": "roofline",
+    "speculative_decoding": "race guess",
+    "target": "guess rejection",
+    "draft": "guess rejection",
+    "drafter": "guess lookup",
+    "draft_length": "price best",
+    "draft_tree": "tree",
+    "node": "tree",
+    "root": "rejection tree",
+    "level": "tree",
+    "round": "rejection guess",
+    "target_forward": "one-token rejection",
+    "verification": "rejection rule",
+    "acceptance_prob": "rule rejection",
+    "uniform_draw": "rule rejection",
+    "accepted": "guess all-kept",
+    "rejected": "rejection thrown-rest",
+    "unreached": "rejection thrown-rest",
+    "overlap": "overlap",
+    "acceptance_rate": "score race",
+    "rejection_rate": "score rejection",
+    "draft_utilization": "race",
+    "block_efficiency": "race price",
+    "residual_distribution": "residual rejection",
+    "recovered_token": "rejection residual",
+    "residual_prob": "rejection",
+    "bonus_token": "bonus all-kept",
+    "first_token": "race",
+    "lossless": "distance",
+    "total_variation": "distance",
+    "drafter_memory": "lab race",
+    "cost_ratio": "price",
+    "verify_overhead": "lab roofline",
+    "speedup": "price race",
+    "baseline": "race",
+    "own_time": "race",
+    "tokens_per_second": "race",
+    "ttft": "race lab",
+    "prefill": "race",
+    "rollback": "rejection",
+    "cache": "rejection",
+    "temperature": "distance race",
+    "top_k": "race zoo",
+    "top_p": "race",
+    "min_p": "race",
+    "greedy": "race",
+    "entropy": "rejection",
+    "kl_divergence": "rejection",
+    "margin": "rejection",
+    "point_mass": "certain lookup",
+    "divergence": "race",
+    "break_even": "price",
+    "dynamic_tree": "dynamic",
+    "node_budget": "dynamic",
+    "self_drafting": "early-exit quantised",
+    "early_exit": "early-exit",
+    "quantised": "quantised",
+    "feature": "eagle medusa",
+    "medusa_head": "medusa",
+    "eagle_head": "eagle",
+    "typical_acceptance": "zoo",
+    "lossy": "zoo",
+    "jacobi_window": "lookahead",
+    "ngram_pool": "lookahead",
+    "lookahead_guess": "lookahead",
+    "vocabulary_share": "vocabulary",
+    "reencoding": "vocabulary",
+    "pre_speculation": "ahead",
+    "speculation_hit": "ahead",
+    "slot_waste": "lab",
+    "continuous_batching": "lab",
+    "paged_attention": "claims",
+    "token_budget": "lab",
+    "quantisation": "quantised",
+}
 
 
 def term(key: str) -> Term:
@@ -427,5 +615,18 @@ def tooltips() -> dict[str, dict[str, str]]:
     """All terms by key, as plain values for the page."""
     return {
         each.key: {"title": each.title, "definition": each.definition, "formula": each.formula}
+        for each in TERMS
+    }
+
+
+def seen(key: str) -> tuple[Sight, ...]:
+    """Where the thing can be seen in the app; InputError for an unknown term."""
+    return tuple(_PLACES[name] for name in _SEEN[term(key).key].split())
+
+
+def places() -> dict[str, list[dict[str, str]]]:
+    """Of all terms by key, as plain values for the page."""
+    return {
+        each.key: [{"title": place.title, "address": place.address} for place in seen(each.key)]
         for each in TERMS
     }

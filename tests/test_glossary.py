@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import parse_qsl
 
 import pytest
 
 from specviz.errors import InputError
-from specviz.glossary import TERMS, term, tooltips
+from specviz.glossary import TERMS, Term, seen, term, tooltips
+from specviz.golden import golden_trace
+from specviz.lessons import read_lessons
 
 WORDS = (
     *("target", "draft", "drafter", "draft_length", "draft_tree", "node", "round", "level"),
@@ -47,3 +50,34 @@ def test_tooltips_are_plain_values() -> None:
     value = json.loads(json.dumps(tooltips()))
     assert value["acceptance_prob"]["formula"] == "min(1, p / q)"
     assert len(value) == len(TERMS)
+
+
+def test_the_words_that_were_missing_are_there() -> None:
+    words = "memory_bound rejection_rate token_budget quantisation continuous_batching"
+    for key in (*words.split(), "paged_attention", "inference", "kl_divergence", "root", "margin"):
+        assert term(key).definition
+
+
+LESSONS = {lesson.name: {step.name for step in lesson.steps} for lesson in read_lessons()}
+
+
+@pytest.mark.parametrize("each", TERMS, ids=lambda each: each.key)
+def test_every_term_leads_to_places_of_the_app_that_there_are(each: Term) -> None:
+    assert seen(each.key)
+    for place in seen(each.key):
+        given = dict(parse_qsl(place.address, strict_parsing=True))
+        page = given.pop("view")
+        if page == "learn":
+            steps = LESSONS[given.pop("lesson")]
+            assert given.pop("step", None) in steps | {None}
+        elif page == "step":
+            trace = golden_trace(given.pop("trace"))
+            assert 1 <= int(given.pop("round")) <= len(trace.main.rounds)
+        else:
+            assert page in {"race", "lab"}
+        assert not given
+
+
+def test_a_rate_of_rejections_says_how_it_differs_from_utilization() -> None:
+    rejected = term("rejection_rate")
+    assert "draft utilization" in rejected.definition and "unreached" in rejected.formula

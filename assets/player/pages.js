@@ -4,5 +4,6 @@ import { RacePage } from "./race/race_page.js";
 import { StepPage } from "./step/step_page.js";
 import { LabPage } from "./lab/lab_page.js";
 import { LearnPage } from "./learn/learn_page.js";
+import { GlossaryPage } from "./glossary/glossary_page.js";
 
-export const PAGES = [RacePage, StepPage, LabPage, LearnPage];
+export const PAGES = [RacePage, StepPage, LabPage, LearnPage, GlossaryPage];

@@ -212,6 +212,7 @@ interface Setup {
   outcomes: Look[];
   endings: Record<string, string>;
   glossary: Glossary;
+  places: Record<string, { title: string; address: string }[]>; // where a term can be seen, by its key
 }
 
 // ---- what pages and their parts ask of each other

@@ -17,7 +17,7 @@ from specviz.experiments.run.racing import device_name
 from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
-from specviz.glossary import tooltips
+from specviz.glossary import places, tooltips
 from specviz.golden import OPENING, SAMPLED, golden_names, golden_parts
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.files.survey import survey_pair_of
@@ -73,6 +73,7 @@ def page_setup() -> dict[str, Any]:
         "outcomes": outcome_table(),
         "endings": ENDINGS,
         "glossary": tooltips(),
+        "places": places(),
         "traces": list(map(_trace, _traces())),
         "opening": OPENING,
         "sampled": SAMPLED,

@@ -15,7 +15,8 @@ export const KEYS = [
   ["Home End", "first, last round"],
   ["Space", "play, pause"],
   ["F", "follow the newest round"],
-  ["← →", "previous, next point of the sweep (Lab), step of a lesson (Learn)", NEEDS_SERVER],
+  ["← →", "previous, next point of the sweep (Lab), step of a lesson (Learn), term (Glossary)", NEEDS_SERVER],
+  ["/", "search the glossary", NEEDS_SERVER],
   ["Enter", "race, or in the Lab sweep (Ctrl Enter inside the prompt)", NEEDS_SERVER],
   ["Esc", "stop the race, or what the Lab measures", NEEDS_SERVER],
   ["?", "this list"],
@@ -37,6 +38,7 @@ const ACTIONS = {
   " ": () => ["play"],
   f: () => ["follow"],
   Enter: () => ["start"],
+  "/": () => ["search"],
   "?": () => ["list"],
 };
 
