@@ -92,6 +92,35 @@ def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabD
         assert findings(lab.page, "#sv-lab-claims") == []
 
 
+def test_a_place_is_drawn_many_times_and_found_exact_and_greedy_is_told_apart(
+    lab: LabDriver,
+) -> None:
+    driver = lab.driver
+    driver.ref("labPair").select_option("bundled")
+    temperature = driver.page.locator("#lab [data-setting=temperature]")
+    temperature.fill("1")
+    driver.fill("exactText", "I'm sorry.\nDésolé")
+    driver.fill("exactDraws", "0")
+    driver.ref("exactGo").click()
+    error = driver.page.locator("#sv-exact-error:visible")
+    assert error.inner_text().startswith("Draws must be a whole number from 1 to 50000")
+    driver.fill("exactDraws", "1000")
+    drawn = "!specviz.lab.exact.run.isBusy && specviz.lab.exact.history.length"
+    driver.ref("exactGo").click()
+    driver.until(f"{drawn} && specviz.lab.exact.history.at(-1).draws === 1000", 30)
+    verdict = driver.page.locator("#sv-lab-exact .guess-verdict")
+    assert "No difference from the target is to be seen" in verdict.inner_text()
+    assert "degrees of freedom" in verdict.inner_text()
+    assert driver.page.locator("#sv-lab-exact .redraw-bins li").count() == 2 * 9
+    assert findings(driver.page, "#sv-lab-exact") == []
+    driver.ref("exactDraft").select_option("random")
+    temperature.fill("0")
+    driver.ref("exactGo").click()
+    driver.until("specviz.lab.exact.isGreedy && " + drawn, 30)
+    assert "At temperature 0 one token is certain" in verdict.inner_text()
+    assert "nothing to count" in driver.text("exactHow")
+
+
 def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
     driver = lab.driver
     driver.ref("labTask").select_option("own")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
+from specviz.experiments.bug_zoo import laboratory
 from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
 
 FORM = PLACE | {"temperature": "1"}
@@ -38,6 +39,15 @@ def test_a_wrong_rule_is_found_and_its_counts_are_those_of_all_draws() -> None:
 def test_any_other_method_decodes_for_every_draw() -> None:
     found = last(form=FORM | {"method": "prompt-lookup"}, draws=3)
     assert not found["side_by_side"] and found["draws"] == 3
+
+
+def test_a_long_series_is_told_in_steps_and_to_its_last_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(laboratory, "MOST_STEPS", 2)
+    order = losslessness_order(QUESTION | {"form": FORM | {"method": "prompt-lookup"}, "draws": 5})
+    told = [each["draws"] for each in order.messages(threading.Event()) if "draws" in each]
+    assert told == [3, 5]
 
 
 def test_at_temperature_0_one_token_is_certain() -> None:

@@ -6,6 +6,7 @@ import { addressSettings, numberProblem, problemOf, settingOf } from "../shared/
 import { AdviceCard } from "./advice_card.js";
 import { ClaimsCard } from "./claims_card.js";
 import { CostCard } from "./cost_card.js";
+import { ExactCard } from "./exact_card.js";
 import { LabAddress, PREFIX } from "./lab_address.js";
 import { PeersCard } from "./peers_card.js";
 import { SettingForm } from "./setting_form.js";
@@ -25,12 +26,13 @@ export class LabPage extends Page {
     this.sweep = new SweepCard(refs, theme, setup, gradio, { setting, onResult, onPoint: (...point) => this.costs.setPoint(...point) });
     const ask = (/** @type {string} */ name, /** @type {object} */ question) => this.sweep.run.transport.ask(name, question);
     this.setting = new SettingForm(refs, setup, prompts, ask, {
-      changed: () => this.sweep.form.drawSize(),
-      offer: (refusals, tasks) => this.sweep.form.offer(refusals, tasks),
+      changed: () => (this.sweep.form.drawSize(), this.exact?.drawForm()),
+      offer: (refusals, tasks) => (this.sweep.form.offer(refusals, tasks), this.exact?.offer(refusals)),
     });
     this.sweep.form.begin();
     this.costs = new CostCard(refs, setup.lab.bounds, ask);
     this.peers = new PeersCard(refs, gradio, { setting, onResult });
+    this.exact = new ExactCard(refs, setup, gradio, prompts, { setting });
     this.claims = new ClaimsCard(refs, gradio);
     this.advice = new AdviceCard(refs, setup, gradio, { setting, onResult, onSweep: (method) => this.sweep.startWith(method) });
     this.fields = labAddress(this, setup.lab.bounds);
@@ -52,6 +54,7 @@ export class LabPage extends Page {
     const problems = this.fields.read();
     this.setting.draw();
     this.sweep.form.taken();
+    this.exact.drawForm();
     labNotice.hidden = problems.length === 0;
     setText(labNotice, `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.`);
   }
@@ -79,7 +82,7 @@ export class LabPage extends Page {
 
   // Whatever of this page runs or waits.
   halt() {
-    for (const { run } of [this.sweep, this.peers, this.claims, this.advice]) run.stop();
+    for (const { run } of [this.sweep, this.peers, this.exact, this.claims, this.advice]) run.stop();
   }
 
   get address() {
@@ -101,7 +104,7 @@ export class LabPage extends Page {
  * @param {LabPage} page
  * @param {Record<string, Bounds>} bounds
  */
-function labAddress({ refs, setting, sweep: { form }, advice, costs }, bounds) {
+function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bounds) {
   const shared = Object.entries(setting.controls).map(([name, control]) => [settingOf(name).key, control]);
   const costFields = { load: "tokens_per_day", peak: "peak_factor", price: "price_per_hour" };
   const sweep = {
@@ -115,8 +118,9 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs }, bounds) {
   };
   const others = { methods: refs.adviceMethods, batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength };
   const costed = Object.entries(costFields);
+  const drawn = { "exact-text": refs.exactText, "exact-method": refs.exactMethod, "exact-k": refs.exactLength, "exact-draft": refs.exactDraft, "exact-draws": refs.exactDraws };
   const fields = {
-    ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others,
+    ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others, ...drawn,
     ...Object.fromEntries(costed.map(([key, name]) => [key, costs.fields[name]])),
   };
   const number = (/** @type {string} */ name) => (/** @type {string} */ text) => numberProblem(bounds[name], text);
@@ -130,6 +134,8 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs }, bounds) {
     batch: number("batch_size"),
     seconds: number("seconds"),
     "peers-k": (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text),
+    "exact-k": (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text),
+    "exact-draws": (/** @type {string} */ text) => exact.drawsProblem(text),
     ...Object.fromEntries(costed.map(([key, name]) => [key, (/** @type {string} */ text) => costs.problem(name, text)])),
   };
   return new LabAddress(fields, rules, setting.own, () => setting.draw());

@@ -1,8 +1,8 @@
 """The losslessness laboratory: one place of a text drawn thousands of times, target against output.
 
 A draft model's rounds, right ones and those of the zoo, are drawn side by side from what the models
-find once; any other method decodes for every draw. Yields after every block, so that whoever
-iterates can show the counts and stop at any moment.
+find once; any other method decodes for every draw. Yields after every block, or every two hundredth
+of all draws, so that whoever iterates can show the counts and stop at any moment.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ MAX_DRAWS = 50_000
 SIDE_BY_SIDE = "draft-model"  # the method whose rounds the zoo changes
 FOUND = 1e-3  # a p-value below it is taken for a wrong rule
 SHOWN = 7  # tokens of the chart
+MOST_STEPS = 200  # of a series that are told, where every draw is a run of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,11 @@ class Laboratory:
         return isinstance(self._draws, ManyDraws)
 
     def __iter__(self) -> Iterator[LaboratoryStep]:
-        for done in counted(self.counting, self._draws, self._request.draws):
-            yield self._step(done)
+        goal, told = self._request.draws, 0
+        for done in counted(self.counting, self._draws, goal):
+            if done - told >= goal / MOST_STEPS or done == goal:
+                told = done
+                yield self._step(done)
 
     def _make_draws(self, rule: ExactRule) -> Draws:
         config, context, usual = self.config, self._context, self.counting.usual

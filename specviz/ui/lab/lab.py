@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.errors import InputError
+from specviz.experiments.bug_zoo.laboratory import MAX_DRAWS
 from specviz.experiments.sweep.sweep_file import csv_text
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.experiments.sweep.sweeping import MAX_REPEATS
@@ -36,6 +37,7 @@ def lab_offer() -> dict[str, Any]:
         "prompts": number_bounds(1, MAX_PROMPTS),
         "repeats": number_bounds(1, MAX_REPEATS),
         "batch_size": number_bounds(1, MAX_BATCH_SIZE),
+        "draws": number_bounds(1, MAX_DRAWS),
         "seconds": number_bounds(*SECONDS, is_whole=False),
         **{name: number_bounds(*ends, is_whole=False) for name, ends in BOUNDS.items()},
     }

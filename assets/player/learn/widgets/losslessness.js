@@ -1,8 +1,9 @@
 // The losslessness laboratory: one place of a text, drawn thousands of times by the server, by the right rule
 // or by one of the zoo; what came out beside p, the distance falling with its noise floor, and a verdict.
 
-import { cameOutRows, CURVE, drawCurve, keyLine, percent } from "../../shared/came_out.js";
+import { CURVE } from "../../shared/came_out.js";
 import { drawing, element, giveTurn, option, setText } from "../../shared/dom.js";
+import { barsKey, curveKey, drawDistance, drawnRows, verdictWords } from "../../shared/drawn_counts.js";
 import { waitingWords } from "../../shared/number_words.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Transport } from "../../shared/transport.js";
@@ -11,7 +12,6 @@ import { largestGap, suspects } from "./suspects.js";
 
 const RIGHT = "right";
 const DRAWS = "4000";
-const ROWS = 8; // of a chart
 const STEP_MILLISECONDS = 90; // from one block of draws to the next, so that one can watch
 // Recorded draws by rule, draft and temperature (specviz/ui/course/lesson_recordings.py).
 /** @type {Record<string, string>} */
@@ -268,9 +268,9 @@ export class LosslessnessLab extends Widget {
     this.cells.forEach(({ title, bins }, at) => {
       setText(title, titles[at]);
       bins.setAttribute("aria-label", titles[at]);
-      bins.replaceChildren(...rows(still?.cells[at] ?? []));
+      bins.replaceChildren(...drawnRows(still?.cells[at] ?? []));
     });
-    this.drawCurve();
+    drawDistance(this.curve, this.history, this.goal);
     this.drawVerdict(scene.temperature === "0");
     for (const made of /** @type {NodeListOf<HTMLElement>} */ (this.names.querySelectorAll("button"))) {
       const isAnswer = made.textContent === this.specimens.find(({ name }) => name === this.answer)?.wrong;
@@ -286,12 +286,6 @@ export class LosslessnessLab extends Widget {
     return block && { ...block, cells: block.cells.map(empty) };
   }
 
-  drawCurve() {
-    const most = Math.max(0.05, ...this.history.map(({ distance }) => Math.max(distance.total_variation, distance.noise_floor)));
-    const points = this.history.map(({ draws, distance }) => ({ at: draws / this.goal, distance: distance.total_variation / most, floor: distance.noise_floor / most }));
-    drawCurve(this.curve, points);
-  }
-
   /** @param {boolean} isGreedy */
   drawVerdict(isGreedy) {
     const { last } = this;
@@ -304,40 +298,4 @@ export class LosslessnessLab extends Widget {
     if (!this.isQuiz || !this.answer) return "";
     return this.answer === this.rule ? ` Found: ${this.specimen?.tell ?? ""}` : " It is not the one you named. Look at which tokens come too often, and in which of the two places.";
   }
-}
-
-/**
- * @param {any} block
- * @param {boolean} isDone
- * @param {boolean} isGreedy
- */
-function verdictWords({ draws, accepted, distance, is_other }, isDone, isGreedy) {
-  const kept = `${draws.toLocaleString("en")} draws, ${Math.round((100 * accepted) / draws)} % of the guesses kept.`;
-  if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count: either every text is the same, or the rule is wrong.`;
-  const numbers = `Distance ${distance.total_variation.toFixed(3)}, noise floor ${distance.noise_floor.toFixed(3)}.`;
-  if (!isDone) return `${kept} ${numbers}`;
-  if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says: this is another distribution.`;
-  const p = distance.p_value < 0.001 ? "less than one in 1,000" : `${(100 * distance.p_value).toFixed(distance.p_value < 0.1 ? 1 : 0)} %`;
-  const chance = `Chi-square ${distance.chi_square.toFixed(0)} with ${distance.degrees_of_freedom} degrees of freedom: draws from the target itself differ as much in ${p} of all cases.`;
-  return `${kept} ${numbers} ${chance} ${is_other ? "This is another distribution." : "No difference from the target is to be seen."}`;
-}
-
-/** @param {{ text: string, p: number, count: number }[]} counts */
-function rows(counts) {
-  const total = counts.reduce((sum, { count }) => sum + count, 0);
-  const bars = counts.map(({ text, p, count }, at) => {
-    const name = at === counts.length - 1 ? "all others" : tokenLabel(text);
-    const share = total ? count / total : 0;
-    const shares = /** @type {[string, number][]} */ ([["accepted", share]]);
-    return { name, p, shares, came: total ? percent(share) : "" };
-  });
-  return cameOutRows(bars, ROWS);
-}
-
-function barsKey() {
-  return keyLine([["i", "accepted", "came out"], ["b", "", "p, where it should end"]]);
-}
-
-function curveKey() {
-  return keyLine([["i", "line", "distance from p, over both tokens"], ["i", "line floor", "noise floor: exact draws"]]);
 }

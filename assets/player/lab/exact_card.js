@@ -1,0 +1,176 @@
+// The losslessness laboratory: the next two tokens of a text drawn thousands of times by any method, what came
+// out beside the target's own distribution, and a verdict.
+
+import { CURVE } from "../shared/came_out.js";
+import { drawing, element, setText } from "../shared/dom.js";
+import { barsKey, curveKey, drawDistance, drawnRows, verdictWords } from "../shared/drawn_counts.js";
+import { FieldErrors } from "../shared/field_errors.js";
+import { Menu } from "../shared/menu.js";
+import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
+import { tokenLabel } from "../shared/token_label.js";
+import { LabRun } from "./lab_run.js";
+
+const MANY = "4000"; // draws of the method that draws them side by side
+const FEW = "300"; // of any other, which decodes for each
+const NO_TOKENS = { max_new_tokens: "1" }; // of the shared setting; a place has no length
+
+export class ExactCard {
+  /**
+   * @param {Refs} refs
+   * @param {Setup} setup
+   * @param {GradioLink} gradio
+   * @param {HeldOut} heldOut
+   * @param {{ setting: () => SettingForm }} on
+   */
+  constructor(refs, { methods, lab }, gradio, heldOut, { setting }) {
+    this.refs = refs;
+    this.setting = setting;
+    this.heldOut = heldOut;
+    this.methods = methods;
+    this.bounds = lab.bounds.draws;
+    this.quick = lab.zoo.form.method; // it is drawn side by side, and its draft can roll dice
+    this.menu = new Menu(refs.exactMethod);
+    const fields = { method: refs.exactMethod, draft_length: refs.exactLength, draft: refs.exactDraft, draws: refs.exactDraws, prompt: refs.exactText };
+    this.errors = new FieldErrors(refs.exactError.closest("section"), fields, () => [
+      { name: "draft_length", control: refs.exactLength, problem: (text) => problemOf(settingOf("draft_length"), text) },
+      { name: "draws", title: "Draws", control: refs.exactDraws, problem: (text) => this.drawsProblem(text) },
+    ]);
+    this.run = new LabRun({ go: refs.exactGo, stop: refs.exactStop, state: refs.exactState }, gradio, {
+      begun: () => this.begun(),
+      message: (message) => this.take(message),
+      failed: (text) => this.failed(text),
+    });
+    /** @type {any[]} counts of this series */
+    this.history = [];
+    this.goal = 0;
+    this.isGreedy = false;
+    this.build();
+    this.offer({});
+    refs.exactMethod.value = this.quick;
+    refs.exactLength.value = settingOf("draft_length").default;
+    refs.exactDraws.value = MANY;
+    refs.exactGo.addEventListener("click", () => this.start());
+    refs.exactMethod.addEventListener("change", () => this.chosen());
+    for (const field of [refs.exactLength, refs.exactDraws]) field.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.start());
+    this.drawForm();
+  }
+
+  build() {
+    this.cells = [0, 1].map(() => ({ title: element("h3"), bins: element("ol", "redraw-bins") }));
+    this.curve = /** @type {SVGElement} */ (drawing(CURVE));
+    const side = element("div", "redraw-side");
+    side.append(this.curve, curveKey());
+    this.verdict = element("p", "guess-verdict");
+    this.verdict.setAttribute("role", "status");
+    const columns = element("div", "exact-cells");
+    columns.append(...this.cells.map(({ title, bins }) => {
+      const column = element("div");
+      column.append(title, bins);
+      return column;
+    }));
+    const redraw = element("div", "redraw");
+    redraw.append(barsKey(), columns, side, this.verdict);
+    this.refs.exactResult.replaceChildren(redraw);
+  }
+
+  // The menu for the models: `refusals` says which methods they cannot do, and why.
+  /** @param {Record<string, string>} refusals */
+  offer(refusals) {
+    this.menu.fill(this.methods.map(({ name, title, summary, group }) => ({ name, title, group, note: summary, refusal: refusals[name] })));
+  }
+
+  get isQuick() {
+    return this.refs.exactMethod.value === this.quick;
+  }
+
+  // At temperature 0, as the shared setting has it.
+  get isCold() {
+    return Number(this.setting().controls.temperature.value || "0") === 0;
+  }
+
+  // Another method: as many draws as it has time for, unless one's own number stands there.
+  chosen() {
+    const { exactDraws } = this.refs;
+    if ([MANY, FEW].includes(exactDraws.value)) exactDraws.value = this.isQuick ? MANY : FEW;
+    this.drawForm();
+  }
+
+  drawForm() {
+    const { exactDraftField, exactHow } = this.refs;
+    exactDraftField.hidden = !this.isQuick;
+    if (this.isCold) return setText(exactHow, "At temperature 0 one token is certain, so there is nothing to count. Set a temperature above 0 to see distributions.");
+    setText(exactHow, this.isQuick ? "The two models are asked once; guesses, verdicts and replacements are drawn anew each time." : "This method decodes anew for every draw, so it takes a while; more draws see smaller differences.");
+  }
+
+  /** @param {string} text */
+  drawsProblem(text) {
+    return numberProblem(this.bounds, text.replaceAll(",", ""));
+  }
+
+  // ---- drawing
+
+  start() {
+    const { refs } = this;
+    this.setting().clearErrors();
+    if (this.errors.refuses() || this.setting().refuses()) return;
+    /** @type {Record<string, string>} */
+    const form = { ...this.setting().form, ...NO_TOKENS, method: refs.exactMethod.value, draft_length: refs.exactLength.value, prompt: this.text };
+    this.goal = Number(refs.exactDraws.value.replaceAll(",", ""));
+    this.isGreedy = this.isCold;
+    this.run.start("losslessness", { form, rule: "right", draft: this.isQuick ? refs.exactDraft.value : "", draws: this.goal });
+  }
+
+  // As typed, or the first prompt of the task.
+  get text() {
+    const { pairs, controls } = this.setting();
+    const own = this.refs.exactText.value;
+    const prompts = this.heldOut.of(pairs.pair);
+    return own.trim() ? own : String((prompts[controls.task.value] ?? Object.values(prompts)[0])[0]);
+  }
+
+  begun() {
+    this.history = [];
+    this.refs.exactLesson.hidden = true;
+    this.refs.exactBar.hidden = false;
+    this.draw(false);
+  }
+
+  /** @param {any} message */
+  take(message) {
+    if (message.kind === "counts") {
+      this.history.push(message);
+      this.run.showState(`${message.draws.toLocaleString("en")} of ${this.goal.toLocaleString("en")} draws`);
+      this.draw(false);
+    }
+    if (message.kind !== "end") return;
+    this.refs.exactBar.hidden = true;
+    const words = message.reason === "done" ? "" : this.history.length ? "stopped: what was drawn until then stands here" : "stopped before anything was drawn";
+    this.run.showState(words);
+    this.draw(true);
+  }
+
+  /** @param {string} text */
+  failed(text) {
+    this.refs.exactBar.hidden = true;
+    if (!this.setting().show(text)) this.errors.report(text);
+  }
+
+  /** @param {boolean} isDone */
+  draw(isDone) {
+    const { refs, history, goal } = this;
+    const last = history.at(-1);
+    refs.exactResult.hidden = !last;
+    refs.exactBar.value = last ? last.draws / goal : 0;
+    if (!last) return;
+    const titles = ["The next token", `The one after it, behind ${tokenLabel(last.usual)}`];
+    this.cells?.forEach(({ title, bins }, at) => {
+      setText(title, titles[at]);
+      bins.setAttribute("aria-label", titles[at]);
+      bins.replaceChildren(...drawnRows(last.cells[at]));
+    });
+    if (this.curve) drawDistance(this.curve, history, goal);
+    if (!this.verdict) return;
+    this.verdict.className = `guess-verdict${isDone ? (last.is_other ? " rejected" : " accepted") : ""}`;
+    setText(this.verdict, verdictWords(last, isDone, this.isGreedy));
+  }
+}

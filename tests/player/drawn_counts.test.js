@@ -1,0 +1,32 @@
+// What is said of draws: while they come, at their end, at temperature 0.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { verdictWords } from "../../assets/player/shared/drawn_counts.js";
+
+const COUNTS = {
+  draws: 2000, accepted: 900, is_other: false,
+  distance: { total_variation: 0.021, noise_floor: 0.019, chi_square: 12.3, degrees_of_freedom: 9, p_value: 0.2, forbidden: 0 },
+};
+
+test("while draws come there is no verdict yet", () => {
+  const words = verdictWords(COUNTS, false, false);
+  assert.match(words, /2,000 draws, 45 % of the guesses kept/);
+  assert.doesNotMatch(words, /distribution|difference/);
+});
+
+test("the end says how the test went in plain words", () => {
+  assert.match(verdictWords(COUNTS, true, false), /Chi-square 12 with 9 degrees of freedom.*20 %.*No difference from the target is to be seen/);
+  const other = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, p_value: 1e-9 } };
+  assert.match(verdictWords(other, true, false), /less than one in 1,000.*This is another distribution/);
+});
+
+test("a token that the target never says decides alone", () => {
+  const never = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, forbidden: 3 } };
+  assert.match(verdictWords(never, true, false), /the target never says/);
+});
+
+test("at temperature 0 there is nothing to count", () => {
+  assert.match(verdictWords(COUNTS, true, true), /one token is certain/);
+});
