@@ -109,6 +109,8 @@ interface LessonFormulaRecord {
   result: string;
 }
 
+type LessonGroupName = "core" | "optional" | "misconception";
+
 interface LessonOptionRecord {
   name: string;
   text: string;
@@ -127,7 +129,7 @@ interface LessonRecord {
   learned: string;
   widget: string;
   steps: LessonStepRecord[];
-  optional: boolean;
+  group: LessonGroupName;
 }
 
 interface LessonStepRecord {

@@ -127,12 +127,21 @@ class LessonStep:
     widget: str = ""
 
 
+class LessonGroup(Enum):
+    """Where a lesson stands in the list.
+
+    CORE: the course. OPTIONAL: nothing that follows needs it. MISCONCEPTION: what is often
+    believed.
+    """
+
+    CORE = "core"
+    OPTIONAL = "optional"
+    MISCONCEPTION = "misconception"
+
+
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One question of the course; `name` is its folder, `number` its place.
-
-    One that is optional stands apart in the list: nothing that follows needs it.
-    """
+    """One question of the course; `name` is its folder, `number` its place."""
 
     name: Name
     number: Annotated[int, IntRange(1, 99)]
@@ -142,7 +151,7 @@ class Lesson:
     learned: Text
     widget: Name
     steps: tuple[LessonStep, ...]
-    optional: bool = False
+    group: LessonGroup = LessonGroup.CORE
 
     def widget_of(self, step: LessonStep) -> str:
         return step.widget or self.widget

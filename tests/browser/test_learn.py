@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from playwright.sync_api import Page
 
-from specviz.lessons import Lesson, LessonStep, StepKind, read_lessons, read_widgets
+from specviz.lessons import Lesson, LessonGroup, LessonStep, StepKind, read_lessons, read_widgets
 from tests.browser.axe_findings import findings
 from tests.browser.race_driver import RaceDriver
 
@@ -141,11 +141,15 @@ class Learner:
         self.driver.evaluate("Math.random = window.chance")
 
 
+def in_group(group: LessonGroup) -> list[Lesson]:
+    return [lesson for lesson in read_lessons() if lesson.group is group]
+
+
 def test_every_core_lesson_is_walked_to_its_end_with_the_keyboard_alone(
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
-    learner.take(each for each in read_lessons() if not each.optional)
+    learner.take(in_group(LessonGroup.CORE))
     assert findings(learner.page) == []
 
 
@@ -154,8 +158,25 @@ def test_every_further_lesson_is_walked_to_its_end_with_the_keyboard_alone(
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
-    learner.take(each for each in read_lessons() if each.optional)
+    learner.take(in_group(LessonGroup.OPTIONAL))
     assert learner.page.locator("[data-ref=lessonFurther] .lesson-card.is-done").count() >= 1
+
+
+@pytest.mark.parametrize(
+    "lessons",
+    [
+        in_group(LessonGroup.MISCONCEPTION)[1:2],
+        pytest.param(in_group(LessonGroup.MISCONCEPTION), marks=pytest.mark.slow),
+    ],
+    ids=["one", "all"],
+)
+def test_every_misconception_is_walked_to_its_end_with_the_keyboard_alone(
+    turn_page: OpenPage, random_url: str, lessons: list[Lesson]
+) -> None:
+    learner = Learner(turn_page(random_url))
+    learner.take(lessons)
+    done = learner.page.locator("[data-ref=lessonMyths] .lesson-card.is-done")
+    assert done.count() >= len(lessons)
 
 
 # Orders that no server takes: what is recorded must do.

@@ -10,6 +10,8 @@ import { Progress } from "./progress.js";
 import { Recordings } from "./recordings.js";
 
 const COURSE = new URL("../../../lessons.json", import.meta.url);
+/** @type {Partial<Record<LessonGroupName, string>>} */
+const MARKS = { optional: "+", misconception: "?" }; // in the place of a number
 
 export class LearnPage extends Page {
   static id = "learn";
@@ -174,12 +176,15 @@ export class LearnPage extends Page {
 
   drawList() {
     const lessons = this.offer?.lessons ?? [];
-    const cards = (/** @type {boolean} */ optional) => lessons.filter((lesson) => lesson.optional === optional).map((lesson) => this.card(lesson));
-    this.refs.lessonCards.replaceChildren(...cards(false));
-    this.refs.lessonExtras.replaceChildren(...cards(true));
-    this.refs.lessonFurther.hidden = !lessons.some(({ optional }) => optional);
+    const cards = (/** @type {string} */ group) => lessons.filter((lesson) => lesson.group === group).map((lesson) => this.card(lesson));
+    const { lessonCards, lessonExtras, lessonFurther, lessonMythCards, lessonMyths, lessonDone } = this.refs;
+    lessonCards.replaceChildren(...cards("core"));
+    lessonExtras.replaceChildren(...cards("optional"));
+    lessonMythCards.replaceChildren(...cards("misconception"));
+    lessonFurther.hidden = !lessonExtras.children.length;
+    lessonMyths.hidden = !lessonMythCards.children.length;
     const done = lessons.filter((lesson) => this.progress.of(lesson.name).done).length;
-    setText(this.refs.lessonDone, done ? `${done} of ${lessons.length} lessons done.` : "");
+    setText(lessonDone, done ? `${done} of ${lessons.length} lessons done.` : "");
   }
 
   /** @param {LessonRecord} lesson */
@@ -193,7 +198,8 @@ export class LearnPage extends Page {
     const title = element("h3");
     title.append(link);
     const facts = element("p", "hint", [counted(lesson.minutes, "minute"), counted(lesson.steps.length, "step"), ...(done ? ["done"] : [])].join(" · "));
-    item.append(element("span", "lesson-number", lesson.optional ? "+" : String(lesson.number)), title, element("p", "", lesson.question), facts);
+    const mark = MARKS[lesson.group] ?? String(lesson.number);
+    item.append(element("span", "lesson-number", mark), title, element("p", "", lesson.question), facts);
     if (done) item.append(element("p", "lesson-learned", lesson.learned));
     return item;
   }

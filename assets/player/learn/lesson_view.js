@@ -9,6 +9,9 @@ import { WIDGETS } from "./widgets.js";
 /** @typedef {import("./progress.js").Progress} Progress */
 /** @typedef {{ widget: import("./widget.js").Widget, box: HTMLElement, text: LessonText }} Staged a widget on the stage */
 
+/** @type {Partial<Record<LessonGroupName, string>>} */
+const PLACES = { optional: "A further lesson", misconception: "Often believed" };
+
 export class LessonView {
   /**
    * @param {Refs} refs
@@ -136,7 +139,8 @@ export class LessonView {
   draw() {
     const { refs, step, text, lesson } = this;
     text.values = this.widget.values;
-    setText(refs.lessonPlace, `${lesson.optional ? "A further lesson" : `Lesson ${lesson.number}`}, step ${this.at + 1} of ${lesson.steps.length}`);
+    const place = PLACES[lesson.group] ?? `Lesson ${lesson.number}`;
+    setText(refs.lessonPlace, `${place}, step ${this.at + 1} of ${lesson.steps.length}`);
     text.inline(refs.lessonStepTitle, step.title);
     refs.lessonText.replaceChildren(...text.paragraphs(step.text));
     text.inline(refs.lessonTask, step.task);
