@@ -12,6 +12,7 @@ import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
 import { stageOf, standing, thoughtMoments } from "./moments.js";
+import { RunningRates } from "./running_rates.js";
 import { StepTable } from "./step_table.js";
 
 export class MomentView {
@@ -32,6 +33,7 @@ export class MomentView {
     this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
     this.remarks = new Remarks(refs.stepRemarks, glossary);
     this.redraw = new RedrawCard(refs.stepRedraw, onExample);
+    this.rates = new RunningRates(refs.stepRates);
     /** @type {Record<string, any>} */
     this.drawn = {}; // part -> what its picture shows
     this.noMask = element("p", "lesson", NO_MASK_YET);
@@ -41,6 +43,7 @@ export class MomentView {
 
   clear() {
     for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.remarks, this.redraw]) part.clear();
+    this.rates.show([]);
     this.forget();
   }
 
@@ -145,6 +148,8 @@ export class MomentView {
   drawCharts(trace, round, known) {
     const { node, stage, phase } = known;
     const index = round.record.i;
+    const judged = index + (phase === "commit" ? 1 : 0); // rounds that are judged whole by now
+    if (this.isNew("rates", judged)) this.rates.show(trace.rounds.slice(0, judged));
     if (this.isNew("remarks", index)) this.remarks.draw(trace, round.remarks);
     if (this.isNew("mask", `${index} ${phase === "draft"}`)) this.drawMask(round, phase !== "draft");
     const figure = node === null ? null : round.barsFigure(node);

@@ -1,0 +1,51 @@
+// Acceptance and rejection rate up to the moment that is shown, level by level, as lines and in words.
+
+import { CURVE, drawCurve, keyLine } from "../shared/came_out.js";
+import { drawing, element, setText } from "../shared/dom.js";
+
+// What became of the levels of these rounds, in order: a share after each one that was examined.
+/**
+ * @param {{ levels: string[] }[]} rounds
+ */
+export function runningRates(rounds) {
+  const levels = rounds.flatMap((round) => round.levels);
+  let accepted = 0;
+  const rates = levels
+    .filter((outcome) => outcome !== "unreached")
+    .map((outcome, at) => {
+      if (outcome === "accepted") accepted += 1;
+      return accepted / (at + 1);
+    });
+  return { rates, accepted, examined: rates.length, drafted: levels.length };
+}
+
+/** @param {ReturnType<typeof runningRates>} found */
+export function ratesWords({ accepted, examined, drafted }) {
+  if (!examined) return "Nothing is judged yet.";
+  const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
+  const never = drafted - examined;
+  const told = `${accepted} of ${examined} examined were accepted: acceptance rate ${share(accepted / examined)}, rejection rate ${share(1 - accepted / examined)}.`;
+  return never ? `${told} ${never} more ${never === 1 ? "was" : "were"} never examined; of all ${drafted} drafted ${share(accepted / drafted)} were used.` : told;
+}
+
+export class RunningRates {
+  /** @param {HTMLElement} box */
+  constructor(box) {
+    this.words = element("p");
+    this.curve = /** @type {SVGElement} */ (drawing(CURVE));
+    const side = element("div", "redraw-side");
+    const key = keyLine([["i", "line", "acceptance rate"], ["i", "line floor", "rejection rate"]]);
+    key.append(element("span", "", "from 0 to 1, over the examined levels so far"));
+    side.append(this.curve, key);
+    box.replaceChildren(this.words, side);
+    this.show([]);
+  }
+
+  /** @param {{ levels: string[] }[]} rounds those that are judged at this moment */
+  show(rounds) {
+    const found = runningRates(rounds);
+    const last = Math.max(1, found.rates.length - 1);
+    drawCurve(this.curve, found.rates.map((rate, at) => ({ at: at / last, distance: rate, floor: 1 - rate })));
+    setText(this.words, ratesWords(found));
+  }
+}
