@@ -284,3 +284,27 @@ def test_a_race_that_is_stopped_while_held_leaves_the_next_one_free(
     driver.page.locator("[data-page=race]").click()
     driver.race()
     assert driver.rounds > 5
+
+
+def test_a_race_after_a_fork_is_stepped_through_and_the_fork_keeps_what_it_was_forked_from(
+    turn_page: OpenPage, app_url: str
+) -> None:
+    tab = turn_page(app_url, "?task=story&tokens=8&temperature=0.8&seed=6")
+    to_debugger, parent = tab.page.locator(".tabs [data-page=step]"), "The run it was forked from"
+    tab.race()
+    to_debugger.click()
+    tab.evaluate("specviz.step.showRace()")  # the page may show another test's run
+    step = StepDriver(tab)
+    raced = tab.evaluate(f"{CURSOR}.trace.{IDS}")
+    tab.ref("forkLength").fill("2")
+    forked(step)
+    assert parent in tab.ref("compareWith").inner_text()
+    tab.page.locator(".tabs [data-page=race]").click()
+    tab.turn("?task=story&tokens=8&temperature=0.8&seed=7")
+    tab.race()
+    to_debugger.click()
+    step.settle()
+    assert tab.evaluate(f"{CURSOR}.trace === specviz.race.trace")
+    assert parent not in tab.ref("compareWith").inner_text()  # of a run that was never forked
+    assert tab.evaluate(f"specviz.step.parent.{IDS}") == raced
+    assert tab.evaluate(f"specviz.race.trace.{IDS}") != raced

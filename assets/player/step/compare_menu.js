@@ -41,6 +41,7 @@ export class CompareMenu {
 
   // Another run is shown: whatever stood beside the last one is gone.
   clear() {
+    this.transport.leave();
     this.ofFork.remove();
     this.menu.value = NOTHING;
   }
@@ -60,7 +61,7 @@ export class CompareMenu {
     this.transport.leave();
     if (name === NOTHING) return;
     if (name === PARENT) return this.showParent(this.parent);
-    if (name === RACE) return this.race.rounds.length ? this.show(this.race, "the race of this page") : this.failed("There is no race on this page yet.");
+    if (name === RACE) return this.race.rounds.length ? this.show(this.race.copy(), "the race of this page") : this.failed("There is no race on this page yet.");
     this.other = new Trace();
     this.title = this.recorded.find((each) => each.name === name)?.title ?? "";
     await this.transport.open({ golden: name });

@@ -163,7 +163,7 @@ function extraNote(round, judged) {
 export function originNodes(trace, token) {
   const text = tokenLabel(token.text);
   const round = trace.rounds[token.round];
-  if (!round) return [`${text}: drawn from the target after the prompt, before the first round`];
+  if (!round) return [`${text}: drawn from the target after the prompt, before the first round.`];
   const { depth } = round.record.tree.nodes;
   const place = token.node >= 0 ? `, guess at depth ${depth[token.node]}` : "";
   return [`${text}: round ${token.round + 1}${place}. `, ...remarkNodes(trace, round.sentenceOf(token.node))];

@@ -39,6 +39,7 @@ export class StepPage extends Page {
     /** @type {Recipe | null} of the run that is to come */
     this.recipe = null;
     this.isExample = false; // the recording that is opened is to be drawn anew
+    this.hasNewRace = false; // one that was not stepped through yet
     /** @type {{ forks: ForkOrder[], wanted: any } | null} what is still to be made of a link's run */
     this.remaking = null;
     this.transport = new Transport(gradio, {
@@ -127,9 +128,13 @@ export class StepPage extends Page {
     this.profile.showSetting();
     this.view.setShown(isShown);
     if (!isShown) return this.place.forget(), this.shareStop();
-    const stop = this.place.read().round === null ? this.race.takeStop() : null;
+    const isFree = this.place.read().round === null; // the address asks for no moment
+    const stop = isFree ? this.race.takeStop() : null;
+    const hasNewRace = isFree && this.hasNewRace && !this.remaking;
+    this.hasNewRace = false;
     if (!this.view.trace) return this.isBack = true, this.restore(stop);
     if (stop) this.goToStop(stop);
+    else if (hasNewRace) this.wanted = null, this.choose(RACE);
     this.entered = this.place.moment;
     this.write();
   }
@@ -260,6 +265,7 @@ export class StepPage extends Page {
   showRace() {
     this.menu.forgive();
     this.transport.leave();
+    this.compare.clear();
     this.view.expect(null);
     this.menu.showRun(this.race.trace);
     this.source = RACE;
@@ -348,7 +354,7 @@ export class StepPage extends Page {
    * @param {{ round: number, at: number }} [wanted]
    */
   async fork(order, wanted = { round: order.round, at: 0 }) {
-    const parent = this.view.trace;
+    const parent = this.view.trace?.copy(); // a later race of the page is not what it was forked from
     if (this.transport.isBusy || !parent?.rounds.length) return;
     const title = `${this.menu.title}, forked before round ${order.round + 1}`;
     this.menu.showNote(`${title}: starting …`);
@@ -477,7 +483,8 @@ export class StepPage extends Page {
     if (this.race.isReopening) this.keptRaces.name(this.race.trace, this.race.recording?.name ?? this.broughtBack);
     if (isHeld) this.shell.show(StepPage.id);
     if (isHeld) this.wanted = null, this.choose(RACE);
-    else if (this.source === RACE && this.view.trace) this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
+    else if (this.source === RACE && this.view.trace) this.compare.clear(), this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
+    this.hasNewRace = this.source !== RACE && !this.race.isReopening;
     this.view.live.begin(isHeld);
     this.recipes.set(/** @type {object} */ (this.race.trace.header), this.recipeOfRace);
     if (isHeld) this.view.draw(), this.refs.advance.focus({ preventScroll: true });
