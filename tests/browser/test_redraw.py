@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -30,12 +31,15 @@ def test_a_key_draws_a_position_anew_and_says_how_far_from_p_it_is(opened: StepD
     assert opened.driver.evaluate(COUNTS) == [1000, 1000]
     card = opened.driver.ref("stepRedraw")
     said = card.get_by_role("status").inner_text()
-    assert "1,000 draws" in said and "Distance from p" in said and "only noise is left" in said
+    assert "1,000 draws" in said and "Distance from p" in said and "No more than chance" in said
     assert card.locator(".redraw-track i.accepted").first.evaluate("(bar) => bar.offsetWidth") > 0
     card.get_by_role("button", name="1,000 more").click()
     assert opened.driver.evaluate(COUNTS) == [2000, 2000]
     opened.press("ArrowRight")
     assert opened.driver.evaluate(COUNTS) is None, "another position"
+    opened.press("ArrowLeft")
+    assert opened.driver.evaluate(COUNTS) == [2000, 2000], "the place keeps its draws"
+    assert re.search(r"kept .* × residual .* = p$", card.locator(".redraw-sum").inner_text())
 
 
 def test_before_the_target_has_looked_nothing_can_be_drawn_anew(opened: StepDriver) -> None:

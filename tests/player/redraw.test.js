@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Redraw, redrawPlan } from "../../assets/player/shared/redraw.js";
+import { twoWays, twoWaysWords } from "../../assets/player/shared/two_ways.js";
 
 const P = [0.4, 0.3, 0.2, 0.1];
 const Q = [0.1, 0.2, 0.1, 0.6];
@@ -86,4 +87,60 @@ test("a plan has the kept tokens, the guesses, and all others as one bin", () =>
 test("nothing is drawn anew at temperature 0 or where the record keeps no distributions", () => {
   assert.equal(redrawPlan(round({ isGreedy: true }), -1), null);
   assert.equal(redrawPlan(round(), 0), null);
+});
+
+// The rule that forgets the residual: after a rejection it draws from p.
+class FromTarget extends Redraw {
+  constructor(...given) {
+    super(...given);
+    this.first = this.plan.p;
+  }
+}
+
+const PLANS = {
+  "four tokens": {},
+  "one sure token": { p: [0.97, 0.01, 0.01, 0.01], q: [0.7, 0.1, 0.1, 0.1], shared: 0.01 },
+  "many rare ones": { ids: [1, 2, 3, 4, 5, 6, 7, null], p: [0.6, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.015], q: [0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05], shared: 0.01 },
+};
+
+for (const [name, changes] of Object.entries(PLANS)) {
+  test(`an exact rule is no more than chance away, at any number of draws: ${name}`, () => {
+    for (const draws of [10, 50, 300, 1000, 4000]) {
+      let within = 0;
+      for (let seed = 0; seed < 200; seed += 1) {
+        const made = drawn(changes, draws, 1000 * seed + draws);
+        within += made.distance <= made.ceiling;
+      }
+      assert.ok(within >= 194, `${within} of 200 at ${draws} draws`);
+    }
+  });
+}
+
+test("a rule that draws from p after a rejection is found out at 4,000 draws", () => {
+  for (const changes of [PLANS["four tokens"], PLANS["many rare ones"]]) {
+    const made = new FromTarget(plan(changes), 5);
+    made.draw(4000);
+    assert.ok(made.distance > made.ceiling, `${made.distance} against ${made.ceiling}`);
+  }
+});
+
+test("the two ways to a token add up to p, whatever the rule picks or draws", () => {
+  for (const changes of [{}, { kind: "without-replacement", guesses: [guess(0), guess(1)] }, { kind: "deterministic", guesses: [guess(1)] }, { guesses: [] }]) {
+    for (const [bin, id] of [1, 2, 3].entries()) {
+      const ways = twoWays(plan(changes), id);
+      assert.ok(Math.abs(ways.sum - P[bin]) < 1e-12, `${ways.sum} against ${P[bin]}`);
+    }
+  }
+  assert.equal(twoWays(plan({ kind: "typical" }), 1), null);
+  assert.equal(twoWays(plan(), 9), null);
+});
+
+test("the sum is said in numbers of the place, the written token having a bin of its own", () => {
+  const words = twoWaysWords("·works", twoWays(plan(), 1), true);
+  assert.equal(words, "·works: kept 10 % + rejected 55 % × residual 54.5 % = 40 % = p");
+  const many = round();
+  many.record.positions[0] = { ...many.record.positions[0], id: [5, 6, 11, 12, 13, 14, 15, 16, 17, 18, 77], p: [0.5, 0.2, ...Array(8).fill(0.01), 0.002], q: Array(11).fill(0.01) };
+  assert.ok(!redrawPlan(many, -1).ids.includes(77));
+  const ways = twoWays(redrawPlan(many, -1, 77), 77);
+  assert.ok(Math.abs(ways.p - 0.002) < 1e-9 && Math.abs(ways.sum - 0.002) < 1e-9);
 });

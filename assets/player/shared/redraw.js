@@ -8,21 +8,23 @@
 
 export const DRAWS = 1000;
 const KEPT = 10; // a position's tokens beside the target's own, which is drawn later (TOP_TOKENS of the records)
+const DEVIATIONS = 3.6; // above the floor, as in the laboratory (specviz/experiments/run/losslessness.py)
 
 // What is needed to draw anew behind `parent`: bins with p and q, the last one that of all others (id null),
 // how many guesses are tried, and by which rule. Null where the record does not keep the distributions, and
-// at temperature 0, where nothing is drawn.
+// at temperature 0, where nothing is drawn. `written` is a token that gets a bin of its own, however rare.
 /**
  * @param {Round} round
  * @param {number | undefined} parent
+ * @param {number | null} [written]
  * @returns {RedrawPlan | null}
  */
-export function redrawPlan(round, parent) {
+export function redrawPlan(round, parent, written = null) {
   const { tree, positions } = round.record;
   const position = positions.find((each) => each.parent === parent);
   if (!position || round.isGreedy) return null;
   const children = round.indices.filter((each) => tree.nodes.parent[each] === parent);
-  const bins = binsOf(round, position, children);
+  const bins = binsOf(round, position, children, written);
   const ids = bins.map(({ id }) => id);
   const guesses = children.map((node) => ({ bin: ids.indexOf(tree.nodes.id[node]), passes: round.verdict(node).accept > 0 }));
   const drawn = tree.kind === "iid" || tree.kind === "without-replacement";
@@ -36,11 +38,14 @@ export function redrawPlan(round, parent) {
  * @param {Round} round
  * @param {PositionRecord} position
  * @param {number[]} children
+ * @param {number | null} written
  */
-function binsOf(round, position, children) {
+function binsOf(round, position, children, written) {
   /** @type {Map<number | null, { id: number | null, p: number, q: number }>} */
   const bins = new Map();
-  position.id.slice(0, KEPT).forEach((id, at) => bins.set(id, { id, p: position.p[at], q: position.q[at] ?? 0 }));
+  position.id.forEach((id, at) => {
+    if (at < KEPT || id === written) bins.set(id, { id, p: position.p[at], q: position.q[at] ?? 0 });
+  });
   for (const node of children) {
     const id = round.record.tree.nodes.id[node];
     if (!bins.has(id)) bins.set(id, { id, p: round.verdict(node).p, q: firstQ(round, children, node) });
@@ -153,6 +158,27 @@ export class Redraw {
     const terms = this.plan.p.map((p) => Math.sqrt((p * (1 - p)) / (2 * Math.PI * Math.max(1, this.count))));
     return terms.reduce((sum, each) => sum + each, 0);
   }
+
+  // Up to here as many draws from p itself come, but for one series in a hundred or fewer: the floor, what
+  // its spread adds, and one whole draw, for few draws of rare tokens are far from normal.
+  get ceiling() {
+    const count = Math.max(1, this.count);
+    return this.floor + DEVIATIONS * Math.sqrt(spread(this.plan.p) / count) + 1 / count;
+  }
+}
+
+// The variance of sqrt(n) times the distance of n draws from p, of which the counts are taken for normal:
+// for two of them with the correlation r, |x| and |y| vary together by 2/π (sqrt(1 - r²) + r asin r - 1).
+/** @param {number[]} p */
+function spread(p) {
+  const deviations = p.map((each) => Math.sqrt(each * (1 - each)));
+  let sum = 0;
+  deviations.forEach((one, i) => deviations.forEach((other, j) => {
+    if (one === 0 || other === 0) return;
+    const r = i === j ? 1 : -Math.sqrt((p[i] * p[j]) / ((1 - p[i]) * (1 - p[j])));
+    sum += one * other * (Math.sqrt(Math.max(0, 1 - r * r)) + r * Math.asin(Math.max(-1, r)) - 1);
+  }));
+  return sum / (2 * Math.PI);
 }
 
 // min(p, q) by bin; in the last one, where it is given, what its tokens have in common.
@@ -161,7 +187,7 @@ export class Redraw {
  * @param {number[]} q
  * @param {number} [ofOthers]
  */
-function sharedOf(p, q, ofOthers) {
+export function sharedOf(p, q, ofOthers) {
   const shared = p.map((each, bin) => Math.min(each, q[bin]));
   if (ofOthers !== undefined) shared[shared.length - 1] = ofOthers;
   return shared;
@@ -172,7 +198,7 @@ function sharedOf(p, q, ofOthers) {
  * @param {number[]} p
  * @param {number[]} shared
  */
-function residual(p, shared) {
+export function residual(p, shared) {
   const left = p.map((each, bin) => Math.max(0, each - shared[bin]));
   return left.some((each) => each > 0) ? scaled(left) : p;
 }

@@ -1,10 +1,12 @@
 // Exactness, shown: the place under the cursor drawn anew a thousand times, with what verification
 // computed.
 
-import { element } from "./dom.js";
+import { EXTRA } from "./cursor.js";
+import { element, setText } from "./dom.js";
 import { redrawPlan } from "./redraw.js";
 import { RedrawView } from "./redraw_view.js";
 import { tokenLabel } from "./token_label.js";
+import { twoWays, twoWaysWords } from "./two_ways.js";
 
 export class RedrawCard extends RedrawView {
   // `onExample` shows a run in which something is drawn, null where there is none at hand.
@@ -19,8 +21,12 @@ export class RedrawCard extends RedrawView {
     this.example.addEventListener("click", () => onExample?.());
     this.hasExample = onExample !== null;
     this.go.after(this.example);
+    this.sum = element("p", "redraw-sum");
+    this.how.before(this.sum);
     /** @type {any} the place: its run, round and node */
     this.place = {};
+    /** @type {WeakMap<Round, Map<number, import("./redraw_view.js").Drawn>>} what was drawn, by the place's parent */
+    this.past = new WeakMap();
     this.clear();
   }
 
@@ -34,17 +40,54 @@ export class RedrawCard extends RedrawView {
     const { trace, round, node, words = "" } = place;
     const was = this.place;
     if (was.round === round && was.node === node && was.words === words) return;
+    this.keep();
     this.go.hidden = this.hasExample && Boolean(round?.isGreedy);
     this.example.hidden = !this.go.hidden;
     const parent = round && node !== null ? round.parentOf(node) : undefined;
     this.place = { ...place, words };
-    const plan = round && !words ? redrawPlan(round, parent) : null;
+    const written = round && node !== null ? writtenAt(round, node) : null;
+    const plan = round && !words ? redrawPlan(round, parent, written) : null;
+    this.drawSum(plan, written, trace);
     if (!trace || !round || !plan) return this.setSubject(null, words || whyNot(place));
     const label = (/** @type {number | null} */ id) => (id === null ? "" : tokenLabel(trace.text(id)));
     const own = plan.guesses.length ? "recovered" : (round.extraKind ?? "plain");
     const seed = (round.record.i * 64 + Number(parent) + 2) * 16;
-    this.setSubject({ plan, seed, label, own, isLossy: plan.kind === "typical" }, `${whereWords(place)} ${howWords(plan)}`);
+    const subject = { plan, seed, label, own, written, isLossy: plan.kind === "typical" };
+    this.setSubject(subject, `${whereWords(place)} ${howWords(plan)}`, this.past.get(round)?.get(Number(parent)));
   }
+
+  // What was drawn here stands here again.
+  keep() {
+    const { round, node } = this.place;
+    if (!round || node === null || !this.subject) return;
+    const drawn = this.past.get(round) ?? new Map();
+    this.past.set(round, drawn.set(round.parentOf(node), this.drawn));
+  }
+
+  // How the two ways add up to p, for the token that was written.
+  /**
+   * @param {RedrawPlan | null} plan
+   * @param {number | null} written
+   * @param {Trace | null} trace
+   */
+  drawSum(plan, written, trace) {
+    const ways = plan && written !== null ? twoWays(plan, written) : null;
+    this.sum.hidden = !ways;
+    if (!ways || !trace || written === null) return setText(this.sum, "");
+    setText(this.sum, twoWaysWords(tokenLabel(trace.text(written)), ways, Boolean(plan?.guesses.length)));
+  }
+}
+
+// The token that came to stand at a stop's place: the guess that was kept there, else the target's own.
+/**
+ * @param {Round} round
+ * @param {number} node
+ */
+function writtenAt(round, node) {
+  const parent = round.parentOf(node);
+  const kept = round.accepted.find((each) => round.parentOf(each) === parent);
+  if (kept !== undefined) return round.tokenId(kept);
+  return round.tokenId(round.extra?.parent === parent ? EXTRA : node);
 }
 
 /** @param {any} place */

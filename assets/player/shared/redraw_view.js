@@ -9,10 +9,15 @@ const SHOWN = 10; // bins of their own
 const SECONDS = 3.5; // of a thousand draws
 const BEGIN = 2.4; // how slowly the first draws come: the power of time by which they add up
 const MOST = 0.5; // the distance at the top of the curve
+const NOTHING = { redraw: null, history: [], series: 0 };
 
 // What is drawn: `label` names a bin by its token's id, `own` is the outcome of the target's own draws,
-// `Rule` draws, and `isLossy` says that it cannot come out as p.
-/** @typedef {{ plan: RedrawPlan, seed: number, label: (id: number | null) => string, own: string, isLossy?: boolean, Rule?: typeof Redraw }} RedrawSubject */
+// `Rule` draws, `isLossy` says that it cannot come out as p, and `written` is a token that has a bar, however
+// rare.
+/** @typedef {{ plan: RedrawPlan, seed: number, label: (id: number | null) => string, own: string, isLossy?: boolean, written?: number | null, Rule?: typeof Redraw }} RedrawSubject */
+
+// What was drawn of a place so far.
+/** @typedef {{ redraw: Redraw | null, history: { count: number, distance: number, floor: number }[], series: number }} Drawn */
 
 export class RedrawView {
   /**
@@ -30,6 +35,7 @@ export class RedrawView {
     /** @type {{ count: number, distance: number, floor: number }[]} */
     this.history = [];
     this.series = 0; // how many times it began here
+    this.goal = 0; // as many draws are to be made
     this.frame = 0;
     this.isOpen = false; // the bars have their room once someone asks for them
     this.go = element("button", "primary");
@@ -61,29 +67,42 @@ export class RedrawView {
   }
 
   // Another position, null for none; `how` says how it is drawn, or why there is none.
+  // `drawn`: what `drawn` of this view was when the place was left.
   /**
    * @param {RedrawSubject | null} subject
    * @param {string} how
+   * @param {Drawn} [drawn]
    */
-  setSubject(subject, how) {
+  setSubject(subject, how, { redraw, history, series } = NOTHING) {
     cancelAnimationFrame(this.frame);
     this.subject = subject;
-    this.series = 0;
+    this.series = series;
     setText(this.how, how);
-    this.forget();
+    this.redraw = redraw;
+    this.history = [...history];
+    this.goal = redraw?.count ?? 0;
+    this.isOpen ||= redraw !== null;
+    this.go.disabled = !subject;
+    this.draw();
   }
 
-  forget() {
-    this.redraw = null;
-    this.history = [];
-    this.go.disabled = !this.subject;
-    this.draw();
+  /** @returns {Drawn} */
+  get drawn() {
+    const { redraw, history, series } = this;
+    return { redraw, history, series };
+  }
+
+  // No draws are on their way.
+  get isDone() {
+    return this.redraw !== null && this.redraw.count >= this.goal;
   }
 
   restart() {
     cancelAnimationFrame(this.frame);
     this.series += 1;
-    this.forget();
+    this.redraw = null;
+    this.history = [];
+    this.draw();
     this.go.focus({ preventScroll: true });
   }
 
@@ -96,6 +115,7 @@ export class RedrawView {
     const { Rule = Redraw, plan, seed } = subject;
     const redraw = (this.redraw ??= new Rule(plan, seed + this.series));
     const [from, goal] = [redraw.count, redraw.count + DRAWS];
+    this.goal = goal;
     if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return this.add(redraw, goal);
     const began = performance.now();
     const step = (/** @type {number} */ now) => {
@@ -108,6 +128,7 @@ export class RedrawView {
 
   halt() {
     cancelAnimationFrame(this.frame);
+    this.goal = this.redraw?.count ?? 0;
   }
 
   /**
@@ -135,7 +156,7 @@ export class RedrawView {
     setText(this.go, redraw ? "1,000 more draws" : "Redraw this position 1,000 times");
     this.bins.replaceChildren(...(subject ? rows(subject, redraw) : blankRows(SHOWN + 2)));
     this.drawCurve();
-    setText(this.said, subject && redraw ? resultWords(redraw, subject.isLossy ?? false) : "");
+    setText(this.said, subject && redraw ? resultWords(redraw, subject.isLossy ?? false, this.isDone) : "");
   }
 
   // The distance and its floor, as they fell.
@@ -146,26 +167,33 @@ export class RedrawView {
   }
 }
 
+// The verdict comes when the draws stand still, so that it does not change its mind on the way.
 /**
  * @param {Redraw} redraw
  * @param {boolean} isLossy
+ * @param {boolean} isDone
  */
-function resultWords({ count, distance, floor, accepted }, isLossy) {
+function resultWords({ count, distance, ceiling, accepted }, isLossy, isDone) {
   const kept = accepted.reduce((sum, each) => sum + each, 0);
-  const told = `${count.toLocaleString("en")} draws, ${Math.round((100 * kept) / count)} % of them kept guesses. Distance from p (total variation): ${distance.toFixed(3)}; as many exact draws would be ${floor.toFixed(3)} away on average.`;
-  if (distance < 2 * floor) return `${told} So only noise is left.`;
-  return isLossy ? `${told} More draws bring it no nearer: the rule is lossy.` : `${told} Chance: draw more.`;
+  const many = `${count.toLocaleString("en")} draws`;
+  const told = `${many}, ${Math.round((100 * kept) / count)} % of them kept guesses. Distance from p (total variation): ${distance.toFixed(3)}.`;
+  if (!isDone) return told;
+  const chance = `${many} from p itself come out up to ${ceiling.toFixed(3)} away`;
+  if (distance <= ceiling) return `${told} No more than chance: ${chance}.`;
+  return `${told} More than chance: ${chance}. ${isLossy ? "More draws bring it no nearer: the rule is lossy." : "Draw more."}`;
 }
 
-// By falling p, then all others together.
+// By falling p, the written token in the last place if not in one before, then all others together.
 /**
  * @param {RedrawSubject} subject
  * @param {Redraw | null} redraw
  */
-function rows({ plan, label, own }, redraw) {
+function rows({ plan, label, own, written = null }, redraw) {
   const bins = plan.p.map((_, bin) => bin);
-  const shown = bins.slice(0, Math.min(SHOWN, bins.length - 1)).map((bin) => [bin]);
-  const groups = [...shown, bins.slice(shown.length)];
+  const shown = bins.slice(0, Math.min(SHOWN, bins.length - 1));
+  const rare = written === null ? -1 : plan.ids.indexOf(written);
+  if (rare >= SHOWN) shown[SHOWN - 1] = rare;
+  const groups = [...shown.map((bin) => [bin]), bins.filter((bin) => !shown.includes(bin))];
   const bars = groups.map((group, at) => {
     const sum = (/** @type {number[]} */ values) => group.reduce((total, bin) => total + values[bin], 0);
     const [kept, drawn] = redraw ? [sum(redraw.accepted), sum(redraw.drawn)].map((each) => each / redraw.count) : [0, 0];

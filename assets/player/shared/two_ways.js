@@ -1,0 +1,41 @@
+// Why p comes out, in the numbers of one place: a token is a guess that was kept, or it is drawn from the
+// residual after a rejection, and the two ways add up to p. Knows a plan of shared/redraw.js and no view.
+
+import { residual, sharedOf } from "./redraw.js";
+
+// The first guess decides: siblings after it draw from the same residual. `kept` is min(p, q) at the token,
+// `rejected` how often the guess fails there, `residual` how often the token is drawn then. A guess that was
+// picked counts as q = 1. Null where the rule is lossy, or the token has no bin of its own.
+/**
+ * @param {RedrawPlan} plan
+ * @param {number} id of a token
+ * @returns {{ kept: number, rejected: number, residual: number, sum: number, p: number } | null}
+ */
+export function twoWays({ kind, ids, p, q, guesses, shared }, id) {
+  const bin = ids.indexOf(id);
+  if (bin < 0 || kind === "typical") return null;
+  if (!guesses.length) return { kept: 0, rejected: 1, residual: p[bin], sum: p[bin], p: p[bin] };
+  const isPicked = kind === "deterministic";
+  const common = isPicked ? p.map((each, at) => (at === guesses[0].bin ? each : 0)) : sharedOf(p, q, shared);
+  const rejected = Math.max(0, 1 - common.reduce((sum, each) => sum + each, 0));
+  const left = residual(p, common)[bin];
+  return { kept: common[bin], rejected, residual: left, sum: common[bin] + rejected * left, p: p[bin] };
+}
+
+/**
+ * @param {string} name
+ * @param {NonNullable<ReturnType<typeof twoWays>>} ways
+ * @param {boolean} isDrafted
+ */
+export function twoWaysWords(name, { kept, rejected, residual: left, sum, p }, isDrafted) {
+  if (!isDrafted) return `${name}: drawn from p itself, ${share(p)}.`;
+  return `${name}: kept ${share(kept)} + rejected ${share(rejected)} × residual ${share(left)} = ${share(sum)} = p`;
+}
+
+// One decimal; two digits where that would say nothing.
+/** @param {number} value */
+export function share(value) {
+  const hundredths = 100 * value;
+  if (hundredths === 0 || hundredths >= 0.95) return `${Number(hundredths.toFixed(1))} %`;
+  return `${hundredths >= 0.001 ? Number(hundredths.toPrecision(2)) : hundredths.toExponential(0)} %`;
+}
