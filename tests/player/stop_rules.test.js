@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { RULES } from "../../assets/player/step/stop_rules.js";
+import { RULES, best } from "../../assets/player/step/stop_rules.js";
 
 const CASES = [
   ["tie", { isNode: true, u: 0.79, p: 0.4, q: 0.5 }, 0.05, true],
@@ -19,3 +19,9 @@ for (const [name, at, value, holds] of CASES) {
     assert.equal(RULES.find((rule) => rule.name === name)?.holds(at, value), holds);
   });
 }
+
+test("of two equally probable tokens the best is the one that the decoder takes", () => {
+  assert.equal(best([288, 30, 28], [0.341436, 0.341436, 0.207092]), 30);
+  assert.equal(best([288, 30, 28], [0.333145, 0.32681, 0.23389]), 288);
+  assert.equal(best([288], []), null);
+});

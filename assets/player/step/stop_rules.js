@@ -64,13 +64,15 @@ function completesText(trace, index, value) {
   return text.indexOf(value, from) >= 0;
 }
 
+// Of equally probable tokens that of the lowest id, which is what the decoder takes at temperature 0.
 /**
  * @param {number[] | undefined} ids
  * @param {number[] | undefined} probs
  */
-function best(ids, probs) {
+export function best(ids, probs) {
   if (!ids || !probs?.length) return null;
-  return ids[probs.indexOf(Math.max(...probs))];
+  const most = Math.max(...probs);
+  return Math.min(...ids.filter((_, at) => probs[at] === most));
 }
 
 // All stops of the run that match a rule, in order: [{round, node}]. Grows with a live run.
