@@ -36,7 +36,8 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     tab.until(f"{IS_PLAYING} && specviz.race.view.playback.moment > 0")
     tab.until(WHOLE)
     assert "is selected below" in tab.text("selection")
-    assert tab.text("speedupWord") in ("faster", "slower", "about equal")
+    verdict = tab.text("speedupWord").removeprefix("the baseline’s speed: ")
+    assert verdict in ("faster", "slower", "about equal")
     assert tab.text("baselineMeta").endswith("finished")
     assert tab.text("speculativeMeta").endswith("finished")
 
@@ -73,13 +74,38 @@ def test_who_wants_less_motion_finds_the_recorded_race_at_its_end_and_a_phone_sh
     assert OPENING in tab.query
 
 
-def test_at_temperature_0_one_press_shows_a_recording_that_is_drawn_anew(
+def test_at_temperature_0_one_press_races_the_question_with_draws_and_draws_it_anew(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=8")
+    tab.race()
+    tab.page.get_by_role("button", name="Race this question at temperature 0.7").click()
+    tab.until("specviz.race.view.inspector.redraw.redraw?.count === 1000")
+    assert tab.evaluate("specviz.race.trace.main.config.temperature") == 0.7
+    assert tab.evaluate("specviz.race.form.fields.temperature") == "0.7"
+    assert tab.ref("drawnNotice").is_visible() and tab.ref("staleNotice").is_hidden()
+    assert not tab.evaluate(IS_PLAYING)
+
+
+def test_without_models_the_draws_are_a_recording_s_and_ones_own_race_comes_back(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=8")
+    tab.race()
+    own = tab.lane_text("speculative")
+    tab.evaluate("specviz.race.showSampled()")
+    tab.until("specviz.race.view.inspector.redraw.redraw?.count === 1000")
+    assert "not your setting" in tab.text("recordedNotice")
+    tab.page.get_by_role("button", name="Back to your race").click()
+    tab.ref("ownNotice").wait_for()
+    tab.until("specviz.race.trace.ending !== null")
+    assert tab.lane_text("speculative") == own and tab.ref("recordedNotice").is_hidden()
+
+
+def test_in_the_debugger_one_press_shows_a_recording_that_is_drawn_anew(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url)
-    tab.page.get_by_role("button", name="Show it at temperature 0.7").click()
-    tab.until("specviz.race.view.inspector.redraw.redraw?.count === 1000")
-    assert not tab.evaluate(IS_PLAYING)
     tab.page.goto(f"{random_url}?view=step&trace={OPENING}")
     tab.until("window.specviz?.step?.view.trace?.rounds.length > 0")
     tab.page.get_by_role("button", name="Show it at temperature 0.7").click()

@@ -43,18 +43,18 @@ test("what the processor holds of the weights a second time is said apart, in wh
 
 test("one run has two digits, and within its noise it is about equal", () => {
   assert.deepEqual([1.814, 0.98, null].map((each) => speedupText(each)), ["1.8×", "1.0×", "–"]);
-  for (const near of [0.92, 0.98, 1, 1.07, 1.09]) assert.equal(speedupWord(near, "length"), "about equal");
-  assert.equal(speedupWord(1.3, "length"), "faster");
-  assert.equal(speedupWord(0.7, "length"), "slower");
-  assert.equal(speedupWord(0.7, "stopped"), "slower, up to where it was stopped");
+  for (const near of [0.92, 0.98, 1, 1.07, 1.09]) assert.equal(speedupWord(near, "length"), "the baseline’s speed: about equal");
+  assert.equal(speedupWord(1.3, "length"), "the baseline’s speed: faster");
+  assert.equal(speedupWord(0.7, "length"), "the baseline’s speed: slower");
+  assert.equal(speedupWord(0.7, "stopped"), "the baseline’s speed: slower, up to where it was stopped");
 });
 
 test("several runs show the middle one, and their spread decides whether they differ", () => {
   const runs = [1.22, 0.98, 1.09, 1.12, 1.1];
   assert.equal(middleOf(runs), 1.1);
   assert.equal(speedupText(1.1, runs), "1.10×");
-  assert.equal(speedupWord(1.1, "length", runs), "about equal");
-  assert.equal(speedupWord(1.1, "length", [1.05, 1.1, 1.2]), "faster");
+  assert.equal(speedupWord(1.1, "length", runs), "the baseline’s speed: about equal");
+  assert.equal(speedupWord(1.1, "length", [1.05, 1.1, 1.2]), "the baseline’s speed: faster");
   assert.equal(spreadWords(runs), "The middle one of 5 runs, which went from 0.98 to 1.22×.");
 });
 

@@ -14,9 +14,9 @@ export class Inspector {
   /**
    * @param {Refs} refs
    * @param {Theme} theme
-   * @param {{ glossary: Glossary, onSelect: (node: number) => void, onExample: () => void }} on
+   * @param {{ glossary: Glossary, onSelect: (node: number) => void, onExample: () => void, exampleWords: () => string }} on
    */
-  constructor(refs, theme, { glossary, onSelect, onExample }) {
+  constructor(refs, theme, { glossary, onSelect, onExample, exampleWords }) {
     this.refs = refs;
     this.theme = theme;
     const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
@@ -25,7 +25,7 @@ export class Inspector {
     this.timeline = new Chart(refs.timelineChart, theme);
     this.table = new VerdictTable(refs.verdicts, { onSelect });
     this.remarks = new Remarks(refs.remarks, glossary);
-    this.redraw = new RedrawCard(refs.raceRedraw, onExample);
+    this.redraw = new RedrawCard(refs.raceRedraw, onExample, exampleWords);
     /** @type {any} the timeline that is drawn, and in which look */
     this.timed = null;
     this.clear();

@@ -57,7 +57,7 @@ export class MethodFields {
     otherModels.hidden = !found;
     if (!found) return;
     setText(otherCount, moreWords(found.count));
-    setText(otherPair, `use ${found.pair.title}`);
+    setText(otherPair, `use other models: ${found.pair.title}`);
     otherPair.value = found.pair.name;
   }
 

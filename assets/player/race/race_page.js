@@ -18,6 +18,7 @@ import { Repeats } from "./repeats.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
 const RACING = "racing …";
+const DRAWN = "0.7"; // the temperature at which draws are shown
 const WRITE_MILLISECONDS = 200;
 const HELD = "held: nothing is decoded until it goes on";
 
@@ -52,10 +53,13 @@ export class RacePage extends Page {
     /** @type {string | null} */
     this.command = null;
     this.sampled = setup.traces.find(({ name }) => name === setup.sampled);
-    this.isExample = false; // the recording was opened for its draws
+    this.isExample = false; // the race or the recording is asked for because of its draws
+    /** @type {Choice | null | undefined} what was shown before such a recording: another one, null for a race of one's own */
+    this.before = undefined;
     this.view = new RaceView(root, refs, theme, setup, {
       onMove: () => this.recording || this.writeSoon(),
-      onExample: () => this.showSampled(),
+      onExample: () => (this.isRaceable ? this.raceDrawn() : this.showSampled()),
+      exampleWords: () => (this.isRaceable ? `Race this question at temperature ${DRAWN}` : `Show a recording at temperature ${DRAWN}`),
     });
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
@@ -87,6 +91,7 @@ export class RacePage extends Page {
     refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
     refs.repeat.addEventListener("click", () => this.repeat());
+    refs.recordedBack.addEventListener("click", () => this.goBack());
     // The Enter that started the race, held down, must not stop it.
     refs.stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
   }
@@ -158,6 +163,7 @@ export class RacePage extends Page {
     if (this.isReopening) this.transport.leave();
     this.isReopening = this.isExample = false;
     this.recording = null;
+    this.before = undefined;
     this.refs.linkNotice.hidden = true;
     this.showWarning("");
     if (!this.section.hidden) this.setting.write(); // else a link of another page asked for it
@@ -242,8 +248,9 @@ export class RacePage extends Page {
    * @param {{ order: any, words: string, command: string | null, query?: string }} last
    */
   async reopen(recording, { order, words, command, query }) {
-    if (this.transport.isBusy || this.trace.header) return;
+    if (this.transport.isBusy || (this.trace.header && !this.recording)) return;
     this.isReopening = true;
+    this.recording = null;
     this.ordered = [order, words];
     this.command = command;
     this.query = query ?? null;
@@ -257,21 +264,51 @@ export class RacePage extends Page {
     if (!opening || !hasOpening || this.transport.isBusy || this.trace.header) return;
     this.recording = opening;
     this.isReopening = true;
+    this.root.classList.add("is-opening");
+    setText(this.refs.speedupWord, "a recorded race is on its way …");
     await this.transport.open({ golden: opening.name });
   }
 
-  // A recording in which something is drawn, where the one on stage has temperature 0.
+  // Whether the models of the form are at hand and can do its method.
+  get isRaceable() {
+    return Boolean(this.form?.pair?.is_here) && !this.form.refusal;
+  }
+
+  // The visitor's own question above temperature 0, for its draws.
+  async raceDrawn() {
+    if (this.transport.isBusy) return;
+    this.form.fields = { temperature: DRAWN };
+    this.settingChanged();
+    const racing = this.race();
+    this.isExample = this.isBusy === true;
+    await racing;
+  }
+
+  // A recording in which something is drawn, where the one on stage has temperature 0 and no model can race.
   async showSampled() {
     if (!this.sampled || this.transport.isBusy) return;
+    this.before = this.trace.header ? this.recording : undefined;
     this.recording = this.sampled;
     this.command = null;
     this.isReopening = this.isExample = true;
     await this.transport.open({ golden: this.sampled.name });
   }
 
+  // What was shown before the recording with its draws.
+  async goBack() {
+    const { before, transport } = this;
+    if (before === undefined || transport.isBusy) return;
+    this.before = undefined;
+    if (before === null) return this.heard("wanted");
+    this.recording = before;
+    this.isReopening = true;
+    await transport.open({ golden: before.name });
+  }
+
   // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
   begun() {
     const { recording } = this;
+    this.root.classList.remove("is-opening");
     const [order, words] = this.ordered ?? [this.form.order, this.form.words];
     this.raced.keep(recording ? null : order, words);
     this.raced.compare(this.form.order);
@@ -285,12 +322,15 @@ export class RacePage extends Page {
 
   // Whether this is a recording, and one of what the form says, or a race of one's own.
   showStage() {
-    const { recordedNotice, recordedTitle, recordedHere, ownNotice, staleNotice } = this.refs;
+    const { recordedNotice, recordedTitle, recordedHere, recordedBack, ownNotice, staleNotice, drawnNotice } = this.refs;
     recordedNotice.hidden = !this.recording;
+    recordedBack.hidden = this.before === undefined;
+    setText(recordedBack, this.before ? "Back to the recording before it" : "Back to your race");
+    drawnNotice.hidden = !this.trace.header || this.trace.main.config.temperature === 0 || this.view.loss.text !== "";
     ownNotice.hidden = Boolean(this.recording) || !this.trace.header || !staleNotice.hidden;
     if (!this.recording) return;
     const isOfForm = isOf(this.trace, this.form.order);
-    setText(recordedTitle, isOfForm ? " of this very setting" : `: ${this.recording.title}`);
+    setText(recordedTitle, isOfForm ? " of this very setting" : `, not your setting: ${this.recording.title}`);
     setText(recordedHere, isOfForm ? "it here" : "the question of the form");
   }
 
@@ -352,7 +392,13 @@ export class RacePage extends Page {
     this.heard("ended", reason);
     if (isRepeated) return this.showMiddle();
     if (isNews && reason !== "stopped") this.view.replay();
-    if (isExample) this.view.redraw();
+    if (isExample) this.showRedraw();
+  }
+
+  // The draws that the race or the recording was asked for.
+  showRedraw() {
+    this.refs.proof.scrollIntoView({ block: "nearest" });
+    this.view.redraw();
   }
 
   // The round and node that were chosen since they were last taken or given, null for none.
@@ -400,6 +446,7 @@ export class RacePage extends Page {
   /** @param {string} text */
   failed(text) {
     this.repeats.isOn = false;
+    this.root.classList.remove("is-opening");
     if (this.trace.isLive) this.view.interrupt();
     if (!this.trace.summary) this.view.result.clear();
     if (!this.isReopening) this.form.showError(text); // nobody asked for it

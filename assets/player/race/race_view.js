@@ -26,9 +26,9 @@ export class RaceView {
    * @param {Refs} refs
    * @param {Theme} theme
    * @param {Setup} setup
-   * @param {{ onMove: () => void, onExample: () => void }} on `onExample`: a run in which something is drawn is asked for
+   * @param {{ onMove: () => void, onExample: () => void, exampleWords: () => string }} on `onExample`: a run in which something is drawn is asked for, as `exampleWords` say
    */
-  constructor(root, refs, theme, setup, { onMove, onExample }) {
+  constructor(root, refs, theme, setup, { onMove, onExample, exampleWords }) {
     this.root = root;
     this.refs = refs;
     this.theme = theme;
@@ -44,7 +44,7 @@ export class RaceView {
     });
     this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
     const onSelect = (/** @type {number} */ node) => this.select(this.cursor.round, node);
-    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect, onExample });
+    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect, onExample, exampleWords });
     this.result = new Result(refs, setup.glossary);
     /** @type {Record<string, any>} */
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };

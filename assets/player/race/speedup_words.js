@@ -33,8 +33,8 @@ export function speedupWord(speedup, ending, speedups = null) {
  * @param {number[]} range where it may lie
  */
 function comparison(speedup, range) {
-  if (Math.min(...range) <= 1 && Math.max(...range) >= 1) return "about equal";
-  return speedup > 1 ? "faster" : "slower";
+  const isEqual = Math.min(...range) <= 1 && Math.max(...range) >= 1;
+  return `the baseline’s speed: ${isEqual ? "about equal" : speedup > 1 ? "faster" : "slower"}`;
 }
 
 /** @param {number[] | null} speedups */

@@ -9,14 +9,17 @@ import { tokenLabel } from "./token_label.js";
 import { twoWays, twoWaysWords } from "./two_ways.js";
 
 export class RedrawCard extends RedrawView {
-  // `onExample` shows a run in which something is drawn, null where there is none at hand.
+  // `onExample` shows a run in which something is drawn, null where there is none at hand; `exampleWords`
+  // says which.
   /**
    * @param {HTMLElement} box with the drawing of the curve
    * @param {(() => void) | null} [onExample]
+   * @param {() => string} [exampleWords]
    */
-  constructor(box, onExample = null) {
+  constructor(box, onExample = null, exampleWords = () => "Show it at temperature 0.7, in a recording") {
     super(box);
-    this.example = element("button", "primary", "Show it at temperature 0.7, in a recording");
+    this.exampleWords = exampleWords;
+    this.example = element("button", "primary", exampleWords());
     this.example.type = "button";
     this.example.addEventListener("click", () => onExample?.());
     this.hasExample = onExample !== null;
@@ -39,6 +42,7 @@ export class RedrawCard extends RedrawView {
   show(place) {
     const { trace, round, node, words = "" } = place;
     const was = this.place;
+    setText(this.example, this.exampleWords());
     if (was.round === round && was.node === node && was.words === words) return;
     this.keep();
     this.go.hidden = this.hasExample && Boolean(round?.isGreedy);

@@ -84,6 +84,7 @@ export class StepPage extends Page {
       grew: () => this.raceGrew(),
       ended: (/** @type {string} */ reason) => this.raceEnded(reason),
       failed: (/** @type {string} */ text) => this.remaking && this.failed(text),
+      wanted: () => this.bringBack(),
     });
     this.bringBack();
   }

@@ -94,8 +94,8 @@ def _skipping(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
 QUANTISED = Method(
     "quantised-self",
     "Quantised self",
-    "A copy of the target in int8 or int4 drafts: nearly always right, worth it where memory is "
-    "slow.",
+    "A rounded copy of the large model (quantised to int8 or int4) guesses: nearly always right, "
+    "worth it where memory is slow.",
     _KINDS,
     lambda setup: _drafter(setup, *_quantised(setup)),
     frozenset({Need.LAYERS}),
