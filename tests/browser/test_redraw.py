@@ -37,6 +37,7 @@ def test_a_key_draws_a_position_anew_and_says_how_far_from_p_it_is(opened: StepD
     assert opened.driver.evaluate(COUNTS) == [2000, 2000]
     opened.press("ArrowRight")
     assert opened.driver.evaluate(COUNTS) is None, "another position"
+    assert "keep the target’s distribution" in card.locator("summary").inner_text()
     opened.press("ArrowLeft")
     assert opened.driver.evaluate(COUNTS) == [2000, 2000], "the place keeps its draws"
     assert re.search(r"kept .* × residual .* = p$", card.locator(".redraw-sum").inner_text())
@@ -67,7 +68,7 @@ def test_on_the_race_page_the_proof_stands_behind_the_redraw(
     tab.race()
     tab.ref("raceRedraw").get_by_role("button").first.click()
     assert "1,000 draws" in tab.ref("raceRedraw").get_by_role("status").inner_text()
-    proof = tab.page.get_by_text("So every position follows p exactly")
+    proof = tab.ref("raceRedraw").get_by_text("So every position follows p exactly")
     assert not proof.is_visible()
-    tab.ref("proofWords").locator("summary").click()
+    tab.ref("raceRedraw").locator("summary").click()
     assert proof.is_visible()

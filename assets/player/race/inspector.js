@@ -70,7 +70,7 @@ export class Inspector {
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
     if (isNewStop) this.drawTable(trace, round, node);
-    if (!isRunning) this.redraw.show({ trace, round, node });
+    if (!isRunning) this.redraw.show({ trace, round, node, isWhole: true });
     if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale) this.drawBars(trace, round, node, isRunning);
     if (!isNewStop || isRunning) this.drawTimeline(round, look, isRunning);
     this.isBarsDue = isNewStop && !isRunning;

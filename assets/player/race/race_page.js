@@ -11,7 +11,6 @@ import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
 import { ClassPresets } from "./class_presets.js";
 import { Form } from "./form.js";
-import { writeProof } from "./proof.js";
 import { RaceView } from "./race_view.js";
 import { isOf } from "./recorded.js";
 import { Repeats } from "./repeats.js";
@@ -77,7 +76,6 @@ export class RacePage extends Page {
       queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
     });
-    writeProof(refs.proofWords);
     this.wire();
     this.showProblems(this.setting.read());
     // On a narrow screen the texts come first, once there are any to come.
@@ -397,7 +395,7 @@ export class RacePage extends Page {
 
   // The draws that the race or the recording was asked for.
   showRedraw() {
-    this.refs.proof.scrollIntoView({ block: "nearest" });
+    this.refs.proof.scrollIntoView();
     this.view.redraw();
   }
 

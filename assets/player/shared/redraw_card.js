@@ -3,6 +3,7 @@
 
 import { EXTRA } from "./cursor.js";
 import { element, setText } from "./dom.js";
+import { proofFold } from "./proof.js";
 import { redrawPlan } from "./redraw.js";
 import { RedrawView } from "./redraw_view.js";
 import { tokenLabel } from "./token_label.js";
@@ -26,6 +27,7 @@ export class RedrawCard extends RedrawView {
     this.go.after(this.example);
     this.sum = element("p", "redraw-sum");
     this.how.before(this.sum);
+    box.append(proofFold());
     /** @type {any} the place: its run, round and node */
     this.place = {};
     /** @type {WeakMap<Round, Map<number, import("./redraw_view.js").Drawn>>} what was drawn, by the place's parent */
@@ -37,10 +39,11 @@ export class RedrawCard extends RedrawView {
     this.show({ trace: null, round: null, node: null, words: "Once a run has ended, each position of its text can be drawn anew." });
   }
 
-  // The place to draw anew: that of a stop of `round`. `words` say why there is none.
-  /** @param {{ trace: Trace | null, round: Round | null, node: number | null, words?: string }} place */
+  // The place to draw anew: that of a stop of `round`. `words` say why there is none; `isWhole`: what was
+  // written there may be told, though a guess at hand failed.
+  /** @param {{ trace: Trace | null, round: Round | null, node: number | null, words?: string, isWhole?: boolean }} place */
   show(place) {
-    const { trace, round, node, words = "" } = place;
+    const { trace, round, node, words = "", isWhole = false } = place;
     const was = this.place;
     setText(this.example, this.exampleWords());
     if (was.round === round && was.node === node && was.words === words) return;
@@ -49,7 +52,7 @@ export class RedrawCard extends RedrawView {
     this.example.hidden = !this.go.hidden;
     const parent = round && node !== null ? round.parentOf(node) : undefined;
     this.place = { ...place, words };
-    const written = round && node !== null ? writtenAt(round, node) : null;
+    const written = round && node !== null ? (isWhole ? writtenAt(round, node) : round.tokenId(node)) : null;
     const plan = round && !words ? redrawPlan(round, parent, written) : null;
     this.drawSum(plan, written, trace);
     if (!trace || !round || !plan) return this.setSubject(null, words || whyNot(place));
@@ -78,7 +81,10 @@ export class RedrawCard extends RedrawView {
     const ways = plan && written !== null ? twoWays(plan, written) : null;
     this.sum.hidden = !ways;
     if (!ways || !trace || written === null) return setText(this.sum, "");
-    setText(this.sum, twoWaysWords(tokenLabel(trace.text(written)), ways, Boolean(plan?.guesses.length)));
+    const { round, node, isWhole } = this.place;
+    const name = tokenLabel(trace.text(written));
+    const told = isWhole && round.tokenId(node) !== written ? `${name}, written here instead` : name;
+    setText(this.sum, twoWaysWords(told, ways, Boolean(plan?.guesses.length)));
   }
 }
 

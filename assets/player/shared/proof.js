@@ -1,7 +1,7 @@
 // Why drafting changes nothing about the distribution of the text: the proof behind "same distribution".
-// Static words; knows nothing of the race.
+// Static words; knows nothing of a run.
 
-import { element } from "../shared/dom.js";
+import { element } from "./dom.js";
 
 /** @type {["p" | "pre", string][]} */
 const PARTS = [
@@ -55,9 +55,11 @@ const PARTS = [
   ],
 ];
 
-/** @param {HTMLElement} box */
-export function writeProof(box) {
-  box.append(...PARTS.map(part));
+// Folded, under a line that says what it proves.
+export function proofFold() {
+  const fold = element("details", "proof-words");
+  fold.append(element("summary", "", "Why the lossless rules keep the target’s distribution: the proof"), ...PARTS.map(part));
+  return fold;
 }
 
 // A formula that is wider than the page scrolls, by keys too.
