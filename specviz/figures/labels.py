@@ -125,6 +125,28 @@ def apart(a: float, b: float, write: Callable[[float, int], str] = fraction) -> 
     return write(a, KEPT_FIGURES), write(b, KEPT_FIGURES)
 
 
+def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
+    """Two shares in percent, told apart, beside their `ratio` as it is shown.
+
+    A figure more where a reader who divides them would get another ratio, by more than one in its
+    last digit.
+
+    >>> [each.replace(NO_BREAK, " ") for each in in_proportion(0.1037, 0.1071, "0.968")]
+    ['10.4 %', '10.7 %']
+    >>> [each.replace(NO_BREAK, " ") for each in in_proportion(0.25, 0.5, "0.500")]
+    ['25 %', '50 %']
+    """
+    usual = apart(part, whole, percent)
+    try:
+        shown, of, told = (float(each.removesuffix(f"{NO_BREAK}%")) for each in (*usual, ratio))
+    except ValueError:  # one of them says only what it is under or over
+        return usual
+    last_digit = 10.0 ** -len(ratio.partition(".")[2])
+    if not of or abs(shown / of - told) <= 1.01 * last_digit:
+        return usual
+    return apart(part, whole, lambda value, figures: percent(value, figures + 1))
+
+
 def drawn(threshold: float, draw: float) -> tuple[str, str]:
     """A threshold and the uniform draw that met it, wherever either is shown.
 

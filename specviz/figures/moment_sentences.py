@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from specviz.figures.distribution_rows import first_q, has_own_distribution
 from specviz.figures.hover import shown_draft_prob
-from specviz.figures.labels import LEAST, apart, drawn, fraction, percent
-from specviz.records import BatchRound, ExtraKind, Outcome, Position, ProposalKind, Round
+from specviz.figures.labels import LEAST, apart, drawn, fraction, in_proportion, percent
+from specviz.records import BatchRound, ExtraKind, Outcome, Position, ProposalKind, Round, Verdict
 
 Part = str | list[int]
 Sentence = list[Part]
@@ -138,7 +138,7 @@ class _Words:
             start = start if failed else ["The target gives "]
             picked = "; the guess was picked, not drawn, so q counts as 1."
             return [*start, x, f" {percent(verdict.compared_prob)}{picked}"]
-        p, q = apart(verdict.compared_prob, verdict.draft_prob, percent)
+        p, q = in_proportion(verdict.compared_prob, verdict.draft_prob, _threshold(verdict))
         only = "" if verdict.acceptance_prob >= 1 else "only "
         if not failed:
             return ["The draft gave ", x, f" {q}, the target {only}{p}."]
@@ -148,17 +148,13 @@ class _Words:
 
     def _chance(self, node: int) -> str:
         verdict = self.round.verdicts[node]
-        accept, draw = verdict.acceptance_prob, verdict.uniform_draw
-        if accept >= 1:
+        if verdict.acceptance_prob >= 1:
             return "So it passes whatever the draw"
-        if accept <= 0:
+        if verdict.acceptance_prob <= 0:
             return "So it cannot pass"
-        if draw is None:
-            return f"So it passes with probability {fraction(accept)}; the draw is not known"
-        threshold, u = drawn(accept, draw)
-        if accept < LEAST < draw:
-            threshold = fraction(accept)
-        return f"So it passes with probability {threshold}; the draw was {u}"
+        draw = verdict.uniform_draw
+        told = "is not known" if draw is None else f"was {drawn(verdict.acceptance_prob, draw)[1]}"
+        return f"So it passes with probability {_threshold(verdict)}; the draw {told}"
 
     def _judged_greedily(self, node: int) -> Sentence:
         rule = "At temperature 0 only the target’s most probable token passes. "
@@ -303,6 +299,14 @@ def _favourite(position: Position) -> tuple[int, float] | None:
     rows = zip(position.target_probs, position.raw_target_probs, position.token_ids, strict=True)
     best = max(rows, default=None)
     return None if best is None else (best[2], best[1])
+
+
+def _threshold(verdict: Verdict) -> str:
+    """The probability of acceptance, beside the draw that met it."""
+    accept, draw = verdict.acceptance_prob, verdict.uniform_draw
+    if draw is None or accept < LEAST < draw:
+        return fraction(accept)
+    return drawn(accept, draw)[0]
 
 
 def _listed(items: Sequence[Sentence], is_open: bool) -> Sentence:

@@ -32,6 +32,7 @@ class Overlap:
     total: float
     judged: tuple[int, Verdict] | None
     is_picked: bool
+    is_of_the_first: bool  # of several siblings, and another one is looked at
 
     @classmethod
     def of(
@@ -47,12 +48,13 @@ class Overlap:
         parent = None if position is None else position.parent
         drafted = [] if parent is None else round_.tree.children(parent)
         if position is None or not is_drawn or not kind.is_lossless or not drafted:
-            return cls((), 0.0, None, is_picked)
+            return cls((), 0.0, None, is_picked, is_of_the_first=False)
         first = round_.tree.nodes[drafted[0]].token_id
         shares = [_share(row, first if is_picked else None) for row in rows]
         if rows and rows[-1].token_id is None:  # of the others the record keeps the sum
             shares[-1] = max(0.0, position.overlap - sum(shares[:-1]))
-        return cls(tuple(shares), position.overlap, _judged(round_, child, rows), is_picked)
+        judged, is_later = _judged(round_, child, rows), child not in (None, drafted[0])
+        return cls(tuple(shares), position.overlap, judged, is_picked, is_picked and is_later)
 
     @property
     def area(self) -> dict[str, Any]:
@@ -75,7 +77,8 @@ class Overlap:
         """What the area is, behind the heading of the bars."""
         if not self.shares:
             return ""
-        area = "how often the guess passes" if self.is_picked else "what both have in common"
+        guess = "first sibling" if self.is_of_the_first else "guess"
+        area = f"how often the {guess} passes" if self.is_picked else "what both have in common"
         return f". Shaded: {area}, {percent(self.total)}"
 
     @property

@@ -173,7 +173,9 @@ def test_a_claim_that_names_its_pair_is_granted_no_other_cost() -> None:
     claim = CLAIMS[12]
     assert claim.verdict() is WRONG and claim.theory(c=0.032).verdict is WRONG
     values = {each.name: each for each in claim.theory().numbers}
-    assert values["largest c for 2.9×"].value == pytest.approx(0.031, abs=1e-3)
+    assert values["largest c for 2.9×, give or take a tenth"].value == pytest.approx(
+        0.031, abs=1e-3
+    )
     assert values["speedup per GPU, were 2.9× true"].value == pytest.approx(2.9 * 4 / 5)
 
 

@@ -95,6 +95,14 @@ def test_after_a_rejected_sibling_there_is_no_line_for_the_bars_are_not_what_was
     assert figure_of(each, each.accepted[0])["data"][CUT]["x"] == []
 
 
+def test_of_picked_siblings_the_area_is_the_first_one_s_and_says_so() -> None:
+    each = random_round(1, (3,), ProposalKind.DETERMINISTIC)
+    headings = [figure_of(each, child)["layout"]["meta"]["heading"] for child in (0, 1)]
+    share = percent(each.positions[0].overlap)
+    assert headings[0].endswith(f". Shaded: how often the guess passes, {share}")
+    assert headings[1].endswith(f". Shaded: how often the first sibling passes, {share}")
+
+
 @pytest.mark.parametrize("kind", [ProposalKind.TYPICAL, ProposalKind.IID])
 def test_where_no_draw_decides_there_is_neither_area_nor_line(kind: ProposalKind) -> None:
     temperature = 0.7 if kind is ProposalKind.TYPICAL else 0.0

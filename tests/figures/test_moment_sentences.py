@@ -191,6 +191,11 @@ def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
             "The draft gave sys 27 %, the target only 0 %. So it cannot pass: rejected.",
         ),
         (
+            judged(A, 0.1037, 0.1071, 0.31),
+            "The draft gave sys 10.7 %, the target only 10.4 %. "
+            "So it passes with probability 0.968; the draw was 0.310: accepted.",
+        ),
+        (
             judged(R, 0.1, 0.2, None),
             "The draft gave sys 20 %, the target only 10 %. "
             "So it passes with probability 0.50; the draw is not known: rejected.",

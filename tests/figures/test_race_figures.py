@@ -7,7 +7,7 @@ import pytest
 from specviz.figures.depth import depth_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
-from specviz.metrics import DepthAcceptance, SpeedupPoint, TheoryBand, meter
+from specviz.metrics import DepthAcceptance, RoundTotals, SpeedupPoint, TheoryBand, meter
 from tests.tiny_trace import tiny_trace
 
 TRACE = tiny_trace()
@@ -51,6 +51,15 @@ def test_the_shares_of_time_add_up_and_carry_milliseconds() -> None:
     assert shares == pytest.approx([0.06 / 0.3, 0.22 / 0.3, 0.02 / 0.3])
     texts = [label["text"] for label in figure["layout"]["annotations"]]
     assert texts == ["draft 20%<br>30.0 ms", "verify 73%<br>110 ms", "rest 7%<br>10.0 ms"]
+
+
+def test_the_percentages_of_time_add_up_to_100() -> None:
+    totals = RoundTotals()
+    totals.rounds = 1
+    totals.draft_seconds, totals.verify_seconds, totals.host_seconds = 61.24, 38.28, 0.48
+    labels = time_split_figure(totals)["layout"]["annotations"]
+    texts = [label["text"].split("<br>")[0] for label in labels]
+    assert texts == ["draft 61%", "verify 38%", "rest 1%"]
 
 
 def test_acceptance_by_depth_stands_beside_the_constant_rate() -> None:

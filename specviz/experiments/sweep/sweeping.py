@@ -228,14 +228,15 @@ class PointMeter:
         """JSON-able; speedups one per block, seconds and counts sums over all of them."""
         totals = self._totals
         speedups = [speculative / baseline for baseline, speculative in self._rates]
+        baseline_rate, rate = self._middle_rates()
         costs = measured_costs(totals, self._step_seconds / self._steps) if self._steps else None
         band = self._theory(costs) if costs else None
         return {
-            "speedup": median(speedups),
+            "speedup": rate / baseline_rate,
             "speedup_spread": [min(speedups), max(speedups)],
             "speedups": speedups,
-            "baseline_tokens_per_second": median(rate for rate, _ in self._rates),
-            "tokens_per_second": median(rate for _, rate in self._rates),
+            "baseline_tokens_per_second": baseline_rate,
+            "tokens_per_second": rate,
             "baseline_ttft_seconds": median(self._first_seconds[BASELINE]),
             "ttft_seconds": median(self._first_seconds[SPECULATIVE]),
             "prompt_tokens": mean(self._prompt_tokens),
@@ -255,6 +256,15 @@ class PointMeter:
             "host_seconds": self._host_seconds,
             "drafter_bytes": self._drafter_bytes,
         }
+
+    def _middle_rates(self) -> tuple[float, float]:
+        """Both lanes' tokens per second in the block of the middle speedup, so that their ratio is
+        the speedup; of an even number of blocks the means over the two in the middle.
+        """
+        ordered = sorted(self._rates, key=lambda rates: rates[1] / rates[0])
+        half = (len(ordered) - 1) // 2
+        middle = ordered[half : len(ordered) - half]
+        return mean(rate for rate, _ in middle), mean(rate for _, rate in middle)
 
     def _theory(self, costs: Costs) -> TheoryBand:
         """At the measured acceptance and costs; a batch ends with its longest row."""

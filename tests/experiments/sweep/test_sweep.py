@@ -36,6 +36,8 @@ def test_a_point_tells_what_was_measured(swept: Sweep, place: Place) -> None:
     point = swept.points[place]
     low, high = point["speedup_spread"]
     assert len(point["speedups"]) == 2 and 0 < low <= point["speedup"] <= high
+    rates = point["tokens_per_second"], point["baseline_tokens_per_second"]
+    assert point["speedup"] == pytest.approx(rates[0] / rates[1])
     assert 1 <= point["block_efficiency"] <= dict(place)["draft-length"] + 1
     assert 0 <= point["acceptance_rate"] <= 1
     assert len(point["acceptance_by_depth"]) <= dict(place)["draft-length"]
