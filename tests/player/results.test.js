@@ -37,8 +37,19 @@ test("a method without a model of its own says what the pair's draft would take"
 test("what the processor holds of the weights a second time is said apart, in whole megabytes", () => {
   const target = { bytes: 651_289_344, parameters: 134_515_008 };
   const run = { header: { target, dtype: "float32" }, main: { drafter_bytes: 0, drafter_cache_bytes: 0, draft: null } };
-  assert.match(memory(run).label, /the target’s 538 MB, 113 MB of them held twice$/);
+  assert.match(memory(run).label, /the target’s 538 MB \(113 MB of the target’s are held twice\)$/);
   assert.deepEqual([bytes(3_400_000), bytes(45e6), bytes(1.54e9), bytes(12_345)], ["3.4 MB", "45 MB", "1.5 GB", "12 kB"]);
+});
+
+test("the memory of the parts adds up to the sum beside them", () => {
+  const sum = (/** @type {number} */ weights, /** @type {number} */ cache) => {
+    const run = { header: { target: { bytes: 45e6 }, dtype: "float32" }, main: { drafter_bytes: weights, drafter_cache_bytes: cache, draft: null } };
+    return [memory(run).label.split(" added")[0], memory(run).value];
+  };
+  assert.deepEqual(sum(9_800_000, 780_000), ["9.8 MB weights and 0.8 MB cache", "+10.6 MB"]);
+  assert.deepEqual(sum(95.2e6, 12.3e6), ["95 MB weights and 12 MB cache", "+107 MB"]);
+  assert.deepEqual(sum(45.4e6, 12.4e6), ["45 MB weights and 12 MB cache", "+57 MB"]);
+  assert.deepEqual(sum(9_940_000, 960_000), ["9.9 MB weights and 1.0 MB cache", "+10.9 MB"]);
 });
 
 test("one run has two digits, and within its noise it is about equal", () => {

@@ -222,8 +222,15 @@ export class RaceView {
     const { replayed } = this;
     if (summary !== this.shownSummary || (this.isReplayed && !replayed)) result.draw(summary, trace, ending, this.loss.text);
     if (replayed) result.drawReplayed(replayed);
+    else if (trace.isLive) result.drawLive({ tokens: this.fewestTokens, speedup: trace.speedupAt(this.moment) });
     this.shownSummary = summary;
     this.isReplayed = replayed !== null;
+  }
+
+  // Of either lane, at the moment that its rate is shown for.
+  get fewestTokens() {
+    const { main, baseline } = this.trace;
+    return Math.min(main.tokensAt(this.moment), baseline.tokensAt(this.moment));
   }
 
   // Tokens and speedup as far as a replay has come, null where none goes on.

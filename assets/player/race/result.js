@@ -49,18 +49,31 @@ export class Result {
    */
   draw(summary, trace, ending, loss = "") {
     const { speedup } = summary;
-    const { speedups, refs } = this;
+    const { refs } = this;
     const isEarly = ending === null && Math.min(summary.baseline.tokens, summary.speculative.tokens) < FEW_TOKENS;
-    const known = isEarly ? null : speedup;
-    setText(refs.speedup, speedupText(known, speedups));
-    setText(refs.speedupWord, speedupWord(known, ending, speedups));
-    setText(refs.spreadWords, spreadWords(speedups));
+    if (!trace.isLive) this.drawSpeedup(isEarly ? null : speedup, ending);
+    setText(refs.spreadWords, spreadWords(this.speedups));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
     const sentence = timeSentence(summary);
     setText(refs.timeWords, sentence);
     refs.timeWords.hidden = !sentence;
     this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.pair).map((each) => this.row(each)));
+  }
+
+  /**
+   * @param {number | null} speedup
+   * @param {string | null} ending
+   */
+  drawSpeedup(speedup, ending) {
+    setText(this.refs.speedup, speedupText(speedup, this.speedups));
+    setText(this.refs.speedupWord, speedupWord(speedup, ending, this.speedups));
+  }
+
+  // While the race runs: the speedup of the very moment whose rates the lanes show.
+  /** @param {{ speedup: number | null, tokens: number }} now */
+  drawLive({ speedup, tokens }) {
+    this.drawSpeedup(tokens < FEW_TOKENS ? null : speedup, null);
   }
 
   // While the run is replayed: the speedup so far. The other numbers stay, those of the whole run.
@@ -183,11 +196,11 @@ export function memory(trace, pair = null) {
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
   const spared = draft ? 0 : (pair?.draft_bytes?.[dtype] ?? 0);
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
-  const value = (/** @type {any} */ held) => (held ? `+${bytes(held)}` : "0 MB");
+  const value = (/** @type {number[]} */ ...held) => (held.some(Boolean) ? `+${sumOf(held)}` : "0 MB");
   const added = `added to the target’s ${targetWords(target, dtype)}${other}`;
   if (cache == null) return { label: `weights ${added}`, term, value: value(count) };
   const parts = `${count ? bytes(count) : "no"} weights and ${cache ? bytes(cache) : "no"} cache`;
-  return { label: `${parts} ${added}`, term, value: value(count + cache) };
+  return { label: `${parts} ${added}`, term, value: value(count, cache) };
 }
 
 /** @type {Record<string, number>} */
@@ -202,14 +215,36 @@ function targetWords({ bytes: held, parameters }, dtype) {
   const weights = (parameters ?? 0) * (WIDTHS[dtype] ?? 0);
   const packed = held - weights;
   if (!weights || packed < held / 100) return bytes(held);
-  return `${bytes(weights)}, ${bytes(packed)} of them held twice`;
+  return `${bytes(weights)} (${bytes(packed)} of the target’s are held twice)`;
 }
 
-// Whole megabytes, two digits where there are fewer than 100: parts and their sum agree.
+// Whole megabytes, tenths where there are fewer than 10.
+/** @param {number} count */
+function rounded(count) {
+  if (count >= 1e5 && count < 1e7) return Math.round(count / 1e5) * 1e5;
+  return Number(count.toPrecision(count >= 1e8 && count < 1e9 ? 3 : 2));
+}
+
 /** @param {number} count */
 export function bytes(count) {
-  const size = Number(count.toPrecision(count >= 1e8 && count < 1e9 ? 3 : 2));
+  const size = rounded(count);
   if (size >= 1e9) return `${(size / 1e9).toFixed(size < 1e10 ? 1 : 0)} GB`;
   if (size < 1e5) return `${(size / 1e3).toFixed(size < 1e4 ? 1 : 0)} kB`;
-  return `${(size / 1e6).toFixed(size < 1e7 ? 1 : 0)} MB`;
+  return megabytes(size, size < 1e7 ? 1 : 0);
+}
+
+// Of sizes as they are shown: with tenths where one of them has tenths.
+/** @param {number[]} sizes */
+function sumOf(sizes) {
+  const sum = sizes.map(rounded).reduce((one, other) => one + other);
+  const hasTenths = sum >= 1e7 && sum < 1e8 && sum % 1e6 >= 1e5;
+  return hasTenths ? megabytes(sum, 1) : bytes(sum);
+}
+
+/**
+ * @param {number} size
+ * @param {number} places
+ */
+function megabytes(size, places) {
+  return `${(size / 1e6).toFixed(places)} MB`;
 }

@@ -3,7 +3,7 @@
 
 import { element } from "./dom.js";
 
-const FULL = 0.8; // of a track, for the largest p
+const FULL = 0.8; // of a track, for the largest p; the head says what its end is
 const [WIDTH, HEIGHT] = [260, 120]; // of the curve
 export const CURVE = `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true"><path class="ground" d="M0 0V${HEIGHT}H${WIDTH}"/><polyline class="floor"/><polyline class="distance"/></svg>`;
 
@@ -17,17 +17,18 @@ export const CURVE = `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio=
  */
 export function cameOutRows(bars, room) {
   const most = Math.max(0.01, ...bars.map(({ p }) => p));
-  return [headRow(), ...bars.map((bar) => row(bar, most)), ...blankRows(room - bars.length)];
+  const end = Math.min(1, most / FULL);
+  return [headRow(end), ...bars.map((bar) => row(bar, end)), ...blankRows(room - bars.length)];
 }
 
 /**
  * @param {CameOut} bar
- * @param {number} most
+ * @param {number} end of the track
  */
-function row({ name, p, shares, came }, most) {
+function row({ name, p, shares, came }, end) {
   const made = element("li");
   const track = element("span", "redraw-track");
-  const width = (/** @type {number} */ share) => `${Math.min(100, (100 * FULL * share) / most)}%`;
+  const width = (/** @type {number} */ share) => `${Math.min(100, (100 * share) / end)}%`;
   for (const [outcome, share] of shares) {
     const bar = element("i", outcome);
     bar.style.width = width(share);
@@ -40,9 +41,12 @@ function row({ name, p, shares, came }, most) {
   return made;
 }
 
-function headRow() {
+/** @param {number} end of the tracks */
+function headRow(end) {
   const made = element("li", "hint");
-  made.append(element("span"), element("span"), element("span", "number", "came out"), element("span", "number", "p"));
+  const ends = element("span", "redraw-ends");
+  ends.append(element("span", "", "0"), element("span", "", percent(end)));
+  made.append(element("span"), ends, element("span", "number", "came out"), element("span", "number", "p"));
   return made;
 }
 
