@@ -26,7 +26,7 @@ from specviz.models.files.hub import fetch, fetched_folder
 
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ORIGINAL = "SmolLM2 135M Instruct (bfloat16 original)"
-UNPACKED = "SmolLM2 135M Instruct (4-bit weights, dequantised)"
+UNPACKED = "SmolLM2 135M Instruct (weights rounded to 4 bits, dequantised)"
 FOLDER = "smollm2-135m-instruct-q4_1"  # in the cache folder
 SIZES = {
     "model_type": "llama",
