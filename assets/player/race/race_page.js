@@ -395,8 +395,8 @@ export class RacePage extends Page {
 
   // The draws that the race or the recording was asked for.
   showRedraw() {
-    this.refs.proof.scrollIntoView();
     this.view.redraw();
+    this.refs.proof.scrollIntoView(); // only now it has room for its bars
   }
 
   // The round and node that were chosen since they were last taken or given, null for none.

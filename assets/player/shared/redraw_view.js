@@ -111,6 +111,7 @@ export class RedrawView {
     const { subject } = this;
     if (!subject) return;
     this.isOpen = true;
+    this.body.hidden = false;
     cancelAnimationFrame(this.frame);
     const { Rule = Redraw, plan, seed } = subject;
     const redraw = (this.redraw ??= new Rule(plan, seed + this.series));
