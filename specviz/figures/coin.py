@@ -89,32 +89,43 @@ class Coin:
     def traces(self) -> list[dict[str, Any]]:
         shown = [self.verdict] if self.verdict and self.is_tossed else []
         tossed = [v for v in shown if v.outcome is not Outcome.UNREACHED]
-        ends = [self._words[0] for _ in shown]
+        chances = [v.acceptance_prob for v in shown]
         return [
-            self._bar("grid", [1.0 for _ in shown], 1.0, ends, part="threshold"),
-            self._bar("accepted", [v.acceptance_prob for v in shown], 0.4, [], part="chance"),
+            self._bar("grid", [1.0 for _ in shown], 1.0),
+            self._bar("accepted", chances, 0.4),
             self._pin([v.uniform_draw for v in tossed if v.uniform_draw is not None]),
+            self._threshold(chances),
         ]
 
-    def _bar(
-        self, role: str, x: list[float], opacity: float, text: list[str], part: str
-    ) -> dict[str, Any]:
+    def _bar(self, role: str, x: list[float], opacity: float) -> dict[str, Any]:
         return {
             "type": "bar",
             "orientation": "h",
             "x": x,
             "y": [self.y for _ in x],
             "width": [0.46 for _ in x],
-            "text": text,
-            "textposition": "outside",
-            "textangle": 0,
-            "constraintext": "none",
-            "cliponaxis": False,
-            "textfont": {"size": SMALL, "color": LIGHT["muted"]},
             "hoverinfo": "skip",
             "marker": {"color": LIGHT[role], "opacity": opacity, "line": {"width": 0}},
             "showlegend": False,
-            "meta": {"role": role, "part": part},
+            "meta": {"role": role},
+        }
+
+    def _threshold(self, chances: list[float]) -> dict[str, Any]:
+        """The number where the shaded part ends, below it: above stands that of the draw."""
+        x = chances[0] if chances else 0.0
+        side = "right" if x < 0.2 else "left" if x > 0.8 else "center"
+        return {
+            "type": "scatter",
+            "mode": "text",
+            "x": chances,
+            "y": [self.y + 0.56 for _ in chances],
+            "text": [self._words[0] for _ in chances],
+            "textposition": f"middle {side}",
+            "textfont": {"size": SMALL, "color": LIGHT["muted"]},
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+            "showlegend": False,
+            "meta": {"role": "muted", "part": "threshold"},
         }
 
     def _pin(self, draws: list[float]) -> dict[str, Any]:
@@ -129,6 +140,7 @@ class Coin:
             "textfont": {"size": SMALL, "color": LIGHT["ink"]},
             "line": {"color": LIGHT["ink"], "width": 1.6},
             "marker": {"color": LIGHT["ink"], "size": [0, 8], "opacity": 1},
+            "cliponaxis": False,
             "hoverinfo": "skip",
             "showlegend": False,
             "meta": {"role": "ink"},

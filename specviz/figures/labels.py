@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from html import escape
+from html import escape, unescape
 
 LABEL_LENGTH = 14
+NAME_LENGTH = 40  # of a token in a sentence
 USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability in a sentence, and of a recorded one
 LEAST = 1e-4  # nearer to 0 or 1 a sentence gives no figures
 DRAW_PLACES, MOST_PLACES = 3, 9  # decimals of a draw
+PLACES_APART = 16  # of two draws that differ only in the sixth figure, however small
 NO_BREAK = "\u00a0"
 _WHITESPACE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
@@ -43,6 +45,15 @@ def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
         return ENDINGS[text] if len(ENDINGS[text]) <= length else _SHORT_ENDING
     shown = "".join(_visible(character) for character in text[: 4 * length]) or "∅"
     return escape(shown if len(shown) <= length else shown[: length - 1] + "…", quote=False)
+
+
+def token_name(text: str) -> str:
+    """Token text as a sentence of the page names it: that is no chart, so nothing is escaped.
+
+    >>> token_name(" <b>")
+    '·<b>'
+    """
+    return unescape(visible_text(text, NAME_LENGTH))
 
 
 def plain_text(text: str) -> str:
@@ -113,14 +124,14 @@ def fraction(value: float, figures: int = USUAL_FIGURES) -> str:
 
 
 def apart(a: float, b: float, write: Callable[[float, int], str] = fraction) -> tuple[str, str]:
-    """Two numbers with as many figures as it takes to see that they differ.
+    """Two numbers with as many figures as it takes to see that they differ; below `LEAST` none.
 
-    >>> apart(0.10418, 0.10423)
-    ('0.10418', '0.10423')
+    >>> apart(0.10418, 0.10423), apart(6e-5, 2e-13)
+    (('0.10418', '0.10423'), ('under 0.0001', 'under 0.0001'))
     """
     for figures in range(USUAL_FIGURES, KEPT_FIGURES):
         one, other = write(a, figures), write(b, figures)
-        if one != other or a == b:
+        if one != other or a == b or max(a, b) < LEAST:
             return one, other
     return write(a, KEPT_FIGURES), write(b, KEPT_FIGURES)
 
@@ -155,10 +166,12 @@ def drawn(threshold: float, draw: float) -> tuple[str, str]:
 
     >>> drawn(0.1042, 0.9951), drawn(0.10423, 0.10418), drawn(1.0, 0.99996), drawn(0.00002, 0.5)
     (('0.104', '0.995'), ('0.10423', '0.10418'), ('1', '0.99996'), ('0.000020', '0.500'))
+    >>> drawn(0.000089255, 0.0000892549)
+    ('0.0000892550', '0.0000892549')
     """
-    counts = range(DRAW_PLACES, MOST_PLACES)
+    counts = range(DRAW_PLACES, PLACES_APART)
     differ = (n for n in counts if round(threshold, n) != round(draw, n))
-    places = DRAW_PLACES if threshold == draw else next(differ, MOST_PLACES)
+    places = DRAW_PLACES if threshold == draw else next(differ, PLACES_APART)
     return decimals(threshold, places), decimals(draw, places)
 
 
@@ -166,9 +179,8 @@ def decimals(value: float, places: int = DRAW_PLACES) -> str:
     """As many decimals; where those would read as 0, two figures, where as 1, more."""
     if value in (0, 1):
         return f"{value:.0f}"
-    if value < 0.5 * 10**-places:
-        places = 1 - math.floor(math.log10(value))
-    texts = (f"{value:.{n}f}" for n in range(places, MOST_PLACES + 1))
+    first = 1 - math.floor(math.log10(value)) if value < 0.5 * 10**-places else places
+    texts = (f"{value:.{n}f}" for n in range(first, max(places, MOST_PLACES) + 1))
     return next((text for text in texts if 0 < float(text) < 1), probability(value))
 
 

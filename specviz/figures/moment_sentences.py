@@ -139,6 +139,9 @@ class _Words:
             picked = "; the guess was picked, not drawn, so q counts as 1."
             return [*start, x, f" {percent(verdict.compared_prob)}{picked}"]
         p, q = in_proportion(verdict.compared_prob, verdict.draft_prob, _threshold(verdict))
+        if p == q and verdict.compared_prob != verdict.draft_prob and not failed:
+            less, more = ("target", "draft") if verdict.acceptance_prob < 1 else ("draft", "target")
+            return ["Both give ", x, f" {p}, the {less} less than the {more}."]
         only = "" if verdict.acceptance_prob >= 1 else "only "
         if not failed:
             return ["The draft gave ", x, f" {q}, the target {only}{p}."]
@@ -185,7 +188,7 @@ class _Words:
             return [x, " was never examined: ", self._token(above), " before it was rejected."]
         if parent >= 0 and self._is(parent, Outcome.ACCEPTED):
             return [x, " was never examined: the text ends before it."]
-        return [x, " was never examined: the walk through the tree went another way."]
+        return [x, " was never examined: the guesses before it led to another branch of the tree."]
 
     # ---- resample and commit
 
@@ -251,7 +254,7 @@ class _Words:
 
     def commit(self) -> Sentence:
         count, dropped = len(self.round.emitted_ids), self.round.cache.rolled_back
-        slots = f" {_count(dropped, 'slot', 'slots')} of the cache rolled back."
+        slots = f" The cache drops {_count(dropped, 'entry', 'entries')} that no kept token needs."
         start = f"{_count(count, 'new token')} from one forward of the target: "
         return [start, *self._brought(), f".{slots if dropped else ''}"]
 

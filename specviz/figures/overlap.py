@@ -102,10 +102,10 @@ class Overlap:
         """Where the line lies."""
         if self.judged is None:
             return ""
-        name = "u" if self.is_picked else "u · q"
+        name = "u" if self.is_picked else "u times q"
         is_within = self.judged[1].outcome is Outcome.ACCEPTED
-        lies = "within the area: accepted" if is_within else "beyond the area: rejected"
-        return f"The line in its row is the draw, {name} = {fraction(self._drawn)}: {lies}"
+        lies = "inside the area: accepted" if is_within else "outside the area: rejected"
+        return f"The line is the draw, {name} = {fraction(self._drawn)}, {lies}"
 
     @property
     def _reach(self) -> tuple[float, float]:

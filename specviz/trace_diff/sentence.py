@@ -5,8 +5,9 @@ Knows nothing of how it was found.
 
 from __future__ import annotations
 
+import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from specviz.records import FinishReason
 from specviz.trace_diff.arrival import Arrival, Origin
@@ -36,21 +37,32 @@ _ENDS = {
 
 
 def sentence(
-    found: Difference | None, texts: Mapping[int, str], names: tuple[str, str] = ("a", "b")
+    found: Difference | None,
+    texts: Mapping[int, str],
+    names: tuple[str, str] = ("a", "b"),
+    shown: Callable[[str], str] = reprlib.repr,
 ) -> str:
     """What differs first and why; tokens and rounds are counted from 1.
 
     `texts` are those of the tokens by id; a token without one is shown by its number. `names` are
-    what the two runs are called.
+    what the two runs are called, `shown` writes a token's text.
     """
-    return "Both texts are the same." if found is None else _Telling(found, texts, names).whole
+    if found is None:
+        return "Both texts are the same."
+    return _Telling(found, texts, names, shown).whole
 
 
 class _Telling:
     """One difference in words; each method makes a part of the sentence."""
 
-    def __init__(self, found: Difference, texts: Mapping[int, str], names: tuple[str, str]) -> None:
-        self.found, self.texts, self.names = found, texts, names
+    def __init__(
+        self,
+        found: Difference,
+        texts: Mapping[int, str],
+        names: tuple[str, str],
+        shown: Callable[[str], str],
+    ) -> None:
+        self.found, self.texts, self.names, self.shown = found, texts, names, shown
 
     @property
     def whole(self) -> str:
@@ -80,8 +92,8 @@ class _Telling:
         return f"{self._text(token.token_id)} ({_ORIGINS[token.origin]}{place})"
 
     def _text(self, token_id: int) -> str:
-        """Quoted, and shortened where it is long: a trace from elsewhere may hold any text."""
-        return reprlib.repr(self.texts[token_id]) if token_id in self.texts else f"#{token_id}"
+        """Shortened where it is long: a trace from elsewhere may hold any text."""
+        return self.shown(self.texts[token_id]) if token_id in self.texts else f"#{token_id}"
 
     def _why(self) -> str:
         match self.found.cause:
@@ -131,4 +143,9 @@ def _number(value: float | None) -> str:
     """3 digits, more for what would look like 0 or 1."""
     if value is None:
         return "unknown"
-    return f"{value:.3g}" if value in (0, 1) or 1e-3 <= value <= 0.999 else f"{value:.6g}"
+    if value in (0, 1) or 1e-3 <= value <= 0.999:
+        return f"{value:.3g}"
+    text = f"{value:.6g}"
+    if "e" not in text:
+        return text
+    return f"{value:.{5 - math.floor(math.log10(value))}f}".rstrip("0")

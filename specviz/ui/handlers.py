@@ -19,6 +19,7 @@ from specviz.experiments.run.forking import Fork, ForkRequest, start_fork
 from specviz.experiments.run.profiling import ProfileRequest
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.experiments.run.recorded_race import Replay
+from specviz.figures.labels import token_name
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
@@ -174,7 +175,7 @@ class Handlers:
         a, b = (requested_trace(question[name]) for name in ("a", "b"))
         found = difference(a, b)
         index = None if found is None else found.index
-        text = sentence(found, shared_texts(a, b), ("this run", "the other"))
+        text = sentence(found, shared_texts(a, b), ("this run", "the other"), token_name)
         return {"sentence": text, "index": index}
 
     # ---- pairs

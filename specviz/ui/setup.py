@@ -74,7 +74,7 @@ def page_setup() -> dict[str, Any]:
         "endings": ENDINGS,
         "glossary": tooltips(),
         "places": places(),
-        "traces": list(map(_trace, _traces())),
+        "traces": _told_apart([_trace(name) for name in _traces()]),
         "opening": OPENING,
         "sampled": SAMPLED,
         "presets": class_presets(),
@@ -169,6 +169,18 @@ def _trace(name: str) -> dict[str, str]:
         "title": f"{method_named(method).title} · {task}",
         "group": f"Recorded with {model}",
     }
+
+
+def _told_apart(traces: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Two that are called alike, as the same method and task of two pairs, name their models."""
+    titles = [trace["title"] for trace in traces]
+    alike = {title for title in titles if titles.count(title) > 1}
+    return [
+        trace | {"title": f"{trace['title']} ({trace['group'].removeprefix('Recorded with ')})"}
+        if trace["title"] in alike
+        else trace
+        for trace in traces
+    ]
 
 
 def _pair(pair: Pair) -> dict[str, Any]:

@@ -108,3 +108,16 @@ def test_first_rejected_token_its_probability_and_its_replacement_can_be_read(
     extra = step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
     assert first.extra is not None
     assert texts[first.extra.token_id].strip() in extra and "recovered" in extra
+
+
+def test_the_count_says_that_the_matches_of_this_round_are_listed_once_reached(
+    opened: StepDriver,
+) -> None:
+    count, later = len(found(RULES["rejection"])), " · those of this round are listed once reached"
+    opened.driver.evaluate(f"{CURSOR}.go({TRACE.rounds[0].index}, 0)")
+    opened.settle()
+    assert opened.driver.text("matchWord") == f"{count} matches{later}"
+    opened.driver.evaluate(f"{CURSOR}.toLast()")
+    opened.settle()
+    assert opened.driver.text("matchWord").startswith(f"{count} matches")
+    assert opened.page.locator(".match").count() == count

@@ -16,7 +16,7 @@ from tests.random_distributions import TEXTS
 from tests.random_rounds import random_round
 
 NAMES = dict(enumerate(TEXTS))
-AREA, TARGET, DRAFT, TRACK, SHADE, PIN, CUT = range(7)
+AREA, TARGET, DRAFT, TRACK, SHADE, PIN, THRESHOLD, CUT = range(8)
 
 
 def position_of(each: Round, child: int) -> Position | None:
@@ -136,7 +136,9 @@ def test_the_shade_ends_at_the_acceptance_probability_and_the_pin_stands_at_u() 
     data = figure_of(each, child)["data"]
     verdict = each.verdicts[child]
     assert data[TRACK]["x"] == [1.0]
-    assert data[SHADE]["x"] == [verdict.acceptance_prob]
+    assert data[SHADE]["x"] == data[THRESHOLD]["x"] == [verdict.acceptance_prob]
+    (said,) = data[THRESHOLD]["text"]  # its number stands where it ends
+    assert said == drawn(verdict.acceptance_prob, verdict.uniform_draw)[0]
     assert data[PIN]["x"] == [verdict.uniform_draw] * 2
     assert (
         data[PIN]["text"][1].strip()

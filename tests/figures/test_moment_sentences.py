@@ -223,7 +223,7 @@ def test_what_is_next_to_nothing_has_no_figures_but_where_it_must_differ() -> No
     words = judged_words(made(judged(R, 3e-8, 0.27, 0.5)))
     assert "the target only under 0.01 %. So it passes with probability under 0.0001;" in words
     words = judged_words(made(judged(R, 3e-8, 4e-8, 0.9)))
-    assert "The draft gave sys 0.00000400 %, the target only 0.00000300 %." in words
+    assert "Both give sys under 0.01 %, the target less than the draft." in words
 
 
 def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:
@@ -356,12 +356,12 @@ def test_a_bonus_of_a_tree_says_how_deep_the_walk_came() -> None:
         (
             made(judged(A, 1, 1, 0.5), judged(R, 0.1, 0.5, 0.9), judged(U, 0.1, 0.5, 0.9)),
             "2 new tokens from one forward of the target: 1 accepted guess and the recovered the. "
-            "2 slots of the cache rolled back.",
+            "The cache drops 2 entries that no kept token needs.",
         ),
         (
             made(judged(R, 0.1, 0.5, 0.9)),
             "1 new token from one forward of the target: the recovered the, for no guess passed. "
-            "1 slot of the cache rolled back.",
+            "The cache drops 1 entry that no kept token needs.",
         ),
         (
             made(*[judged(A, 1, 1, 0.5)] * 2, extra=ExtraKind.BONUS),

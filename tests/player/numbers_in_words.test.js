@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { cut } from "../../assets/player/shared/charts.js";
-import { drawn, leftWords, probability, timeWords, waitingWords } from "../../assets/player/shared/number_words.js";
+import { drawn, leftWords, probability, timeWords, waitingWords, whole } from "../../assets/player/shared/number_words.js";
 
 test("small probabilities keep their digits, and nothing but 1 reads as 1", () => {
   const values = [0, 1, 0.6014, 0.01, 0.00312, 0.00031, 0.9996, 0.99999, null];
@@ -13,8 +13,9 @@ test("small probabilities keep their digits, and nothing but 1 reads as 1", () =
 
 test("a draw and its threshold are rounded alike, and never to the same number", () => {
   // As in the doctest of `drawn` in specviz/figures/labels.py.
-  const pairs = [[0.1042, 0.9951], [0.10423, 0.10418], [1, 0.99996], [0.00002, 0.5]];
-  assert.deepEqual(pairs.map(([threshold, draw]) => drawn(threshold, draw)), [["0.104", "0.995"], ["0.10423", "0.10418"], ["1", "0.99996"], ["0.000020", "0.500"]]);
+  const pairs = [[0.1042, 0.9951], [0.10423, 0.10418], [1, 0.99996], [0.00002, 0.5], [0.000089255, 0.0000892549]];
+  assert.deepEqual(pairs.map(([threshold, draw]) => drawn(threshold, draw)), [["0.104", "0.995"], ["0.10423", "0.10418"], ["1", "0.99996"], ["0.000020", "0.500"], ["0.0000892550", "0.0000892549"]]);
+  assert.deepEqual([0.5, 0.0000892549, 8.9e-7].map(whole), ["0.5", "0.0000892549", "0.00000089"]);
 });
 
 test("a guess of seconds is told no more exactly than it deserves", () => {

@@ -14,6 +14,7 @@ export function probability(value) {
 
 const DRAW_PLACES = 3;
 const MOST_PLACES = 9;
+const PLACES_APART = 16; // of two that differ only in the sixth figure, however small
 
 // A threshold and the uniform draw that met it, wherever either is shown: three decimals, or as many as show
 // which of the two is larger. The same rule as `drawn` of specviz/figures/labels.py.
@@ -23,7 +24,7 @@ const MOST_PLACES = 9;
  */
 export function drawn(threshold, draw) {
   let places = DRAW_PLACES;
-  while (threshold !== draw && places < MOST_PLACES && threshold.toFixed(places) === draw.toFixed(places)) places += 1;
+  while (threshold !== draw && places < PLACES_APART && threshold.toFixed(places) === draw.toFixed(places)) places += 1;
   return [decimals(threshold, places), decimals(draw, places)];
 }
 
@@ -32,11 +33,18 @@ export function drawn(threshold, draw) {
 export function decimals(value, places = DRAW_PLACES) {
   if (value === 0 || value === 1) return String(value);
   const isTiny = value < 0.5 * 10 ** -places;
-  for (let count = isTiny ? 1 - Math.floor(Math.log10(value)) : places; count <= MOST_PLACES; count += 1) {
+  for (let count = isTiny ? 1 - Math.floor(Math.log10(value)) : places; count <= Math.max(places, MOST_PLACES); count += 1) {
     const text = value.toFixed(count);
     if (Number(text) > 0 && Number(text) < 1) return text;
   }
   return probability(value);
+}
+
+// A draw that somebody chose, in full: never 8.9e-7, as no field shows a draw.
+/** @param {number} draw */
+export function whole(draw) {
+  const text = String(draw);
+  return text.includes("e") ? draw.toFixed(20).replace(/0+$/, "") : text;
 }
 
 /** @param {number} seconds */

@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
-import { probability } from "./number_words.js";
+import { drawn, probability } from "./number_words.js";
 import { tokenLabel } from "./token_label.js";
 
 // of tokens that are no outcome of a round
@@ -59,9 +59,9 @@ function lines(trace, token) {
  * @param {number} node
  */
 function verdictLine(round, node) {
-  const { p, u, raw_p } = round.verdict(node);
+  const { p, u, raw_p, accept } = round.verdict(node);
   const q = round.shownQ(node);
   const drafted = q === null ? "a point mass" : `q ${probability(q)}`;
-  const drawn = round.isTypical ? "no draw" : `u ${probability(u)}`;
-  return `p ${probability(round.isGreedy ? raw_p : p)} · ${drafted} · ${drawn}`;
+  const draw = round.isTypical ? "no draw" : u === null ? "u unseen" : `u ${drawn(accept, u)[1]}`;
+  return `p ${probability(round.isGreedy ? raw_p : p)} · ${drafted} · ${draw}`;
 }

@@ -1,9 +1,8 @@
 // Another run beside the one that is shown: both texts, and the first token in which they differ.
 
-import { element, setText } from "../shared/dom.js";
+import { setText } from "../shared/dom.js";
 import { Ribbon } from "../shared/ribbon.js";
 import { tokenLabel } from "../shared/token_label.js";
-import { originNodes } from "./moment_words.js";
 
 export class Comparison {
   /**
@@ -64,7 +63,7 @@ export class Comparison {
     this.text.differ(index);
     this.text.mark(index, index, index + 1, Infinity);
     this.text.reveal();
-    this.showDifference(trace, own[index], theirs[index]);
+    this.showDifference(own[index], theirs[index]);
   }
 
   // The server's sentence, which knows the reason, instead of what the records alone say here.
@@ -74,19 +73,18 @@ export class Comparison {
     this.refs.differenceRow.hidden = false;
   }
 
+  // As the server begins its sentence, which says why too (specviz/trace_diff/sentence.py).
   /**
-   * @param {Trace} trace
    * @param {Token | undefined} own
    * @param {Token | undefined} theirs
    */
-  showDifference(trace, own, theirs) {
-    const bold = (/** @type {string} */ text) => element("b", "", text);
-    const named = (/** @type {Token | undefined} */ token) => bold(token ? tokenLabel(token.text) : "∅");
-    const say = (/** @type {any} */ run, /** @type {Token | undefined} */ token) => (token ? originNodes(run, token) : ["the text has ended."]);
-    this.refs.difference.replaceChildren(
-      "First difference at token ", bold(String(this.index + 1)), ": here ", named(own), ", there ", named(theirs), ". Here: ",
-      ...say(trace, own), " There: ", ...say(this.other, theirs),
-    );
+  showDifference(own, theirs) {
+    const named = (/** @type {Token} */ token) => tokenLabel(token.text);
+    if (own && theirs) return setText(this.refs.difference, `Token ${this.index + 1} is the first to differ: ${named(own)} in this run, ${named(theirs)} in the other.`);
+    const longer = own ?? theirs;
+    const [ended, other] = own ? ["the other", "this run"] : ["this run", "the other"];
+    const same = this.index === 1 ? "token is" : `${this.index} tokens are`;
+    setText(this.refs.difference, `The first ${same} the same; ${ended} ends there, ${other} goes on${longer ? ` with ${named(longer)}` : ""}.`);
   }
 }
 

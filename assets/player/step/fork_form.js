@@ -2,6 +2,7 @@
 // Knows the form's fields and the draws that "what if" holds; the debugger sends the order.
 
 import { option, setText } from "../shared/dom.js";
+import { whole } from "../shared/number_words.js";
 import { controlsOf } from "../shared/setting_fields.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -56,7 +57,7 @@ export class ForkForm {
     setText(refs.forkPlace, `before round ${cursor.round + 1}`);
     const draws = Object.entries(whatIf.forced).map(([node, u]) => {
       const text = tokenLabel(trace.text(/** @type {Round} */ (cursor.current).tokenId(Number(node))));
-      return `u of ${text} is forced to ${u}`;
+      return `u of ${text} is forced to ${whole(u)}`;
     });
     setText(refs.forkDraws, draws.join("; "));
     refs.forkDraws.hidden = !draws.length;

@@ -98,7 +98,7 @@ export class MomentView {
     const stage = (/** @type {number} */ each) => stageOf(round, cursor.moments, cursor.at, each);
     const role = (/** @type {number} */ each) => roleAt(round, stage(each), each);
     const words = round.hasOtherWalk ? `counterfactual: ${round.counts}` : treeWords(round, cursor.moment);
-    setText(this.refs.stepTreeTitle, `Draft tree · ${words}`);
+    setText(this.refs.stepTreeTitle, `${round.outcomes.length === 1 ? "One guess" : "Draft tree"} · ${words}`);
     const roles = round.hasOtherWalk ? draw(round) : [...round.indices, EXTRA].map(stage).join();
     if (!this.isNew("tree", `${cursor.round} ${roles} ${node}`)) return;
     const drawing = round.treeDrawing;
@@ -123,7 +123,7 @@ export class MomentView {
     const isOver = phase === "resample" || phase === "commit" || round.hasOtherWalk;
     const unreached = round.outcomes.filter((outcome) => outcome === "unreached").length;
     refs.stepUnreached.hidden = !isOver || !unreached;
-    setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: the walk did not come that way`);
+    setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: a rejection or another guess decided before`);
   }
 
   /**

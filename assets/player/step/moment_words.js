@@ -2,7 +2,7 @@
 // token of the text came from.
 
 import { EXTRA } from "../shared/cursor.js";
-import { probability } from "../shared/number_words.js";
+import { probability, whole } from "../shared/number_words.js";
 import { remarkNodes } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { GREEDY_NOTE, outcomeTitle, pointMassNote } from "../shared/verdict_row.js";
@@ -27,8 +27,9 @@ export function treeWords(round, { phase, level, node }) {
 
 /** @param {Round} round */
 function resampleWords(round) {
-  if (round.extraKind === "recovered") return "all failed here: the target draws the recovered token";
-  return round.extraKind === "bonus" ? "a leaf was reached: the target adds a bonus token" : "no guess to judge: the target adds its own token";
+  const failed = round.record.tree.nodes.parent.filter((each) => each === round.extra?.parent).length;
+  if (round.extraKind === "recovered") return `${failed > 1 ? "every guess for this place" : "the guess"} was rejected: the target adds the recovered token`;
+  return round.extraKind === "bonus" ? "every guess on the way passed: the target adds a bonus token" : "no guess to judge: the target adds its own token";
 }
 
 // The sentence of a moment, or of what it would be with another draw, with its parts in turn.
@@ -53,7 +54,7 @@ export function momentSentence(round, { phase, level = 0, node }) {
  */
 function thoughtSentence(round, { node, u }) {
   if (round.hasOtherWalk) return ["With another draw: ", ...round.sentenceOf(node)];
-  return [`With ${u} as the draw nothing changes: `, [round.tokenId(node)], ` is ${round.outcomes[node]} all the same.`];
+  return [`With ${whole(u)} as the draw nothing changes: `, [round.tokenId(node)], ` is ${round.outcomes[node]} all the same.`];
 }
 
 // What stands behind the name of a stop.
@@ -84,7 +85,7 @@ export function noResidualWords(round, parent, stage) {
   if (stage === "drafted") return "It comes with p, which the target’s forward brings.";
   if (!round.record.tree.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
   const isExamined = round.record.positions.some((each) => each.parent === parent);
-  return isExamined ? "Whoever recorded this run could not see it." : "Never examined: the walk did not come here.";
+  return isExamined ? "Whoever recorded this run could not see it." : "Never examined: no accepted guess led here.";
 }
 
 // What becomes of the residual that shows: most are never drawn from.

@@ -1,7 +1,7 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
-import { counted } from "../shared/number_words.js";
+import { counted, whole } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
 import { tokenLabel } from "../shared/token_label.js";
 
@@ -135,7 +135,7 @@ function forkWords(trace) {
   const { forks, config } = trace.main;
   return forks.map((fork, index) => {
     const after = forks[index + 1]?.config ?? config;
-    const changes = [...changed(fork.config, after), ...fork.forced.map(([id, u]) => `u of ${tokenLabel(trace.text(id))} forced to ${u}`)];
+    const changes = [...changed(fork.config, after), ...fork.forced.map(([id, u]) => `u of ${tokenLabel(trace.text(id))} forced to ${whole(u)}`)];
     return `forked before round ${fork.round + 1}: ${changes.join(", ") || "the same setting"}`;
   });
 }

@@ -380,6 +380,8 @@ export class StepPage extends Page {
     this.opened.take(message);
     if (message.kind === "header") this.begun();
     if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round) this.land();
+    const isUnderWay = this.parent !== null && message.type === "round" && this.opened.rounds.length === 1;
+    if (isUnderWay) this.menu.showRun(this.opened);
     if (message.type === "round") this.menu.showProgress(this.title, this.opened.rounds.length);
     if (message.kind === "loading") this.menu.showNote(`loading ${message.pair} …`);
     if (message.kind === "end") this.ended();

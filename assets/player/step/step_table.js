@@ -10,6 +10,7 @@ import { stageOf } from "./moments.js";
 
 const MOST_KEPT = 10; // rows
 const ROW_EMS = 2.17;
+const LONG_NUMBER = 8; // characters: > 0.9999
 
 export class StepTable {
   /**
@@ -82,6 +83,8 @@ function row(trace, round, stop, stage) {
   const values = stop === EXTRA ? extraNumbers(round) : numbers(trace, round, stop, stage);
   const made = verdictRow(stop, text, values, isKnown ? (outcomeOf(round, stop) ?? "") : "");
   made.classList.toggle("is-later", !isKnown);
+  for (const cell of made.querySelectorAll(".number")) cell.classList.toggle("is-long", (cell.textContent ?? "").length > LONG_NUMBER);
+  /** @type {HTMLElement} */ (made.firstElementChild).title = text; // it may be cut
   return made;
 }
 

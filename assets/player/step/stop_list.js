@@ -120,6 +120,12 @@ export class StopList {
     return isLast ? " · none after this moment" : " · none before this moment";
   }
 
+  // Said in every round that is not over, whether it has a match or none: that would tell.
+  get aheadWords() {
+    const { moments, at } = this.cursor;
+    return moments[at]?.phase === "commit" ? "" : " · those of this round are listed once reached";
+  }
+
   get moment() {
     return `${this.cursor.round} ${this.cursor.at}`;
   }
@@ -162,7 +168,7 @@ export class StopList {
     const at = isJudged ? matches.findIndex((each) => each.round === round && each.node === node) : -1;
     for (const name of ["nextMatch", "previousMatch"]) this.refs[name].disabled = matches.length === 0;
     const isOn = this.rows.some((row) => row.box.checked);
-    setText(this.refs.matchWord, words(matches.length, at, isOn) + this.endWords(at >= 0));
+    setText(this.refs.matchWord, words(matches.length, at, isOn) + (this.endWords(at >= 0) || (matches.length && at < 0 ? this.aheadWords : "")));
     this.list(trace, matches, at);
   }
 

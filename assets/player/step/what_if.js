@@ -4,7 +4,7 @@
 import { EXTRA } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
-import { drawn } from "../shared/number_words.js";
+import { drawn, whole } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
 export class WhatIf {
@@ -54,7 +54,7 @@ export class WhatIf {
     refs.whatIf.classList.toggle("is-waiting", u === null);
     if (u === null) this.clear();
     refs.whatIf.hidden = !isOffered; // else it keeps its room: the cards below stay where they are
-    if (u === null) return void setText(refs.whatIfText, isJudging ? "The record does not keep this draw." : "At a verdict its draw can be changed here.");
+    if (u === null) return void setText(refs.whatIfText, isJudging ? "The record does not keep this draw." : "Step on to a guess that is judged to change its draw.");
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
     this.key = `${cursor.round} ${node}`;
     this.trace = trace;
@@ -84,7 +84,7 @@ export class WhatIf {
     this.question += 1;
     this.thought = null;
     this.field.show(u, accept);
-    setText(refs.whatIfText, thresholdWords(tokenLabel(trace.text(round.tokenId(node))), round.outcomes[node], accept));
+    setText(refs.whatIfText, thresholdWords(tokenLabel(trace.text(round.tokenId(node))), round.outcomes[node], drawn(accept, u)[0]));
     this.showResult("");
     refs.whatIfActions.hidden = true;
   }
@@ -151,11 +151,11 @@ export class WhatIf {
 /**
  * @param {string} text
  * @param {string} outcome
- * @param {number} accept
+ * @param {string} accept
  */
 function thresholdWords(text, outcome, accept) {
-  if (accept >= 1) return `Any u accepts ${text}: p ≥ q.`;
-  if (accept <= 0) return `No u accepts ${text}: p is 0 here.`;
+  if (accept === "1") return `Any u accepts ${text}: p ≥ q.`;
+  if (accept === "0") return `No u accepts ${text}: p is 0 here.`;
   return outcome === "accepted" ? `Drag u: at ${accept} or above ${text} is rejected.` : `Drag u: below ${accept} ${text} is accepted.`;
 }
 
@@ -196,6 +196,7 @@ function counterfactual(round, { outcomes, extra, emitted, tree, sentences }, no
 // The uniform draw that is thought of, as a slider, as a field that takes every number in [0, 1), and as a
 // button to the other side of the threshold.
 const DIGITS = 6; // of a recorded draw and of a threshold
+const FEW_DIGITS = 3; // of a draw that is offered
 
 class DrawField {
   // `onDraw` hears of another draw, `onRefusal` why one is none.
@@ -224,9 +225,9 @@ class DrawField {
   made() {
     const row = element("p", "row tight");
     const label = element("label", "go");
-    Object.assign(this.field, { type: "text", inputMode: "decimal", size: 10 });
+    Object.assign(this.field, { type: "text", inputMode: "decimal", size: 14 });
     this.field.setAttribute("aria-label", "The uniform draw u, exactly");
-    this.field.style.width = "8em"; // ten digits
+    this.field.style.width = "9.5em"; // twelve digits
     label.append(element("span", "hint", "exactly"), this.field);
     Object.assign(this.beyond, { type: "button", hidden: true });
     row.append(label, this.beyond);
@@ -253,7 +254,7 @@ class DrawField {
   /** @param {number} u */
   place(u) {
     const { refs, field, beyond } = this;
-    const text = String(u);
+    const text = whole(u);
     this.u = u;
     refs.whatIfDraw.value = text;
     if (field.value !== text && Number(field.value || NaN) !== u) field.value = text;
@@ -262,13 +263,17 @@ class DrawField {
     setText(beyond, u < this.threshold ? "Just past the threshold" : "Just below the threshold");
   }
 
-  // A draw on the other side, by one in the last digit that a record keeps: nearer ones may round to
+  // A draw on the other side with as few digits as lie there: nearer ones than a record keeps may round to
   // the threshold itself.
   get other() {
     const { u, threshold } = this;
-    const unit = 10 ** (Math.floor(Math.log10(threshold)) + 1 - DIGITS);
-    const beyond = Number((u < threshold ? threshold + unit : threshold - unit).toPrecision(DIGITS));
-    return beyond < 1 ? beyond : threshold;
+    const isAbove = u < threshold;
+    for (let digits = FEW_DIGITS; digits <= DIGITS; digits += 1) {
+      const unit = 10 ** (Math.floor(Math.log10(threshold)) + 1 - digits);
+      const beyond = Number((isAbove ? threshold + unit : threshold - unit).toPrecision(digits));
+      if (beyond < 1) return beyond;
+    }
+    return threshold;
   }
 
   typed() {
