@@ -9,6 +9,15 @@ import pytest
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
+# What every frame shows of the speedup and of both rates.
+WATCH = """(() => { const seen = (window.seen = []);
+    const text = (name) => document.querySelector(`[data-ref="${name}"]`).textContent;
+    const watch = () => {
+        seen.push(["speedup", "baselineRate", "speculativeRate"].map(text));
+        if (window.seen === seen) requestAnimationFrame(watch);
+    };
+    watch(); })()"""
+SEEN = "(() => { const { seen } = window; window.seen = null; return seen })()"
 
 
 def test_both_texts_are_equal_at_temperature_zero(app_url: str, turn_page: Open) -> None:
@@ -18,6 +27,19 @@ def test_both_texts_are_equal_at_temperature_zero(app_url: str, turn_page: Open)
     assert tab.text("stats").count("identical") == 1
     assert "40 of 40 tokens" in tab.text("stats")
     assert tab.text("speedup").endswith("×")
+
+
+def test_while_it_runs_the_speedup_is_the_ratio_of_the_rates_beside_it(
+    app_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(app_url, "?task=story&tokens=64&temperature=0.7&seed=5")
+    tab.evaluate(WATCH)
+    tab.race()
+    seen = [each for each in tab.evaluate(SEEN) if each[0].endswith("×") and "–" not in each]
+    assert seen
+    for speedup, baseline, speculative in seen:
+        ratio = float(speculative) / float(baseline)
+        assert float(speedup[:-1]) == pytest.approx(ratio, abs=0.05 + 0.01 * ratio)
 
 
 def test_above_zero_the_page_claims_the_distribution_and_links_its_proof(
