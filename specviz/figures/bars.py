@@ -163,7 +163,7 @@ def _bars(
 def _layout(
     rows: Sequence[DistributionRow], texts: Mapping[int, str], coin: Coin
 ) -> dict[str, Any]:
-    bottom = coin.y + 1.0
+    bottom = coin.y + 1.2  # the number below the bar of the draw stays clear of the remark
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
     layout["margin"] = {"l": 118, "r": 8, "t": LEGEND_PIXELS, "b": 4}
     layout["barmode"] = "overlay"
