@@ -53,8 +53,11 @@ def real(turn_page: OpenPage, app_url: str) -> StepDriver:
 
 
 def forked(step: StepDriver) -> None:
+    step.driver.evaluate("{ window.before = specviz.step.opened.header; }")  # of another test, too
     step.driver.ref("forkGo").click()
-    step.driver.until("specviz.step.parent !== null && specviz.step.opened.ending !== null")
+    opened = "specviz.step.opened"
+    is_new = f"{opened}.header !== window.before && {opened}.ending !== null"
+    step.driver.until(f"specviz.step.parent !== null && {is_new}")
     step.settle()
 
 

@@ -487,7 +487,7 @@ export class StepPage extends Page {
     if (isHeld) this.shell.show(StepPage.id);
     if (isHeld) this.wanted = null, this.choose(RACE);
     else if (this.source === RACE && this.view.trace) this.compare.clear(), this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
-    this.hasNewRace = this.source !== RACE && !this.race.isReopening;
+    this.hasNewRace = this.source !== RACE && !this.race.isReopening && !this.remaking; // one of a link is for its fork
     this.view.live.begin(isHeld);
     this.recipes.set(/** @type {object} */ (this.race.trace.header), this.recipeOfRace);
     if (isHeld) this.view.draw(), this.refs.advance.focus({ preventScroll: true });
