@@ -24,7 +24,7 @@ def _sweep(task: str, axis: str, values: str, prompts: int = 1, **changes: str) 
     }
 
 
-DRAFTERS = "quantised-self,early-exit,eagle,lookahead,prompt-lookup"
+DRAFTERS = "draft-model,quantised-self,early-exit,eagle,medusa,lookahead,prompt-lookup"
 SHAPES = "1x1x1x1x1x1,2x1x1,2x2,6"  # six nodes each
 SWEEPS = {
     # lesson 5: how far ahead
