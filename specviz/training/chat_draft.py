@@ -10,8 +10,6 @@ target, D draft vocabulary, k top tokens.
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,19 +18,17 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaConfig
 
 from specviz.training.candidates import Candidates
 from specviz.training.chat_answers import ChatAnswer
-from specviz.training.chat_head import CONFIG
 from specviz.training.chat_lessons import LONGEST_ROW, AnswerBatches, drafted_part
 from specviz.training.chat_prompts import chat_prompts
 from specviz.training.chat_scores import LEVELS, Levels
 from specviz.training.corpus import read_corpus, standard_library
 from specviz.training.distillation import divergence
-from specviz.training.head_training import WEIGHTS
+from specviz.training.model_files import load_into, save_model, shape_of
 from specviz.training.network import Network
 from specviz.training.pretraining import Progress, Rates, TrainingLoop, llama_config
 from specviz.training.token_files import END, TokenMixture, write_token_file
@@ -225,32 +221,23 @@ def chat_draft_levels(network: Network, drafted: Tensor, vocabulary: int) -> Lev
 
 
 def save_chat_draft(network: Network, drafted: Tensor, tokenizer: str, folder: Path) -> None:
-    """A Llama of the library's layout over its rows, in bfloat16; what was in `folder` goes.
+    """A Llama of the library's layout over its rows; what was in `folder` goes.
 
-    Which token each row is says EAGLE-3's `d2t` (token id minus row). `tokenizer` is the
-    fingerprint of the target's, which stands for one of its own.
+    `tokenizer` is the fingerprint of the target's, which stands for one of its own.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        **{name: getattr(network.config, name) for name in CONFIG},
-        "draft_vocab_size": len(drafted),
+        **shape_of(network.config),
         "tokenizer_fingerprint": tokenizer,
         "dtype": "bfloat16",
     }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    weights = {name: weight.bfloat16() for name, weight in network.state_dict().items()}
-    weights["d2t"] = drafted - torch.arange(len(drafted))
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # safetensors writes for its owner alone
+    save_model(network, config, folder, drafted)
 
 
 def load_chat_draft(folder: Path) -> tuple[Network, Tensor]:
     """As saved, and the draft vocabulary [D]; its products run in float32."""
     network = Network(LlamaConfig.from_pretrained(folder), torch.float32)
-    weights = load_file(folder / WEIGHTS)
-    offsets = weights.pop("d2t")
-    network.load_state_dict({name: weight.float() for name, weight in weights.items()})
-    return network.eval(), offsets + torch.arange(len(offsets))
+    drafted = load_into(network, folder)
+    assert drafted is not None
+    return network, drafted

@@ -9,15 +9,12 @@ Letters: P pairs that count, W width, V vocabulary, D draft vocabulary.
 from __future__ import annotations
 
 import copy
-import json
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import LlamaConfig
 
@@ -28,11 +25,11 @@ from specviz.training.chat_scores import LEVELS, Levels
 from specviz.training.distillation import divergence
 from specviz.training.head_training import (
     DEPTH_DECAY,
-    WEIGHTS,
     EagleLayer,
     EagleNetwork,
     attend_to_guesses,
 )
+from specviz.training.model_files import load_into, save_model, shape_of
 from specviz.training.network import linear, rotation
 from specviz.training.pretraining import Progress, Rates, TrainingLoop
 
@@ -50,24 +47,6 @@ FEATURE_WEIGHT = 0.1
 RIDGE = 1e-4
 FITTED_BATCHES = 24  # of all lengths
 RATES = Rates(matrix=0.005, other=0.002, decay=0.02)
-
-
-CONFIG = (
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "hidden_act",
-    "rms_norm_eps",
-    "rope_parameters",
-    "max_position_embeddings",
-    "attention_bias",
-    "mlp_bias",
-    "tie_word_embeddings",
-)
 
 
 def chat_eagle_config(target: LlamaConfig) -> LlamaConfig:
@@ -207,34 +186,22 @@ def _guesses(
 def save_chat_eagle(
     network: EagleNetwork, drafted: Tensor, shares: dict[str, list[float]], folder: Path
 ) -> None:
-    """Config and bfloat16 weights in EAGLE's layout; what was in `folder` goes.
-
-    The draft vocabulary is EAGLE-3's `d2t`: token id minus row. `shares` are those of
-    `choice_shares`.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    """A folder in EAGLE's layout, with `shares` of `choice_shares`; what was in it goes."""
     config = {
         "model_type": "llama",
-        **{name: getattr(network.config, name) for name in CONFIG},
-        "draft_vocab_size": len(drafted),
+        **shape_of(network.config),
         "choice_shares": shares,
         "dtype": "bfloat16",
     }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    weights = {name: weight.bfloat16() for name, weight in network.state_dict().items()}
-    weights["d2t"] = drafted - torch.arange(len(drafted))
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # safetensors writes for its owner alone
+    save_model(network, config, folder, drafted)
 
 
 def load_chat_eagle(folder: Path) -> tuple[EagleNetwork, Tensor]:
     """As saved, and the draft vocabulary [D]; its products run in float32."""
     network = EagleNetwork(LlamaConfig.from_pretrained(folder), torch.float32)
-    weights = load_file(folder / WEIGHTS)
-    offsets = weights.pop("d2t")
-    network.load_state_dict({name: weight.float() for name, weight in weights.items()})
-    return network.eval(), offsets + torch.arange(len(offsets))
+    drafted = load_into(network, folder)
+    assert drafted is not None
+    return network, drafted
 
 
 # ---- what it guesses along an answer

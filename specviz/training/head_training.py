@@ -8,7 +8,6 @@ L levels.
 """
 
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,11 +18,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import LlamaConfig, PreTrainedTokenizerFast
 
 from specviz.training.distillation import CacheReader, TeacherCache, divergence
+from specviz.training.model_files import load_into, save_model
 from specviz.training.network import Attention, FeedForward, Network, Norm, linear, rotation, sample
 from specviz.training.pretraining import Progress, Rates, TrainingLoop, llama_config
 from specviz.training.token_files import END_ID, document_ids
@@ -392,13 +391,10 @@ def medusa_loss(network: MedusaNetwork, table: Tensor, lesson: HeadLesson) -> Te
 # ---- folders of heads
 
 
-WEIGHTS = "model.safetensors"
-
-
 def save_eagle(network: EagleNetwork, folder: Path) -> None:
     """A Llama config of one layer, and the weights; what was in `folder` goes."""
     config = LlamaConfig.from_dict({**network.config.to_dict(), "dtype": "bfloat16"})
-    _save(network, folder, config.to_dict())
+    save_model(network, config.to_dict(), folder)
 
 
 def save_medusa(
@@ -410,8 +406,7 @@ def save_medusa(
 ) -> None:
     """Heads, sizes and `accuracies` (see `HeadEvaluation.accuracies`).
 
-    `drafted` [D]: the draft vocabulary if there is one, kept as EAGLE-3's `d2t`: token id minus
-    row.
+    `drafted` [D]: the draft vocabulary, if there is one.
     """
     config = {
         "heads": len(network.heads),
@@ -420,30 +415,14 @@ def save_medusa(
         "vocab_size": vocabulary,
         "accuracies": accuracies,
     }
-    tables: dict[str, Tensor] = {}
-    if drafted is not None:
-        config["draft_vocab_size"] = len(drafted)
-        tables["d2t"] = drafted - torch.arange(len(drafted))
-    _save(network, folder, config, tables)
-
-
-def _save(
-    network: nn.Module, folder: Path, config: dict[str, Any], tables: Mapping[str, Tensor] = {}
-) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    text = json.dumps(config, indent=2) + "\n"
-    (folder / "config.json").write_text(text, encoding="utf-8")
-    weights = {name: weight.bfloat16() for name, weight in network.state_dict().items()}
-    save_file({**weights, **tables}, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # safetensors writes for its owner alone
+    save_model(network, config, folder, drafted)
 
 
 def load_eagle(folder: Path) -> EagleNetwork:
     """As saved; its products run in float32."""
     network = EagleNetwork(LlamaConfig.from_pretrained(folder), torch.float32)
-    network.load_state_dict(_weights(folder))
-    return network.eval()
+    load_into(network, folder)
+    return network
 
 
 def load_medusa(folder: Path) -> MedusaNetwork:
@@ -451,14 +430,8 @@ def load_medusa(folder: Path) -> MedusaNetwork:
     config = json.loads((folder / "config.json").read_text("utf-8"))
     width, inner, heads = (config[name] for name in ("hidden_size", "inner_size", "heads"))
     network = MedusaNetwork(width, inner, heads, torch.float32)
-    weights = _weights(folder)
-    weights.pop("d2t", None)
-    network.load_state_dict(weights)
-    return network.eval()
-
-
-def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    return {name: weight.float() for name, weight in load_file(folder / WEIGHTS).items()}
+    load_into(network, folder)
+    return network
 
 
 # ---- how often a head predicts how the target continues, per level and task

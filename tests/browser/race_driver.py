@@ -6,7 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Response
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Request,
+    Response,
+    TimeoutError,
+)
 
 END_SECONDS = 90
 # Until nothing is left to draw: charts come frames after what they show, or once they are in sight.
@@ -19,6 +26,8 @@ DRAW = """(async () => {
 IS_STEADY = """document.getAnimations()
     .filter((each) => each.effect.getTiming().iterations < Infinity)
     .every((each) => each.playState !== "running")"""
+STATE = """[location.search, specviz?.step?.source, specviz?.race?.refs.runState.textContent,
+    document.querySelector("[data-ref=stepNote]")?.textContent].join(" | ")"""
 HAS_BEGUN = "specviz.race.view.trace.header !== window.headerBefore"
 # Left in mid-sentence, Gradio complains of its own broken connection, sometimes a while later.
 FAREWELLS = ("AbortError", "Connection errored out")
@@ -118,7 +127,15 @@ class RaceDriver:
         self.until(f"{HAS_BEGUN} && specviz.race.view.trace.rounds.length >= {count}")
 
     def until(self, condition: str, seconds: float = END_SECONDS) -> None:
-        self.page.wait_for_function(condition, timeout=seconds * 1000)
+        try:
+            self.page.wait_for_function(condition, timeout=seconds * 1000)
+        except TimeoutError as error:
+            raise AssertionError(f"{condition} in {seconds} s, at {self.state}") from error
+
+    @property
+    def state(self) -> str:
+        """Where the page stands and what it says, for a test that waited in vain."""
+        return f"{self.evaluate(STATE)}, {self.errors}"
 
     def rest(self) -> None:
         """Until the page has done what it puts off for a moment, such as writing its address."""

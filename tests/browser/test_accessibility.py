@@ -72,6 +72,7 @@ def test_the_debugger_has_no_finding_at_any_phase(
         step.press("ArrowDown")
 
 
+@pytest.mark.slow
 def test_the_check_itself_sees_a_button_without_a_name(
     open_page: OpenPage, random_url: str
 ) -> None:

@@ -17,12 +17,9 @@ START = 'specviz.race.transport.start("join", { form: { ...specviz.race.form.ord
 
 BAD_FIELDS = [
     ("prompt", "", "Prompt"),
-    ("prompt", "   \n ", "Prompt"),
     ("prompt", "word " * 20_000, "Prompt"),
     ("draftLength", "0", "Draft length"),
-    ("temperature", "-1", "Temperature"),
     ("temperature", "", "Temperature"),
-    ("maxNewTokens", "0", "New tokens"),
 ]
 
 

@@ -81,6 +81,7 @@ def test_a_chart_without_a_figure_has_no_buttons(opened: StepDriver) -> None:
     opened.driver.evaluate("specviz.step.view.repaint()")
 
 
+@pytest.mark.slow
 def test_charts_of_the_race_are_saved_too(
     open_page: OpenPage, random_url: str, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ COVERED = """(() => {
 })()"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
 def test_the_buttons_cover_no_title(turn_page: OpenPage, random_url: str, width: int) -> None:
     driver = turn_page(random_url, viewport={"width": width, "height": 900})

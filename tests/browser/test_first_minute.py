@@ -122,9 +122,9 @@ def text_of_the_opening() -> str:
 
 
 def test_an_experiment_asks_first_and_answers_after_both_of_its_runs(
-    app_url: str, turn_page: Open
+    random_url: str, turn_page: Open
 ) -> None:
-    tab = turn_page(app_url)
+    tab = turn_page(random_url)
     tab.ref("openPresets").click()
     tab.page.locator("[data-preset=draft-length]").click()
     assert tab.text("presetQuestion").endswith("?")

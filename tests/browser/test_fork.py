@@ -231,6 +231,7 @@ def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(real: St
     assert step.driver.ref("otherText").is_visible()
 
 
+@pytest.mark.slow
 def test_a_held_run_really_waits_and_goes_on_round_by_round(
     open_page: OpenPage, random_url: str
 ) -> None:

@@ -102,6 +102,7 @@ def test_keys_and_rows_walk_through_the_points_and_the_charts_follow(lab: LabDri
     assert lab.page.evaluate("document.activeElement.textContent") == "1"
 
 
+@pytest.mark.slow
 def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
     driver = lab.driver
     driver.ref("axis2").select_option("temperature")
@@ -209,6 +210,7 @@ def test_names_are_chosen_and_numbers_are_typed(lab: LabDriver) -> None:
     assert driver.ref("values1").is_visible() and driver.ref("labMethod").is_visible()
 
 
+@pytest.mark.slow
 def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
     open_page: OpenPage, random_url: str
 ) -> None:

@@ -145,6 +145,15 @@ def in_group(group: LessonGroup) -> list[Lesson]:
     return [lesson for lesson in read_lessons() if lesson.group is group]
 
 
+def test_a_lesson_of_one_s_own_guesses_is_walked_to_its_end_with_the_keyboard_alone(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    learner = Learner(turn_page(random_url))
+    learner.take(each for each in read_lessons() if each.name == "guess-and-check")
+    assert findings(learner.page) == []
+
+
+@pytest.mark.slow
 def test_every_core_lesson_is_walked_to_its_end_with_the_keyboard_alone(
     turn_page: OpenPage, random_url: str
 ) -> None:

@@ -13,7 +13,7 @@ Open = Callable[..., RaceDriver]
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize("width", [390, pytest.param(820, marks=pytest.mark.slow), 1440])
 def test_nothing_overflows_sideways(random_url: str, turn_page: Open, width: int) -> None:
     tab = turn_page(
         random_url,

@@ -265,6 +265,7 @@ def of_every_form() -> list[Method]:
     return list(kinds.values())
 
 
+@pytest.mark.slow
 def test_each_form_of_a_method_and_every_rule_reaches_the_race(
     random_url: str, turn_page: Open
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
@@ -27,6 +29,7 @@ async ([ask, busy, watched]) => {
 """
 
 
+@pytest.mark.slow
 def test_a_race_of_200_rounds_loses_none(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=200&seed=7&temperature=0.7")
     tab.race()

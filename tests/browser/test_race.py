@@ -122,6 +122,7 @@ def test_the_stop_button_and_the_escape_key_stop(app_url: str, turn_page: Open) 
         assert "up to where it was stopped" in tab.text("speedupWord")
 
 
+@pytest.mark.slow
 def test_start_and_stop_four_times(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=64")
     for _ in range(4):

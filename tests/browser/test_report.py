@@ -146,6 +146,7 @@ def test_a_report_fits_a_narrow_screen_in_both_sizes_of_type(
         report.click("large")
 
 
+@pytest.mark.slow
 def test_a_report_writes_and_reads_addresses_of_moments(open_report: OpenReport) -> None:
     report = open_report(TRACE)
     report.press("Shift+ArrowRight", "ArrowRight")

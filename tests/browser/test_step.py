@@ -149,8 +149,14 @@ def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(debugger: StepDriv
     assert "rejected" in step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
 
 
+# one of each shape: a chain, a tree, a run that often drafts nothing; the rest is in make slow
+QUICK = (OPENING, "draft-model.code", "dynamic-tree.maths", "prompt-lookup.story")
+RECORDINGS = [OPENING, *(each for each in golden_names() if each.count(".") == 1)]
+
+
 @pytest.mark.parametrize(
-    "name", [OPENING, *(each for each in golden_names() if each.count(".") == 1)]
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RECORDINGS],
 )
 def test_the_last_round_of_every_recording_shows_all_of_its_walk(
     debugger: StepDriver, name: str

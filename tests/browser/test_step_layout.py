@@ -58,7 +58,11 @@ def sized(opened: StepDriver) -> Callable[[int, bool], StepDriver]:
     enlarge(opened, False)
 
 
-@pytest.mark.parametrize("is_large", [False, True], ids=["usual type", "large type"])
+@pytest.mark.parametrize(
+    "is_large",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["usual type", "large type"],
+)
 def test_nothing_runs_past_its_card(sized: Callable[..., StepDriver], is_large: bool) -> None:
     for width in WIDTHS:
         step = sized(width, is_large)

@@ -37,6 +37,7 @@ def test_outputs_of_one_token_are_advised_too(capsys: pytest.CaptureFixture[str]
     assert result["max_new_tokens"] == 1 and result["best"]["speedup"] > 0
 
 
+@pytest.mark.slow
 def test_its_text_tells_the_verdict_the_reasons_and_how(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,6 +49,7 @@ def test_its_text_tells_the_verdict_the_reasons_and_how(
     assert "of the examined guesses pass" in out and "Interval, 95 %" in out
 
 
+@pytest.mark.slow
 def test_a_check_tells_how_much_of_the_best_is_reached(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -144,7 +144,14 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     assert len(trace.emitted_ids) == 12 and trace.emitted_ids == trace.lane(BASELINE).emitted_ids
 
 
-@pytest.mark.parametrize("method", DRAFTERS)
+# a process of its own that drafts ahead takes seconds to start
+FREE_TEXT = [
+    pytest.param(name, marks=pytest.mark.slow if name == "pre-speculation" else ())
+    for name in DRAFTERS
+]
+
+
+@pytest.mark.parametrize("method", FREE_TEXT)
 def test_race_runs_every_method_on_free_text(capsys, method):
     result = run_json(
         capsys, "race", "--method", method, "--prompt", "one two one two one", "--repeat", "1",

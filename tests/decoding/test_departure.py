@@ -24,6 +24,9 @@ from tests.random_traces import changed, random_trace
 # What drafts from more than the text: lookahead's window and pool have lived through the rounds;
 # int8 inputs are rounded to bfloat16, so the cache depends on which tokens ran together.
 HISTORY = {"lookahead", "quantised-self"}
+# Heads whose input is rounded to bfloat16: where the last bit of a hidden state differs, as it does
+# between forwards of one token and of several, q may differ in its third digit.
+ROUNDED = {"medusa"}
 CHAIN = VARIANTS[0].values
 
 
@@ -109,7 +112,8 @@ def test_the_same_setting_makes_the_same_rounds_again(method, kind, target, draf
         assert again[-1] is trace.finish
         assert [decisions(each) for each in again[:-1]] == [decisions(each) for each in expected]
         for one, other in zip(again[:-1], expected, strict=True):
-            assert probabilities(one) == pytest.approx(probabilities(other), rel=1e-3, abs=1e-5)
+            within = {"rel": 3e-2} if method.name in ROUNDED else {"rel": 1e-3}
+            assert probabilities(one) == pytest.approx(probabilities(other), abs=1e-5, **within)
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)

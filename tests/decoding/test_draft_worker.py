@@ -52,6 +52,7 @@ def test_runs_of_one_draft_share_a_worker(target, draft):
     assert worker_for(draft) is first
 
 
+@pytest.mark.slow
 def test_another_draft_has_a_worker_of_its_own_that_ends_with_it(draft):
     other = tiny_model(8, 1, "another draft")
     process_id = worker_for(other).process_id
@@ -67,6 +68,7 @@ def start_and_wait(line):
     time.sleep(60)
 
 
+@pytest.mark.slow
 def test_a_worker_ends_with_its_owner_even_when_that_is_killed():
     """The owner is a copy of this process, which has imported all that it needs."""
     ours, theirs = multiprocessing.Pipe()

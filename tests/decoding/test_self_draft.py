@@ -65,6 +65,7 @@ def test_bits_are_8_or_4_and_8_where_nothing_is_known_of_four():
         make_drafter(setup_of("quantised-self", options=(("bits", 5),)))
 
 
+@pytest.mark.slow
 def test_leaving_layers_out_takes_no_memory_and_is_accepted_half_the_time():
     assert make_drafter(setup_of("layer-skip")).memory.weights == 0
     assert acceptance_rate(rounds_of("layer-skip")) >= 0.5

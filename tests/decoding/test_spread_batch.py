@@ -24,6 +24,16 @@ from tests.decoding.test_every_drafter import ONE_KIND_EACH, VARIANTS, config_of
 from tests.decoding.tiny_parts import parts_for
 
 ABLE = [each for each in ONE_KIND_EACH if Need.LAYERS not in each.values[0].needs]
+# a chain, a tree, heads and a method without models; the others are in make slow
+QUICK = ("draft-model", "draft-tree", "medusa", "lookahead")
+ABLE_QUICKLY = [
+    pytest.param(
+        *each.values,
+        id=each.id,
+        marks=() if each.values[0].name in QUICK else pytest.mark.slow,
+    )
+    for each in ABLE
+]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +56,7 @@ def test_only_a_spread_draft_drafts_row_by_row(target, name):
         assert type(make_row_drafters(setups_of(target, parts, config))) is expected
 
 
-@pytest.mark.parametrize("method, kind", ABLE)
+@pytest.mark.parametrize("method, kind", ABLE_QUICKLY)
 def test_rows_of_a_spread_target_are_their_single_runs(method, kind, spread, draft):
     config = config_of(method, kind, temperature=0.8, max_new_tokens=24, seed=5)
     parts = parts_for(spread, draft)

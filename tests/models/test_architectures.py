@@ -74,12 +74,16 @@ def generated(folder: str, prompt_ids: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(whole[0, len(prompt_ids) :].tolist())
 
 
-@pytest.mark.parametrize("method", ["draft-model", "draft-tree"])
+# that every model obeys the mask of a tree is shown node by node in test_tree_forward.py
+@pytest.mark.parametrize(
+    "method", ["draft-model", pytest.param("draft-tree", marks=pytest.mark.slow)]
+)
 def test_a_pair_writes_what_the_library_generates(pair: Pair, method: str) -> None:
     prompt_ids, output_ids = raced(pair, "Once upon a time, ", method)
     assert output_ids == generated(pair.target, prompt_ids)
 
 
+@pytest.mark.parametrize("pair", ["llama3", "gemma3"], indirect=True)
 def test_instruct_models_are_asked_in_their_template(pair: Pair) -> None:
     for folder in (pair.target, pair.draft):
         tokenizer = AutoTokenizer.from_pretrained(folder)

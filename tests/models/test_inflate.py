@@ -74,7 +74,9 @@ def test_logits_are_those_of_the_small_model(
     assert torch.equal(ours.argmax(-1), theirs.argmax(-1))
 
 
-@pytest.mark.parametrize("method", ["draft-model", "layer-skip"])
+@pytest.mark.parametrize(
+    "method", ["draft-model", pytest.param("layer-skip", marks=pytest.mark.slow)]
+)
 def test_every_token_and_every_acceptance_is_the_same(method: str, tmp_path: Path) -> None:
     assert TARGET is not None and DRAFT is not None
     wide = read_shape(TARGET).with_sizes({"hidden_size": 512, "num_hidden_layers": 14})

@@ -55,13 +55,21 @@ def info(held: Any) -> ModelInfo:
     )
 
 
-# the deepest models take most of the time and are in make slow
-DEPTHS = [2, 30, pytest.param(80, marks=pytest.mark.slow)]
+# deep models take most of the time: those that round the most are here, the rest is in make slow
+DEPTHS_AND_DTYPES = [
+    pytest.param(
+        layers,
+        dtype,
+        id=f"{layers} layers, {dtype}",
+        marks=() if layers == 2 or (layers, dtype) == (30, torch.bfloat16) else pytest.mark.slow,
+    )
+    for layers in (2, 30, 80)
+    for dtype in DTYPES
+]
 SPREADS = [pytest.param(0.02, marks=pytest.mark.slow), 0.1]  # the larger one rounds the most
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("layers", DEPTHS)
+@pytest.mark.parametrize("layers, dtype", DEPTHS_AND_DTYPES)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
 @pytest.mark.parametrize("spread", SPREADS)
 def test_models_of_any_depth_and_dtype_that_follow_a_tree_pass(
@@ -144,8 +152,7 @@ class SeesItsNeighbour(LibraryModel):
 DISOBEDIENT = (IgnoresMask, IgnoresPositions, LooksAhead, SeesItsNeighbour)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("layers", DEPTHS)
+@pytest.mark.parametrize("layers, dtype", DEPTHS_AND_DTYPES)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
 @pytest.mark.parametrize("kind", DISOBEDIENT)
 def test_models_that_disobey_are_refused_at_every_dtype_and_depth(

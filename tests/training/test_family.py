@@ -45,6 +45,7 @@ def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
         yield plan, make_family(plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "vocabulary"),
     [("target", 4096), ("draft", 4096), ("foreign-draft", FOREIGN_VOCABULARY)],
@@ -60,6 +61,7 @@ def test_a_run_makes_folders_that_transformers_opens(
     assert model(ids).logits.shape == (1, ids.shape[1], vocabulary)
 
 
+@pytest.mark.slow
 def test_every_task_is_scored_and_sampled(made: Made) -> None:
     for step in (Step.PAIR, Step.EAGLE, Step.MEDUSA, Step.FOREIGN_DRAFT):
         assert set(made[1][step]["scores"]) == set(TASKS)
@@ -68,11 +70,13 @@ def test_every_task_is_scored_and_sampled(made: Made) -> None:
     assert all(0 < scores["target_loss"] < 12 for scores in pair["scores"].values())
 
 
+@pytest.mark.slow
 def test_prompts_lie_beside_the_models(made: Made) -> None:
     prompts = json.loads((made[0].output.parent / "prompts.json").read_text("utf-8"))
     assert list(prompts) == list(TASKS) and all(prompts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["target", "draft", "eagle", "medusa", "foreign-draft"])
 def test_a_card_has_front_matter_sources_and_a_row_per_task(made: Made, role: str) -> None:
     card = (made[0].output / role / "README.md").read_text("utf-8")
@@ -91,6 +95,7 @@ def test_a_card_has_front_matter_sources_and_a_row_per_task(made: Made, role: st
     assert all(f"| {task} | " in card for task in TASKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "step", "loss", "digits"),
     [
@@ -108,6 +113,7 @@ def test_a_model_card_gives_the_measured_losses(
         assert f" {scores[loss]:.{digits}f} |" in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["eagle", "medusa"])
 def test_a_head_card_gives_the_measured_accuracy_of_every_level(made: Made, role: str) -> None:
     card = (made[0].output / role / "README.md").read_text("utf-8")
@@ -118,18 +124,21 @@ def test_a_head_card_gives_the_measured_accuracy_of_every_level(made: Made, role
         )
 
 
+@pytest.mark.slow
 def test_the_target_knows_how_to_draft_for_itself(made: Made) -> None:
     ways = json.loads((made[0].output / "target" / "self_drafting.json").read_text("utf-8"))
     assert ways["exit_layer"] == EXIT_LAYER
     assert len(set(ways["skipped_layers"])) == 3 and set(ways["skipped_layers"]) < set(range(4))
 
 
+@pytest.mark.slow
 def test_a_step_alone_is_made_again_from_what_is_kept(made: Made) -> None:
     plan, measured = made
     again = make_family(replace(plan, steps=(Step.EAGLE,)))
     assert again == {"eagle": measured["eagle"]}
 
 
+@pytest.mark.slow
 def test_a_step_without_a_target_is_refused(made: Made, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="output must hold a target without pair, got '"):
         make_family(replace(made[0], steps=(Step.MEDUSA,), output=tmp_path))

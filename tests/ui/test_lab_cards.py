@@ -216,6 +216,7 @@ def test_stopped_peers_keep_what_was_measured() -> None:
     assert all(pair["ours"] and pair["ratio"] is None for pair in told[-2]["pairs"])
 
 
+@pytest.mark.slow
 def test_stopped_peers_are_compared_over_the_passes_that_both_have() -> None:
     stop = threading.Event()
     told: list[dict[str, Any]] = []
@@ -236,6 +237,7 @@ def test_peers_that_are_stopped_while_they_wait_measure_nothing() -> None:
     assert [each["kind"] for each in peers().messages(stop)] == ["end"]
 
 
+@pytest.mark.slow
 def test_peers_decode_prompts_of_ones_own() -> None:
     own = told_peers(peers(prompts={"text": "Once upon a time"}))[-1]
     said = own["setting"].split(" · ")

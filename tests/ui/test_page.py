@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,19 +24,20 @@ from specviz.ui.settings_form import CUSTOM, race_request, refusals
 from specviz.ui.setup import page_setup
 
 PLAYER = sorted(path for path in (ASSETS / "player").rglob("*") if path.is_file())
+asked_once = cache(page_setup)
 SCRIPTS = [path for path in PLAYER if path.suffix == ".js"]
 
 
 def test_the_menus_are_what_the_server_has() -> None:
-    setup = page_setup()
+    setup = asked_once()
     assert [each["name"] for each in setup["methods"]] == list(DRAFTERS)
     assert setup["palettes"] == PALETTES
     json.dumps(setup, allow_nan=False)
 
 
 def test_every_method_says_what_its_fields_are() -> None:
-    kinds = {each["name"]: each["lossless"] for each in page_setup()["kinds"]}
-    for shown, method in zip(page_setup()["methods"], DRAFTERS.values(), strict=True):
+    kinds = {each["name"]: each["lossless"] for each in asked_once()["kinds"]}
+    for shown, method in zip(asked_once()["methods"], DRAFTERS.values(), strict=True):
         assert shown["title"] and shown["summary"] and shown["group"]
         assert shown["tree"] == method.takes_branching
         assert [kinds[name] for name in shown["kinds"]] == [k.is_lossless for k in method.kinds]
@@ -43,12 +45,12 @@ def test_every_method_says_what_its_fields_are() -> None:
 
 
 def test_a_lossy_rule_is_called_lossy_where_it_is_chosen() -> None:
-    for kind in page_setup()["kinds"]:
+    for kind in asked_once()["kinds"]:
         assert ("(lossy)" in kind["title"]) == (not kind["lossless"])
 
 
 def test_a_target_alone_is_refused_by_the_methods_that_need_a_draft_and_no_others() -> None:
-    (custom,) = (each for each in page_setup()["pairs"] if each["name"] == CUSTOM)
+    (custom,) = (each for each in asked_once()["pairs"] if each["name"] == CUSTOM)
     drafts = {Need.DRAFT, Need.FOREIGN_DRAFT}
     needing = {name for name, method in DRAFTERS.items() if method.needs & drafts}
     assert custom["refusals_alone"].keys() == custom["refusals"].keys() | needing
@@ -57,7 +59,7 @@ def test_a_target_alone_is_refused_by_the_methods_that_need_a_draft_and_no_other
 
 
 def test_every_pair_says_what_it_cannot_do_and_what_is_claimed_of_it() -> None:
-    named = page_setup()["pairs"]
+    named = asked_once()["pairs"]
     assert [each["name"] for each in named] == [*(pair.name for pair in pairs()), CUSTOM]
     for shown, pair in zip(named, pairs(), strict=False):
         assert shown["refusals"] == refusals(pair)
@@ -67,7 +69,7 @@ def test_every_pair_says_what_it_cannot_do_and_what_is_claimed_of_it() -> None:
 
 
 def test_the_defaults_are_a_valid_order() -> None:
-    table = page_setup()["settings"]
+    table = asked_once()["settings"]
     assert [each["name"] for each in table] == list(SETTINGS)
     form = {each["name"]: each["default"] for each in table if each["default"] != ""}
     assert race_request({"prompt": "x", **form})

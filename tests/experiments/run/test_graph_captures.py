@@ -98,7 +98,7 @@ def race_request(name: str, **changes: Any) -> RaceRequest:
 
 # a drawn tree and a greedy one feed the same shapes, and these methods have every kind of model,
 # cache and head between them: the rest is in make slow
-QUICK = ("draft-model", "early-exit", "eagle", "cross-vocabulary", "pre-speculation")
+QUICK = ("draft-model", "eagle", "pre-speculation")
 
 
 @pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
@@ -117,7 +117,9 @@ def test_no_graph_is_captured_while_a_lane_of_a_race_runs(
     assert captures.timed == [] and captures.untimed
 
 
-@pytest.mark.parametrize("name", ["draft-model", "early-exit"])
+@pytest.mark.parametrize(
+    "name", ["draft-model", pytest.param("early-exit", marks=pytest.mark.slow)]
+)
 def test_no_graph_is_captured_while_the_prompts_of_a_profile_are_decoded(
     name: str, captures: Captures
 ) -> None:
@@ -127,7 +129,9 @@ def test_no_graph_is_captured_while_the_prompts_of_a_profile_are_decoded(
     assert captures.timed == [] and captures.untimed
 
 
-@pytest.mark.parametrize("name", ["draft-tree", "pre-speculation"])
+@pytest.mark.parametrize(
+    "name", ["draft-tree", pytest.param("pre-speculation", marks=pytest.mark.slow)]
+)
 def test_no_graph_is_captured_in_the_rounds_that_a_fork_adds(name: str, captures: Captures) -> None:
     race = start_race(race_request("prompt-lookup"))
     for _ in race:
