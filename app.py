@@ -1,17 +1,8 @@
-"""The entry point of the Space and of `make run`: builds the page and serves it.
+"""The entry point of the Space and of `make run`: `specviz serve`, where HOST and PORT say."""
 
-Knows nothing else.
-"""
+import sys
 
-from specviz.environment import Environment
-from specviz.ui.handlers import Handlers
-from specviz.ui.page import build_page, launch_options
-from specviz.ui.preload import preload
-
-handlers = Handlers()
-demo = build_page(handlers)
+from specviz.cli import main
 
 if __name__ == "__main__":
-    demo.launch(**launch_options(Environment.read(), handlers), prevent_thread_lock=True)
-    preload()  # only now: loading would take the page its processor time
-    demo.block_thread()
+    sys.exit(main(["serve"]))

@@ -1,16 +1,74 @@
-"""specviz: speculative decoding made visible, on a real and lossless decoder."""
+"""specviz: speculative decoding made visible, on a real and lossless decoder.
 
-from typing import Any
+From Python, without the page:
+
+- `race(prompt, …)` decodes in both lanes and returns the `Trace`, the record of every round;
+- `record(model, tokenizer, assistant)` makes such a trace of transformers' own `generate`;
+- `load(path)` and `save(trace, path)` read and write traces as files;
+- `summarise(trace)` gives its numbers, such as `.speedup`; `specviz.trace_tables` makes tables of
+  its rounds, drafted nodes and tokens, for pandas.
+
+Bad input raises `InputError`, whose text is one sentence. torch is imported by the first race.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from specviz.environment import let_threads_sleep
+from specviz.errors import InputError
+from specviz.metrics import summarise
+from specviz.records import SETTINGS, Prompt, Trace
+from specviz.trace_file import load, save
 
+if TYPE_CHECKING:
+    from specviz.models.pair_catalog import Pair
+
+__all__ = ["InputError", "Trace", "load", "race", "record", "save", "summarise"]
 __version__ = "0.1.0"
 
 let_threads_sleep()
 
 
+def race(
+    prompt: Prompt,
+    pair: str | Pair = "",
+    method: str = "",
+    *,
+    task: str | None = None,
+    device: str = SETTINGS["device"].default,
+    dtype: str = SETTINGS["dtype"].default,
+    draft_length: int = SETTINGS["draft_length"].default,
+    **settings: Any,
+) -> Trace:
+    """Decode one prompt in both lanes, on fair clocks, and return the record of all rounds.
+
+    `pair`: the name of one (`python -m specviz models`), or
+    `specviz.models.pair_catalog.custom_pair(target, draft)`; "" is the chat model where it is on
+    this machine, else the bundled pair. `method`: "" is the one that the pair begins with.
+    `task` puts the pair's own tag before the prompt, such as "code" for the bundled pair.
+    `settings` are further fields of `specviz.records.DecodingConfig`: temperature, top_k, top_p,
+    min_p, seed, max_new_tokens, branching, tree_kind, options. InputError for a value that breaks
+    its rule, a pair that lacks what the method needs, or a model that cannot be loaded.
+    """
+    from specviz.decoding.drafters.registry import method_named
+    from specviz.experiments.run.racing import RaceRequest, start_race
+    from specviz.models.pair_catalog import default_pair, pair_named
+
+    if isinstance(pair, str):
+        pair = pair_named(pair) if pair else default_pair()
+    config = method_named(method or pair.method).usual(draft_length, **settings)
+    run = start_race(RaceRequest(pair, prompt, config, task, device, dtype))
+    try:
+        for _ in run:
+            pass
+        return run.trace()
+    finally:
+        run.close()
+
+
 def record(model: Any, tokenizer: Any, assistant: Any = None) -> Any:
     """Record transformers' assisted generation as a trace; see `specviz.generate_recording`."""
-    from specviz.generate_recording import record  # torch is not imported with the package
+    from specviz.generate_recording import record
 
     return record(model, tokenizer, assistant)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[1] / "assets" / "lossy"
+from specviz.folders import ASSETS
+
+FOLDER = ASSETS / "lossy"
 
 
 @dataclass(frozen=True, slots=True)

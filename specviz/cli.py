@@ -12,12 +12,17 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
+import shtab
+
+from specviz import __version__
 from specviz.commands.command import Command
 from specviz.errors import InputError
 
 COMMANDS = {  # in the order of `--help`; a module is imported when its command is chosen
+    "serve": ("specviz.ui.serve_command", "Serve the web app."),
     "race": ("specviz.commands.race_command", "Measure a method against its baseline."),
     "methods": ("specviz.commands.methods_command", "List the drafting methods."),
     "models": ("specviz.commands.models_command", "List the models and pairs."),
@@ -66,11 +71,27 @@ class _CommandParser(_Parser):
 
     module = ""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def complete(self) -> None:
+        """With the command's own flags."""
         command: Command = import_module(self.module).COMMAND
         command.add_flags(self)
         self.set_defaults(chosen=command)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.complete()
         return super().parse_known_args(args, namespace)
+
+
+class _PrintCompletion(argparse.Action):
+    """Prints what a shell needs to complete commands and flags, and ends."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        for action in parser._actions:
+            for command in getattr(action, "_name_parser_map", {}).values():
+                command.complete()
+        parser.prog = "specviz"  # what is completed, however it was asked for
+        _print(shtab.complete(parser, shell=values))
+        parser.exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,7 +128,18 @@ def _progress(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m specviz", description="Speculative decoding, made visible.")
+    is_installed = Path(sys.argv[0]).stem == "specviz"
+    parser = _Parser(
+        prog="specviz" if is_installed else "python -m specviz",
+        description="Speculative decoding, made visible.",
+    )
+    parser.add_argument("--version", action="version", version=f"specviz {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=_PrintCompletion,
+        choices=shtab.SUPPORTED_SHELLS,
+        help="what a shell needs for completing with the Tab key",
+    )
     subparsers = parser.add_subparsers(
         required=True, parser_class=_CommandParser, metavar="COMMAND"
     )

@@ -18,7 +18,7 @@ class Environment:
     """What the environment variables say.
 
     HOST, PORT: where the page is served. SPECVIZ_MODELS: folder of the bundled models (holds
-    `target` and `draft`; None: the repository's own). SPECVIZ_THREADS: torch threads (0: by the
+    `target` and `draft`; None: what comes with specviz). SPECVIZ_THREADS: torch threads (0: by the
     size of the model). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE:
     never ask the Hub. SPECVIZ_CUDA_GRAPHS: whether steps on a GPU are recorded and replayed.
     SPECVIZ_CACHE: where a chat model is kept that is not from the Hub. SPECVIZ_PAIR: the pair that

@@ -10,10 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from specviz.errors import InputError
+from specviz.folders import ASSETS
 from specviz.records import Trace
 from specviz.trace_file import load
 
-FOLDER = Path(__file__).resolve().parents[1] / "assets" / "traces"
+FOLDER = ASSETS / "traces"
 SUFFIX = ".json.gz"
 OPENING = "quantised-self.opening.smollm2"  # plays for a visitor who has asked for nothing yet
 SAMPLED = "layer-skip.chat.smollm2"  # the same question, above temperature 0, with many a rejection

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import InputError, short
+from specviz.folders import ASSETS
 from specviz.records import ROLES, Conversation, Prompt, RawText, Turn, turns_of
 
 TASKS = ("code", "story", "maths", "translate", "summarise")
 CHAT_TASKS = ("chat", *TASKS)
 PROMPT_FILES = tuple(  # to be continued, for chat
-    Path(__file__).resolve().parents[1] / "assets" / name
-    for name in ("prompts.json", "chat_prompts.json")
+    ASSETS / name for name in ("prompts.json", "chat_prompts.json")
 )
 _JSON_LINES = frozenset({".jsonl", ".ndjson"})
 _EMPTY_LINES = re.compile(r"\n[^\S\n]*\n")

@@ -6,12 +6,11 @@ The moments stand in docs/sixty_lines.toml, which names lines by their own text.
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 from specviz.errors import InputError
+from specviz.folders import DOCS
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE, MOMENTS = DOCS / "sixty_lines.py", DOCS / "sixty_lines.toml"
 
 

@@ -26,6 +26,7 @@ PLACES = {
 # part -> the parts of specviz that it may import; the others may import all but the front
 MAY_IMPORT = {
     "errors": set[str](),
+    "folders": set[str](),
     "records": {"errors"},
     "forward_curve": {"errors"},
     "theory": {"errors", "records", "forward_curve"},
@@ -35,11 +36,11 @@ MAY_IMPORT = {
     "claims": {"errors", "records", "theory", "metrics", "serving_cost", "forward_curve"},
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},
-    "lessons": {"errors", "records", "trace_file", "glossary"},
-    "sixty_lines": {"errors"},
+    "lessons": {"errors", "folders", "records", "trace_file", "glossary"},
+    "sixty_lines": {"errors", "folders"},
     "what_if": {"errors", "records", "decoding"},
     "figures": {"errors", "records", "metrics", "theory", "glossary"},
-    "models": {"errors", "records", "environment"},
+    "models": {"errors", "folders", "records", "environment"},
     "inflation": {"errors", "models"},
     "decoding": {"errors", "records", "environment", "models", "forward_curve"},
 }
@@ -56,7 +57,7 @@ MAY_ENTER = {
     "experiments.advice": {"experiments.run"},
     "experiments.benchmark": {"experiments.run", "experiments.sweep"},
 }
-PURE = {"records", "errors", "metrics", "theory", "trace_file", "glossary", "figures"}
+PURE = {"records", "errors", "folders", "metrics", "theory", "trace_file", "glossary", "figures"}
 PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor", "lessons", "sixty_lines"}
 FRONT = {"ui", "cli", "__main__", "app"}
 READS_ENVIRONMENT = {"environment"}
@@ -190,6 +191,18 @@ def test_environment_variables_are_read_in_one_place() -> None:
         attributes = (node for node in ast.walk(TREES[path]) if isinstance(node, ast.Attribute))
         wrong |= {short(path) for each in attributes if ast.unparse(each) in names}
     assert wrong == set()
+
+
+def test_where_assets_and_docs_lie_is_said_in_one_place() -> None:
+    """Anywhere else it would be right in a checkout, and wrong in an installed wheel."""
+    folders = {"assets", "docs"}
+    named = {
+        short(path)
+        for path in FILES
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Constant) and node.value in folders
+    }
+    assert named == {"specviz/folders.py"}
 
 
 def test_no_file_is_a_drawer_of_odds_and_ends() -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import InputError, short
+from specviz.folders import ASSETS
 from specviz.lessons.lesson import Lesson, LessonStep, StepKind, WidgetKind
 from specviz.lessons.lesson_texts import check_formula, check_text, word_count
 from specviz.trace_file import decode
 
-LESSONS = Path(__file__).resolve().parents[2] / "assets" / "lessons"
+LESSONS = ASSETS / "lessons"
 _FILE = "lesson.toml"
 _WIDGETS = "widgets.toml"
 MAX_WORDS = 90  # that are read before there is something to do

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.folders import ASSETS
 from specviz.models.files.chat_model import chat_model, is_chat_model
 
 CHAT = "smollm2"
@@ -171,9 +172,9 @@ PRESETS = (
 
 
 def models_folder(environment: Environment | None = None) -> Path:
-    """The folder of the bundled models: SPECVIZ_MODELS, or assets/models of the repository."""
+    """The folder of the bundled models: SPECVIZ_MODELS, or those that come with specviz."""
     chosen = (environment or Environment.read()).models_folder
-    return chosen or Path(__file__).resolve().parents[2] / "assets" / "models"
+    return chosen or ASSETS / "models"
 
 
 def chat_drafters(environment: Environment | None = None) -> Path:

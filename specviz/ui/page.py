@@ -19,12 +19,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from specviz.environment import Environment
+from specviz.folders import ASSETS
 from specviz.prompts import all_held_out
 from specviz.ui.course.course import course_offer
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import (
-    ASSETS,
     PLAYER,
     module_sources,
     page_files,
@@ -135,6 +135,7 @@ def launch_options(environment: Environment, handlers: Handlers) -> dict[str, An
         "footer_links": [],
         "ssr_mode": False,
         "show_error": False,
+        "quiet": True,  # who serves says where
         "app_kwargs": {"routes": routes(handlers)},
     }
 

@@ -14,8 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from specviz.figures.plotly_script import plotly_script
+from specviz.folders import ASSETS
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
 PLAYER = ASSETS / "player"
 _LIST = PLAYER / "pages.js"
 PREFIX = "specviz/"  # of the bare names

@@ -9,6 +9,7 @@ import pytest
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from specviz.errors import InputError
+from specviz.folders import ASSETS
 from specviz.models.files.hub import HUB_ID
 from specviz.models.pair_catalog import PRESETS, Pair, custom_pair, models_folder, pair_named, pairs
 
@@ -17,7 +18,7 @@ def test_without_a_setting_the_bundled_models_are_the_repository_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("SPECVIZ_MODELS", raising=False)
-    assert models_folder() == Path(__file__).parents[2] / "assets" / "models"
+    assert models_folder() == ASSETS / "models"
 
 
 def test_the_bundled_pair_has_the_parts_that_lie_in_its_folder(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from specviz.errors import InputError
+from specviz.folders import ASSETS
 from specviz.models.files.loading import load_model
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
@@ -20,7 +20,6 @@ from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.projection import KERNEL_INPUTS
 from specviz.models.llama.self_model import layer_skipping, quantised, usual_bits
 
-ASSETS = Path(__file__).parents[2] / "assets"
 FAMILIES = ("llama", "llama-grouped", "llama-biased", "qwen3")
 
 

@@ -1,13 +1,13 @@
 """The models in assets/models, as they are shipped."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
+from specviz.folders import ASSETS
 from specviz.training.chat_draft import load_chat_draft
 from specviz.training.chat_head import load_chat_eagle
 from specviz.training.corpus import PROMPTS_PER_TASK, TASKS
@@ -15,7 +15,6 @@ from specviz.training.foreign_training import meeting
 from specviz.training.head_training import load_eagle, load_medusa
 from specviz.training.token_files import FOREIGN_VOCABULARY, tag
 
-ASSETS = Path(__file__).parents[2] / "assets"
 ROLES = ("target", "draft", "foreign-draft")
 MEMBERS = (*ROLES, "eagle", "medusa")
 

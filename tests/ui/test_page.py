@@ -14,12 +14,13 @@ from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
+from specviz.folders import ASSETS
 from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.models.parts import Need
 from specviz.records import SETTINGS
 from specviz.ui import page_files
 from specviz.ui.handlers import Handlers
-from specviz.ui.page import ASSETS, FOLDER, HEAD, MOUNT, build_page, launch_options, routes
+from specviz.ui.page import FOLDER, HEAD, MOUNT, build_page, launch_options, routes
 from specviz.ui.settings_form import CUSTOM, race_request, refusals
 from specviz.ui.setup import page_setup
 

@@ -29,7 +29,8 @@ def test_the_page_is_served_while_its_models_are_loaded(monkeypatch) -> None:
     monkeypatch.setattr(preloading, "load_pair", load)
     monkeypatch.setattr(gr.Blocks, "launch", lambda *_, **__: served.set())
     monkeypatch.setattr(gr.Blocks, "block_thread", lambda *_: None)
-    runpy.run_path("app.py", run_name="__main__")
+    with pytest.raises(SystemExit):
+        runpy.run_path("app.py", run_name="__main__")
     assert loaded.result(20) == "decoding"
 
 

@@ -1,0 +1,58 @@
+"""`serve`: the web app, until it is interrupted."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import redirect_stdout
+from dataclasses import replace
+from typing import Any
+
+from specviz.commands.command import Command, Progress
+from specviz.commands.flags import check_integer
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.ui.handlers import Handlers
+from specviz.ui.page import build_page, launch_options
+from specviz.ui.preload import preload
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", help="0.0.0.0: for other machines, too (default: HOST, else 127.0.0.1)"
+    )
+    parser.add_argument("--port", type=int, help="(default: PORT, else the first free from 7860)")
+
+
+def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Serve the page and load what it begins with; returns where it was once it has ended."""
+    environment = _with_flags(Environment.read(), options)
+    handlers = Handlers()
+    page = build_page(handlers)
+    with redirect_stdout(sys.stderr):  # Gradio prints lines of its own
+        try:
+            page.launch(**launch_options(environment, handlers), prevent_thread_lock=True)
+        except OSError:
+            place = f"{environment.host}:{environment.port}"
+            raise InputError(f"host and port must be free to listen at, got {place}") from None
+        progress(f"specviz is at {page.local_url} (Ctrl+C ends it)")
+        preload()  # only now: loading would take the page its processor time
+        page.block_thread()
+    return {"url": page.local_url}
+
+
+def _with_flags(environment: Environment, options: Namespace) -> Environment:
+    """The environment's host and port, unless others were typed."""
+    if options.port is not None:
+        check_integer("port", options.port, 0, 65535)
+    host = options.host or environment.host
+    port = environment.port if options.port is None else options.port
+    return replace(environment, host=host, port=port)
+
+
+def serve_text(result: dict[str, Any]) -> str:
+    """One line."""
+    return f"{result['url']} is closed"
+
+
+COMMAND = Command(serve, serve_text, _add_flags)
