@@ -1,4 +1,4 @@
-# make run | chat | check | test | slow | gpu | lint | typecheck | format | picture | types | traces | lessons | lossy |
+# make run | chat | check | test | slow | gpu | lint | typecheck | format | picture | pictures | types | traces | lessons | lossy |
 #      models CORPUS=DIR [CHAT_MODEL=DIR]
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
@@ -18,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev chat browser node-tests run check test slow gpu lint typecheck format models lossy traces lessons picture types
+.PHONY: setup setup-dev chat browser node-tests run check test slow gpu lint typecheck format models lossy traces lessons picture pictures types
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -125,6 +125,10 @@ lossy: .venv/run.stamp
 # docs/architecture.svg, drawn from the imports
 picture: .venv/run.stamp
 	$(BIN)/python docs/draw_architecture.py
+
+# the pictures of README.md, from the app itself; NAMES chooses some: make pictures NAMES="race step"
+pictures: setup setup-dev browser
+	PYTHONPATH=. $(BIN)/python docs/draw_pictures.py $(NAMES)
 
 # assets/player/records.d.ts, the browser's types, from the fields of the records
 types: .venv/run.stamp

@@ -1,0 +1,101 @@
+"""Draws the pictures of README.md from the app itself: `make pictures`, some by name.
+
+Each shows what a visitor sees, to the last colour. The lab's is measured as it is drawn, which
+takes two minutes on a quiet machine.
+"""
+
+import io
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from tests.browser.app_server import serve
+from tests.browser.conftest import CHROMIUM, FLAGS
+from tests.browser.contexts import Contexts
+from tests.browser.lab_driver import LabDriver
+from tests.browser.race_driver import RaceDriver
+
+DOCS = Path(__file__).parent
+ADVICE_SECONDS = "40"
+
+
+def race(driver: RaceDriver) -> None:
+    """The recorded race that the page opens with, at its end."""
+    driver.go()
+    driver.evaluate("specviz.race.form.refs.more.open = false")
+    driver.settle()
+
+
+def step(driver: RaceDriver) -> None:
+    """A rejected and an accepted guess of a tree."""
+    driver.go("?view=step&trace=draft-tree.story&round=3&pos=7")
+
+
+def learn(driver: RaceDriver) -> None:
+    """A lesson whose first guess is made, with what it is tried on."""
+    driver.go("?view=learn&lesson=accept-or-reject")
+    view = "specviz.learn.view"
+    driver.until(f"Object.keys({view}?.widget.values ?? {{}}).length")
+    driver.page.get_by_text("Kept sometimes").click()
+    driver.ref("lessonNext").click()
+    driver.until(f"{view}.step.name === 'the-rule' && Object.keys({view}.widget.values).length")
+
+
+def glossary(driver: RaceDriver) -> None:
+    driver.go("?view=glossary")
+
+
+def lab(driver: RaceDriver) -> None:
+    """Advice and a sweep, both measured now on the bundled pair."""
+    driver.go("?view=lab&pair=bundled&task=code")
+    lab = LabDriver(driver)
+    driver.fill("adviceSeconds", ADVICE_SECONDS)
+    driver.ref("adviceGo").click()
+    driver.page.wait_for_selector("[data-ref=adviceResult]:visible", timeout=240_000)
+    driver.until("specviz.lab.advice.refs.adviceStop.disabled", 240)
+    driver.fill("values1", "1-8")
+    driver.ref("sweepGo").click()
+    lab.wait_for_points(8)
+    lab.wait_for_end()
+    driver.evaluate("scrollTo(0, 0)")
+
+
+PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the height, in pixels
+    "race": (race, 1000),
+    "step": (step, 1000),
+    "learn": (learn, 900),
+    "lab": (lab, 1350),
+    "glossary": (glossary, 800),
+}
+
+
+@contextmanager
+def app():
+    """The address of one of our own."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from serve("app.py", Path(folder) / "log.txt")
+
+
+def main(names: list[str]) -> None:
+    """Draw these, or all."""
+    with app() as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        contexts = Contexts(browser)
+        for name in names or PICTURES:
+            show, height = PICTURES[name]
+            driver = RaceDriver(contexts.take({"width": 1400, "height": height}), url)
+            show(driver)
+            driver.page.wait_for_timeout(1000)  # fonts and charts come frames after
+            picture = Image.open(io.BytesIO(driver.page.screenshot())).convert("RGB")
+            picture.save(DOCS / f"{name}.webp", lossless=True, quality=100, method=6)
+            contexts.give_back(driver)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
