@@ -1,103 +1,101 @@
 """A gate before each turn of a run: held, let through turn by turn, opened, or ended.
 
-Whoever iterates a run asks the gate before it pulls the next
-event; the run is a chain of generators, so while the gate is closed its decoder really waits, and
-no lane's clock counts the wait, for each counts its own steps only.
+Whoever iterates a run asks the gate before the next event is pulled; the run is a chain of
+generators, so while the gate is closed its decoder really waits, and no lane's clock counts the
+wait, for each counts its own steps only. Nobody stands before a gate: a run that is held yields
+None, and whoever drives it turns to another one.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from enum import Enum
 
 from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
 from specviz.records import FinishReason, Round
 
-PATIENCE_SECONDS = 120.0  # that a paused run holds on to its models
+
+class GateAnswer(Enum):
+    """What a gate says to who wants a turn."""
+
+    TAKEN = "taken"
+    HELD = "held"
+    ENDED = "ended"
 
 
 class Gate:
-    """One run's gate, open at first; any thread may work it.
+    """One run's gate, open at first; any thread may work it. Once it has ended it stays so."""
 
-    A gate that has ended, by `release` or because nobody touched it for `patience_seconds` while
-    somebody stood before it, lets nobody through any more.
-    """
-
-    def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        self._patience_seconds = patience_seconds
-        self._changed = threading.Condition()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._allowed: int | None = None  # turns; None: as many as there are
-        self._touched = 0  # how often it was worked
-        self._is_ended = self._timed_out = False
+        self._is_ended = False
 
     @property
     def is_paused(self) -> bool:
         """Whether the next turn has to be allowed first."""
-        with self._changed:
+        with self._lock:
             return self._allowed == 0 and not self._is_ended
 
     @property
-    def timed_out(self) -> bool:
-        """Whether it has ended because nobody came back."""
-        with self._changed:
-            return self._timed_out
+    def is_open(self) -> bool:
+        """Whether every turn is allowed."""
+        with self._lock:
+            return self._allowed is None and not self._is_ended
 
     def pause(self) -> None:
-        """Hold whoever comes next; turns that were allowed before count no more."""
+        """Hold the next turn; turns that were allowed before count no more."""
         self._set(0)
 
     def advance(self, turns: int = 1) -> None:
         """Let so many turns more through, then hold."""
         if turns < 1:
             raise InputError(f"turns must be 1 or more, got {turns}")
-        with self._changed:
-            self._set((self._allowed or 0) + turns)
+        with self._lock:
+            self._allowed = (self._allowed or 0) + turns
 
     def resume(self) -> None:
         """Open."""
         self._set(None)
 
     def release(self) -> None:
-        """End: whoever waits is told to stop, and so is everybody after."""
-        with self._changed:
+        """End: whoever wants a turn is told to stop, and so is everybody after."""
+        with self._lock:
             self._is_ended = True
-            self._changed.notify_all()
 
-    def wait_turn(self) -> bool:
-        """Wait until a turn is allowed and take it; False: the run has to end instead."""
-        with self._changed:
-            while self._allowed == 0 and not self._is_ended:
-                if not self._is_worked():
-                    self._is_ended = self._timed_out = True
+    def take_turn(self) -> GateAnswer:
+        """A turn, where one is allowed."""
+        with self._lock:
             if self._is_ended:
-                return False
+                return GateAnswer.ENDED
+            if self._allowed == 0:
+                return GateAnswer.HELD
             if self._allowed is not None:
                 self._allowed -= 1
-            return True
-
-    def _is_worked(self) -> bool:
-        """Wait until somebody works the gate; False where nobody does in time."""
-        touched = self._touched
-        return self._changed.wait_for(
-            lambda: self._is_ended or self._touched != touched, self._patience_seconds
-        )
+            return GateAnswer.TAKEN
 
     def _set(self, allowed: int | None) -> None:
-        with self._changed:
+        with self._lock:
             self._allowed = allowed
-            self._touched += 1
-            self._changed.notify_all()
 
 
-def in_turns(events: Iterable[LaneEvent], gate: Gate, main: str) -> Iterator[LaneEvent]:
-    """The events as long as the gate lets them through; what is left is never asked for.
+def in_turns(events: Iterable[LaneEvent], gate: Gate, main: str) -> Iterator[LaneEvent | None]:
+    """The events as long as the gate lets them through, None while it holds them.
 
-    A turn is everything up to a round of the lane named `main` and that round, so one turn advances
-    a run by one round. Once that lane has ended each event of the others is a turn.
+    What is left when the gate ends is never asked for. A turn is everything up to a round of the
+    lane named `main` and that round, so one turn advances a run by one round. Once that lane has
+    ended each event of the others is a turn.
     """
     source, is_turn, is_over = iter(events), True, False
-    while not is_turn or gate.wait_turn():
+    while True:
+        answer = gate.take_turn() if is_turn else GateAnswer.TAKEN
+        if answer is GateAnswer.ENDED:
+            return
+        if answer is GateAnswer.HELD:
+            yield None
+            continue
         try:
             event = next(source)
         except StopIteration:

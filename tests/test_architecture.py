@@ -40,9 +40,10 @@ MAY_IMPORT = {
     "sixty_lines": {"errors", "folders"},
     "what_if": {"errors", "records", "decoding"},
     "figures": {"errors", "records", "metrics", "theory", "glossary"},
-    "models": {"errors", "folders", "records", "environment"},
+    "slices": set[str](),
+    "models": {"errors", "folders", "records", "environment", "slices"},
     "inflation": {"errors", "models"},
-    "decoding": {"errors", "records", "environment", "models", "forward_curve"},
+    "decoding": {"errors", "records", "environment", "models", "forward_curve", "slices"},
 }
 # room of a package -> the other rooms of that package that it may import
 MAY_ENTER = {

@@ -285,14 +285,13 @@ interface Shell {
 
 interface GradioLink {
   server: Record<string, (question: object) => Promise<Reply>>;
-  race(order: object): void;
-  onBatch(take: (batch: string) => void): void;
 }
 
 interface TransportEvents {
   accepted(): void;
   message(message: any): void;
   queued(ahead: number, running: { title: string; seconds_left: number | null } | null): void;
+  company?(pages: number, beside: number): void;
   failed(text: string): void;
 }
 

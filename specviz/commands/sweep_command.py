@@ -25,7 +25,7 @@ from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_axis import AXES, Value, axis_named
 from specviz.experiments.sweep.sweep_file import SweepFile, describe, write_csv
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS, SweepSetting
-from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
+from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, noise_ratios
 from specviz.prompts import Framing, held_out_prompts, read_prompts, tasks
 from specviz.records import Prompt
 
@@ -65,7 +65,7 @@ def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
             if options.output is not None
             else None
         )
-        noise = measure_noise(setting, options.repeat)
+        noise = list(noise_ratios(setting, options.repeat))
         progress(f"the baseline beside itself: {min(noise):.2f} to {max(noise):.2f}")
         run = Sweep(plan, file.known if file else None)
         for step in run:

@@ -20,6 +20,7 @@ from specviz.models.language_model import (
     LanguageModel,
     RaggedKeyValueCache,
 )
+from specviz.slices import check_stop
 
 CONTEXT = 128  # tokens of each row before the measured ones
 TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)  # of one row
@@ -61,6 +62,7 @@ def forward_passes(
     cache = model.new_cache(context + most)
     _run_one(model, cache, 0, context)
     for index in range(repeats + 1):
+        check_stop()
         seconds = [_forward_seconds(model, cache, context, count) for count in counts]
         if index:
             yield seconds

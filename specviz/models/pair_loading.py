@@ -41,6 +41,7 @@ from specviz.models.parts import Need, Parts
 from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import difference, refusal
 from specviz.models.threads import use_threads
+from specviz.slices import check_stop
 
 Key = tuple[str, ...]
 T = TypeVar("T")
@@ -232,6 +233,7 @@ class _Loader:
         name = self.pair.model_name(role)
 
         def load() -> LoadedModel:
+            check_stop()
             survey = surveys.get(source) or survey_model(source, Environment.read(), target)
             return load_surveyed(survey, self.device, self.dtype, name)
 

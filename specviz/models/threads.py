@@ -7,7 +7,7 @@ a pool that are there already. So whatever pool serves the page, decoding happen
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -23,7 +23,6 @@ T = TypeVar("T")
 # cores the bundled target makes 1.2 times as many tokens per second alone.
 SMALL_PARAMETERS = 50_000_000
 _EVERY_THREAD = torch.get_num_threads()
-_END = object()
 
 
 def use_threads(target: ModelInfo, environment: Environment) -> None:
@@ -39,10 +38,6 @@ class _Worker:
         self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-
-    def run(self, call: Callable[[], T]) -> T:
-        """Wait for what the call returns, or raise what it raises."""
-        return self.begin(call).result()
 
     def begin(self, call: Callable[[], T]) -> Future[T]:
         """Have the call run behind those that came before it, and wait for nothing."""
@@ -72,13 +67,23 @@ def begin_in_decoding_thread(call: Callable[[], T]) -> Future[T]:
     return _worker.begin(call)
 
 
-def in_decoding_thread(
-    make: Callable[[], Generator[T, None, None]],
-) -> Generator[T, None, None]:
-    """Iterate what `make` returns; it is made, advanced and closed in the decoding thread."""
-    steps = _worker.run(make)
+def own_threads(steps: Iterator[T]) -> Generator[T]:
+    """The same steps, each on as many torch threads as the one before it left.
+
+    Between two steps another run may have set its own number in the same thread.
+    """
+    count = None
     try:
-        while (found := _worker.run(lambda: next(steps, _END))) is not _END:
-            yield found  # type: ignore[misc]
+        while True:
+            if count is not None and count != torch.get_num_threads():
+                torch.set_num_threads(count)
+            try:
+                found = next(steps)
+            except StopIteration:
+                return
+            count = torch.get_num_threads()
+            yield found
     finally:
-        _worker.run(steps.close)
+        close = getattr(steps, "close", None)
+        if close is not None:
+            close()

@@ -38,3 +38,9 @@ def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Qu
             return {"error": UNEXPECTED}
 
     return answer
+
+
+def asked_by(question: Any, request: Any) -> Any:
+    """The question with the address that a request of Gradio comes from, whatever it says."""
+    address = request.client.host if request.client else ""
+    return question | {"address": address} if isinstance(question, dict) else question

@@ -1,4 +1,4 @@
-"""What the server does when the page asks: races, forks and profiles in a queue, recordings, pairs.
+"""What the server does when the page asks: races, forks and profiles by turns, recordings, pairs.
 
 The lab's own questions are answered in `ui.lab`. Errors meant for people go out as one sentence;
 anything else is logged and answered with one line.
@@ -6,34 +6,37 @@ anything else is logged and answered with one line.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
-from itertools import chain
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-import gradio as gr
-
+from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
 from specviz.experiments.run.forking import Fork, ForkRequest, start_fork
 from specviz.experiments.run.profiling import ProfileRequest
-from specviz.experiments.run.racing import Race, RaceRequest, start_race
+from specviz.experiments.run.racing import Race, RaceRequest, demand_of, start_race
 from specviz.experiments.run.recorded_race import Replay
 from specviz.figures.labels import token_name
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import PairReport, check_pair_sources
+from specviz.models.pair_fetching import fetch_pair, hub_sources
 from specviz.models.parts import Need
-from specviz.models.threads import in_decoding_thread
+from specviz.models.threads import own_threads
 from specviz.pause import Gate
 from specviz.records.field_types import MAX_INTEGER
+from specviz.slices import InSlices, Stopped, heeding
 from specviz.trace_diff import difference, shared_texts
 from specviz.trace_diff.sentence import sentence
 from specviz.trace_file.values import integer
 from specviz.ui.answers import UNEXPECTED, Question, answers
-from specviz.ui.batches import Message, batches
 from specviz.ui.counterfactuals import counterfactual_answer
 from specviz.ui.course.course import Course
+from specviz.ui.decoding_queue import DecodingQueue
 from specviz.ui.forks import fork_request
 from specviz.ui.lab.lab import Lab
 from specviz.ui.lab.lab_order import LabOrder
@@ -41,15 +44,26 @@ from specviz.ui.pair_words import report_lines
 from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.recordings import requested_trace
-from specviz.ui.runs import Run, Runs
 from specviz.ui.settings_form import form_demand, form_method, form_pair, race_request, refusals
+from specviz.ui.turns import QueuedOrder, State, Steps, Work
 
 log = logging.getLogger("specviz")
 StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
 CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
+Fetching = Callable[["Request"], Callable[[], None] | None]  # None: all is here
 MAX_CHECKS = 4  # at once: each may wait for the Hub
-MAX_OPENINGS = 3  # recordings whose figures are made at once
-OPENING_SECONDS = 30.0  # that others wait for their turn: a class opens the page all at once
+FETCHERS = 2  # downloads at once
+OPENERS = 2  # recordings whose figures are made at once
+BATCH_SECONDS = 0.05  # in which messages wait for company
+# how long a page's question waits for something new, by the state of its run
+PATIENCE = {State.RUNNING.value: 3.0, State.WAITING.value: 0.5}
+Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
+# what others are told of a run; an order of the lab or of a lesson tells it itself
+TITLES: dict[type, str] = {
+    RaceRequest: "a race",
+    ForkRequest: "a fork",
+    ProfileRequest: "a profile",
+}
 
 
 def start_run(request: RaceRequest | ForkRequest) -> Race | Fork:
@@ -60,49 +74,82 @@ def start_run(request: RaceRequest | ForkRequest) -> Race | Fork:
 class Handlers:
     """The page's server side; one per app, shared by all sessions.
 
-    `start` makes the run of a request, `check` looks at a pair; tests hand in their own.
+    `start` makes the run of a request, `check` looks at a pair, `fetching` brings its files; tests
+    hand in their own.
     """
 
-    def __init__(self, start: StartRun = start_run, check: CheckPair = check_pair_sources) -> None:
-        self._runs = Runs()
-        self.lab = Lab(self._runs)
-        self.course = Course(self._runs)
+    def __init__(
+        self,
+        start: StartRun = start_run,
+        check: CheckPair = check_pair_sources,
+        fetching: Fetching | None = None,
+    ) -> None:
+        self._fetching = fetching or files_to_fetch
+        self.queue = DecodingQueue()
+        self._runs = self.queue.runs
+        self.lab = Lab(self.take)
+        self.course = Course(self.take)
         self._start = start
         self._check = check
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
-        self._openings = threading.BoundedSemaphore(MAX_OPENINGS)
+        self._fetches = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fetching")
+        self._openings = ThreadPoolExecutor(OPENERS, thread_name_prefix="opening")
 
     # ---- runs
 
     @answers
     def join(self, question: Question) -> Question:
         """Check a setting and take a place in the queue; "held": wait before the first round."""
-        request, is_held = race_request(question["form"]), bool(question.get("held"))
-        self._runs.join(str(question["ticket"]), request, is_held)
-        return {}
+        return self.take(question, race_request(question["form"]), bool(question.get("held")))
 
     @answers
     def fork(self, question: Question) -> Question:
         """Check where a recording is to be left, and take a place in the queue."""
-        self._runs.join(str(question["ticket"]), fork_request(question))
-        return {}
+        return self.take(question, fork_request(question))
 
     @answers
     def profile(self, question: Question) -> Question:
         """Check which prompts are to be profiled, and take a place in the queue."""
-        self._runs.join(str(question["ticket"]), profile_request(question))
+        return self.take(question, profile_request(question))
+
+    def take(self, question: Question, request: Request, is_held: bool = False) -> Question:
+        """Give what was asked for a place in the queue, by the question's ticket."""
+        order = QueuedOrder(
+            title=title_of(request),
+            work=work_of(request),
+            make=lambda order: run_messages(order, request, self._start, self._fetch),
+            request=request,
+            is_held=is_held,
+        )
+        self._runs.join(str(question["ticket"]), order, str(question.get("address", "")))
         return {}
+
+    def _fetch(self, order: QueuedOrder, request: Request) -> Steps:
+        """None until the files of the request's pair are here: others move meanwhile."""
+        fetch = self._fetching(request)
+        if fetch is None:
+            return
+        order.awaited = self._fetches.submit(fetch)
+        order.awaited.add_done_callback(lambda _: self.queue.wake())
+        while not order.awaited.done():
+            if order.stop.is_set():
+                raise Stopped
+            yield None
+        order.awaited.result()
 
     @answers
     def look(self, question: Question) -> Question:
-        """What there is of a run: see `Runs.look`."""
+        """What there is of a run: see `Runs.look`. What is asked for the first time may begin."""
         after = integer(question["after"], "after", 0, MAX_INTEGER)
-        return self._runs.look(str(question["ticket"]), after)
+        found = self._runs.look(str(question["ticket"]), after)
+        self.queue.wake()
+        return found
 
     @answers
     def stop(self, question: Question) -> Question:
-        """End a run, wherever it stands."""
+        """End a run, wherever it stands; one that others see goes on without this page."""
         self._runs.stop(str(question["ticket"]))
+        self.queue.wake()
         return {}
 
     @answers
@@ -116,53 +163,40 @@ class Handlers:
         if gate is None:
             raise InputError("run must still go on to be held, but it has ended")
         move(gate)
+        self.queue.wake()
         return {}
 
-    def race(self, event: gr.EventData) -> Iterator[str]:
-        """Run the race behind a ticket; closing this generator frees it."""
-        data = event._data if isinstance(event._data, dict) else {}
-        run = self._runs.enter(str(data.get("ticket")))
-        if run is None:
-            return
-        try:
-            steps = in_decoding_thread(lambda: run_messages(run, self._start))
-            with closing(steps) as messages:
-                told = chain([_loading(run)], self._heard(run, messages))
-                yield from batches(told, run.ticket, run.messages)
-        finally:
-            self._runs.leave(run)
+    async def hear(self, question: Question) -> Question:
+        """As `look`, once there is something new, or after a moment: a page asks again and again.
 
-    def _heard(self, run: Run, messages: Iterator[Message]) -> Iterator[Message]:
-        """Those who wait are told how long a run says that it will take."""
-        for message in messages:
-            if "seconds_left" in message:
-                self._runs.expect(run, message["seconds_left"])
-            yield message
+        What comes in a moment comes together. Nobody waits in a thread.
+        """
+        began = time.monotonic()
+        if isinstance(question, dict) and question.get("after"):
+            await asyncio.sleep(BATCH_SECONDS)
+        while True:
+            reply = self.look(question)
+            patience = PATIENCE.get(reply.get("state", ""), 0.0)
+            if reply["error"] or reply["messages"] or time.monotonic() - began >= patience:
+                return reply
+            await asyncio.sleep(BATCH_SECONDS)
 
     # ---- recordings
 
     @answers
     def open(self, question: Question) -> Question:
         """Open a recording; its messages are there to look at."""
-        if not self._openings.acquire(timeout=OPENING_SECONDS):
-            raise InputError("other recordings are being opened: try again in a moment")
-        try:
-            replay = Replay(requested_trace(question))
-            run = self._runs.begin(str(question["ticket"]))
-            threading.Thread(target=self._play, args=(run, replay), daemon=True).start()
-        except BaseException:
-            self._openings.release()
-            raise
+        trace = requested_trace(question)
+        order = QueuedOrder(
+            title="a recording",
+            work=Work.RACE,
+            make=None,
+            request=_named(question) or trace,
+            is_recording=True,
+        )
+        if self._runs.begin(str(question["ticket"]), order):
+            self._openings.submit(_play, order, Replay(trace))
         return {}
-
-    def _play(self, run: Run, replay: Replay) -> None:
-        """Every message of a recording into its run's log, where the page looks for them."""
-        try:
-            for _ in batches(replayed_messages(run, replay), run.ticket, run.messages):
-                pass
-        finally:
-            self._runs.leave(run)
-            self._openings.release()
 
     @answers
     def what_if(self, question: Question) -> Question:
@@ -207,41 +241,88 @@ GATE_MOVES: dict[str, Callable[[Gate], None]] = {
 }
 
 
-def _loading(run: Run) -> Message:
-    """The first message: the decoding thread may still be loading what the page begins with."""
-    assert run.request is not None, "a recording is not raced"
-    return {"kind": "loading", "pair": run.request.pair.title}
+def _named(question: Question) -> object:
+    """What tells a recording that comes with the app from all others, None for a file."""
+    return ("golden", question["golden"]) if "golden" in question else None
 
 
-def run_messages(run: Run, start: StartRun) -> Generator[Message]:
-    """All further messages of an order (race, fork, profile or lab), errors included."""
+def title_of(request: Request) -> str:
+    """What others are told of a run."""
+    return request.title if isinstance(request, LabOrder) else TITLES[type(request)]
+
+
+def work_of(request: Request) -> Work:
+    """How it takes turns with others."""
+    if isinstance(request, LabOrder):
+        return request.work
+    return Work.LAB if isinstance(request, ProfileRequest) else Work.RACE
+
+
+def files_to_fetch(request: Request) -> Callable[[], None] | None:
+    """What brings the files of the request's pair, None where they are all here.
+
+    Of an order of the lab those of the target and the draft; InputError for a source that is none.
+    """
+    pair = request.pair
+    if isinstance(request, LabOrder):
+        needs = frozenset({Need.DRAFT} if pair.draft else ())
+        return partial(fetch_pair, pair, needs=needs) if hub_sources(pair, needs) else None
+    needs = method_named(request.config.method).needs
+    if not hub_sources(pair, needs):
+        return None
+    return partial(
+        fetch_pair, pair, request.device, request.dtype, needs, demand_of(request.config)
+    )
+
+
+def run_messages(
+    order: QueuedOrder,
+    request: Request,
+    start: StartRun,
+    fetch: Callable[[QueuedOrder, Request], Steps],
+) -> Steps:
+    """All messages of an order (race, fork, profile or lab), errors included."""
+    yield {"kind": "loading", "pair": request.pair.title}
     try:
-        assert run.request is not None, "a recording is not raced"
-        if isinstance(run.request, LabOrder):
-            yield from run.request.messages(run.stop)
-        elif isinstance(run.request, ProfileRequest):
-            yield from profile_messages(run.request, run.stop)
-        else:
-            yield from _followed(start(run.request), run)
+        yield from fetch(order, request)
+        yield from own_threads(heeding(_steps(order, request, start), order.stop))
+    except Stopped:
+        yield {"kind": "end", "reason": "stopped"}
     except InputError as error:
         yield {"kind": "error", "text": str(error)}
     except Exception:
-        log.exception("a race failed")
+        log.exception("a run failed")
         yield {"kind": "error", "text": UNEXPECTED}
 
 
-def _followed(race: Race | Fork, run: Run) -> Generator[Message]:
+def _steps(order: QueuedOrder, request: Request, start: StartRun) -> Steps:
+    """What measures for minutes moves in slices."""
+    if isinstance(request, LabOrder):
+        measure = partial(request.messages, order.stop)
+    elif isinstance(request, ProfileRequest):
+        measure = partial(profile_messages, request, order.stop)
+    else:
+        return _followed(start, request, order)
+    return InSlices(measure, order.stop) if order.work is Work.LAB else measure()
+
+
+def _followed(start: StartRun, request: RaceRequest | ForkRequest, order: QueuedOrder) -> Steps:
     """A race or a fork from its header to its end; it is freed however it ends."""
+    race = start(request)
     try:
-        yield from RaceMessages(race, run.gate).messages(run.stop)
+        yield from RaceMessages(race, order.gate).messages(order.stop)
     finally:
         race.close()
 
 
-def replayed_messages(run: Run, replay: Replay) -> Generator[Message]:
-    """All messages of one recording."""
+def _play(order: QueuedOrder, replay: Replay) -> None:
+    """Every message of a recording into its log, where pages look for them."""
     try:
-        yield from RaceMessages(replay).messages(run.stop)
+        for message in RaceMessages(replay).messages(order.stop):
+            if message is not None:
+                order.say(message)
     except Exception:
         log.exception("a recording could not be shown")
-        yield {"kind": "error", "text": UNEXPECTED}
+        order.say({"kind": "error", "text": UNEXPECTED})
+    finally:
+        order.finish()

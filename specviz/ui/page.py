@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import wraps
+from inspect import iscoroutinefunction
 from mimetypes import guess_type
 from typing import Any
 
@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from specviz.environment import Environment
 from specviz.folders import ASSETS
 from specviz.prompts import all_held_out
+from specviz.ui.answers import asked_by
 from specviz.ui.course.course import course_offer
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab import lab_offer
@@ -35,11 +36,21 @@ from specviz.ui.page_files import (
 from specviz.ui.runs import TICKET_LENGTHS
 from specviz.ui.setup import page_setup
 
-ASKED = ("join", "fork", "profile", "look", "stop", "hold", "check", "open", "what_if", "diff")
+ASKED = (
+    "join",
+    "fork",
+    "profile",
+    "look",
+    "hear",
+    "stop",
+    "hold",
+    "check",
+    "open",
+    "what_if",
+    "diff",
+)
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
 COURSE_ASKED = ("drive", "theory", "roofline", "deployment", "ready")
-QUEUE = "decoding"
-MAX_QUEUE = 64  # Gradio's own; `runs.MAX_WAITING` says a friendly no before
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
@@ -58,13 +69,10 @@ HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
 
 ServerFunction = Callable[[dict[str, Any]], Any]
 
-# Gradio finds the custom event 'race' by its quoted name in this text.
 MOUNT = f"""
 const page = new URL("{FOLDER}/player/main.js", document.baseURI).href;
 import(page).then((module) => module.mount(element, {{
-    race: (order) => trigger('race', order),
     server,
-    onBatch: (take) => watch('value', () => take(props.value)),
 }})).catch((error) => {{
     console.error(error);
     element.textContent = "The page could not be loaded. Reload it to try again.";
@@ -74,28 +82,17 @@ TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p>
 
 
 def build_page(handlers: Handlers) -> gr.Blocks:
-    """The page with its queue: all decoding, of all sessions, runs one race at a time."""
+    """The page. Runs go through the queue of `handlers`, not through Gradio's."""
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
         asked = [getattr(handlers, name) for name in ASKED]
         asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
-        race = _player(asked + [getattr(handlers.course, name) for name in COURSE_ASKED])
-        race.race(
-            handlers.race,
-            inputs=None,
-            outputs=race,
-            show_progress="hidden",
-            trigger_mode="multiple",
-            concurrency_id=QUEUE,
-            concurrency_limit=1,
-            api_visibility="private",
-        )
-    page.queue(max_size=MAX_QUEUE)
+        _player(asked + [getattr(handlers.course, name) for name in COURSE_ASKED])
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page
 
 
 def _player(server_functions: Sequence[ServerFunction]) -> gr.HTML:
-    """Takes batches of messages (JSON text) as its value; sends the event `race`.
+    """An empty element with the server's functions.
 
     Not a subclass of `gr.HTML`: for one Gradio writes a `.pyi` file beside the source at each
     start.
@@ -109,13 +106,27 @@ def _player(server_functions: Sequence[ServerFunction]) -> gr.HTML:
     )
 
 
-def _plain(method: ServerFunction) -> ServerFunction:
-    """Gradio marks a server function by an attribute, which a bound method cannot take."""
+def _plain(method: ServerFunction) -> Callable[..., Any]:
+    """Gradio marks a server function by an attribute, which a bound method cannot take.
 
-    @wraps(method)
-    def function(question: dict[str, Any]) -> Any:
-        return method(question)
+    The question says from which address it comes, whatever it said of that itself.
+    """
+    if iscoroutinefunction(method):
 
+        async def later(question: Any, request: gr.Request) -> Any:
+            return await method(asked_by(question, request))
+
+        return _named(later, method)
+
+    def at_once(question: Any, request: gr.Request) -> Any:
+        return method(asked_by(question, request))
+
+    return _named(at_once, method)
+
+
+def _named(function: Callable[..., Any], method: ServerFunction) -> Callable[..., Any]:
+    """As the page calls it."""
+    function.__name__ = method.__name__
     return function
 
 

@@ -10,7 +10,7 @@ import base64
 import gzip
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from specviz.acceptance_profile import TITLES
@@ -18,8 +18,9 @@ from specviz.errors import InputError, short
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.prompts import held_out_prompts, prompts_of
 from specviz.records import Prompt, prompt_text
+from specviz.slices import until_stopped
 from specviz.trace_file import dumps
-from specviz.ui.batches import Message
+from specviz.ui.messages import Message
 from specviz.ui.settings_form import form_pair, race_request
 
 PROGRESS_SECONDS = 0.25
@@ -68,15 +69,13 @@ def _count(value: object, most: int) -> int:
     return count
 
 
-def profile_messages(request: ProfileRequest, stop: threading.Event) -> Iterator[Message]:
+def profile_messages(request: ProfileRequest, stop: threading.Event) -> Generator[Message]:
     """Decode all prompts, or as many as are done when `stop` is set, and yield what was found."""
     profiling = Profiling(request)
     if profiling.warning:
         yield {"kind": "warning", "text": profiling.warning}
     shown_at = 0.0
-    for step in profiling:
-        if stop.is_set():
-            break
+    for step in until_stopped(profiling, stop):
         if time.monotonic() - shown_at >= PROGRESS_SECONDS:
             shown_at = time.monotonic()
             numbers = {"done": step.done, "prompts": step.prompts, "tokens": step.tokens}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from specviz.metrics import RunMeter
 from specviz.pause import Gate, in_turns
 from specviz.records import Event, FinishReason, Position, Prefill, Round, TokenStep, Trace
 from specviz.trace_file import encode, encode_trace
-from specviz.ui.batches import Message
+from specviz.ui.messages import Message
 from specviz.ui.note_words import remark
 from specviz.ui.race_line import race_line
 
@@ -53,8 +53,10 @@ class RaceMessages:
         self._last_id: int | None = None
         self._last_rounds: list[Round] = []  # at most three
 
-    def messages(self, stop: Any) -> Iterator[Message]:
+    def messages(self, stop: Any) -> Generator[Message | None]:
         """All messages, from the header to the end; numbers on the way while a race is live.
+
+        None while the gate holds it.
 
         A race that is held has its numbers up to the round after which it waits.
         """
@@ -63,15 +65,22 @@ class RaceMessages:
         yield {"kind": "header", "trace": encode_trace(self._header), "command": line}
         if isinstance(self._race, Race) and self._race.warning:
             yield {"kind": "warning", "text": self._race.warning}
-        shown = time.monotonic()
+        began, spent = time.monotonic(), 0.0
         for event in in_turns(self._race, self._gate, self._main):
-            yield self._event(event)
+            if event is None:
+                yield None
+                began = time.monotonic()
+                continue
+            message = self._event(event)
+            spent += time.monotonic() - began  # without the turns of others
+            yield message
             if stop.is_set():
                 break
             is_held = self._gate.is_paused and event.lane == self._main
-            if is_held or time.monotonic() - shown >= self._summary_seconds:
+            if is_held or spent >= self._summary_seconds:
                 yield self._summary("summary")
-                shown = time.monotonic()
+                spent = 0.0
+            began = time.monotonic()
         yield self._summary("end") | {"reason": self._reason()}
 
     @property

@@ -1,7 +1,9 @@
-"""The races that people asked for: who waits, who runs, what each has sent so far.
+"""The runs that pages asked for: who waits, who goes on, what each has said so far.
 
-Knows nothing of Gradio, models or the content of a message. A ticket is a random word that the
-browser made up; whoever does not know it can neither see nor stop the run behind it.
+A ticket is a random word that a browser made up; whoever does not know it can neither see nor stop
+the run behind it. Several pages that ask for the very same thing see one order, each by its own
+ticket. Everything is bounded: places, orders, and the bytes of what they have said. Knows nothing
+of Gradio, of models or of the content of a message.
 """
 
 from __future__ import annotations
@@ -9,171 +11,283 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 
 from specviz.errors import InputError
-from specviz.experiments.run.forking import ForkRequest
-from specviz.experiments.run.profiling import ProfileRequest
-from specviz.experiments.run.racing import RaceRequest
 from specviz.pause import Gate
-from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.turns import QueuedOrder, State, Turns
 
-Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
-MAX_WAITING = 24
-AWAY_SECONDS = 5.0  # a waiting browser that has not asked for so long no longer counts
-# what others are told of a run; an order of the lab tells it itself
-TITLES: dict[type, str] = {
-    RaceRequest: "a race",
-    ForkRequest: "a fork",
-    ProfileRequest: "a profile",
-}
-KEEP_SECONDS = 120.0  # how long a finished run can still be refilled from
+AWAY_SECONDS = 12.0  # a page asks every few seconds; after so long it is gone or asleep
+TIDY_SECONDS = 0.25
+UNHEARD_SECONDS = 5.0  # that a run waits for somebody to ask for it at all
+KEEP_SECONDS = 60.0  # how long what is done can still be asked for
+MAX_WAITING = 64  # that somebody waits for
+MAX_UNHEARD = 256
+MAX_PLACES = 512  # and with what is done
+MAX_OPENINGS = 32  # recordings whose figures wait to be made
+MAX_OF_ADDRESS = 56  # a class shares an address; the rest of the places is for others
+MAX_HELD = 16
+MAX_RECORDINGS = 16  # that are kept when nobody sees them any more
+MAX_BYTES = 512_000_000  # of all that runs have said
+MAX_RUN_BYTES = 64_000_000
 TICKET_LENGTHS = range(16, 65)
 
 
-class State(Enum):
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-
-
-@dataclass(slots=True)
-class Run:
-    """One race, or one opened recording, from the press of the button to its last message."""
+@dataclass(eq=False, slots=True)
+class QueuePlace:
+    """One page's view of an order."""
 
     ticket: str
-    request: Request | None  # None: a recording, which needs no model
+    order: QueuedOrder
+    address: str
     seen: float
-    state: State = State.WAITING
-    stop: threading.Event = field(default_factory=threading.Event)
-    gate: Gate = field(default_factory=Gate)
-    messages: list[str] = field(default_factory=list)
-    ends: float | None = None  # likely, as its own progress told last
-
-    @property
-    def title(self) -> str:
-        request = self.request
-        return request.title if isinstance(request, LabOrder) else TITLES[type(request)]
+    is_heard: bool = False  # it was asked for since it was joined
+    left_at: int | None = None  # how much of the order it has seen when it left a shared one
 
 
 class Runs:
-    """All runs of this server, oldest first."""
+    """All runs of this server, oldest first; `turns` moves those that decode."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, turns: Turns, clock: Callable[[], float] = time.monotonic) -> None:
+        self._turns = turns
         self._clock = clock
-        self._lock = threading.Lock()
-        self._runs: dict[str, Run] = {}
+        self._lock = threading.RLock()
+        self._places: dict[str, QueuePlace] = {}
+        self._tidied = -TIDY_SECONDS
+        self._recordings: list[
+            QueuedOrder
+        ] = []  # the last ones that were opened, for who asks next
 
-    def join(self, ticket: str, request: Request, is_held: bool = False) -> None:
-        """Take a place in the queue; raises InputError where the ticket or the queue is full.
+    # ---- to begin and to end
 
-        A run that is held waits before its first round.
+    def join(self, ticket: str, order: QueuedOrder, address: str = "") -> None:
+        """Take a place for the order, or beside those who see the same one.
+
+        InputError where the ticket is not new, or there is no place left.
         """
         with self._lock:
-            if len(self._waiting()) >= MAX_WAITING:
-                raise InputError(f"{MAX_WAITING} runs are waiting already: try again in a minute")
-            run = self._add(ticket, request)
-            if is_held:
-                run.gate.pause()
+            self.tidy()
+            self._check_ticket(ticket)
+            same = self._same(order)
+            if same is None:
+                self._check_room(address)
+                order.is_wanted = False
+                self._turns.add(order)
+            self._places[ticket] = QueuePlace(ticket, same or order, address, self._clock())
 
-    def begin(self, ticket: str) -> Run:
-        """A recording is opened: it waits for no one; raises InputError for a known ticket."""
+    def begin(self, ticket: str, order: QueuedOrder) -> bool:
+        """A recording is opened: it waits for no one. False where one that is here serves."""
         with self._lock:
-            run = self._add(ticket, None)
-            run.state = State.RUNNING
-            return run
+            self.tidy()
+            self._check_ticket(ticket)
+            same = self._same(order)
+            if same is None:
+                self._check_openings()
+                order.state = State.RUNNING
+                self._recordings = [*self._kept_recordings(), order]
+            self._places[ticket] = QueuePlace(ticket, same or order, "", self._clock())
+            return same is None
 
-    def _add(self, ticket: str, request: Request | None) -> Run:
-        self._forget_old()
-        if len(ticket) not in TICKET_LENGTHS or ticket in self._runs:
+    def _check_ticket(self, ticket: str) -> None:
+        if len(ticket) not in TICKET_LENGTHS or ticket in self._places:
             raise InputError("ticket must be a new random word")
-        self._runs[ticket] = Run(ticket, request, self._clock())
-        return self._runs[ticket]
+        over = len(self._places) + 1 - MAX_PLACES
+        for each in [each for each in self._places.values() if not is_active(each)][: max(0, over)]:
+            del self._places[each.ticket]
+        if len(self._places) >= MAX_PLACES:
+            raise InputError(f"{MAX_PLACES} runs are open on this server: try again in a minute")
 
-    def enter(self, ticket: str) -> Run | None:
-        """The queue reached this ticket: run it, unless it was stopped or is unknown."""
-        with self._lock:
-            run = self._runs.get(ticket)
-            if run is None or run.state is not State.WAITING:
-                return None
-            run.state = State.RUNNING
-            return run
+    def _check_openings(self) -> None:
+        opening = sum(each.state is State.RUNNING for each in self._recordings)
+        if opening >= MAX_OPENINGS:
+            raise InputError("other recordings are being opened: try again in a moment")
+        self._check_bytes()
 
-    def leave(self, run: Run) -> None:
-        """The race ended, for whatever reason."""
-        with self._lock:
-            run.state = State.DONE
-            run.seen = self._clock()
+    def _same(self, order: QueuedOrder) -> QueuedOrder | None:
+        """An order for the same that is not held, and that nobody has ended."""
+        if order.is_held or order.request is None:
+            return None
+        for each in self._orders():
+            if not each.stop.is_set() and each.gate.is_open and each.request == order.request:
+                return each
+        return None
+
+    def _check_room(self, address: str) -> None:
+        """InputError where all places are taken, or this address's."""
+        active = [each for each in self._places.values() if is_active(each)]
+        unheard = [each for each in active if not each.is_heard]
+        for each in unheard[: len(unheard) + 1 - MAX_UNHEARD]:  # junk pushes out junk
+            self._leave(each)
+        heard = [each for each in active if each.is_heard]
+        near = sum(each.address == address for each in heard)
+        if address and near >= MAX_OF_ADDRESS:
+            raise InputError(
+                f"{MAX_OF_ADDRESS} runs of your address go on already: try again in a minute"
+            )
+        waiting = {each.order for each in heard if each.order.state is State.WAITING}
+        if len(waiting) >= MAX_WAITING:
+            raise InputError(f"{MAX_WAITING} runs are waiting already: try again in a minute")
+        self._check_bytes()
 
     def stop(self, ticket: str) -> None:
-        """Ask a run to end; one that still waits ends at once."""
+        """This page wants its run no more: it ends, unless other pages see it too."""
         with self._lock:
-            run = self._runs.get(ticket)
-            if run is not None:
-                run.stop.set()
-                run.gate.release()
-                run.state = State.DONE if run.state is State.WAITING else run.state
+            place = self._places.get(ticket)
+            if place is not None and is_active(place):
+                self._leave(place)
 
-    def expect(self, run: Run, seconds_left: float | None) -> None:
-        """A run told how long it will likely go on, None where it does not know."""
-        with self._lock:
-            run.ends = None if seconds_left is None else self._clock() + seconds_left
+    def _leave(self, place: QueuePlace) -> None:
+        order = place.order
+        others = [each for each in self._watchers(order) if each is not place]
+        if others:
+            place.left_at = len(order.messages)
+        elif not self._turns.drop(order):
+            order.cancel()
+
+    # ---- to hold
 
     def gate(self, ticket: str) -> Gate | None:
-        """The gate of a run that goes on, None where there is none."""
+        """The gate of a run that goes on, None where there is none.
+
+        InputError where others see it too: they would be held with it.
+        """
         with self._lock:
-            run = self._runs.get(ticket)
-            return run.gate if run is not None and run.state is State.RUNNING else None
+            place = self._places.get(ticket)
+            if place is None or not is_active(place) or place.order.state is not State.RUNNING:
+                return None
+            pages = len(self._watchers(place.order))
+            if pages > 1:
+                raise InputError(
+                    f"{pages} pages see this run: it cannot be held for one of them; "
+                    "start it again to have one of your own"
+                )
+            return place.order.gate
+
+    # ---- to look
 
     def look(self, ticket: str, after: int) -> dict[str, object]:
         """Where the run stands: its state, how many are ahead, its messages from `after` on.
 
-        `running` is what it waits for: {"title", "seconds_left": None where that is not known}.
+        `running` is what it waits for: {"title", "seconds_left": None where that is not known};
+        `pages` is how many see this run, `beside` how many others go on.
         """
         with self._lock:
-            run = self._runs.get(ticket)
-            if run is None:
-                return {"state": "unknown", "ahead": 0, "running": None, "messages": []}
-            run.seen = self._clock()
-            self._end_abandoned()
-            messages = run.messages[max(0, after) :]
-            ahead = self._ahead(run)
-            return {
-                "state": run.state.value,
-                "ahead": ahead,
-                "running": self._running() if ahead else None,
-                "messages": messages,
-            }
+            place = self._places.get(ticket)
+            if place is None:
+                return _answer("unknown")
+            place.seen, place.is_heard, place.order.is_wanted = self._clock(), True, True
+            self.tidy()
+            order = place.order
+            state = order.state  # before its messages: a run that is done has its last one
+            messages = order.messages[max(0, after) : place.left_at]
+            if place.left_at is not None:
+                return _answer("done", messages=messages)
+            ahead = self._ahead(order) if state is State.WAITING else 0
+            others = [each for each in self._turns.live if each is not order and each.can_move]
+            return _answer(
+                state.value,
+                ahead=ahead,
+                running=self._awaited() if ahead else None,
+                messages=messages,
+                pages=1 if order.is_recording else len(self._watchers(order)),
+                beside=0 if order.is_recording else len(others),
+            )
 
-    def _end_abandoned(self) -> None:
-        """A run that is held by a page which went away must not keep the others waiting."""
-        limit = self._clock() - 2 * AWAY_SECONDS
-        for run in self._runs.values():
-            if run.gate.is_paused and run.seen < limit:
-                run.gate.release()
+    def _ahead(self, order: QueuedOrder) -> int:
+        """How many have to end, or to begin and end, before it."""
+        waiting = [each for each in self._turns.waiting if each.is_wanted]
+        at = waiting.index(order) if order in waiting else len(waiting)
+        return self._turns.missing_room + at
 
-    def _ahead(self, run: Run) -> int:
-        if run.state is not State.WAITING:
-            return 0
-        runs = self._runs.values()
-        running = sum(each.state is State.RUNNING and each.request is not None for each in runs)
-        return running + self._waiting().index(run)
+    def _awaited(self) -> dict[str, object] | None:
+        """Of those that go on the one that will likely end first."""
+        live = self._turns.live
+        if not live:
+            return None
+        first = min(live, key=lambda each: each.ends or float("inf"))
+        return {"title": first.title, "seconds_left": self._turns.seconds_left(first)}
 
-    def _running(self) -> dict[str, object] | None:
-        for run in self._runs.values():
-            if run.state is State.RUNNING and run.request is not None:
-                left = None if run.ends is None else max(0.0, run.ends - self._clock())
-                return {"title": run.title, "seconds_left": left}
-        return None
+    # ---- bounds
 
-    def _waiting(self) -> list[Run]:
-        limit = self._clock() - AWAY_SECONDS
-        runs = self._runs.values()
-        return [run for run in runs if run.state is State.WAITING and run.seen >= limit]
+    def tidy(self) -> None:
+        """Pages that are gone leave their runs, what is done is forgotten, and bounds are kept."""
+        with self._lock:
+            now = self._clock()
+            if now - self._tidied < TIDY_SECONDS:
+                return
+            self._tidied = now
+            for place in tuple(self._places.values()):
+                if not is_active(place):
+                    if place.seen < now - KEEP_SECONDS:
+                        del self._places[place.ticket]
+                elif place.seen < now - (AWAY_SECONDS if place.is_heard else UNHEARD_SECONDS):
+                    self._leave(place)
+                    del self._places[place.ticket]
+            self._end_held()
+            self._end_large()
 
-    def _forget_old(self) -> None:
-        limit = self._clock() - KEEP_SECONDS
-        for ticket, run in tuple(self._runs.items()):
-            if run.state is not State.RUNNING and run.seen < limit:
-                del self._runs[ticket]
+    def _end_held(self) -> None:
+        held = [each for each in self._orders() if each.is_parked and each.gate.is_paused]
+        for each in held[: max(0, len(held) - MAX_HELD)]:
+            each.end(f"ended: {MAX_HELD} runs are held on this server, and this was the oldest")
+
+    def _end_large(self) -> None:
+        for each in self._orders():
+            if each.bytes > MAX_RUN_BYTES and each.state is State.RUNNING:
+                each.end(f"ended: its record has more than {MAX_RUN_BYTES // 10**6} MB")
+        if self.bytes > MAX_BYTES:
+            self._make_room()
+
+    @property
+    def bytes(self) -> int:
+        """Of all that runs have said."""
+        return sum(each.bytes for each in self._orders())
+
+    def _check_bytes(self) -> None:
+        """InputError where there is no room for what another run will say."""
+        self._make_room()
+        if self.bytes > MAX_BYTES:
+            raise InputError("runs take all the room of this server: try again in a minute")
+
+    def _make_room(self) -> None:
+        """What is done goes first, the oldest before others, then runs that are held."""
+        for place in tuple(self._places.values()):
+            if self.bytes <= MAX_BYTES:
+                return
+            if not is_active(place):
+                del self._places[place.ticket]
+                self._recordings = [each for each in self._recordings if each is not place.order]
+        for each in self._orders():
+            if each.is_parked and self.bytes > MAX_BYTES:
+                each.end("ended: this server has no more room for runs that are held")
+                return
+
+    def _kept_recordings(self) -> list[QueuedOrder]:
+        """The last ones, and those that are still being made."""
+        done = [each for each in self._recordings if each.state is State.DONE]
+        gone = done[: max(0, len(done) + 1 - MAX_RECORDINGS)]
+        return [each for each in self._recordings if each not in gone]
+
+    def _orders(self) -> list[QueuedOrder]:
+        seen = (each.order for each in self._places.values())
+        return list(dict.fromkeys([*self._recordings, *seen]))
+
+    def _watchers(self, order: QueuedOrder) -> list[QueuePlace]:
+        return [each for each in self._places.values() if each.order is order and is_active(each)]
+
+
+def is_active(place: QueuePlace) -> bool:
+    """Whether the page still wants an order that has not ended."""
+    return place.left_at is None and place.order.state is not State.DONE
+
+
+def _answer(state: str, **known: object) -> dict[str, object]:
+    """What a page is told of a run."""
+    nothing: dict[str, object] = {
+        "ahead": 0,
+        "running": None,
+        "messages": [],
+        "pages": 0,
+        "beside": 0,
+    }
+    return {"state": state} | nothing | known

@@ -59,6 +59,6 @@ def known_pair(*_: object) -> PairReport:
 
 
 if __name__ == "__main__":
-    handlers = Handlers(start=HostileRace, check=known_pair)  # type: ignore[arg-type]
+    handlers = Handlers(start=HostileRace, check=known_pair, fetching=lambda _: None)  # type: ignore[arg-type]
     page = build_page(handlers)
     page.launch(**launch_options(Environment(port=int(sys.argv[1])), handlers))

@@ -154,7 +154,7 @@ def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_one(targ
 
 def test_a_worker_that_says_nothing_is_given_up(target, mortal, monkeypatch):
     worker = worker_for(mortal)
-    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.3)
     config, drafter = drafter_of(AHEAD, target, mortal, PROMPT, max_new_tokens=60)
     os.kill(worker.process_id, signal.SIGSTOP)
     with pytest.raises(InputError, match="must stay alive, got: no answer within 0.3 s"):

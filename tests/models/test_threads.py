@@ -1,8 +1,7 @@
 """Threads by size of the target, unless the environment chose; and one thread decodes."""
 
 import threading
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,12 @@ import torch
 
 from specviz.environment import Environment
 from specviz.models import threads
-from specviz.models.threads import SMALL_PARAMETERS, in_decoding_thread, use_threads
+from specviz.models.threads import (
+    SMALL_PARAMETERS,
+    begin_in_decoding_thread,
+    own_threads,
+    use_threads,
+)
 from specviz.records import ModelInfo
 
 SMALL = ModelInfo("small", "Any", SMALL_PARAMETERS - 1, 1, 1, 1, 1, 1)
@@ -40,38 +44,34 @@ def test_the_setting_is_obeyed_whatever_the_size() -> None:
         assert torch.get_num_threads() == 2
 
 
-def steps(seen: list[tuple[int, int]]) -> Generator[int, None, None]:
+def steps(count: int, seen: list[int]) -> Iterator[int]:
     """A run that chooses its threads at its beginning, as a loaded pair does."""
-    torch.set_num_threads(3)
+    torch.set_num_threads(count)
     try:
-        for index in range(6):
-            seen.append((threading.get_ident(), torch.get_num_threads()))
+        for index in range(4):
+            seen.append(torch.get_num_threads())
             yield index
     finally:
-        seen.append((threading.get_ident(), torch.get_num_threads()))
+        seen.append(0)
 
 
-def test_a_run_has_one_thread_and_one_count_whichever_thread_asks_for_its_next_step() -> None:
-    pools = [ThreadPoolExecutor(1) for _ in range(3)]
-    for pool in pools:
-        pool.submit(torch.zeros(1).sum).result()  # each is there before the run begins
-    seen: list[tuple[int, int]] = []
-    run = in_decoding_thread(lambda: steps(seen))
-    taken = [pools[index % 3].submit(next, run).result() for index in range(4)]
-    pools[1].submit(run.close).result()
-    assert taken == [0, 1, 2, 3] and len(seen) == 5
-    assert len(set(seen)) == 1 and seen[0][1] == 3
-    for pool in pools:
-        pool.shutdown()
+def test_runs_that_take_turns_keep_their_own_number_of_threads() -> None:
+    seen: dict[int, list[int]] = {1: [], 3: []}
+    runs = [own_threads(steps(count, seen[count])) for count in seen]
+    taken = [next(run) for _ in range(3) for run in runs]
+    assert taken == [0, 0, 1, 1, 2, 2]
+    runs[0].close()
+    assert list(runs[1]) == [3]
+    assert seen == {1: [1, 1, 1, 0], 3: [3, 3, 3, 3, 0]}
 
 
-def test_what_a_run_raises_reaches_whoever_asked_and_the_next_run_goes_on() -> None:
-    def failing() -> Generator[int, None, None]:
-        yield 1
+def test_every_call_runs_in_the_one_thread_that_decodes_and_what_fails_stops_no_other() -> None:
+    def fail() -> None:
         raise ValueError("broken")
 
-    run = in_decoding_thread(failing)
-    assert next(run) == 1
+    asked = [begin_in_decoding_thread(threading.get_ident) for _ in range(3)]
+    failed = begin_in_decoding_thread(fail)
+    asked.append(begin_in_decoding_thread(threading.get_ident))
+    assert len({each.result(20) for each in asked}) == 1
     with pytest.raises(ValueError, match="broken"):
-        next(run)
-    assert list(in_decoding_thread(lambda: steps([]))) == list(range(6))
+        failed.result(20)

@@ -6,7 +6,6 @@ import { before, test } from "node:test";
 import { Transport } from "../../assets/player/shared/transport.js";
 
 const PARTS = 4;
-const QUICK_MILLISECONDS = 400; // a page that misses something asks for it later than that
 
 let leaving = [];
 const left = [];
@@ -17,13 +16,13 @@ before(() => {
   Object.defineProperty(globalThis, "navigator", { value: { sendBeacon: (url, ticket) => left.push([url.pathname.split("/").at(-1), ticket]) } });
 });
 
-// A server that has made one more message of a recording at each look.
+// A server that has made one more message of a recording at each question.
 function server() {
   let made = 0;
   const message = (seq) => JSON.stringify({ seq, kind: seq === PARTS - 1 ? "end" : "event" });
   return {
     open: async () => ({ error: null }),
-    look: async ({ after }) => {
+    hear: async ({ after }) => {
       made = Math.min(PARTS, made + 1);
       const messages = Array.from({ length: made }, (_, seq) => message(seq)).slice(after);
       return { state: made === PARTS ? "done" : "running", ahead: 0, messages };
@@ -31,11 +30,17 @@ function server() {
   };
 }
 
+// Lets the server answer so many times.
+async function answers(count) {
+  for (let turn = 0; turn < count; turn += 1) await new Promise(setImmediate);
+}
+
 test("a page that goes says so of the run that it leaves, and of nothing else", async () => {
   leaving = [];
   const on = { accepted: () => {}, queued: () => {}, message: () => {}, failed: () => {} };
-  const answers = { join: async () => ({ error: null }), look: async () => ({ state: "running", ahead: 0, messages: [] }), stop: async () => ({}) };
-  const transport = new Transport({ server: answers, onBatch: () => {}, race: () => {} }, on);
+  const never = new Promise(() => {});
+  const asked = { join: async () => ({ error: null }), hear: () => never, stop: async () => ({}) };
+  const transport = new Transport({ server: asked }, on);
   const [[name, leave]] = leaving;
   assert.equal(name, "pagehide");
   leave();
@@ -47,35 +52,50 @@ test("a page that goes says so of the run that it leaves, and of nothing else", 
   transport.leave();
 });
 
-test("a recording that comes in parts is whole before the page would miss one", async (context) => {
-  context.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+test("a recording that comes in parts is asked for until its end", async () => {
   const kinds = [];
-  const transport = new Transport({ server: server(), onBatch: () => {} }, {
+  const transport = new Transport({ server: server() }, {
     accepted: () => {},
     queued: () => {},
     failed: (text) => kinds.push(text),
     message: ({ kind }) => kinds.push(kind),
   });
   await transport.open({ golden: "any" });
-  for (let past = 0; past < QUICK_MILLISECONDS; past += 20) {
-    await new Promise(setImmediate); // the server's answer
-    context.mock.timers.tick(20);
-  }
+  await answers(PARTS + 1);
   assert.deepEqual(kinds, ["event", "event", "event", "end"]);
   assert.ok(!transport.isBusy);
 });
 
+test("a page is told of its place, then of others that have part in its run, then of its end", async () => {
+  const told = [];
+  const replies = [
+    { state: "waiting", ahead: 2, running: null, messages: [] },
+    { state: "running", pages: 3, beside: 5, messages: [] },
+    { state: "done", messages: [] },
+  ];
+  const asked = { join: async () => ({ error: null }), hear: async () => replies.shift() };
+  const transport = new Transport({ server: asked }, {
+    accepted: () => told.push("accepted"),
+    queued: (ahead) => told.push(["ahead", ahead]),
+    company: (...company) => told.push(company),
+    failed: (text) => told.push(text),
+    message: (message) => told.push(message),
+  });
+  await transport.start("join", {});
+  await answers(5);
+  assert.deepEqual(told, ["accepted", ["ahead", 2], [3, 5], { kind: "end", reason: "stopped" }]);
+});
+
 test("a server that is gone is told in one sentence, and the race is given up", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
-  context.mock.method(performance, "now", () => now);
-  let now = 0;
   let isThere = true;
   const reply = async () => {
     if (!isThere) throw new TypeError("Failed to fetch");
+    await new Promise(setImmediate);
     return { error: null, state: "running", ahead: 0, messages: [] };
   };
   const told = [];
-  const gradio = { server: { join: reply, look: reply }, race: () => {}, onBatch: () => {} };
+  const gradio = { server: { join: reply, hear: reply } };
   const transport = new Transport(gradio, {
     accepted: () => {},
     queued: () => {},
@@ -85,10 +105,10 @@ test("a server that is gone is told in one sentence, and the race is given up", 
   await transport.start("join", { form: {} });
   for (let past = 0; past < 20; past += 1) {
     assert.equal(transport.isBusy, told.length === 0);
-    isThere = past < 3;
-    now += 500;
+    isThere = past < 1;
+    await answers(2);
     context.mock.timers.tick(500);
-    await new Promise(setImmediate);
+    await answers(2);
   }
   assert.deepEqual(told, ["The connection to the server is lost."]);
 });
@@ -96,16 +116,16 @@ test("a server that is gone is told in one sentence, and the race is given up", 
 test("who leaves a run for another one in mid-batch is given no more of it, and the other one is not taken for lost", async () => {
   const known = new Set();
   const given = [];
-  const answers = {
+  const asked = {
     open: async ({ ticket }) => (await new Promise(setImmediate), known.add(ticket), { error: null }),
-    look: async ({ ticket }) => ({
+    hear: async ({ ticket }) => ({
       state: known.has(ticket) ? "done" : "unknown",
       ahead: 0,
       messages: known.has(ticket) ? [0, 1, 2].map((seq) => JSON.stringify({ seq, kind: "event" })) : [],
     }),
     stop: async () => ({}),
   };
-  const transport = new Transport({ server: answers, onBatch: () => {} }, {
+  const transport = new Transport({ server: asked }, {
     accepted: () => {},
     queued: () => {},
     failed: (text) => given.push(text),
@@ -117,6 +137,6 @@ test("who leaves a run for another one in mid-batch is given no more of it, and 
     },
   });
   await transport.open({ golden: "first" });
-  for (let turn = 0; turn < 6; turn += 1) await new Promise(setImmediate);
+  await answers(8);
   assert.deepEqual(given, [0, 0, 1, 2]);
 });

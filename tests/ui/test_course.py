@@ -15,12 +15,13 @@ from specviz.experiments.run.typed_round import BEGINNING, MAX_TYPED, rival_of
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import Outcome, ProposalKind, Round
 from specviz.trace_file import decode
-from specviz.ui.course.course import Course, course_offer
+from specviz.ui.course.course import course_offer
 from specviz.ui.course.forwards_order import COUNTS, REPEATS, forwards_order
 from specviz.ui.course.lesson_recordings import RECORDED, recorded
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.course.typed_order import typed_order
-from specviz.ui.runs import Runs
+from specviz.ui.handlers import Handlers
+from tests.ui.heard import heard
 
 TICKET = "a-word-long-enough-to-be-secret"
 FORM = {"pair": BUNDLED, "prompt": "def add(a, b):", "temperature": "0.7", "seed": "3"}
@@ -113,11 +114,11 @@ def test_every_pair_has_something_that_guesses_beside_a_person() -> None:
 
 
 def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -> None:
-    runs = Runs()
-    course = Course(runs)
+    handlers = Handlers()
+    course = handlers.course
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
     assert course.drive({"what": "typed", **question}) == {"error": None}
-    assert runs.look(TICKET, 0)["state"] == "waiting"
+    assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
     assert (
         "what must be one of typed, forwards, sweep"
         in course.drive({"what": "x", **question})["error"]
@@ -182,14 +183,14 @@ def test_a_text_is_recorded_with_what_a_drafter_guesses_at_each_of_its_places(
     for place in found["places"]:
         assert place["token"] == place["likely"][0][0], "at temperature 0 the likeliest comes"
         assert len(place["rival"]) == GUESSED
-    assert Course(Runs()).ready({"form": FORM})["is_ready"], "its target is in memory now"
+    assert Handlers().course.ready({"form": FORM})["is_ready"], "its target is in memory now"
 
 
 QUESTION = {"a": 0.8, "K": 5, "c": 0.1, "v": 0.0, "measured": [[1, 1.4], [4, 2.0]]}
 
 
 def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
-    found = Course(Runs()).theory(QUESTION)
+    found = Handlers().course.theory(QUESTION)
     assert round(found["speedup"], 2) == 2.46 and round(found["accepted"], 2) == 2.69
     assert (found["best"], found["naive"]) == (6, 4.0)
     curve, chosen, measured = found["figure"]["data"]
@@ -208,7 +209,7 @@ def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
     ],
 )
 def test_theory_refuses_what_is_no_setting(change: dict[str, Any], words: str) -> None:
-    assert words in Course(Runs()).theory(QUESTION | change)["error"]
+    assert words in Handlers().course.theory(QUESTION | change)["error"]
 
 
 PLAN = {
@@ -219,7 +220,7 @@ PLAN = {
 
 
 def test_a_deployment_is_told_its_speedup_its_ridge_and_what_a_whole_request_gains() -> None:
-    found = Course(Runs()).deployment(PLAN)
+    found = Handlers().course.deployment(PLAN)
     json.dumps(found, allow_nan=False)
     assert found["cost"] == pytest.approx(0.5 / 8) and found["overhead"] == pytest.approx(1)
     assert found["speedup"] == pytest.approx(theory.speedup(0.8, 5, 0.5 / 8))
@@ -230,7 +231,7 @@ def test_a_deployment_is_told_its_speedup_its_ridge_and_what_a_whole_request_gai
 
 
 def test_a_large_batch_and_many_experts_take_the_gain_away() -> None:
-    course = Course(Runs())
+    course = Handlers().course
     assert course.deployment(PLAN | {"rows": 512})["speedup"] < 1
     experts = course.deployment(PLAN | {"experts": 8, "active": 2})
     assert experts["touched"] == pytest.approx(6.58, abs=0.01)
@@ -249,15 +250,15 @@ def test_a_large_batch_and_many_experts_take_the_gain_away() -> None:
 def test_a_deployment_that_breaks_a_rule_is_refused_in_one_line(
     change: dict[str, Any], words: str
 ) -> None:
-    found = Course(Runs()).deployment(PLAN | change)
+    found = Handlers().course.deployment(PLAN | change)
     assert words in found["error"] and "figure" not in found
 
 
 def test_measured_forwards_are_fitted_by_a_roofline_and_drawn_with_it() -> None:
     question = {"counts": [1, 2, 4, 8, 16], "seconds": [4e-3, 4e-3, 4e-3, 8e-3, 16e-3]}
-    found = Course(Runs()).roofline(question | {"chosen": 8})
+    found = Handlers().course.roofline(question | {"chosen": 8})
     assert found["ridge"] == pytest.approx(4) and found["chosen_seconds"] == pytest.approx(8e-3)
     line, dots, chosen = found["figure"]["data"]
     assert dots["x"] == question["counts"] and chosen["x"] == [8]
     json.dumps(found, allow_nan=False)
-    assert "counts must be" in Course(Runs()).roofline(question | {"counts": [0] * 5})["error"]
+    assert "counts must be" in Handlers().course.roofline(question | {"counts": [0] * 5})["error"]

@@ -1,5 +1,6 @@
 """The server's side: errors become one sentence, a closed generator frees its race."""
 
+import asyncio
 import json
 import logging
 import math
@@ -8,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import gradio as gr
 import pytest
 
 from specviz.decoding.race import LaneEvent
@@ -16,11 +16,13 @@ from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
+from specviz.slices import give_way, until_stopped
 from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.page import ASKED, LAB_ASKED
 from specviz.ui.pair_words import report_lines
 from specviz.ui.settings_form import form_demand, form_method, refusals
+from tests.ui.heard import heard
 from tests.ui.random_race import RandomRace
 from tests.ui.test_pair_words import FINE
 
@@ -29,9 +31,7 @@ FORM = {"prompt": "hello", "max_new_tokens": "5", "temperature": "0"}
 
 
 def run(handlers: Handlers, ticket: str = TICKET) -> list[dict[str, Any]]:
-    event = gr.EventData(None, {"ticket": ticket})
-    batches = [json.loads(text) for text in handlers.race(event)]
-    return [message for batch in batches for message in batch["messages"]]
+    return heard(handlers, ticket)
 
 
 def test_a_race_goes_from_loading_to_its_end() -> None:
@@ -52,7 +52,7 @@ def test_a_bad_setting_is_refused_before_the_queue() -> None:
     assert run(handlers) == []
 
 
-HANDLERS = [*ASKED, *LAB_ASKED]
+HANDLERS = [*(name for name in ASKED if name != "hear"), *LAB_ASKED]
 NONSENSE: list[Any] = [
     {},
     None,
@@ -132,8 +132,6 @@ def test_a_race_that_joins_held_asks_for_no_event_before_a_round_is_let_through(
 
     handlers = Handlers(start=Counted)  # type: ignore[arg-type]
     assert handlers.join({"ticket": TICKET, "form": FORM, "held": True}) == {"error": None}
-    racing = threading.Thread(target=run, args=(handlers,))
-    racing.start()
     while not is_under_way(handlers):
         time.sleep(0.01)
     time.sleep(0.1)
@@ -144,8 +142,7 @@ def test_a_race_that_joins_held_asks_for_no_event_before_a_round_is_let_through(
     time.sleep(0.1)
     assert pulled.count("Round") == 1
     handlers.stop({"ticket": TICKET})
-    racing.join(10)
-    assert not racing.is_alive()
+    assert run(handlers)[-1]["reason"] == "stopped"
 
 
 def is_under_way(handlers: Handlers) -> bool:
@@ -153,7 +150,7 @@ def is_under_way(handlers: Handlers) -> bool:
     return any(json.loads(text)["kind"] == "header" for text in messages)
 
 
-def test_closing_the_generator_frees_the_race() -> None:
+def test_a_run_that_is_stopped_is_freed_and_keeps_its_numbers() -> None:
     races = []
 
     def start(request: RaceRequest) -> RandomRace:
@@ -162,11 +159,11 @@ def test_closing_the_generator_frees_the_race() -> None:
 
     handlers = Handlers(start=start)  # type: ignore[arg-type]
     handlers.join({"ticket": TICKET, "form": FORM})
-    batches = handlers.race(gr.EventData(None, {"ticket": TICKET}))
-    next(batches), next(batches)
-    batches.close()  # type: ignore[attr-defined]
-    assert races[0].is_closed
-    assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "done"
+    while not is_under_way(handlers):
+        time.sleep(0.001)
+    handlers.stop({"ticket": TICKET})
+    end = run(handlers)[-1]
+    assert end["reason"] == "stopped" and end["summary"] and races[0].is_closed
 
 
 QUESTION = {"form": {"device": "auto", "dtype": "float32"}}
@@ -215,31 +212,68 @@ def test_too_many_checks_at_once_are_asked_to_wait() -> None:
     assert "try again" in innermost["error"]
 
 
-class Telling(LabOrder):
-    """Says how long it will go on, and hears what the one behind it is told."""
+class Slow(LabOrder):
+    """Measures until it is stopped, and gives way all the while."""
 
     title = "a slow order"
     pair = pair_named(BUNDLED)
 
-    def __init__(self, look: Callable[[], dict[str, Any]]) -> None:
-        self.look, self.heard = look, []
-
     def messages(self, stop: threading.Event) -> Iterator[dict[str, Any]]:
-        for left in (1000.0, 0.0, None):
-            yield {"kind": "progress", "seconds_left": left}
-            yield {"kind": "progress"}  # says nothing of it
-            self.heard.append(self.look()["running"])
+        yield {"kind": "progress", "seconds_left": 1000.0}
+        for _ in until_stopped(self._long(), stop):
+            pass
+        yield {"kind": "end", "reason": "stopped"}
+
+    def _long(self) -> Iterator[None]:
+        for _ in range(100_000):
+            time.sleep(0.01)
+            give_way()
+        yield None
 
 
-def test_those_who_wait_are_told_how_long_the_run_before_them_takes() -> None:
+def test_a_race_goes_through_while_a_sweep_measures_which_hears_its_stop_deep_inside() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
-    order = Telling(lambda: handlers.look({"ticket": OTHER, "after": 0}))
-    handlers._runs.join(TICKET, order)
+    handlers.take({"ticket": TICKET}, Slow())
+    handlers.look({"ticket": TICKET, "after": 0})
     handlers.join({"ticket": OTHER, "form": FORM})
-    run(handlers)
-    assert {each["title"] for each in order.heard} == {"a slow order"}
-    first, *others = [each["seconds_left"] for each in order.heard]
-    assert 900 < first <= 1000 and others == [0.0, None]
+    end = run(handlers, OTHER)[-1]
+    assert end["kind"] == "end" and end["reason"] == "length"
+    began = time.monotonic()
+    handlers.stop({"ticket": TICKET})
+    assert run(handlers)[-1] | {"seq": 0} == {
+        "seq": 0, "kind": "end", "reason": "stopped", "beside": 1, "limit": None
+    }  # fmt: skip
+    assert time.monotonic() - began < 5, "a stop is heard where the work gives way"
+
+
+def test_a_page_hears_what_is_new_and_waits_in_no_thread() -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+
+    async def told(number: int) -> list[dict[str, Any]]:
+        ticket, messages = f"ticket-of-a-test-{number}", list[dict[str, Any]]()
+        handlers.join({"ticket": ticket, "form": FORM | {"seed": str(number)}})
+        while True:
+            seen = await handlers.hear({"ticket": ticket, "after": len(messages)})
+            messages += map(json.loads, seen["messages"])
+            if seen["state"] == "done":
+                return messages
+
+    async def all_told() -> list[list[dict[str, Any]]]:
+        threads = threading.active_count()
+        found = await asyncio.gather(*map(told, range(8)))
+        assert threading.active_count() <= threads + 1  # the one that decodes
+        return found
+
+    for messages in asyncio.run(all_told()):
+        assert [each["seq"] for each in messages] == list(range(len(messages)))
+        assert messages[-1]["kind"] == "end"
+
+
+def test_hearing_nonsense_is_answered_with_one_line() -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    for question in NONSENSE:
+        error = asyncio.run(handlers.hear(question))["error"]
+        assert error is None or "\n" not in error
 
 
 def test_a_run_stopped_while_it_waited_sends_nothing() -> None:
@@ -247,3 +281,24 @@ def test_a_run_stopped_while_it_waited_sends_nothing() -> None:
     handlers.join({"ticket": TICKET, "form": FORM})
     handlers.stop({"ticket": TICKET})
     assert run(handlers) == []
+
+
+def test_a_download_keeps_nobody_waiting_and_is_left_at_a_stop() -> None:
+    may_end = threading.Event()
+
+    def wait() -> None:
+        may_end.wait(20)
+
+    def fetching(request: RaceRequest) -> Callable[[], None] | None:
+        return wait if request.pair.name == "custom" else None
+
+    handlers = Handlers(start=RandomRace, fetching=fetching)  # type: ignore[arg-type]
+    far = FORM | {"pair": "custom", "target": "someone/model", "method": "prompt-lookup"}
+    assert handlers.join({"ticket": TICKET, "form": far}) == {"error": None}
+    handlers.look({"ticket": TICKET, "after": 0})
+    handlers.join({"ticket": OTHER, "form": FORM})
+    assert run(handlers, OTHER)[-1]["reason"] == "length"
+    assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "running"
+    handlers.stop({"ticket": TICKET})
+    assert [each["kind"] for each in run(handlers)] == ["loading", "end"]
+    may_end.set()

@@ -7,13 +7,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
 import pytest
 
 from specviz.cli import main
 from specviz.errors import InputError
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_sweeps import SweepOrder, read_sweep, sweep_offer, sweep_order
+from tests.ui.heard import heard
 from tests.ui.small_sweep import FORM, LENGTHS, asked, lines
 
 TICKET = "a-ticket-of-the-lab"
@@ -71,8 +71,7 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
     handlers = Handlers()
     assert handlers.lab.measure({"ticket": TICKET, "what": "sweep", **asked()}) == {"error": None}
     assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "waiting"
-    events = handlers.race(gr.EventData(None, {"ticket": TICKET}))
-    messages = [each for text in events for each in json.loads(text)["messages"]]
+    messages = heard(handlers, TICKET)
     assert [messages[0]["kind"], messages[-1]["kind"]] == ["loading", "end"]
 
 

@@ -4,7 +4,9 @@ import json
 import re
 import shutil
 from functools import cache
+from inspect import iscoroutinefunction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from starlette.applications import Starlette
@@ -19,10 +21,19 @@ from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.models.parts import Need
 from specviz.records import SETTINGS
 from specviz.ui import page_files
+from specviz.ui.answers import asked_by
 from specviz.ui.handlers import Handlers
-from specviz.ui.page import FOLDER, HEAD, MOUNT, build_page, launch_options, routes
+from specviz.ui.page import (
+    FOLDER,
+    HEAD,
+    MOUNT,
+    build_page,
+    launch_options,
+    routes,
+)
 from specviz.ui.settings_form import CUSTOM, race_request, refusals
 from specviz.ui.setup import page_setup
+from tests.ui.heard import heard
 
 PLAYER = sorted(path for path in (ASSETS / "player").rglob("*") if path.is_file())
 asked_once = cache(page_setup)
@@ -76,11 +87,14 @@ def test_the_defaults_are_a_valid_order() -> None:
     assert race_request({"prompt": "x", **form})
 
 
-def test_the_page_builds_with_an_explicit_queue() -> None:
+def test_the_page_asks_its_own_queue_and_a_question_says_where_it_comes_from() -> None:
     page = build_page(Handlers())
-    (event,) = page.fns.values()
-    assert event.concurrency_limit == 1 and event.concurrency_id == "decoding"
-    assert page._queue.max_size
+    assert not page.fns
+    (player,) = page.blocks.values()
+    assert iscoroutinefunction(player.hear) and not iscoroutinefunction(player.join)
+    request = SimpleNamespace(client=SimpleNamespace(host="10.0.0.1"))
+    assert asked_by({"address": "mine"}, request) == {"address": "10.0.0.1"}
+    assert asked_by("nonsense", request) == "nonsense"
 
 
 def test_the_address_is_ours_where_it_was_chosen_and_else_the_spaces() -> None:
@@ -98,7 +112,7 @@ def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() 
     assert client.post("/specviz/left", content=ticket * 9).status_code == 413
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "waiting"
     assert client.post("/specviz/left", content=ticket).status_code == 204
-    assert handlers.look({"ticket": ticket, "after": 0})["state"] == "done"
+    assert heard(handlers, ticket)[-1]["kind"] == "end"
     assert client.post("/specviz/left", content=b"\xff").status_code == 204
 
 

@@ -9,7 +9,7 @@ import gradio as gr
 import pytest
 
 from specviz.models.files import chat_model
-from specviz.models.threads import in_decoding_thread
+from specviz.models.threads import begin_in_decoding_thread
 from specviz.ui import preload as preloading
 
 
@@ -43,13 +43,10 @@ def test_a_race_waits_until_the_models_are_loaded(monkeypatch) -> None:
         assert may_end.wait(20)
         order.append("loaded")
 
-    def race():
-        yield "raced"
-
     monkeypatch.setattr(preloading, "load_pair", load)
     preloading.preload()
     threading.Timer(0.1, may_end.set).start()
-    order += in_decoding_thread(race)
+    begin_in_decoding_thread(lambda: order.append("raced")).result(20)
     assert order == ["loaded", "raced"]
 
 

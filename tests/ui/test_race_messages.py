@@ -134,11 +134,11 @@ def test_the_last_numbers_are_those_of_the_whole_trace() -> None:
 
 
 def test_a_held_race_has_its_numbers_up_to_the_round_after_which_it_waits() -> None:
-    gate = Gate(patience_seconds=0.05)
-    gate.pause()
+    gate = Gate()
     gate.advance(2)
     race = RandomRace(race_request(FORM))
-    messages = list(RaceMessages(race, gate).messages(threading.Event()))  # type: ignore[arg-type]
+    steps = RaceMessages(race, gate).messages(threading.Event())  # type: ignore[arg-type]
+    messages = list(iter(steps.__next__, None))
     rounds = [at for at, each in enumerate(messages) if each.get("type") == "round"]
     assert len(rounds) == 2 and messages[rounds[-1] + 1]["kind"] == "summary"
 

@@ -1,152 +1,303 @@
-"""The waiting line: places, stops, refills, forgetting."""
+"""Runs and the pages that see them: places, sharing, stops, silence, bounds."""
 
 import pytest
 
 from specviz.errors import InputError
 from specviz.ui import runs
 from specviz.ui.runs import Runs
-from specviz.ui.settings_form import race_request
-
-REQUEST = race_request({"prompt": "hello"})
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from specviz.ui.turns import QueuedOrder, State, Work
+from tests.ui.clocked import Workshop
 
 
 def ticket(number: int) -> str:
     return f"ticket-number-{number:04d}"
 
 
-def joined(count: int) -> tuple[Runs, Clock]:
-    clock = Clock()
-    line = Runs(clock)
-    for number in range(count):
-        line.join(ticket(number), REQUEST)
-    return line, clock
+class Room(Workshop):
+    """A workshop whose orders pages ask for."""
+
+    def __init__(self, most_live: int = 48) -> None:
+        super().__init__(most_live)
+        self.runs = Runs(self.turns, self.clock)
+
+    def join(self, number: int, name: str, *given: object, is_heard: bool = True) -> QueuedOrder:
+        order = self.order(name, *given)  # type: ignore[arg-type]
+        self.runs.join(ticket(number), order, "an address")
+        if is_heard:
+            self.look(number)
+        return order
+
+    def look(self, number: int, after: int = 0) -> dict[str, object]:
+        return self.runs.look(ticket(number), after)
+
+    def run(self, turns: int = 10_000) -> None:
+        for _ in range(turns):
+            self.runs.tidy()
+            if not self.turns.move():
+                return
 
 
-def test_each_run_knows_how_many_are_ahead() -> None:
-    line, _ = joined(3)
-    assert [line.look(ticket(n), 0)["ahead"] for n in range(3)] == [0, 1, 2]
-    first = line.enter(ticket(0))
-    assert first is not None
-    assert [line.look(ticket(n), 0)["ahead"] for n in (1, 2)] == [1, 2]
-    line.leave(first)
-    assert [line.look(ticket(n), 0)["ahead"] for n in (1, 2)] == [0, 1]
+def state(room: Room, number: int) -> object:
+    return room.look(number)["state"]
 
 
-def test_whoever_waits_is_told_what_runs_and_how_long_it_will_likely_go_on() -> None:
-    line, clock = joined(3)
-    first = line.enter(ticket(0))
-    assert first is not None
-    assert line.look(ticket(0), 0)["running"] is None
-    assert line.look(ticket(2), 0)["running"] == {"title": "a race", "seconds_left": None}
-    line.expect(first, 30.0)
-    clock.now += 4
-    assert line.look(ticket(1), 0)["running"] == {"title": "a race", "seconds_left": 26.0}
-    clock.now += 40
-    line.look(ticket(2), 0)
-    assert line.look(ticket(1), 0)["running"] == {"title": "a race", "seconds_left": 0.0}
-    line.leave(first)
-    assert line.look(ticket(2), 0)["running"] is None  # one waits before it, none runs
+def test_each_run_knows_how_many_are_ahead_and_what_it_waits_for() -> None:
+    room = Room(most_live=1)
+    for number, name in enumerate("abc"):
+        room.join(number, name)
+    assert [room.look(n)["ahead"] for n in range(3)] == [0, 1, 2]
+    room.run(1)
+    assert [room.look(n)["ahead"] for n in range(3)] == [0, 1, 2]
+    assert room.look(2)["running"] == {"title": "a", "seconds_left": None}
+    assert room.look(0)["running"] is None
+    room.turns.live[0].ends = room.clock.now + 30
+    room.clock.now += 4
+    assert round(room.look(1)["running"]["seconds_left"]) == 26  # type: ignore[index]
 
 
-def test_a_ticket_runs_once() -> None:
-    line, _ = joined(1)
-    assert line.enter(ticket(0)) is not None
-    assert line.enter(ticket(0)) is None
+def test_runs_of_many_pages_go_on_at_once() -> None:
+    room = Room()
+    for number in range(40):
+        room.join(number, str(number))
+    room.run(40)
+    assert len(set(room.moved)) == 40
+    assert room.look(0)["beside"] == 39
+
+
+def test_those_who_ask_for_the_same_see_one_run_from_its_beginning() -> None:
+    room = Room()
+    room.join(0, "same")
+    room.run(2)
+    room.join(1, "same")
+    room.join(2, "other")
+    assert room.look(0)["pages"] == room.look(1)["pages"] == 2
+    assert room.look(2)["pages"] == 1
+    assert room.look(1)["messages"] == room.look(0)["messages"] != []
+    room.run()
+    assert room.moved.count("same") == 3
+    assert room.look(1)["messages"] == room.look(0)["messages"]
+
+
+def test_a_run_that_has_ended_or_is_held_is_not_shared() -> None:
+    room = Room()
+    room.join(0, "same")
+    room.run()
+    room.join(1, "same")
+    room.run()
+    assert room.moved.count("same") == 6
+    held = room.order("same")
+    held.gate.pause()
+    held.is_held = True
+    room.runs.join(ticket(2), held)
+    room.join(3, "same")
+    assert room.look(2)["pages"] == room.look(3)["pages"] == 1
+
+
+def test_a_page_that_stops_a_shared_run_leaves_it_and_it_ends_when_nobody_is_left() -> None:
+    room = Room()
+    order = room.join(0, "same", Work.RACE, 50)
+    room.join(1, "same")
+    room.run(2)
+    room.runs.stop(ticket(0))
+    seen = room.look(0)
+    assert seen["state"] == "done" and len(seen["messages"]) == 2  # type: ignore[arg-type]
+    room.run(2)
+    assert room.look(0) == seen and state(room, 1) == "running" and not order.stop.is_set()
+    assert room.look(1)["pages"] == 1
+    room.runs.stop(ticket(1))
+    room.run()
+    assert state(room, 1) == "done" and order.state is State.DONE and room.closed == ["same"]
+
+
+def test_a_shared_run_cannot_be_held_by_one_of_its_pages() -> None:
+    room = Room()
+    room.join(0, "same")
+    room.run(1)
+    assert room.runs.gate(ticket(0)) is not None
+    room.join(1, "same")
+    with pytest.raises(InputError, match="2 pages see this run: it cannot be held for one of them"):
+        room.runs.gate(ticket(0))
+    assert room.runs.gate("somebody-elses-ticket") is None
 
 
 def test_a_run_stopped_while_waiting_never_starts_and_frees_its_place() -> None:
-    line, _ = joined(2)
-    line.stop(ticket(0))
-    assert line.enter(ticket(0)) is None
-    assert line.look(ticket(0), 0)["state"] == "done"
-    assert line.look(ticket(1), 0)["ahead"] == 0
-
-
-def test_stop_reaches_a_running_race() -> None:
-    line, _ = joined(1)
-    run = line.enter(ticket(0))
-    assert run is not None and not run.stop.is_set()
-    line.stop(ticket(0))
-    assert run.stop.is_set()
-    assert line.look(ticket(0), 0)["state"] == "running"
+    room = Room(most_live=1)
+    room.join(0, "a"), room.join(1, "b")
+    room.runs.stop(ticket(0))
+    assert state(room, 0) == "done" and room.look(1)["ahead"] == 0
+    room.run()
+    assert room.moved == ["b"] * 3
 
 
 def test_a_strange_ticket_learns_nothing() -> None:
-    line, _ = joined(1)
-    assert line.look("somebody-elses-ticket", 0) == {
-        "state": "unknown",
-        "ahead": 0,
-        "running": None,
-        "messages": [],
-    }
-    line.stop("somebody-elses-ticket")
+    room = Room()
+    room.join(0, "a")
+    nothing = {"ahead": 0, "running": None, "messages": [], "pages": 0, "beside": 0}
+    assert room.runs.look("somebody-elses-ticket", 0) == {"state": "unknown"} | nothing
+    room.runs.stop("somebody-elses-ticket")
 
 
 def test_missed_messages_come_from_the_asked_number_on() -> None:
-    line, _ = joined(1)
-    run = line.enter(ticket(0))
-    assert run is not None
-    run.messages.extend(["a", "b", "c"])
-    assert line.look(ticket(0), 1)["messages"] == ["b", "c"]
-    assert line.look(ticket(0), -5)["messages"] == ["a", "b", "c"]
+    room = Room()
+    order = room.join(0, "a")
+    room.run()
+    assert room.look(0, 2)["messages"] == order.messages[2:]
+    assert room.look(0, -5)["messages"] == order.messages
 
 
-def test_a_browser_that_went_away_is_no_longer_counted() -> None:
-    line, clock = joined(2)
-    clock.now += runs.AWAY_SECONDS + 1
-    assert line.look(ticket(1), 0)["ahead"] == 0
-    assert line.look(ticket(0), 0)["ahead"] == 0  # it came back, to its old place
-    assert line.look(ticket(1), 0)["ahead"] == 1
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_page_that_is_away_frees_its_run_within_15_seconds(is_held: bool) -> None:
+    room = Room()
+    order = room.join(0, "a", Work.RACE, 10_000)
+    room.run(3)
+    if is_held:
+        order.gate.pause()
+        room.run(1)
+    for _ in range(15):
+        room.clock.now += 1
+        room.run(1)
+    room.run(2)
+    assert order.state is State.DONE and state(room, 0) == "unknown"
+
+
+def test_a_page_that_asks_keeps_its_run_however_long() -> None:
+    room = Room()
+    order = room.join(0, "a")
+    room.run(1)
+    order.gate.pause()
+    for _ in range(600):
+        room.clock.now += 5
+        room.look(0)
+        room.run(1)
+    assert order.state is State.RUNNING
+    order.gate.resume()
+    room.run()
+    assert state(room, 0) == "done"
+
+
+def test_what_nobody_asks_for_is_never_begun_and_soon_forgotten() -> None:
+    room = Room()
+    for number in range(1000):
+        room.join(number, str(number), is_heard=False)
+    assert len(room.turns.waiting) <= runs.MAX_UNHEARD + 1
+    order = room.join(5000, "wanted")
+    room.run()
+    assert room.moved == ["wanted"] * 3 and order.state is State.DONE
+    room.clock.now += runs.UNHEARD_SECONDS + 1
+    room.run()
+    assert room.turns.waiting == []
+
+
+def test_the_queue_has_an_end_and_an_address_a_part_of_it() -> None:
+    room = Room(most_live=1)
+    for number in range(runs.MAX_OF_ADDRESS):
+        room.join(number, str(number))
+    with pytest.raises(InputError, match="runs of your address go on already"):
+        room.join(998, "one more")
+    for number in range(runs.MAX_OF_ADDRESS, runs.MAX_WAITING):
+        room.runs.join(ticket(number), room.order(str(number)), "another")
+        room.look(number)
+    with pytest.raises(InputError, match="waiting already"):
+        room.runs.join(ticket(999), room.order("one more"), "a third")
+    room.join(1000, "7")  # beside one that is there already there is always room
 
 
 def test_finished_runs_are_forgotten_after_a_while() -> None:
-    line, clock = joined(1)
-    run = line.enter(ticket(0))
-    assert run is not None
-    line.leave(run)
-    clock.now += runs.KEEP_SECONDS + 1
-    line.join(ticket(1), REQUEST)
-    assert line.look(ticket(0), 0)["state"] == "unknown"
-
-
-def test_a_running_race_is_never_forgotten() -> None:
-    line, clock = joined(1)
-    line.enter(ticket(0))
-    clock.now += 100 * runs.KEEP_SECONDS
-    line.join(ticket(1), REQUEST)
-    assert line.look(ticket(0), 0)["state"] == "running"
-
-
-def test_the_queue_has_an_end() -> None:
-    line, _ = joined(runs.MAX_WAITING)
-    with pytest.raises(InputError, match="waiting already"):
-        line.join(ticket(999), REQUEST)
+    room = Room()
+    room.join(0, "a")
+    room.run()
+    room.clock.now += runs.KEEP_SECONDS + 1
+    room.run()
+    assert state(room, 0) == "unknown" and room.runs.bytes == 0
 
 
 @pytest.mark.parametrize("bad", ["", "short", "x" * 65, ticket(0)])
 def test_a_ticket_must_be_new_and_long_enough_to_be_secret(bad: str) -> None:
-    line, _ = joined(1)
+    room = Room()
+    room.join(0, "a")
     with pytest.raises(InputError, match="ticket"):
-        line.join(bad, REQUEST)
+        room.runs.join(bad, room.order("b"))
 
 
-def test_a_held_run_of_a_page_that_went_away_keeps_nobody_waiting() -> None:
-    line, clock = joined(2)
-    run = line.enter(ticket(0))
-    assert run is not None
-    run.gate.pause()
-    line.look(ticket(0), 0)
-    clock.now += runs.AWAY_SECONDS
-    line.look(ticket(1), 0)
-    assert run.gate.is_paused, "its page may still come back"
-    clock.now += runs.AWAY_SECONDS + 1
-    line.look(ticket(1), 0)
-    assert not run.gate.wait_turn()
+def test_of_too_many_held_runs_the_oldest_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MAX_HELD", 2)
+    room = Room()
+    orders = [room.join(number, str(number)) for number in range(3)]
+    for order in orders:
+        order.gate.pause()
+    room.run()
+    room.clock.now += 1
+    room.run()
+    assert [each.state for each in orders] == [State.DONE, State.RUNNING, State.RUNNING]
+    assert "2 runs are held on this server, and this was the oldest" in orders[0].messages[-1]
+
+
+def test_what_runs_say_is_bounded_and_what_is_done_goes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "MAX_RUN_BYTES", 3000)
+    monkeypatch.setattr(runs, "MAX_BYTES", 4000)
+    room = Room()
+    long = room.join(0, "a", Work.RACE, 10_000)
+    room.run()
+    assert "ended: its record has more than" in long.messages[-1] and long.bytes < 4000
+    room.join(1, "b", Work.RACE, 40)
+    room.run()
+    assert state(room, 0) == "unknown" and state(room, 1) == "done"
+    held = room.join(2, "c", Work.RACE, 40)
+    held.gate.advance(30)
+    room.run()
+    room.join(3, "d", Work.RACE, 45)
+    room.run()
+    room.clock.now += 1
+    room.run()
+    assert room.runs.bytes <= 4000 or held.state is State.DONE
+
+
+def recording(name: str) -> QueuedOrder:
+    return QueuedOrder("a recording", Work.RACE, None, request=name, is_recording=True)
+
+
+def test_a_recording_waits_for_nobody_and_is_made_once_for_all() -> None:
+    room = Room(most_live=1)
+    room.join(0, "a")
+    room.run(1)
+    first = recording("golden")
+    assert room.runs.begin(ticket(1), first)
+    assert not room.runs.begin(ticket(2), recording("golden"))
+    first.say({"kind": "header"})
+    first.say({"kind": "end"})
+    first.finish()
+    assert [room.look(n)["messages"] for n in (1, 2)] == [first.messages] * 2
+    room.clock.now += runs.KEEP_SECONDS + 1
+    room.look(0)
+    assert not room.runs.begin(ticket(3), recording("golden"))
+    assert room.look(3)["state"] == "done" and room.look(3)["pages"] == 1
+
+
+def test_recordings_that_are_being_opened_and_those_that_are_kept_are_bounded() -> None:
+    room = Room()
+    made = [recording(str(number)) for number in range(runs.MAX_OPENINGS)]
+    for number, each in enumerate(made):
+        room.runs.begin(ticket(number), each)
+    with pytest.raises(InputError, match="other recordings are being opened"):
+        room.runs.begin(ticket(999), recording("one more"))
+    for each in made:
+        each.say({"kind": "end"})
+        each.finish()
+    room.runs.begin(ticket(999), recording("one more"))
+    room.clock.now += runs.KEEP_SECONDS + 1
+    room.runs.tidy()
+    assert len(room.runs._orders()) <= runs.MAX_RECORDINGS + 1
+
+
+def test_places_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MAX_PLACES", 5)
+    room = Room()
+    for number in range(12):
+        room.join(number, "done" + str(number))
+        room.run()
+    for number in range(100, 105):
+        room.join(number, str(number))
+    with pytest.raises(InputError, match="5 runs are open on this server"):
+        room.join(999, "one more")

@@ -1,7 +1,7 @@
 // A measurement of one card: its button, its stop, its place in the queue, its messages.
 
 import { giveTurn, setText } from "../shared/dom.js";
-import { waitingWords } from "../shared/number_words.js";
+import { endWords, waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 
 export class LabRun {
@@ -60,7 +60,7 @@ export class LabRun {
     if (message.kind === "warning") this.warn(message.text);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.on.message(message);
-    if (message.kind === "end") this.end();
+    if (message.kind === "end") this.end(endWords(message));
   }
 
   // Of the prompts, which all cards share: "warned" on the way up to the page.
@@ -72,13 +72,16 @@ export class LabRun {
   /** @param {string} text */
   failed(text) {
     this.showState("");
-    this.end();
+    this.end("");
     this.on.failed(text);
   }
 
-  end() {
+  // `note`: what else is known of its end.
+  /** @param {string} note */
+  end(note) {
     this.setBusy(false);
     this.on.ended?.();
+    if (note) this.showState([this.state.textContent, note].filter(Boolean).join(" · "));
   }
 
   /** @param {boolean} isBusy */

@@ -6,7 +6,7 @@ import { tab } from "../shared/kept.js";
 import { NarrowOrder } from "../shared/narrow_order.js";
 import { Page } from "../shared/page.js";
 import { defaults } from "../shared/settings.js";
-import { waitingWords } from "../shared/number_words.js";
+import { companyWords, endWords, waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
 import { ClassPresets } from "./class_presets.js";
@@ -70,10 +70,12 @@ export class RacePage extends Page {
     this.setting = new Address(this.form, setup, () => this.chosen);
     /** @type {{ round: number, at: number } | null} where the link leads, until a race of its setting has ended */
     this.wanted = this.setting.stop;
+    this.company = "";
     this.transport = new Transport(gradio, {
       accepted: () => this.isReopening || this.showResults(),
       message: (message) => this.take(message),
       queued: (...ahead) => this.showState(waitingWords(...ahead)),
+      company: (pages, beside) => this.showCompany(companyWords(pages, beside)),
       failed: (text) => this.failed(text),
     });
     this.wire();
@@ -346,7 +348,16 @@ export class RacePage extends Page {
   }
 
   get racingWords() {
-    return this.repeats.isOn ? this.repeats.words : RACING;
+    const words = this.repeats.isOn ? this.repeats.words : RACING;
+    return this.company ? `${words} · ${this.company}` : words;
+  }
+
+  // Others who have part in the race, as long as it goes on.
+  /** @param {string} words */
+  showCompany(words) {
+    if (words === this.company || this.recording) return;
+    this.company = words;
+    if (this.trace.header && this.refs.toHeld.hidden && !this.isReopening) this.showState(this.racingWords);
   }
 
   /** @param {boolean} isHeld */
@@ -365,7 +376,7 @@ export class RacePage extends Page {
     if (message.kind === "header") this.begun();
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "event") this.heard("grew");
-    if (message.kind === "end") this.ended(message.reason);
+    if (message.kind === "end") this.ended(message.reason, endWords(message));
   }
 
   // What is odd about the prompt.
@@ -375,13 +386,17 @@ export class RacePage extends Page {
     setText(this.refs.promptNotice, text);
   }
 
-  /** @param {string} reason */
-  ended(reason) {
+  // `note`: what else is known of its end.
+  /**
+   * @param {string} reason
+   * @param {string} note
+   */
+  ended(reason, note) {
     const isRepeated = this.repeats.isOn;
     if (isRepeated && this.repeats.ended(reason, this.trace.summary?.speedup)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
-    if (!this.isReopening) this.setBusy(false, ENDINGS[reason] ?? "");
+    if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
     const { isExample } = this;
     const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
     this.isReopening = this.isExample = false;

@@ -71,6 +71,25 @@ export function waitingWords(ahead, running) {
   return `waiting: ${runs}${now}`;
 }
 
+// Who has part in a run that goes on: pages that see the same one, other runs that take turns with it.
+/**
+ * @param {number} pages
+ * @param {number} beside
+ */
+export function companyWords(pages, beside) {
+  const parts = [];
+  if (pages > 1) parts.push(`this run is seen by ${pages} pages`);
+  if (beside) parts.push(`${counted(beside, "other run")} ${beside === 1 ? "takes" : "take"} turns with it`);
+  return parts.join("; ");
+}
+
+// What the last message of a run says beside its end: why the server ended it, or beside how many it was measured.
+/** @param {{ limit?: string | null, beside?: number }} end */
+export function endWords({ limit, beside }) {
+  if (limit) return limit;
+  return beside ? `measured while ${counted(beside, "other run")} took turns with it` : "";
+}
+
 // Such as "1 round", "12 rounds".
 /**
  * @param {number} count

@@ -2,14 +2,13 @@
 // messages, stop.
 // Knows nothing of what a message says, but for the two kinds that end a race.
 //
-// Messages are numbered. They arrive in batches pushed by Gradio; where a number is missing, or
-// nothing came for a while, the page looks for the rest itself.
+// The page asks again and again; the server answers once there is something new. So a page that is gone or
+// asleep is known by its silence.
 
-const LOOK_MILLISECONDS = 500;
-const NEXT_PART_MILLISECONDS = 40; // from one part of a recording to the next
+const MISSED_MILLISECONDS = 500; // until the next try where no answer came
 const LAST_KINDS = new Set(["end", "error"]);
 const LEFT = new URL("../../../left", import.meta.url);
-const PATIENCE = 12; // failed looks before the race is given up
+const PATIENCE = 12; // failed tries before the race is given up
 
 export class Transport {
   /**
@@ -18,13 +17,9 @@ export class Transport {
    */
   constructor(gradio, on) {
     this.gradio = gradio;
-    this.on = on; // { accepted(), message(message), queued(ahead, running), failed(text) }
+    this.on = on; // { accepted(), message(message), queued(ahead, running), failed(text), company?(pages, beside) }
     this.ticket = null;
-    this.next = this.misses = this.lastHeard = 0;
-    this.isLooking = false;
-    this.isPushed = true;
-    this.timer = 0;
-    gradio.onBatch((batch) => this.take(batch));
+    this.next = this.misses = 0;
     window.addEventListener("pagehide", () => this.abandon());
   }
 
@@ -32,43 +27,29 @@ export class Transport {
     return this.ticket !== null;
   }
 
-  // A race: it waits for its turn, then Gradio pushes its messages.
-  // `name`: what the server calls its first step.
+  // An order, checked and given its place before this is over; true where it was. `name`: what the server calls it.
   /**
    * @param {string} name
    * @param {any} order
    */
   async start(name, order) {
-    if (await this.begin(name, order)) this.gradio.race({ ticket: this.ticket });
-  }
-
-  // A recording: its messages are made at once, and looked for until the last is there.
-  /** @param {object} recording */
-  async open(recording) {
-    await this.begin("open", recording);
-  }
-
-  // True once the server has taken the question.
-  /**
-   * @param {string} name
-   * @param {object} question
-   */
-  async begin(name, question) {
     if (this.isBusy) return false;
     const ticket = newTicket();
     this.ticket = ticket;
     this.next = 0;
     this.misses = 0;
-    this.lastHeard = performance.now();
-    this.isLooking = false;
-    this.isPushed = name !== "open";
-    const reply = await this.ask(name, { ticket, ...question });
+    const reply = await this.ask(name, { ticket, ...order });
     if (this.ticket !== ticket) return false;
     if (!reply || reply.error) return this.fail(reply?.error ?? "The server cannot be reached.");
     this.on.accepted();
-    this.timer = window.setInterval(() => this.watch(), LOOK_MILLISECONDS);
-    this.look();
+    this.follow(ticket);
     return true;
+  }
+
+  // A recording: it waits for nobody.
+  /** @param {object} recording */
+  async open(recording) {
+    await this.start("open", recording);
   }
 
   async stop() {
@@ -87,53 +68,46 @@ export class Transport {
     if (this.isBusy) navigator.sendBeacon(LEFT, this.ticket);
   }
 
-  /** @param {string} batch */
-  take(batch) {
-    if (!batch || !this.isBusy) return;
-    const { ticket, messages } = JSON.parse(batch);
-    if (ticket === this.ticket) this.deliver(messages);
-  }
-
-  // Messages in order of their numbers; those that came before are skipped, a gap is looked up. Who hears one may
-  // leave the run, and begin another: the rest is not for that one.
-  /** @param {any[]} messages */
-  deliver(messages) {
-    const { ticket } = this;
-    this.lastHeard = performance.now();
-    for (const message of messages) {
+  // Everything that the run says, as long as it is wanted.
+  /** @param {string} ticket */
+  async follow(ticket) {
+    while (this.ticket === ticket) {
+      const reply = await this.ask("hear", { ticket, after: this.next });
       if (this.ticket !== ticket) return;
-      if (message.seq < this.next) continue;
-      if (message.seq > this.next) return void this.look();
-      this.next += 1;
-      if (LAST_KINDS.has(message.kind)) this.finish();
-      this.on.message(message);
+      if (reply?.state) this.heard(reply);
+      else await this.missed();
     }
   }
 
-  watch() {
-    if (performance.now() - this.lastHeard >= LOOK_MILLISECONDS * 0.8) this.look();
-  }
-
-  async look() {
-    if (this.isLooking || !this.isBusy) return;
-    const ticket = this.ticket;
-    this.isLooking = true;
-    const reply = await this.ask("look", { ticket, after: this.next });
-    this.isLooking = false;
-    if (this.ticket !== ticket) return;
-    if (!reply?.state) return this.missed();
+  /** @param {Reply} reply */
+  heard({ state, messages, ahead, running, pages, beside }) {
     this.misses = 0;
-    if (reply.state === "waiting") this.on.queued(reply.ahead, reply.running);
-    this.deliver(reply.messages.map((/** @type {string} */ text) => JSON.parse(text)));
-    if (this.ticket !== ticket) return;
-    if (reply.state === "unknown") this.fail("The server no longer knows this run: it was restarted.");
-    else if (reply.state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
-    else if (!this.isPushed) window.setTimeout(() => this.look(), NEXT_PART_MILLISECONDS);
+    if (state === "waiting") this.on.queued(ahead, running);
+    else if (state === "running") this.on.company?.(pages, beside);
+    if (!this.deliver(messages)) return;
+    if (state === "unknown") this.fail("The server no longer knows this run: it was restarted, or this page was away for too long.");
+    else if (state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
   }
 
-  missed() {
+  // Messages in order. Who hears one may leave the run, and begin another: the rest is not for that one; false then,
+  // and after the last one.
+  /** @param {string[]} messages */
+  deliver(messages) {
+    const { ticket } = this;
+    for (const text of messages) {
+      const message = JSON.parse(text);
+      this.next += 1;
+      if (LAST_KINDS.has(message.kind)) this.finish();
+      this.on.message(message);
+      if (this.ticket !== ticket) return false;
+    }
+    return true;
+  }
+
+  async missed() {
     this.misses += 1;
     if (this.misses >= PATIENCE) this.fail("The connection to the server is lost.");
+    else await new Promise((again) => window.setTimeout(again, MISSED_MILLISECONDS));
   }
 
   // The server's answer, an object; null where none came (Gradio then gives undefined, or throws).
@@ -158,7 +132,6 @@ export class Transport {
   }
 
   finish() {
-    window.clearInterval(this.timer);
     this.ticket = null;
   }
 }

@@ -39,6 +39,12 @@ export class LiveRun {
     if (name === "race") this.refs.live.dispatchEvent(new CustomEvent("held", { detail: isHeld }));
   }
 
+  // It could not be held.
+  letGo() {
+    this.keep(this.name, false);
+    this.show();
+  }
+
   toggle() {
     this.keep(this.name, !this.isHeld);
     this.ask(this.isHeld ? "pause" : "resume");

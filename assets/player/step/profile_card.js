@@ -1,7 +1,7 @@
 // "Where acceptance is lost": decodes many prompts and ranks the rejections; an example opens in the
 // debugger.
 
-import { waitingWords } from "../shared/number_words.js";
+import { endWords, waitingWords } from "../shared/number_words.js";
 import { element, setText, takeFile } from "../shared/dom.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { Transport } from "../shared/transport.js";
@@ -95,7 +95,14 @@ export class ProfileCard {
     if (message.kind === "progress") this.showState(`prompt ${Math.min(message.done + 1, message.prompts)} of ${message.prompts}: ${message.tokens} tokens so far`);
     if (message.kind === "profile") this.show(message);
     if (message.kind === "example") this.examples.set(message.index, message.data);
-    if (message.kind === "end") this.setBusy(false);
+    if (message.kind === "end") this.ended(endWords(message));
+  }
+
+  // `note`: what else is known of its end.
+  /** @param {string} note */
+  ended(note) {
+    this.setBusy(false);
+    if (note) this.showState([this.refs.profileState.textContent, note].filter(Boolean).join(" · "));
   }
 
   /** @param {Reply} message */

@@ -89,10 +89,10 @@ export class RunMenu {
     this.error.hidden = true;
   }
 
-  // What the run that is shown is.
+  // What the run that is shown is; `more`: what else is known of it.
   /** @param {Trace} trace */
-  showRun(trace) {
-    this.run = trace.header ? runWords(trace) : "";
+  showRun(trace, more = "") {
+    this.run = trace.header ? [runWords(trace), more].filter(Boolean).join(" · ") : "";
     this.showRunAgain();
   }
 

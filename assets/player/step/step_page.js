@@ -2,6 +2,7 @@
 // link from which a run is made again).
 
 import { setText } from "../shared/dom.js";
+import { endWords } from "../shared/number_words.js";
 import { Page } from "../shared/page.js";
 import { brief } from "../shared/settings.js";
 import { Trace } from "../shared/trace.js";
@@ -370,8 +371,16 @@ export class StepPage extends Page {
   /** @param {string} what */
   hold(what) {
     const transport = this.source === RACE ? this.race.transport : this.transport;
-    transport.ask("hold", { ticket: transport.ticket, do: what });
+    const asked = transport.ask("hold", { ticket: transport.ticket, do: what });
+    asked.then((/** @type {Reply} */ reply) => reply?.error && transport.isBusy && this.refuseHold(reply.error));
     if (what === "advance") this.view.cursor.setFollowing(true); // to see what is let through
+  }
+
+  // A run that other pages see too is not this page's to hold.
+  /** @param {string} text */
+  refuseHold(text) {
+    this.view.live?.letGo();
+    this.menu.fail(text);
   }
 
   /** @param {any} message */
@@ -384,15 +393,17 @@ export class StepPage extends Page {
     if (isUnderWay) this.menu.showRun(this.opened);
     if (message.type === "round") this.menu.showProgress(this.title, this.opened.rounds.length);
     if (message.kind === "loading") this.menu.showNote(`loading ${message.pair} …`);
-    if (message.kind === "end") this.ended();
+    if (message.kind === "end") this.ended(endWords(message));
     this.view.grew();
   }
 
-  ended() {
+  // `note`: what else is known of its end.
+  /** @param {string} note */
+  ended(note) {
     if (!this.opened.header) return this.failed("The run was stopped before it began.");
     if (this.wanted) this.land(); // a round that it does not have: the nearest
     if (this.isExample) this.redrawExample();
-    this.menu.showRun(this.opened);
+    this.menu.showRun(this.opened, note);
     this.view.expect(null);
     this.before = null;
     if (this.isBack) this.isBack = false, this.place.scrollBack();

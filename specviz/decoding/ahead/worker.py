@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -26,8 +27,11 @@ from specviz.decoding.ahead.line import Answer, ReplyKind, Request, receive_desc
 from specviz.decoding.ahead.order import Order, Setting
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
+from specviz.slices import check_stop
 
-PATIENCE_SECONDS = 120.0  # for one answer
+PATIENCE_SECONDS = 120.0  # for a process that starts, or opens a run
+ANSWER_SECONDS = 20.0  # for the drafts of a round, which others wait for too
+POLL_SECONDS = 0.25  # after which a stop is heard
 _START = (
     "import sys; sys.path[:] = sys.argv[3:]; "
     "from specviz.decoding.ahead.process import main; main(int(sys.argv[1]), int(sys.argv[2]))"
@@ -51,7 +55,7 @@ class Worker:
         self._sending, self._receiving = threading.RLock(), threading.Lock()
         self._answers: dict[int, deque[Answer]] = {0: deque()}  # by open run; 0: no run's
         self._boards: dict[int, int] = {}  # descriptors that were received, by run
-        self._receive(0)
+        self._receive(0, PATIENCE_SECONDS)
 
     @property
     def is_alive(self) -> bool:
@@ -75,7 +79,8 @@ class Worker:
 
     def expect(self, run: int, kind: ReplyKind) -> Answer:
         """Wait for the run's next answer, which must be of this kind."""
-        answer = self._receive(run)
+        is_round = kind in (ReplyKind.CHAIN, ReplyKind.AHEAD)
+        answer = self._receive(run, ANSWER_SECONDS if is_round else PATIENCE_SECONDS)
         if answer.kind is ReplyKind.FAILED:
             raise InputError(answer.text)
         assert answer.kind is kind, f"{answer.kind!r} instead of {kind!r}"
@@ -91,13 +96,20 @@ class Worker:
         with self._line_errors(), self._sending:
             self._line.send(request)
 
-    def _receive(self, run: int) -> Answer:
+    def _wait(self, seconds: float) -> None:
+        """Until there is an answer. TimeoutError where none comes, Stopped as `check_stop`."""
+        deadline = time.monotonic() + seconds
+        while not self._line.poll(min(POLL_SECONDS, seconds)):
+            check_stop()
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"no answer within {seconds:g} s")
+
+    def _receive(self, run: int, patience: float) -> Answer:
         """The run's next answer; answers to other runs are kept for them."""
         with self._line_errors(), self._receiving:
             answers = self._answers[run]
             while not answers:
-                if not self._line.poll(PATIENCE_SECONDS):
-                    raise TimeoutError
+                self._wait(patience)
                 answer = self._line.recv()
                 if answer.kind is ReplyKind.OPEN:
                     self._boards[answer.run] = receive_descriptor(self._line)
@@ -120,7 +132,7 @@ class Worker:
 
     def _reason(self, error: BaseException) -> str:
         if isinstance(error, TimeoutError):
-            return f"no answer within {PATIENCE_SECONDS:g} s"
+            return str(error)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
         code = self._process.returncode

@@ -10,7 +10,6 @@ the best leave, and what now promises more than any joins. Knows nothing of how 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +26,7 @@ from specviz.experiments.advice.probing import (
     shared_share,
 )
 from specviz.records import Prompt
+from specviz.slices import own_time
 
 DEFAULT_SECONDS = 45.0
 PROBED = (8, 2)  # draft lengths, the longer one first
@@ -69,12 +69,12 @@ class Advising:
         self._request = request
         self._seconds = seconds
         self._wording = wording
-        self._began = time.perf_counter()
+        self._began = own_time()
         self._prompts = PROMPTS
         self.probe: Probe = first_probe(request)
 
     def __iter__(self) -> Iterator[AdviceStep]:
-        self._began = time.perf_counter()
+        self._began = own_time()
         yield from self._probe_methods()
         yield from self._probe_greedy()
         yield from self._race()
@@ -187,10 +187,10 @@ class Advising:
             return
         tokens, groups = self._race_size(len(racers))
         for number in range(MOST_PASSES):
-            began = time.perf_counter()
+            began = own_time()
             prompts = self._request.texts(self._rows(groups), number * self._rows(groups))
             yield from self._pass(racers, prompts, tokens, number % 2 == 1)
-            per_run = (time.perf_counter() - began) / _runs(racers)
+            per_run = (own_time() - began) / _runs(racers)
             self.probe = replace(self.probe, finalists=contenders(self.probe, racers))
             racers = (*self.probe.finalists, *challengers(self.probe))[:FINALISTS]
             if self._spent + per_run * _runs(racers) > self._seconds:
@@ -270,7 +270,7 @@ class Advising:
 
     @property
     def _spent(self) -> float:
-        return time.perf_counter() - self._began
+        return own_time() - self._began
 
     def _step(self, stage: str, doing: str) -> AdviceStep:
         left = self._seconds - self._spent

@@ -15,6 +15,7 @@ from specviz.experiments.run.batch_race import BatchRace, BatchRequest
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating
 from specviz.metrics import RoundTotals, summarise
 from specviz.records import BASELINE, SPECULATIVE, BatchRound, Prefill, Round, TokenStep, Trace
+from specviz.slices import give_way, letting_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ def measure_batch(
         race, block = _run(request, repeat)
         blocks.append(block)
         progress(f"repeat {repeat + 1} of {repeats}: {block.speedup:.2f}x")
+        give_way()
     traces = race.traces()
     return BatchMeasurement(tuple(blocks), traces, tuple(race.text(trace) for trace in traces))
 
@@ -108,7 +110,7 @@ def measure_batch(
 def _run(request: BatchRequest, repeat: int) -> tuple[BatchRace, BatchBlock]:
     race = BatchRace(request)
     try:
-        totals = {lane: _totals(race.run_lane(lane)) for lane in alternating(repeat)}
+        totals = {lane: _totals(letting_by(race.run_lane(lane))) for lane in alternating(repeat)}
     finally:
         race.close()
     return race, BatchBlock(totals[BASELINE], totals[SPECULATIVE])

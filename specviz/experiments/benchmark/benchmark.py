@@ -26,6 +26,7 @@ from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import Framing, held_out_prompts
 from specviz.records import BASELINE, SPECULATIVE, Prompt, Round, prompt_text
+from specviz.slices import letting_by, own_time
 
 WARM_UP_STEPS = 6
 PLAIN = "prompt-lookup"
@@ -124,9 +125,9 @@ class Contender:
     extra_bytes: int | None = None  # weights beside the target's
 
     def pass_over(self, prompts: Sequence[Prompt]) -> None:
-        began = time.perf_counter()
-        self.tokens.append(sum(self.run(prompt, None) for prompt in prompts))
-        self.seconds.append(time.perf_counter() - began)
+        began = own_time()
+        self.tokens.append(sum(self.run(prompt, None) for prompt in letting_by(prompts)))
+        self.seconds.append(own_time() - began)
 
     @property
     def block_efficiency(self) -> float | None:
@@ -317,7 +318,7 @@ def _nothing(prompt: Prompt, steps: int | None) -> int:
 def _decode(request: RaceRequest, lane: str, contender: Contender, steps: int | None) -> int:
     race = start_race(request)
     try:
-        events = islice(race.run_lane(lane), steps)
+        events = letting_by(islice(race.run_lane(lane), steps))
         contender.rounds += [each for each in events if isinstance(each, Round)]
     finally:
         race.close()

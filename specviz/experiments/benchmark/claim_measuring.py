@@ -35,7 +35,7 @@ from specviz.experiments.run.losslessness import (
 from specviz.experiments.run.racing import device_name
 from specviz.experiments.sweep.sweep_axis import axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
-from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, measure_noise
+from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, noise_ratios
 from specviz.metrics import BaselineSummary
 from specviz.models.files.loading import resolve_device, resolve_dtype
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
@@ -71,12 +71,14 @@ class ClaimMeasuring:
         device: str = "auto",
         dtype: str = "float32",
         progress: Progress = lambda line: None,
+        known: dict[Setting, dict[str, Any]] | None = None,
     ) -> None:
+        """`known`: what was measured before; what is measured now is added."""
         self._budget = budget
         self._device = device
         self._dtype = dtype
         self._progress = progress
-        self._known: dict[Setting, dict[str, Any]] = {}
+        self._known = {} if known is None else known
 
     def results(self, settings: Sequence[Setting]) -> list[dict[str, Any]]:
         """One result per setting. InputError for what a user can mend."""
@@ -174,7 +176,7 @@ class ClaimMeasuring:
 
     @_measure.register
     def _(self, setting: Noise) -> dict[str, Any]:
-        return {"noise": measure_noise(self._setting(), self._budget.repeats)}
+        return {"noise": list(noise_ratios(self._setting(), self._budget.repeats))}
 
     @_measure.register
     def _(self, setting: LibraryLength) -> dict[str, Any]:

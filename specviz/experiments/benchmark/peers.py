@@ -16,6 +16,7 @@ from specviz.models.files.gguf_file import dequantised
 from specviz.models.files.gguf_source import LibrarySource, gguf_path
 from specviz.models.files.loading import attention_of, resolve_device, resolve_dtype
 from specviz.models.pair_catalog import Pair
+from specviz.slices import check_stop
 
 EXIT_SHARE = 4  # the library's early exit drafts with one layer in so many, as ours does
 
@@ -35,6 +36,7 @@ class LibraryPeer:
         self._target.register_forward_hook(self._count)
 
     def _count(self, model: Any, *_: object) -> None:
+        check_stop()
         self.target_forwards += model.config.num_hidden_layers == self._layers
 
     def generate(self, prompt_ids: Sequence[int], max_new_tokens: int) -> list[int]:

@@ -13,6 +13,7 @@ from statistics import median
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.metrics import RunSummary, summarise
 from specviz.records import BASELINE, SPECULATIVE, Trace
+from specviz.slices import give_way, letting_by
 
 WARM_UP_TOKENS = 8
 
@@ -58,6 +59,7 @@ def measure(
         trace = race.trace()
         summaries.append(summarise(trace))
         progress(f"repeat {repeat + 1} of {repeats}: {summaries[-1].speedup:.2f}x")
+        give_way()
     texts = race.text(BASELINE), race.text(SPECULATIVE)
     return Measurement(trace, *texts, tuple(summaries))
 
@@ -80,7 +82,7 @@ def run_lanes(request: RaceRequest, order: Sequence[str]) -> Race:
     race = start_race(request)
     try:
         for lane in order:
-            for _ in race.run_lane(lane):
+            for _ in letting_by(race.run_lane(lane)):
                 pass
     finally:
         race.close()

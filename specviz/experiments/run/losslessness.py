@@ -29,6 +29,7 @@ from specviz.models.pair_loading import LoadedPair
 from specviz.models.text.text_codec import TextCodec
 from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, Outcome
+from specviz.slices import give_way
 
 CONTEXT_TOKENS = 24  # of a held-out prompt
 SIGNIFICANCE = 1e-3  # split over three criteria
@@ -180,6 +181,7 @@ def counted(counting: Counting, draws: Draws, samples: int) -> Iterator[int]:
         counting.add(draws.draw(count))
         done += count
         yield done
+        give_way()
 
 
 def _decoder_run(

@@ -24,6 +24,7 @@ from specviz.models.graphs.graph_buffers import MOST_TOKENS
 from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.pair_loading import LoadedPair
 from specviz.records import BASELINE, MAX_NEW_TOKENS, SETTINGS, SPECULATIVE, DecodingConfig
+from specviz.slices import check_stop
 
 REHEARSAL_ROUNDS = 3
 REHEARSAL_PROMPT = 32  # tokens, where nothing depends on them
@@ -80,7 +81,7 @@ def _run_rounds(
     events = lane if is_alone else race({BASELINE: baseline, SPECULATIVE: lane})
     try:
         for _ in islice(events, 1 + REHEARSAL_ROUNDS if is_alone else None):
-            pass
+            check_stop()
     finally:
         drafter.close()
 

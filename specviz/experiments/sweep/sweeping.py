@@ -17,13 +17,14 @@ from typing import Any
 from specviz.errors import InputError
 from specviz.experiments.run.batch_race import run_rows, warm_up_rows
 from specviz.experiments.run.blocks import alternating, run_lanes, warm_up
-from specviz.experiments.run.racing import Race
+from specviz.experiments.run.racing import Race, RaceRequest
 from specviz.experiments.sweep.sweep_axis import Value, axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.metrics.measured_costs import Costs, measured_costs, theory_band
 from specviz.metrics.round_totals import RoundTotals
 from specviz.metrics.run_summary import TheoryBand
 from specviz.records import BASELINE, SPECULATIVE, Trace
+from specviz.slices import give_way
 from specviz.theory import waiting
 
 MAX_POINTS = 512
@@ -122,18 +123,23 @@ class Sweep:
         return SweepStep(done, points, spent / self._runs * left if self._runs else None)
 
 
-def measure_noise(setting: SweepSetting, repeats: int) -> list[float]:
+def noise_ratios(setting: SweepSetting, repeats: int) -> Iterator[float]:
     """Ratios of the baseline's tokens per second in neighbouring blocks: 1 but for noise."""
     requests = setting.requests
-    warm_up(requests[0])
-    rates = []
-    for _ in range(2 * repeats):
-        races = [run_lanes(request, [BASELINE]) for request in requests]
-        meter = PointMeter()
-        for race in races:
-            meter.add(BASELINE, race)
-        rates.append(meter.baseline_rate)
-    return [second / first for first, second in zip(rates[::2], rates[1::2], strict=True)]
+    if repeats:
+        warm_up(requests[0])
+    for _ in range(repeats):
+        first, second = _baseline_rate(requests), _baseline_rate(requests)
+        yield second / first
+
+
+def _baseline_rate(requests: Sequence[RaceRequest]) -> float:
+    """Of one block."""
+    meter = PointMeter()
+    for request in requests:
+        meter.add(BASELINE, run_lanes(request, [BASELINE]))
+        give_way()
+    return meter.baseline_rate
 
 
 class _LaneSums:

@@ -17,6 +17,7 @@ from specviz.errors import InputError
 from specviz.models.llama.int4_projection import Int4Projection, has_int4, is_on_groups
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.projection import Int8Projection, Product
+from specviz.slices import check_stop
 
 FILE = "self_drafting.json"
 
@@ -163,6 +164,7 @@ def _quantise(model: LlamaModel, bits: int) -> LlamaModel:
     made: list[Int4Projection | Int8Projection] = []
 
     def convert(product: Product) -> Product:
+        check_stop()
         made.append(kind(product.weight, product.bias))
         return made[-1]
 

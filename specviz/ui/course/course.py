@@ -17,8 +17,8 @@ from specviz.ui.course.lesson_sweeps import lesson_sweep
 from specviz.ui.course.roofline_answer import roofline_answer
 from specviz.ui.course.theory_answer import theory_answer
 from specviz.ui.course.typed_order import typed_order
+from specviz.ui.lab.lab import TakePlace
 from specviz.ui.lab.lab_order import LabOrder
-from specviz.ui.runs import Runs
 from specviz.ui.settings_form import form_pair
 
 Take = Callable[[Mapping[str, Any]], LabOrder]
@@ -41,8 +41,8 @@ def course_offer() -> dict[str, Any]:
 class Course:
     """One per app; shared by all sessions."""
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, take: TakePlace) -> None:
+        self._take = take
 
     @answers
     def drive(self, question: Question) -> Question:
@@ -50,8 +50,7 @@ class Course:
         take = ORDERS.get(str(question["what"]))
         if take is None:
             raise InputError(f"what must be one of {', '.join(ORDERS)}")
-        self._runs.join(str(question["ticket"]), take(question))
-        return {}
+        return self._take(question, take(question))
 
     @answers
     def theory(self, question: Question) -> Question:

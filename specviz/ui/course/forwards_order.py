@@ -6,17 +6,19 @@ Kinds of message: `forwards` (one pass over all counts), `end`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from specviz.decoding.forward_times import forward_passes
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
+from specviz.slices import until_stopped
 from specviz.trace_file import encode
-from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.messages import Message
 from specviz.ui.settings_form import form_pair
+from specviz.ui.turns import Work
 
 COUNTS = (1, 2, 4, 6, 8, 16, 32, 64)
 REPEATS = 7
@@ -25,6 +27,7 @@ REPEATS = 7
 @dataclass(frozen=True, slots=True)
 class ForwardsOrder(LabOrder):
     title: ClassVar[str] = "a lesson"
+    work: ClassVar[Work] = Work.ASK
 
     measured: Pair
 
@@ -32,9 +35,9 @@ class ForwardsOrder(LabOrder):
     def pair(self) -> Pair:
         return self.measured
 
-    def messages(self, stop: threading.Event) -> Iterator[Message]:
+    def messages(self, stop: threading.Event) -> Generator[Message]:
         target = load_pair(self.measured, needs=frozenset()).target
-        for seconds in forward_passes(target, COUNTS, REPEATS):
+        for seconds in until_stopped(forward_passes(target, COUNTS, REPEATS), stop):
             yield {
                 "kind": "forwards",
                 "counts": list(COUNTS),
@@ -43,8 +46,6 @@ class ForwardsOrder(LabOrder):
                 "model": encode(target.info),
                 "weight_bytes": target.info.parameters * target.dtype.itemsize,
             }
-            if stop.is_set():
-                break
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
 

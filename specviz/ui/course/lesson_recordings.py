@@ -20,11 +20,11 @@ from specviz.experiments.run.typed_recording import record_typed
 from specviz.lessons import LESSONS
 from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
-from specviz.ui.batches import Message
 from specviz.ui.course.forwards_order import forwards_order
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
 from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.messages import Message
 
 RECORDED = LESSONS / "recorded"
 REPEATS = 3  # of each point of a sweep

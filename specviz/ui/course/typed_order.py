@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,9 +12,10 @@ from specviz.errors import InputError, short
 from specviz.experiments.run.typed_round import MAX_WRITTEN, TypedRequest, typed_round
 from specviz.models.pair_catalog import Pair
 from specviz.trace_file import encode
-from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.messages import Message
 from specviz.ui.settings_form import race_request
+from specviz.ui.turns import Work
 
 PLAIN = {"method": "prompt-lookup"}  # it needs nothing beside the target, and does not count
 
@@ -22,6 +23,7 @@ PLAIN = {"method": "prompt-lookup"}  # it needs nothing beside the target, and d
 @dataclass(frozen=True, slots=True)
 class TypedOrder(LabOrder):
     title: ClassVar[str] = "a lesson"
+    work: ClassVar[Work] = Work.ASK
 
     request: TypedRequest
 
@@ -29,7 +31,7 @@ class TypedOrder(LabOrder):
     def pair(self) -> Pair:
         return self.request.pair
 
-    def messages(self, stop: threading.Event) -> Iterator[Message]:
+    def messages(self, stop: threading.Event) -> Generator[Message]:
         if not stop.is_set():
             found = typed_round(self.request)
             yield {

@@ -21,13 +21,13 @@ from specviz.ui.lab.lab_peers import peers_order
 from specviz.ui.lab.lab_setting import PROMPTS, TOKENS, own_prompts
 from specviz.ui.lab.lab_sweeps import noise_of, read_sweep, sweep_offer, sweep_order
 from specviz.ui.lab.lab_views import SweepViews
-from specviz.ui.runs import Runs
 from specviz.ui.setup import number_bounds
 
 if TYPE_CHECKING:
     from specviz.ui.lab.lab_claims import LabClaims
 
 Take = Callable[[Mapping[str, Any]], LabOrder]
+TakePlace = Callable[[Question, LabOrder], Question]  # in the queue, by the question's ticket
 
 
 def lab_offer() -> dict[str, Any]:
@@ -53,8 +53,8 @@ def lab_offer() -> dict[str, Any]:
 class Lab:
     """One per app; shared by all sessions."""
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, take: TakePlace) -> None:
+        self._take = take
         self._orders: dict[str, Take] = {
             "sweep": sweep_order,
             "peers": peers_order,
@@ -76,8 +76,7 @@ class Lab:
         take = self._orders.get(str(question["what"]))
         if take is None:
             raise InputError(f"what must be one of {', '.join(self._orders)}")
-        self._runs.join(str(question["ticket"]), take(question))
-        return {}
+        return self._take(question, take(question))
 
     @answers
     def prompts(self, question: Question) -> Question:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,9 +18,10 @@ from specviz.errors import InputError, short
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.models.pair_catalog import Pair
-from specviz.ui.batches import Message
+from specviz.slices import until_stopped
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting
+from specviz.ui.messages import Message
 
 SECONDS = (10.0, 600.0)  # that may be given
 SHOWN = Wording(lambda name: method_named(name).title, "×")
@@ -40,19 +41,17 @@ class AdviceOrder(LabOrder):
     def pair(self) -> Pair:
         return self.request.pair
 
-    def messages(self, stop: threading.Event) -> Iterator[Message]:
+    def messages(self, stop: threading.Event) -> Generator[Message]:
         setting = self.setting
         yield from prompt_warnings(setting.pair, setting.device, setting.dtype, setting.own_prompts)
         advising = Advising(self.request, self.seconds, SHOWN)
-        for step in () if stop.is_set() else advising:
+        for step in until_stopped(advising, stop):
             yield {
                 "kind": "progress",
                 "stage": step.stage,
                 "doing": step.doing,
                 "seconds_left": step.seconds_left,
             }
-            if stop.is_set():
-                break
         yield from self._advice(advising)
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 

@@ -7,32 +7,30 @@ what machine it was made. Kinds of message: `line`, `claim`, `end`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from specviz.claims.all_claims import CLAIMS, claim_numbered
-from specviz.claims.claim import Claim, MeasuredFinding, finding_report
+from specviz.claims.claim import Claim, MeasuredFinding, Setting, finding_report
 from specviz.errors import InputError
 from specviz.lessons import read_lessons
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
-from specviz.ui.batches import Message
+from specviz.slices import give_way
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.lab.progress_lines import Tell, progress_lines
-
-if TYPE_CHECKING:
-    from specviz.experiments.benchmark.claim_measuring import ClaimMeasuring
+from specviz.ui.messages import Message
 
 BUDGET = "short"
 
 
 class LabClaims:
-    """All claims and what was measured of them; the queue runs one order at a time."""
+    """All claims and what was measured of them."""
 
     def __init__(self) -> None:
         self._judged: dict[int, MeasuredFinding] = {}
-        self._measuring: ClaimMeasuring | None = None
-        self._tell: Tell = _silent
+        self._known: dict[Setting, dict[str, Any]] = {}
+        self.place: dict[str, str] = {}  # the machine that measured, once it has
 
     def reports(self) -> dict[str, Any]:
         return {"claims": [self.report(claim) for claim in CLAIMS.values()], "budget": self.budget}
@@ -71,18 +69,9 @@ class LabClaims:
         """Blocks; what an earlier claim measured is not measured again."""
         from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasuring
 
-        self._tell = tell
-        if self._measuring is None:
-            self._measuring = ClaimMeasuring(
-                BUDGETS[BUDGET], progress=lambda line: self._tell(line)
-            )
-        self._judged[claim.number] = claim.judge(self._measuring.results(claim.settings))
-
-    @property
-    def place(self) -> dict[str, str]:
-        """The machine that the measurements were made on."""
-        assert self._measuring is not None
-        return self._measuring.place
+        measuring = ClaimMeasuring(BUDGETS[BUDGET], progress=tell, known=self._known)
+        self._judged[claim.number] = claim.judge(measuring.results(claim.settings))
+        self.place = measuring.place
 
 
 class ClaimOrder(LabOrder):
@@ -97,9 +86,11 @@ class ClaimOrder(LabOrder):
     def pair(self) -> Pair:
         return pair_named(BUNDLED)
 
-    def messages(self, stop: threading.Event) -> Iterator[Message]:
+    def messages(self, stop: threading.Event) -> Generator[Message]:
         for line in progress_lines(lambda tell: self._claims.measure(self._claim, tell), stop):
-            if line is not None:
+            if line is None:
+                give_way()
+            else:
                 yield {"kind": "line", "text": line}
         found = self._claims.report(self._claim)
         if found["measured"]:
@@ -115,7 +106,3 @@ def _claim(number: object) -> Claim:
 @cache
 def _lesson_titles() -> dict[str, str]:
     return {lesson.name: lesson.title for lesson in read_lessons()}
-
-
-def _silent(line: str) -> None:
-    pass

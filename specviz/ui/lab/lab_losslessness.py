@@ -7,7 +7,7 @@ far), `end`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -21,8 +21,9 @@ from specviz.experiments.bug_zoo.laboratory import (
 from specviz.experiments.bug_zoo.zoo import RIGHT, specimens
 from specviz.models.pair_catalog import BUNDLED, Pair
 from specviz.records import prompt_text
-from specviz.ui.batches import Message
+from specviz.slices import until_stopped
 from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.messages import Message
 from specviz.ui.settings_form import race_request
 
 DRAFTS = ("", "random")
@@ -54,12 +55,10 @@ class LosslessnessOrder(LabOrder):
     def pair(self) -> Pair:
         return self.request.pair
 
-    def messages(self, stop: threading.Event) -> Iterator[Message]:
+    def messages(self, stop: threading.Event) -> Generator[Message]:
         laboratory = Laboratory(self.request)
-        for step in () if stop.is_set() else laboratory:
+        for step in until_stopped(laboratory, stop):
             yield _counts(step, laboratory)
-            if stop.is_set():
-                break
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
 

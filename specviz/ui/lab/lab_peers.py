@@ -6,7 +6,7 @@ Kinds of message: `progress`, `peers` (all that is measured so far), `end`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, ClassVar
@@ -15,9 +15,10 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
 from specviz.models.pair_catalog import Pair
 from specviz.records import MAX_DRAFT_LENGTH
-from specviz.ui.batches import Message
+from specviz.slices import until_stopped
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting, prompts_words
+from specviz.ui.messages import Message
 from specviz.ui.settings_form import refusal
 
 # what both sides can do: our method, the library's call
@@ -52,14 +53,14 @@ class PeersOrder(LabOrder):
         """The rows of SAME that these models can run."""
         return [each for each in SAME if refusal(self.pair, method_named(each[1])) is None]
 
-    def messages(self, stop: threading.Event) -> Iterator[Message]:
+    def messages(self, stop: threading.Event) -> Generator[Message]:
         from specviz.experiments.benchmark.benchmark import Benchmark
 
         setting = self.setting
         yield from prompt_warnings(setting.pair, setting.device, setting.dtype, setting.own_prompts)
         if not stop.is_set():
             measuring = Benchmark(self._plan())
-            for step in measuring:
+            for step in until_stopped(measuring, stop):
                 yield {
                     "kind": "progress",
                     "doing": TITLES.get(step.doing, step.doing),
@@ -68,8 +69,6 @@ class PeersOrder(LabOrder):
                     "seconds_left": step.seconds_left,
                 }
                 yield self._peers(measuring.result()["rows"])
-                if stop.is_set():
-                    break
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
     def _plan(self) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -17,15 +17,16 @@ from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_axis import AXES, Axis, Value, axis_named
 from specviz.experiments.sweep.sweep_file import Point, describe, json_object, read_points
 from specviz.experiments.sweep.sweep_setting import SweepSetting
-from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
+from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, noise_ratios
 from specviz.models.files.loading import DEVICES, DTYPES
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import prompt_from_json
 from specviz.records import SETTINGS
+from specviz.slices import until_stopped
 from specviz.trace_file.config_fields import decode_settings, with_newer
-from specviz.ui.batches import Message
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import MOST_TEXT, lab_setting
+from specviz.ui.messages import Message
 from specviz.ui.settings_form import refusal
 from specviz.ui.setup import number_bounds, setting_bounds
 
@@ -76,13 +77,13 @@ class SweepOrder(LabOrder):
     def pair(self) -> Pair:
         return self.plan.setting.pair
 
-    def messages(self, stop: threading.Event) -> Iterator[Message]:
+    def messages(self, stop: threading.Event) -> Generator[Message]:
         yield {"kind": "plan", "line": header_line(self.plan)}
         setting = self.plan.setting
         own = setting.texts[: setting.prompts]
         yield from prompt_warnings(setting.pair, setting.device, setting.dtype, own)
         yield from self._noise(stop)
-        for step in () if stop.is_set() else Sweep(self.plan, self.known):
+        for step in until_stopped(Sweep(self.plan, self.known), stop):
             if step.point is not None:
                 yield {"kind": "point", "line": json.dumps(step.point)}
             yield {
@@ -91,16 +92,19 @@ class SweepOrder(LabOrder):
                 "points": step.points,
                 "seconds_left": step.seconds_left,
             }
-            if stop.is_set():
-                break
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
     def _noise(self, stop: threading.Event) -> Iterator[Message]:
-        """The baseline against itself, a pair of blocks at a time, so that a stop is soon seen."""
+        """The baseline against itself, a pair of blocks at a time."""
         ratios = list(self.noise)
+        missing = max(0, self.plan.repeats - len(ratios))
+        pairs = until_stopped(noise_ratios(self.plan.setting, missing), stop)
         while len(ratios) < self.plan.repeats and not stop.is_set():
             yield {"kind": "progress", "noise": len(ratios), "repeats": self.plan.repeats}
-            ratios += measure_noise(self.plan.setting, 1)
+            ratio = next(pairs, None)
+            if ratio is None:
+                break
+            ratios.append(ratio)
         if ratios:
             yield {"kind": "noise", "noise": ratios}
 

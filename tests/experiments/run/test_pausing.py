@@ -1,6 +1,5 @@
-"""A paused race: the real decoder waits, and no clock of a lane knows of it."""
+"""A race that is held, or takes turns with another one: no clock of a lane knows of it."""
 
-import threading
 import time
 
 import pytest
@@ -9,15 +8,15 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import pair_named
 from specviz.pause import Gate, in_turns
-from specviz.records import SPECULATIVE, DecodingConfig, FinishReason, Round
+from specviz.records import SPECULATIVE, DecodingConfig, FinishReason
 
 WAIT = 0.05
 
 
-def race_of(method):
+def race_of(method, prompt="def f(x):\n"):
     kind = method_named(method).kinds[0]
     config = DecodingConfig(method=method, tree_kind=kind, max_new_tokens=14)
-    return start_race(RaceRequest(pair_named("bundled"), "def f(x):\n", config, device="cpu"))
+    return start_race(RaceRequest(pair_named("bundled"), prompt, config, device="cpu"))
 
 
 @pytest.mark.parametrize("method", ["draft-model", "pre-speculation"])
@@ -26,9 +25,10 @@ def test_the_lanes_own_clocks_do_not_count_the_wait(method):
     gate.advance()
     began, waited = time.perf_counter(), 0.0
     for event in in_turns(race, gate, SPECULATIVE):
-        if isinstance(event.event, Round):
-            threading.Timer(WAIT, gate.advance).start()
+        if event is None:
+            time.sleep(WAIT)
             waited += WAIT
+            gate.advance()
         elif event.lane == SPECULATIVE and isinstance(event.event, FinishReason):
             gate.resume()
     wall = time.perf_counter() - began
@@ -42,27 +42,44 @@ def test_the_lanes_own_clocks_do_not_count_the_wait(method):
         clock += each.seconds
 
 
-def test_a_forgotten_race_ends_as_a_stopped_one():
-    race, gate = race_of("draft-model"), Gate(patience_seconds=0.05)
-    gate.advance(2)
-    events = list(in_turns(race, gate, SPECULATIVE))
-    race.close()
-    assert gate.timed_out
-    trace = race.trace()
-    assert len(trace.rounds) == 2 and trace.finish is None
-    assert events[-1].lane == SPECULATIVE
-
-
 def test_a_pause_changes_nothing_of_what_is_written():
     free = race_of("draft-model")
     for _ in free:
         pass
     race, gate = race_of("draft-model"), Gate()
-    gate.advance()
+    gate.pause()
     for event in in_turns(race, gate, SPECULATIVE):
-        if isinstance(event.event, Round):
+        if event is None:
             gate.advance()
-        elif event.lane == SPECULATIVE and isinstance(event.event, FinishReason):
-            gate.resume()
     assert race.trace().emitted_ids == free.trace().emitted_ids
     free.close(), race.close()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "draft-model",
+        "pre-speculation",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("quantised-self", "eagle")),
+    ],
+)
+def test_races_that_take_turns_write_what_each_writes_alone_on_clocks_of_their_own(method):
+    prompts = ("def f(x):\n", "Once upon a time")
+    alone = []
+    for prompt in prompts:
+        race = race_of(method, prompt)
+        alone.append([each.event for each in race] and race.trace().emitted_ids)
+        race.close()
+    races = [race_of(method, prompt) for prompt in prompts]
+    began = time.perf_counter()
+    events, count = [iter(race) for race in races], 0
+    while events:
+        for each in tuple(events):
+            if next(each, None) is None:
+                events.remove(each)
+            count += 1
+    wall = time.perf_counter() - began
+    assert [race.trace().emitted_ids for race in races] == alone and count > 30
+    assert sum(lane.seconds for race in races for lane in race.trace().lanes) <= wall
+    for race in races:
+        race.close()

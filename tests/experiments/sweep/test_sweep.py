@@ -6,7 +6,7 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.experiments.sweep.sweep_setting import SweepSetting
-from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, measure_noise
+from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, noise_ratios
 from specviz.models.pair_catalog import pair_named
 from specviz.records import DecodingConfig
 
@@ -78,7 +78,7 @@ def test_a_sweep_that_is_left_keeps_what_it_measured() -> None:
 
 
 def test_the_baseline_beside_itself_is_as_fast_but_for_noise() -> None:
-    ratios = measure_noise(SETTING, 3)
+    ratios = list(noise_ratios(SETTING, 3))
     assert len(ratios) == 3 and all(0.2 < ratio < 5 for ratio in ratios)
 
 

@@ -1,0 +1,65 @@
+"""The queue of all sessions and the one thread that decodes: each turn is a call in that thread.
+
+On a GPU each order keeps the device from its beginning to its end: recorded graphs were never run
+by turns.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from specviz.environment import Environment
+from specviz.models.files.loading import resolve_device
+from specviz.models.memory import free_bytes
+from specviz.models.threads import begin_in_decoding_thread
+from specviz.ui.runs import Runs
+from specviz.ui.turns import MAX_LIVE, QueuedOrder, Turns, Work
+
+LEAST_FREE_BYTES = 1_000_000_000
+# seconds of decoding that an order may take: where the page is one's own, where strangers use it
+BUDGETS = {Work.RACE: 1800.0, Work.ASK: 120.0, Work.LAB: 14_400.0}
+PUBLIC_BUDGETS = {Work.RACE: 120.0, Work.ASK: 20.0, Work.LAB: 300.0}
+
+
+def has_room() -> bool:
+    """Whether the caches of another run find room beside those of the runs that go on."""
+    free = free_bytes(resolve_device("cpu"))
+    return free is None or free >= LEAST_FREE_BYTES
+
+
+class DecodingQueue:
+    """One per app."""
+
+    def __init__(self) -> None:
+        budgets = PUBLIC_BUDGETS if getattr(Environment.read(), "is_public", False) else BUDGETS
+        is_cpu = resolve_device("auto").type == "cpu"
+        self._turns = Turns(budgets, MAX_LIVE if is_cpu else 1)
+        self.runs = Runs(self._turns)
+        self._lock = threading.Lock()
+        self._is_posted = self._is_asked = False
+
+    def wake(self) -> None:
+        """Somebody may be able to move."""
+        with self._lock:
+            self._is_asked = True
+            self._post()
+
+    def _may_begin(self, order: QueuedOrder) -> bool:
+        """Where somebody waits for it, and others leave it room in memory."""
+        return order.is_wanted and (not self._turns.live or has_room())
+
+    def _post(self) -> None:
+        if not self._is_posted:
+            self._is_posted = True
+            begin_in_decoding_thread(self._move)
+
+    def _move(self) -> None:
+        """One turn, then the next one behind whatever else has to be done in that thread."""
+        with self._lock:
+            self._is_asked = False
+        self.runs.tidy()
+        has_moved = self._turns.move(self._may_begin)
+        with self._lock:
+            self._is_posted = False
+            if has_moved or self._is_asked:
+                self._post()

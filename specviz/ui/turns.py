@@ -1,0 +1,254 @@
+"""Who moves next: orders of all sessions take turns in the one thread that decodes.
+
+A turn is a slice of an order: a few of its messages. Inside a class of work everybody has a turn
+before anybody has a second one; between classes time is dealt by shares, so that a person's race
+hardly notices somebody's sweep, and the sweep still gets on. Knows nothing of threads, of Gradio or
+of what an order does: an order is an iterator of messages, and None where it gave way.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import count
+from operator import attrgetter
+
+from specviz.pause import Gate
+from specviz.ui.answers import UNEXPECTED
+from specviz.ui.messages import Message, encode
+
+log = logging.getLogger("specviz")
+MAX_LIVE = 48  # orders that have begun, held ones among them
+OWED_SECONDS = 1.0  # at the most, to a class of weight 1
+Steps = Iterator[Message | None]
+MayBegin = Callable[["QueuedOrder"], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnShare:
+    """How a class of work is served: its part of the time while others wait, and its turns."""
+
+    weight: float
+    seconds: float  # of a turn
+
+
+class Work(Enum):
+    """Classes of work."""
+
+    RACE = TurnShare(8, 0.03)  # somebody watches it round by round
+    ASK = TurnShare(8, 0.25)  # a short question of a lesson
+    LAB = TurnShare(1, 0.5)  # minutes of measuring
+
+
+class State(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(eq=False, slots=True)
+class QueuedOrder:
+    """One piece of work from its place in the queue to its last message, and all that it said."""
+
+    title: str  # what others are told of it
+    work: Work
+    make: Callable[[QueuedOrder], Steps] | None  # None once it has ended
+    request: object = None  # what was asked for, None once it has ended
+    is_held: bool = False  # it waits before its first round
+    is_wanted: bool = True  # somebody asked how it goes: before that it is not begun
+    is_recording: bool = False  # it needs no turns, and serves whoever opens it next
+    state: State = State.WAITING
+    stop: threading.Event = field(default_factory=threading.Event)
+    gate: Gate = field(default_factory=Gate)
+    messages: list[str] = field(default_factory=list)
+    bytes: int = 0  # of the messages
+    seconds: float = 0.0  # of decoding
+    ends: float | None = None  # likely, as its own progress told last
+    limit: str = ""  # why it was ended by this server
+    beside: set[int] = field(default_factory=set)  # numbers of those that had turns meanwhile
+    number: int = field(default_factory=count().__next__)
+    steps: Steps | None = None
+    last_turn: int = -1  # its number among all turns
+    is_parked: bool = False  # it stands before its gate
+    awaited: Future[None] | None = None  # what it waits for while others move, such as a download
+
+    def __post_init__(self) -> None:
+        if self.is_held:
+            self.gate.pause()
+
+    @property
+    def can_move(self) -> bool:
+        is_waiting = self.awaited is not None and not self.awaited.done()
+        is_held = self.is_parked and self.gate.is_paused
+        return self.stop.is_set() or not (is_held or is_waiting)
+
+    def end(self, limit: str) -> None:
+        """This server ends it, and says why; what was measured is kept."""
+        self.limit = self.limit or limit
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Nobody wants it any more."""
+        self.stop.set()
+        self.gate.release()
+
+    def say(self, message: Message) -> None:
+        """Number a message and keep it; the last one tells what else is known of the run."""
+        if message["kind"] == "end":
+            message = message | {"beside": len(self.beside), "limit": self.limit or None}
+        text = encode({"seq": len(self.messages), **message})
+        self.messages.append(text)
+        self.bytes += len(text)
+
+    def finish(self) -> None:
+        """Free what it held, but for what it has said."""
+        self.state, self.make, self.steps = State.DONE, None, None
+        self.request = self.request if self.is_recording else None
+
+
+class Turns:
+    """All orders that wait or go on, oldest first.
+
+    `budgets`: seconds of decoding after which an order of a class is ended. `most_live`: with 1
+    each order keeps the device from its beginning to its end.
+    """
+
+    def __init__(
+        self,
+        budgets: dict[Work, float],
+        most_live: int = MAX_LIVE,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._budgets = budgets
+        self._most_live = most_live
+        self._clock = clock
+        self._orders: list[QueuedOrder] = []
+        self._used = dict.fromkeys(Work, 0.0)  # each class's seconds over its share
+        self._turn = count()
+        self._lock = threading.Lock()
+
+    @property
+    def live(self) -> list[QueuedOrder]:
+        """Those that have begun."""
+        with self._lock:
+            return [each for each in self._orders if each.state is State.RUNNING]
+
+    @property
+    def missing_room(self) -> int:
+        """How many have to end before another one begins."""
+        return max(0, len(self.live) + 1 - self._most_live)
+
+    @property
+    def waiting(self) -> list[QueuedOrder]:
+        with self._lock:
+            return [each for each in self._orders if each.state is State.WAITING]
+
+    def seconds_left(self, order: QueuedOrder) -> float | None:
+        """How long it will likely go on, None where it does not say."""
+        return None if order.ends is None else max(0.0, order.ends - self._clock())
+
+    def add(self, order: QueuedOrder) -> None:
+        """The order waits for its first turn."""
+        with self._lock:
+            self._orders.append(order)
+
+    def drop(self, order: QueuedOrder) -> bool:
+        """An order that has not begun goes; False where it has."""
+        with self._lock:
+            if order not in self._orders or order.state is not State.WAITING:
+                return False
+            self._orders.remove(order)
+            order.finish()
+            return True
+
+    def move(self, may_begin: MayBegin = attrgetter("is_wanted")) -> bool:
+        """Give one order its turn; False where nobody can move."""
+        order = self._next(may_begin)
+        if order is None:
+            return False
+        began, said = self._clock(), len(order.messages)
+        try:
+            goes_on = self._slice(order, began + order.work.value.seconds)
+        except Exception:
+            log.exception("a turn failed")
+            order.say({"kind": "error", "text": UNEXPECTED})
+            goes_on = False
+        seconds = self._clock() - began
+        order.seconds += seconds
+        budget = self._budgets[order.work]
+        if goes_on and order.seconds >= budget:
+            order.end(limit_words(budget))
+        has_worked = not order.is_parked or len(order.messages) > said
+        with self._lock:
+            self._used[order.work] += seconds / order.work.value.weight
+            for each in self._orders:
+                if has_worked and each is not order and each.state is State.RUNNING:
+                    each.beside.add(order.number)
+            if not goes_on:
+                self._orders.remove(order)
+                order.finish()
+        return True
+
+    def _next(self, may_begin: MayBegin) -> QueuedOrder | None:
+        """Of the class that is owed most, the order whose last turn is longest ago."""
+        wanted = [each for each in self.waiting if may_begin(each)]
+        with self._lock:
+            room = self._most_live - sum(each.state is State.RUNNING for each in self._orders)
+            ready = []
+            for each in self._orders:
+                if each.state is State.RUNNING:
+                    ready += [each] if each.can_move else []
+                elif room > 0 and each in wanted:
+                    ready.append(each)
+                    room -= 1
+            if not ready:
+                return None
+            work = self._owed_most({each.work for each in ready})
+            order = min(
+                (each for each in ready if each.work is work), key=lambda each: each.last_turn
+            )
+            order.state, order.last_turn = State.RUNNING, next(self._turn)
+            return order
+
+    def _owed_most(self, works: set[Work]) -> Work:
+        """Who asked for nothing while others worked is owed a moment, and not all that time."""
+        most = max(self._used[work] for work in works)
+        for work in works:
+            self._used[work] = max(self._used[work], most - OWED_SECONDS)
+        return min(works, key=lambda work: (self._used[work], work.value.seconds))
+
+    def _slice(self, order: QueuedOrder, until: float) -> bool:
+        """Whether the order goes on after it."""
+        if order.steps is None:
+            assert order.make is not None
+            order.steps = order.make(order)
+        while True:
+            try:
+                message = next(order.steps)
+            except StopIteration:
+                return False
+            if message is not None:
+                self._heard(order, message)
+            order.is_parked = message is None and order.gate.is_paused
+            if message is None or self._clock() >= until:
+                return True
+
+    def _heard(self, order: QueuedOrder, message: Message) -> None:
+        """Those who wait are told how long an order says that it will take."""
+        if "seconds_left" in message:
+            left = message["seconds_left"]
+            order.ends = None if left is None else self._clock() + left
+        order.say(message)
+
+
+def limit_words(seconds: float) -> str:
+    """What a run is told that has used up its time."""
+    return (
+        f"ended after {seconds:g} s of decoding, the limit of this server; "
+        "what was measured is kept"
+    )

@@ -1,0 +1,58 @@
+"""Orders of plain generators on a clock that only they move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specviz.ui.messages import Message
+from specviz.ui.turns import QueuedOrder, Turns, Work
+
+BUDGETS = {Work.RACE: 100.0, Work.ASK: 100.0, Work.LAB: 100.0}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Workshop:
+    """Turns on a clock; `moved` are the names of the orders in the order of their steps."""
+
+    def __init__(self, most_live: int = 48, budgets: dict[Work, float] | None = None) -> None:
+        self.clock = Clock()
+        self.turns = Turns(budgets or BUDGETS, most_live, self.clock)
+        self.moved: list[str] = []
+        self.closed: list[str] = []
+
+    def order(
+        self, name: str, work: Work = Work.RACE, steps: int = 3, seconds: float = 0.1
+    ) -> QueuedOrder:
+        """One of so many steps, each of which takes so long; it hears its stop between them."""
+
+        def make(order: QueuedOrder) -> Iterator[Message | None]:
+            for _ in range(steps):
+                if order.stop.is_set():
+                    break
+                while order.gate.take_turn().value == "held":
+                    yield None
+                self.clock.now += seconds
+                self.moved.append(name)
+                yield {"kind": "event", "name": name}
+            self.closed.append(name)
+            yield {"kind": "end", "reason": "stopped" if order.stop.is_set() else "done"}
+
+        return QueuedOrder(name, work, make, request=name)
+
+    def add(self, name: str, *given: object) -> QueuedOrder:
+        order = self.order(name, *given)  # type: ignore[arg-type]
+        self.turns.add(order)
+        return order
+
+    def run(self, turns: int = 10_000) -> None:
+        """As many turns, or until nobody can move."""
+        for _ in range(turns):
+            if not self.turns.move():
+                return
