@@ -23,7 +23,7 @@ class Environment:
     never ask the Hub. SPECVIZ_CUDA_GRAPHS: whether steps on a GPU are recorded and replayed.
     SPECVIZ_CACHE: where a chat model is kept that is not from the Hub. SPECVIZ_PAIR: the pair that
     page and commands begin with ("": the chat model where it is on this machine, else the bundled
-    one).
+    one). SPACES_ZERO_GPU: set on a Space whose GPU is lent by the call.
     """
 
     host: str = "127.0.0.1"
@@ -35,6 +35,7 @@ class Environment:
     cuda_graphs: bool = True
     cache_folder: Path = Path.home() / ".cache" / "specviz"
     pair: str = ""
+    zero_gpu: bool = False
 
     @classmethod
     def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
@@ -52,6 +53,7 @@ class Environment:
             cuda_graphs=_switch(source, "SPECVIZ_CUDA_GRAPHS", cls().cuda_graphs),
             cache_folder=Path(cache).expanduser() if cache else cls().cache_folder,
             pair=source.get("SPECVIZ_PAIR", "").strip(),
+            zero_gpu=_switch(source, "SPACES_ZERO_GPU", cls().zero_gpu),
         )
 
 

@@ -20,6 +20,7 @@ PLACES = {
     "plotly": {"figures"},
     "networkx": {"figures"},
     "gradio": {"ui", "app"},
+    **dict.fromkeys(("spaces", "prometheus_client"), {"ui"}),
     **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "http.client"), {"serving"}),
     "urllib.request": {"serving"},
 }

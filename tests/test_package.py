@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 import venv
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from specviz.folders import ASSETS
 from tests.browser.app_server import free_port
 
 ROOT = Path(__file__).parent.parent
+READY_SECONDS = 20  # from the start of the process, the bundled pair rehearsed
 KEPT_OUT = ("tests/", "docs/", "assets/", "app.py", "Makefile")  # of the wheel's top level
 
 
@@ -70,6 +72,15 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
+def is_loading(address: str) -> bool:
+    try:
+        urllib.request.urlopen(address, timeout=5).close()
+    except urllib.error.HTTPError as error:
+        assert error.code == 503
+        return True
+    return False
+
+
 @pytest.mark.slow
 def test_the_wheel_has_every_asset_and_nothing_beside_the_package(wheel: Path) -> None:
     listed = run([sys.executable, "-m", "zipfile", "-l", str(wheel)], ROOT).splitlines()[1:]
@@ -109,8 +120,10 @@ def test_the_installed_package_races_on_the_models_that_it_brings(
 
 
 @pytest.mark.slow
-def test_the_installed_command_serves_the_page(bin_folder: Path, tmp_path: Path) -> None:
-    port = free_port()
+def test_the_installed_command_serves_the_page_and_is_soon_ready(
+    bin_folder: Path, tmp_path: Path
+) -> None:
+    port, began = free_port(), time.monotonic()
     command = [str(bin_folder / "specviz"), "serve", "--port", str(port)]
     bundled = environment() | {"SPECVIZ_PAIR": "bundled", "HF_HUB_OFFLINE": "1"}
     server = subprocess.Popen(command, cwd=tmp_path, env=bundled, stderr=subprocess.PIPE, text=True)
@@ -118,7 +131,9 @@ def test_the_installed_command_serves_the_page(bin_folder: Path, tmp_path: Path)
         assert server.stderr is not None
         line = server.stderr.readline()
         assert f":{port}/" in line, line
-        time.sleep(0.5)
+        while is_loading(f"http://127.0.0.1:{port}/ready"):
+            assert time.monotonic() - began < READY_SECONDS
+            time.sleep(0.2)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as page:
             assert b"specviz" in page.read()
         course = f"http://127.0.0.1:{port}/specviz/lessons.json"

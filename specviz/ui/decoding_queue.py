@@ -33,10 +33,18 @@ class DecodingQueue:
     def __init__(self) -> None:
         budgets = PUBLIC_BUDGETS if getattr(Environment.read(), "is_public", False) else BUDGETS
         is_cpu = resolve_device("auto").type == "cpu"
-        self._turns = Turns(budgets, MAX_LIVE if is_cpu else 1)
-        self.runs = Runs(self._turns)
+        self.turns = Turns(budgets, MAX_LIVE if is_cpu else 1)
+        self.runs = Runs(self.turns)
         self._lock = threading.Lock()
         self._is_posted = self._is_asked = False
+
+    @property
+    def states(self) -> dict[str, int]:
+        """How many orders wait, go on or are held."""
+        live = self.turns.live
+        held = sum(each.is_parked and each.gate.is_paused for each in live)
+        waiting = len(self.turns.waiting)
+        return {"waiting": waiting, "running": len(live) - held, "held": held}
 
     def wake(self) -> None:
         """Somebody may be able to move."""
@@ -46,7 +54,7 @@ class DecodingQueue:
 
     def _may_begin(self, order: QueuedOrder) -> bool:
         """Where somebody waits for it, and others leave it room in memory."""
-        return order.is_wanted and (not self._turns.live or has_room())
+        return order.is_wanted and (not self.turns.live or has_room())
 
     def _post(self) -> None:
         if not self._is_posted:
@@ -58,7 +66,7 @@ class DecodingQueue:
         with self._lock:
             self._is_asked = False
         self.runs.tidy()
-        has_moved = self._turns.move(self._may_begin)
+        has_moved = self.turns.move(self._may_begin)
         with self._lock:
             self._is_posted = False
             if has_moved or self._is_asked:

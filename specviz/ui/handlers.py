@@ -10,8 +10,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from specviz.decoding.drafters.registry import method_named
@@ -40,12 +40,14 @@ from specviz.ui.decoding_queue import DecodingQueue
 from specviz.ui.forks import fork_request
 from specviz.ui.lab.lab import Lab
 from specviz.ui.lab.lab_order import LabOrder
+from specviz.ui.messages import Message
 from specviz.ui.pair_words import report_lines
 from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.recordings import requested_trace
 from specviz.ui.settings_form import form_demand, form_method, form_pair, race_request, refusals
 from specviz.ui.turns import QueuedOrder, State, Steps, Work
+from specviz.ui.zero_gpu import lent, lent_messages
 
 log = logging.getLogger("specviz")
 StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
@@ -91,6 +93,8 @@ class Handlers:
         self.course = Course(self.take)
         self._start = start
         self._check = check
+        self._lent = lent(run_alone)
+        self.preloading: Future[None] | None = None  # of what the page begins with
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
         self._fetches = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fetching")
         self._openings = ThreadPoolExecutor(OPENERS, thread_name_prefix="opening")
@@ -117,7 +121,7 @@ class Handlers:
         order = QueuedOrder(
             title=title_of(request),
             work=work_of(request),
-            make=lambda order: run_messages(order, request, self._start, self._fetch),
+            make=lambda order: self._messages(order, request),
             request=request,
             is_held=is_held,
         )
@@ -136,6 +140,14 @@ class Handlers:
                 raise Stopped
             yield None
         order.awaited.result()
+
+    def _messages(self, order: QueuedOrder, request: Request) -> Steps:
+        """Decoded in this process, or in the one that the GPU is lent to."""
+        call, start = self._lent, self._start
+        if call is None:
+            return run_messages(order, request, self._fetch, lambda: _steps(order, request, start))
+        steps = lambda: lent_messages(call, order.stop, request, start)  # noqa: E731
+        return run_messages(order, request, self._fetch, steps)
 
     @answers
     def look(self, question: Question) -> Question:
@@ -160,6 +172,8 @@ class Handlers:
             raise InputError(
                 f"do must be one of {', '.join(GATE_MOVES)}, got {short(question['do'])}"
             )
+        if self._lent is not None:
+            raise InputError("run must be on a device of this server's own: it cannot be held")
         if gate is None:
             raise InputError("run must still go on to be held, but it has ended")
         move(gate)
@@ -278,14 +292,14 @@ def files_to_fetch(request: Request) -> Callable[[], None] | None:
 def run_messages(
     order: QueuedOrder,
     request: Request,
-    start: StartRun,
     fetch: Callable[[QueuedOrder, Request], Steps],
+    steps: Callable[[], Steps],
 ) -> Steps:
     """All messages of an order (race, fork, profile or lab), errors included."""
     yield {"kind": "loading", "pair": request.pair.title}
     try:
         yield from fetch(order, request)
-        yield from own_threads(heeding(_steps(order, request, start), order.stop))
+        yield from own_threads(heeding(steps(), order.stop))
     except Stopped:
         yield {"kind": "end", "reason": "stopped"}
     except InputError as error:
@@ -293,6 +307,15 @@ def run_messages(
     except Exception:
         log.exception("a run failed")
         yield {"kind": "error", "text": UNEXPECTED}
+
+
+def run_alone(request: Request, start: StartRun) -> Generator[Message]:
+    """All messages of a request whose files are here; nobody else decodes in this process."""
+    order = QueuedOrder(title=title_of(request), work=Work.RACE, make=None)
+    steps = run_messages(order, request, lambda *_: iter(()), lambda: _steps(order, request, start))
+    for message in steps:
+        if message is not None and message["kind"] != "loading":
+            yield message
 
 
 def _steps(order: QueuedOrder, request: Request, start: StartRun) -> Steps:

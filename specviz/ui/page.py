@@ -24,6 +24,7 @@ from specviz.prompts import all_held_out
 from specviz.ui.answers import asked_by
 from specviz.ui.course.course import course_offer
 from specviz.ui.handlers import Handlers
+from specviz.ui.health import health_routes
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import (
     PLAYER,
@@ -169,6 +170,7 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
         # also for pages of another version, that were open before this process began
         Route("/specviz/lessons.json", lambda _: Response(course, media_type="application/json")),
         Route("/specviz/left", _left(handlers), methods=["POST"]),
+        *health_routes(handlers),
     ]
 
 

@@ -11,6 +11,7 @@ import logging
 from concurrent.futures import Future
 
 from specviz.decoding.drafters.registry import method_named
+from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.warm_up import get_ready
 from specviz.models.pair_catalog import CHAT, GET_CHAT_MODEL, Pair, default_pair, pair_named
@@ -32,7 +33,7 @@ def preload() -> Future[None]:
 
 
 def _load(pair: Pair) -> None:
-    if not pair.is_here:
+    if not pair.is_here or Environment.read().zero_gpu:  # there each run loads what it needs
         return
     try:
         get_ready(load_pair(pair, needs=method_named(pair.method).needs))

@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import redirect_stdout
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from specviz.commands.command import Command, Progress
@@ -21,22 +22,28 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--host", help="0.0.0.0: for other machines, too (default: HOST, else 127.0.0.1)"
     )
+    parser.add_argument(
+        "--mcp", action="store_true", help="serve the endpoints as tools of agents, too (MCP)"
+    )
     parser.add_argument("--port", type=int, help="(default: PORT, else the first free from 7860)")
 
 
 def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Serve the page and load what it begins with; returns where it was once it has ended."""
     environment = _with_flags(Environment.read(), options)
+    if options.mcp and find_spec("mcp") is None:
+        raise InputError('mcp must be installed for its tools to be served: pip install "mcp<2"')
     handlers = Handlers()
     page = build_page(handlers)
     with redirect_stdout(sys.stderr):  # Gradio prints lines of its own
         try:
-            page.launch(**launch_options(environment, handlers), prevent_thread_lock=True)
+            launched = launch_options(environment, handlers)
+            page.launch(**launched, mcp_server=options.mcp or None, prevent_thread_lock=True)
         except OSError:
             place = f"{environment.host}:{environment.port}"
             raise InputError(f"host and port must be free to listen at, got {place}") from None
         progress(f"specviz is at {page.local_url} (Ctrl+C ends it)")
-        preload()  # only now: loading would take the page its processor time
+        handlers.preloading = preload()  # only now: loading would take the page its processor time
         page.block_thread()
     return {"url": page.local_url}
 

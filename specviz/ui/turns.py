@@ -129,6 +129,8 @@ class Turns:
         self._clock = clock
         self._orders: list[QueuedOrder] = []
         self._used = dict.fromkeys(Work, 0.0)  # each class's seconds over its share
+        self.seconds = dict.fromkeys(Work, 0.0)  # of decoding, since the server began
+        self.ended = dict.fromkeys(Work, 0)  # orders, since then
         self._turn = count()
         self._lock = threading.Lock()
 
@@ -186,6 +188,8 @@ class Turns:
         has_worked = not order.is_parked or len(order.messages) > said
         with self._lock:
             self._used[order.work] += seconds / order.work.value.weight
+            self.seconds[order.work] += seconds
+            self.ended[order.work] += not goes_on
             for each in self._orders:
                 if has_worked and each is not order and each.state is State.RUNNING:
                     each.beside.add(order.number)

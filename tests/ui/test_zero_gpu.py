@@ -1,0 +1,89 @@
+"""Runs where a GPU is lent by the call: the same messages, from a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from specviz.ui import zero_gpu
+from specviz.ui.handlers import Handlers
+from specviz.ui.messages import Message
+from tests.ui.forked_gpu import ForkedGpu, refuse
+from tests.ui.random_race import RandomRace
+
+TICKET = "0123456789abcdef"
+FORM = {"pair": "bundled", "prompt": "Why?", "max_new_tokens": "8"}
+OWN = ("process", "seq", "clock", "beside", "limit")
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> ForkedGpu:
+    stand_in = ForkedGpu()
+    monkeypatch.setitem(sys.modules, "spaces", stand_in)
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    return stand_in
+
+
+def handlers() -> Handlers:
+    return Handlers(start=RandomRace)  # type: ignore[arg-type]
+
+
+def messages_of(server: Handlers, form: dict[str, str], until: str = "done") -> list[Message]:
+    assert server.join({"ticket": TICKET, "form": form}) == {"error": None}
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = server.look({"ticket": TICKET, "after": 0})
+        if found["state"] == until and found["messages"]:
+            return [json.loads(each) for each in found["messages"]]
+        time.sleep(0.02)
+    raise AssertionError(f"the run did not get to {until}")
+
+
+def told(messages: list[Message]) -> list[tuple[str, str | None]]:
+    return [(each["kind"], each.get("type")) for each in messages if each["kind"] != "summary"]
+
+
+def test_a_race_is_one_call_in_another_process_with_the_same_messages(
+    gpu: ForkedGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = messages_of(handlers(), FORM)
+    assert len({each["process"] for each in there[1:]} | {os.getpid()}) == 2
+    assert len(gpu.processes) == 1 and gpu.durations == [20]
+    monkeypatch.delenv("SPACES_ZERO_GPU")
+    assert told(there) == told(messages_of(handlers(), FORM))
+
+
+def test_a_run_that_is_stopped_gives_the_gpu_back(gpu: ForkedGpu) -> None:
+    server = handlers()
+    messages_of(server, FORM | {"max_new_tokens": "4000"}, "running")
+    server.stop({"ticket": TICKET})
+    deadline = time.monotonic() + 10
+    while any(each.is_alive() for each in gpu.processes) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(each.is_alive() for each in gpu.processes)
+
+
+def test_a_run_asks_for_no_more_seconds_than_it_may_have() -> None:
+    from specviz.ui.settings_form import race_request
+
+    asked = [race_request(FORM | {"max_new_tokens": count}) for count in ("100", "4000")]
+    assert list(map(zero_gpu.lent_seconds, asked)) == [25, zero_gpu.MOST_SECONDS]
+
+
+def test_an_error_in_the_other_process_arrives_as_its_sentence(gpu: ForkedGpu) -> None:
+    server = Handlers(start=refuse)
+    last = messages_of(server, FORM)[-1]
+    assert last["kind"] == "error" and last["text"] == "draft must be there, got nothing"
+
+
+def test_a_run_whose_gpu_is_lent_cannot_be_held(gpu: ForkedGpu) -> None:
+    server = handlers()
+    assert "cannot be held" in server.hold({"ticket": TICKET, "do": "pause"})["error"]
+
+
+def test_any_other_machine_decodes_in_its_own_process() -> None:
+    assert zero_gpu.lent(lambda: iter(())) is None  # type: ignore[arg-type, return-value]
