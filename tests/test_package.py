@@ -102,7 +102,8 @@ def test_the_installed_command_knows_its_version_and_its_dependencies(
     (site,) = bin_folder.parent.glob("lib/python*/site-packages")
     (installed,) = importlib.metadata.distributions(name="specviz", path=[str(site)])
     asked = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    assert len(installed.requires or []) == len([line for line in asked if line[0] != "#"])
+    needed = [each for each in installed.requires or [] if "extra ==" not in each]
+    assert len(needed) == len([line for line in asked if line[0] != "#"])
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from specviz.environment import Environment
 from specviz.folders import ASSETS
 from specviz.prompts import all_held_out
 from specviz.ui.answers import asked_by
+from specviz.ui.api import add_endpoints
 from specviz.ui.course.course import course_offer
 from specviz.ui.handlers import Handlers
 from specviz.ui.health import health_routes
@@ -88,6 +89,7 @@ def build_page(handlers: Handlers) -> gr.Blocks:
         asked = [getattr(handlers, name) for name in ASKED]
         asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
         _player(asked + [getattr(handlers.course, name) for name in COURSE_ASKED])
+        add_endpoints(handlers)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page
 

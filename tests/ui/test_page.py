@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from types import SimpleNamespace
 
+import gradio as gr
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -22,6 +23,7 @@ from specviz.models.parts import Need
 from specviz.records import SETTINGS
 from specviz.ui import page_files
 from specviz.ui.answers import asked_by
+from specviz.ui.api import ENDPOINTS
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import (
     FOLDER,
@@ -89,8 +91,11 @@ def test_the_defaults_are_a_valid_order() -> None:
 
 def test_the_page_asks_its_own_queue_and_a_question_says_where_it_comes_from() -> None:
     page = build_page(Handlers())
-    assert not page.fns
-    (player,) = page.blocks.values()
+    assert {each.name for each in page.fns.values()} == {
+        *(endpoint.name for endpoint in ENDPOINTS),
+        *("claims", "theory"),
+    }
+    (player,) = (each for each in page.blocks.values() if isinstance(each, gr.HTML))
     assert iscoroutinefunction(player.hear) and not iscoroutinefunction(player.join)
     request = SimpleNamespace(client=SimpleNamespace(host="10.0.0.1"))
     assert asked_by({"address": "mine"}, request) == {"address": "10.0.0.1"}
@@ -112,7 +117,8 @@ def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() 
     assert client.post("/specviz/left", content=ticket * 9).status_code == 413
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "waiting"
     assert client.post("/specviz/left", content=ticket).status_code == 204
-    assert heard(handlers, ticket)[-1]["kind"] == "end"
+    heard(handlers, ticket)
+    assert handlers.look({"ticket": ticket, "after": 0})["state"] == "done"
     assert client.post("/specviz/left", content=b"\xff").status_code == 204
 
 

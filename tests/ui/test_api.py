@@ -1,0 +1,172 @@
+"""The named endpoints, asked by Gradio's own client and as the examples of docs/api.md do."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from specviz.environment import Environment
+from specviz.records import SETTINGS
+from specviz.ui.api import ENDPOINTS
+from specviz.ui.handlers import Handlers
+from specviz.ui.page import build_page, launch_options
+from specviz.ui.turns import Work
+from tests.browser.app_server import free_port
+from tests.ui.random_race import RandomRace
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+PROMPT = {"prompt": "Why?", "pair": "bundled"}
+
+
+@pytest.fixture(scope="module")
+def handlers() -> Handlers:
+    return Handlers(start=RandomRace)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def url(handlers: Handlers) -> Iterator[str]:
+    page = build_page(handlers)
+    options = launch_options(Environment(port=free_port()), handlers)
+    page.launch(**options, prevent_thread_lock=True)
+    yield page.local_url
+    page.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def client(url: str) -> Client:
+    return Client(url, verbose=False)
+
+
+@pytest.mark.parametrize("source", EXAMPLES)
+def test_the_examples_run_as_they_stand(source: str, url: str) -> None:
+    assert "http://127.0.0.1:7860/" in source
+    exec(compile(source.replace("http://127.0.0.1:7860/", url), "api.md", "exec"), {})
+
+
+def test_the_table_of_the_document_is_what_is_published(client: Client) -> None:
+    published = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    assert re.findall(r"^\| `(/\w+)` \|", DOCUMENT, re.MULTILINE) == list(published)
+
+
+def test_every_parameter_has_a_type_and_every_result_its_fields(client: Client) -> None:
+    published = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    for endpoint in ENDPOINTS:
+        found = published[f"/{endpoint.name}"]
+        assert [each["parameter_name"] for each in found["parameters"]] == [
+            each.name for each in endpoint.parameters
+        ]
+        assert all(each["type"] for each in found["parameters"])
+        (result,) = found["returns"]
+        assert set(result["type"]["properties"]) == set(endpoint.result.__annotations__) | {
+            "state",
+            "ahead",
+            "warning",
+        }
+
+
+def test_a_race_takes_every_setting_of_the_page(client: Client) -> None:
+    published = client.view_api(return_format="dict", print_info=False)["named_endpoints"]["/race"]
+    assert {each["parameter_name"] for each in published["parameters"]} == set(SETTINGS)
+
+
+def test_a_race_streams_its_texts_and_ends_with_its_numbers(client: Client) -> None:
+    seen = list(client.submit(**PROMPT, max_new_tokens=12, api_name="/race"))
+    assert [each["state"] for each in seen[-2:]] == ["running", "done"]
+    lengths = [len(each["text"]) for each in seen]
+    assert lengths == sorted(lengths) and lengths[-1] > 0
+    assert seen[-1]["summary"]["speculative"]["tokens"] > 0 and seen[-1]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "given", "sentence"),
+    [
+        ("/race", PROMPT | {"draft_length": 0}, "draft_length must be an integer from 1 to"),
+        ("/race", PROMPT | {"temperature": [1]}, "temperature must be a number, got an array"),
+        ("/race", PROMPT | {"pair": "no"}, "pair must be one of"),
+        ("/race", PROMPT | {"prompt": {"a": 1}}, "prompt must be text, got an object of 1 field"),
+        ("/race", PROMPT | {"options": [1]}, "options must be values by name"),
+        ("/trace", PROMPT | {"prompt": ""}, "prompt must have some text"),
+        ("/sweep", {"pair": "bundled", "axis": "colour"}, "axis must be one of"),
+        ("/sweep", {"pair": "bundled", "count": 10**6}, "prompts must be a whole number from 1"),
+        ("/advise", {"pair": "bundled", "seconds": 1e9}, "seconds must be from 10 to"),
+        ("/profile", {"pair": "bundled", "prompts": 3}, "prompts must be a text of at most"),
+        ("/lossless", {"draws": "many"}, "draws must be a whole number"),
+        ("/theory", {"acceptance_rate": 2, "draft_length": 5}, "a must be"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused_in_one_sentence(
+    client: Client, endpoint: str, given: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(AppError) as refused:
+        client.predict(**given, api_name=endpoint)
+    assert str(refused.value).startswith(sentence) and "\n" not in str(refused.value)
+
+
+def test_a_call_that_is_cancelled_ends_its_run(client: Client, handlers: Handlers) -> None:
+    ended = handlers.queue.turns.ended[Work.RACE]
+    call = client.submit(**PROMPT, max_new_tokens=800, api_name="/race")
+    next(call)
+    call.cancel()
+    deadline = time.monotonic() + 10
+    while handlers.queue.states["running"] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert handlers.queue.states["running"] == 0
+    assert handlers.queue.turns.ended[Work.RACE] == ended + 1
+
+
+def test_curl_asks_by_two_addresses(url: str) -> None:
+    (body,) = re.findall(r"-d '(.*)'$", DOCUMENT, re.MULTILINE)
+    asking, hearing = re.findall(r"http://127.0.0.1:7860/(gradio_api/call\S+)", DOCUMENT)
+    headers = {"Content-Type": "application/json"}
+    with urllib.request.urlopen(
+        urllib.request.Request(url + asking, body.encode(), headers), timeout=10
+    ) as answer:
+        event = json.load(answer)["event_id"]
+    with urllib.request.urlopen(url + hearing.replace("EVENT_ID", event), timeout=10) as answer:
+        assert '"best":' in answer.read().decode().replace(" ", "").replace("\\", "")
+
+
+def test_the_claims_come_with_their_verdicts(client: Client) -> None:
+    assert len(client.predict(api_name="/claims")) == 32
+
+
+@pytest.mark.slow
+def test_agents_find_the_endpoints_as_tools() -> None:
+    """By the client of the Model Context Protocol itself."""
+    import asyncio
+
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamablehttp_client
+
+    served = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    page = build_page(served)
+    options = launch_options(Environment(port=free_port()), served)
+    page.launch(**options, mcp_server=True, prevent_thread_lock=True)
+
+    async def ask() -> tuple[set[str], str, str]:
+        async with (
+            streamablehttp_client(f"{page.local_url}gradio_api/mcp/") as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            tools = {tool.name for tool in (await session.list_tools()).tools}
+            theory = {"acceptance_rate": 0.8, "draft_length": 5, "cost_ratio": 0.05}
+            told = await session.call_tool("theory", theory)
+            raced = await session.call_tool("race", PROMPT | {"max_new_tokens": 8})
+            return tools, told.content[0].text, raced.content[-1].text
+
+    try:
+        tools, told, raced = asyncio.run(ask())
+    finally:
+        page.close(verbose=False)
+    assert {endpoint.name for endpoint in ENDPOINTS} | {"claims", "theory"} <= tools
+    assert "best" in told and "speedup" in raced
