@@ -17,11 +17,12 @@ from playwright.sync_api import sync_playwright
 from tests.browser.app_server import serve
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.contexts import Contexts
-from tests.browser.lab_driver import LabDriver
+from tests.browser.lab_driver import SWEEP
 from tests.browser.race_driver import RaceDriver
 
 DOCS = Path(__file__).parent
-ADVICE_SECONDS = "40"
+ADVICE_SECONDS = "30"
+MINUTES = 4  # at the most, for advice or sweep of a busy machine
 
 
 def race(driver: RaceDriver) -> None:
@@ -52,24 +53,24 @@ def glossary(driver: RaceDriver) -> None:
 
 def lab(driver: RaceDriver) -> None:
     """Advice and a sweep, both measured now on the bundled pair."""
-    driver.go("?view=lab&pair=bundled&task=code")
-    lab = LabDriver(driver)
+    driver.go("?view=lab&lab-pair=bundled&lab-task=code&lab-method=draft-model")
+    driver.fill("adviceMethods", "draft-model, eagle, quantised-self, prompt-lookup")
     driver.fill("adviceSeconds", ADVICE_SECONDS)
     driver.ref("adviceGo").click()
-    driver.page.wait_for_selector("[data-ref=adviceResult]:visible", timeout=240_000)
-    driver.until("specviz.lab.advice.refs.adviceStop.disabled", 240)
+    driver.page.wait_for_selector("[data-ref=adviceResult]:visible", timeout=MINUTES * 60_000)
+    driver.until("specviz.lab.advice.refs.adviceStop.disabled", MINUTES * 60)
     driver.fill("values1", "1-8")
     driver.ref("sweepGo").click()
-    lab.wait_for_points(8)
-    lab.wait_for_end()
+    driver.until(f"{SWEEP}.views.places.length >= 8", MINUTES * 60)
+    driver.until(f"!{SWEEP}.run.isBusy && !{SWEEP}.isDrawing")
     driver.evaluate("scrollTo(0, 0)")
 
 
 PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the height, in pixels
     "race": (race, 1000),
     "step": (step, 1000),
-    "learn": (learn, 900),
-    "lab": (lab, 1350),
+    "learn": (learn, 580),
+    "lab": (lab, 1500),
     "glossary": (glossary, 800),
 }
 

@@ -98,8 +98,9 @@ def test_every_file_that_the_contributors_guide_names_exists():
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_readme_is_read_in_five_minutes():
+def test_the_readme_is_read_in_five_minutes_and_has_five_pictures():
     assert len(README.split("---", 2)[2].split()) < 900
+    assert len(re.findall(r"^!\[", README, re.MULTILINE)) == 5
 
 
 @pytest.mark.parametrize("line", COMMANDS)
