@@ -41,6 +41,8 @@ from tests.browser.conftest import BROWSERS
 ROOT = Path(__file__).resolve().parents[1]
 START_SECONDS = 120
 LOOKS = (2.0, 8.0)  # seconds that a person looks at what came
+SLOWEST = 5  # first rounds that are told one by one
+ARRIVAL_SECONDS = 10.0  # in which everybody comes
 SETTLED_SECONDS = 60  # after which memory must stay flat
 TASKS = ("code", "story", "summarise", "translate")
 FORKED = "draft-model.code"
@@ -54,10 +56,19 @@ BEGUN = """(() => {
 class Findings:
     """What everybody has seen."""
 
+    began: float = field(default_factory=time.monotonic)
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    firsts: list[tuple[float, str]] = field(default_factory=list)  # first rounds, and when
     done: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     memory: list[tuple[float, int]] = field(default_factory=list)  # seconds, bytes
+
+    def add(self, kind: str, seconds: float) -> None:
+        """How long somebody waited for something."""
+        self.seconds[kind].append(seconds)
+        if kind.endswith("first round"):
+            at = time.monotonic() - self.began
+            self.firsts.append((seconds, f"{kind}, {seconds:.1f} s, {at:.0f} s after the start"))
 
     def report(self) -> str:
         lines = [f"{'seconds':34} {'count':>6} {'p50':>8} {'p95':>8} {'max':>8}"]
@@ -66,6 +77,7 @@ class Findings:
             shown = (quantile(ordered, 0.5), quantile(ordered, 0.95), ordered[-1])
             numbers = " ".join(f"{each:8.3f}" for each in shown)
             lines.append(f"{name:34} {len(found):6} {numbers}")
+        lines += [f"slowest {words}" for _, words in sorted(self.firsts)[: -SLOWEST - 1 : -1]]
         done = ", ".join(f"{count} {name}" for name, count in sorted(self.done.items()))
         lines.append(f"done: {done}")
         lines.append(f"failures: {sum(self.failures.values())}")
@@ -128,9 +140,9 @@ class Person:
                     raise Failed(message["text"])
                 if message.get("type") == "round" and name != "open":
                     kind = f"{what}: {'first round' if last is None else 'between rounds'}"
-                    self._findings.seconds[kind].append(now - (last or began))
+                    self._findings.add(kind, now - (last or began))
                     last = now
-            self._findings.seconds[f"{what}: whole"].append(time.perf_counter() - began)
+            self._findings.add(f"{what}: whole", time.perf_counter() - began)
             self._findings.done[what] += 1
         except (Failed, httpx.HTTPError) as error:
             self._findings.failures[f"{what}: {error or type(error).__name__}"] += 1
@@ -168,6 +180,7 @@ async def learner(person: Person, pair: str, luck: random.Random, until: float) 
     plain = {"pair": pair, "method": "draft-model", "max_new_tokens": "48"}
     lesson = {"pair": pair, "prompt": "The cat sat on"}
     names = sorted(golden_names())
+    await asyncio.sleep(luck.uniform(0, ARRIVAL_SECONDS))
     while time.monotonic() < until:
         task, seed = luck.choice(TASKS), str(luck.randrange(10**6))
         words = f"{luck.randrange(10**6)} is a number. What is"
@@ -225,14 +238,14 @@ async def tab(browser: Any, url: str, number: int, findings: Findings, until: fl
     await page.goto(f"{url}?pair={BUNDLED}&task={task}&tokens=48&seed={number}")
     race = page.locator("[data-ref=race]")
     await race.wait_for(state="visible", timeout=60_000)
-    findings.seconds["browser: page"].append(time.perf_counter() - began)
+    findings.add("browser: page", time.perf_counter() - began)
     while time.monotonic() < until:
         try:
             began = time.perf_counter()
             await page.evaluate("window.before = specviz.race.view.trace.header")
             await race.click(timeout=60_000)
             await page.wait_for_function(BEGUN, timeout=60_000)
-            findings.seconds["browser: first round"].append(time.perf_counter() - began)
+            findings.add("browser: first round", time.perf_counter() - began)
             await page.wait_for_function("!specviz.race.transport.isBusy", timeout=300_000)
             findings.done["race in a browser"] += 1
             await asyncio.sleep(random.uniform(*LOOKS))

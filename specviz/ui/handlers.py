@@ -7,6 +7,8 @@ anything else is logged and answered with one line.
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import logging
 import threading
 import time
@@ -55,6 +57,8 @@ CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
 Fetching = Callable[["Request"], Callable[[], None] | None]  # None: all is here
 MAX_CHECKS = 4  # at once: each may wait for the Hub
 FETCHERS = 2  # downloads at once
+RECORD_BYTES = 5  # of a trace in memory, for each character of its file
+PACKED = "H4sI"  # how a compressed file begins in base64; it ends with its whole size
 OPENERS = 2  # recordings whose figures are made at once
 BATCH_SECONDS = 0.05  # in which messages wait for company
 # how long a page's question waits for something new, by the state of its run
@@ -123,6 +127,7 @@ class Handlers:
             work=work_of(request),
             make=lambda order: self._messages(order, request),
             request=request,
+            weight=weight_of(question),
             is_held=is_held,
         )
         self._runs.join(str(question["ticket"]), order, str(question.get("address", "")))
@@ -205,7 +210,8 @@ class Handlers:
             title="a recording",
             work=Work.RACE,
             make=None,
-            request=_named(question) or trace,
+            request=_recorded(question),
+            weight=weight_of(question),
             is_recording=True,
         )
         if self._runs.begin(str(question["ticket"]), order):
@@ -255,9 +261,21 @@ GATE_MOVES: dict[str, Callable[[Gate], None]] = {
 }
 
 
-def _named(question: Question) -> object:
-    """What tells a recording that comes with the app from all others, None for a file."""
-    return ("golden", question["golden"]) if "golden" in question else None
+def _recorded(question: Question) -> object:
+    """What tells a recording from all others: its name, or its content."""
+    if "golden" in question:
+        return "golden", question["golden"]
+    return "file", hashlib.sha256(question["data"].encode()).hexdigest()
+
+
+def weight_of(question: Question) -> int:
+    """Bytes that a recording which came with the question, and was read, takes as records."""
+    data = question.get("data")
+    if not isinstance(data, str):
+        return 0
+    is_packed = data.startswith(PACKED)
+    size = int.from_bytes(base64.b64decode(data[-8:])[-4:], "little") if is_packed else len(data)
+    return RECORD_BYTES * size
 
 
 def title_of(request: Request) -> str:

@@ -27,9 +27,11 @@ MAX_PLACES = 512  # and with what is done
 MAX_OPENINGS = 32  # recordings whose figures wait to be made
 MAX_OF_ADDRESS = 56  # a class shares an address; the rest of the places is for others
 MAX_HELD = 16
+HELD_SECONDS = 20.0  # that a run may be held while others have no room to begin
 MAX_RECORDINGS = 16  # that are kept when nobody sees them any more
 MAX_BYTES = 512_000_000  # of all that runs have said
 MAX_RUN_BYTES = 64_000_000
+MAX_WEIGHT = 2_000_000_000  # of all that pages have sent with their questions, as records
 TICKET_LENGTHS = range(16, 65)
 
 
@@ -71,6 +73,7 @@ class Runs:
             same = self._same(order)
             if same is None:
                 self._check_room(address)
+                self._check_weight(order)
                 order.is_wanted = False
                 self._turns.add(order)
             self._places[ticket] = QueuePlace(ticket, same or order, address, self._clock())
@@ -83,6 +86,7 @@ class Runs:
             same = self._same(order)
             if same is None:
                 self._check_openings()
+                self._check_weight(order)
                 order.state = State.RUNNING
                 self._recordings = [*self._kept_recordings(), order]
             self._places[ticket] = QueuePlace(ticket, same or order, "", self._clock())
@@ -102,6 +106,11 @@ class Runs:
         if opening >= MAX_OPENINGS:
             raise InputError("other recordings are being opened: try again in a moment")
         self._check_bytes()
+
+    def _check_weight(self, order: QueuedOrder) -> None:
+        taken = sum(each.weight for each in self._orders())
+        if order.weight and taken + order.weight > MAX_WEIGHT:
+            raise InputError("recordings that were sent take all the room: try again in a minute")
 
     def _same(self, order: QueuedOrder) -> QueuedOrder | None:
         """An order for the same that is not held, and that nobody has ended."""
@@ -230,6 +239,9 @@ class Runs:
         held = [each for each in self._orders() if each.is_parked and each.gate.is_paused]
         for each in held[: max(0, len(held) - MAX_HELD)]:
             each.end(f"ended: {MAX_HELD} runs are held on this server, and this was the oldest")
+
+        for each in self._turns.held_in_the_way(HELD_SECONDS):
+            each.end(f"ended: others wait, and it was held for {HELD_SECONDS:g} s")
 
     def _end_large(self) -> None:
         for each in self._orders():

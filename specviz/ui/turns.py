@@ -24,6 +24,7 @@ from specviz.ui.messages import Message, encode
 
 log = logging.getLogger("specviz")
 MAX_LIVE = 48  # orders that have begun, held ones among them
+YOUNG_SECONDS = 0.2  # of decoding: about what the first round of a small model takes
 OWED_SECONDS = 1.0  # at the most, to a class of weight 1
 Steps = Iterator[Message | None]
 MayBegin = Callable[["QueuedOrder"], bool]
@@ -59,6 +60,7 @@ class QueuedOrder:
     work: Work
     make: Callable[[QueuedOrder], Steps] | None  # None once it has ended
     request: object = None  # what was asked for, None once it has ended
+    weight: int = 0  # bytes that the request takes, roughly; 0 once it has ended
     is_held: bool = False  # it waits before its first round
     is_wanted: bool = True  # somebody asked how it goes: before that it is not begun
     is_recording: bool = False  # it needs no turns, and serves whoever opens it next
@@ -75,6 +77,7 @@ class QueuedOrder:
     steps: Steps | None = None
     last_turn: int = -1  # its number among all turns
     is_parked: bool = False  # it stands before its gate
+    parked_at: float = 0.0  # since when
     awaited: Future[None] | None = None  # what it waits for while others move, such as a download
 
     def __post_init__(self) -> None:
@@ -107,7 +110,7 @@ class QueuedOrder:
 
     def finish(self) -> None:
         """Free what it held, but for what it has said."""
-        self.state, self.make, self.steps = State.DONE, None, None
+        self.state, self.make, self.steps, self.weight = State.DONE, None, None, 0
         self.request = self.request if self.is_recording else None
 
 
@@ -154,6 +157,13 @@ class Turns:
         """How long it will likely go on, None where it does not say."""
         return None if order.ends is None else max(0.0, order.ends - self._clock())
 
+    def held_in_the_way(self, seconds: float) -> list[QueuedOrder]:
+        """Those that have been held for so long while others cannot begin for want of room."""
+        if not self.missing_room or not any(each.is_wanted for each in self.waiting):
+            return []
+        limit = self._clock() - seconds
+        return [each for each in self.live if each.is_parked and each.parked_at <= limit]
+
     def add(self, order: QueuedOrder) -> None:
         """The order waits for its first turn."""
         with self._lock:
@@ -199,7 +209,7 @@ class Turns:
         return True
 
     def _next(self, may_begin: MayBegin) -> QueuedOrder | None:
-        """Of the class that is owed most, the order whose last turn is longest ago."""
+        """Of the class that is owed most, a new order, or that whose last turn is longest ago."""
         wanted = [each for each in self.waiting if may_begin(each)]
         with self._lock:
             room = self._most_live - sum(each.state is State.RUNNING for each in self._orders)
@@ -213,9 +223,7 @@ class Turns:
             if not ready:
                 return None
             work = self._owed_most({each.work for each in ready})
-            order = min(
-                (each for each in ready if each.work is work), key=lambda each: each.last_turn
-            )
+            order = min((each for each in ready if each.work is work), key=_turn_order)
             order.state, order.last_turn = State.RUNNING, next(self._turn)
             return order
 
@@ -238,7 +246,10 @@ class Turns:
                 return False
             if message is not None:
                 self._heard(order, message)
-            order.is_parked = message is None and order.gate.is_paused
+            is_parked = message is None and order.gate.is_paused
+            if is_parked and not order.is_parked:
+                order.parked_at = self._clock()
+            order.is_parked = is_parked
             if message is None or self._clock() >= until:
                 return True
 
@@ -248,6 +259,11 @@ class Turns:
             left = message["seconds_left"]
             order.ends = None if left is None else self._clock() + left
         order.say(message)
+
+
+def _turn_order(order: QueuedOrder) -> tuple[bool, int]:
+    """Who has only begun goes first: somebody waits for the first round."""
+    return order.seconds >= YOUNG_SECONDS, order.last_turn
 
 
 def limit_words(seconds: float) -> str:

@@ -13,6 +13,7 @@ from specviz.experiments.run.racing import RaceRequest
 from specviz.models.memory_estimate import MemoryEstimate
 from specviz.models.pair_check import PairReport
 from specviz.models.text.vocabulary import Relation
+from specviz.ui import decoding_queue
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
 from tests.ui.random_race import RandomRace
@@ -59,6 +60,7 @@ def known_pair(*_: object) -> PairReport:
 
 
 if __name__ == "__main__":
+    decoding_queue.MAX_LIVE = 1  # as on a GPU, where each run keeps the device
     handlers = Handlers(start=HostileRace, check=known_pair, fetching=lambda _: None)  # type: ignore[arg-type]
     page = build_page(handlers)
     page.launch(**launch_options(Environment(port=int(sys.argv[1])), handlers))

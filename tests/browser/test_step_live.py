@@ -40,11 +40,12 @@ def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_u
 def test_a_race_stopped_before_it_began_leaves_no_complaint(
     open_page: OpenPage, turn_page: OpenPage, random_url: str
 ) -> None:
-    first, second = turn_page(random_url, "?tokens=200"), open_page(random_url, "?tokens=200")
+    first, second = turn_page(random_url, "?tokens=200"), open_page(random_url, "?tokens=99")
     first.press_race()
     first.wait_for_rounds()
     second.press_race()
     second.until("document.querySelector('[data-ref=runState]').textContent.includes('ahead')")
+    assert second.text("runState") == "waiting: 1 run is ahead of yours: a race"
     second.page.keyboard.press("Escape")
     second.wait_for_end()
     first.page.keyboard.press("Escape")

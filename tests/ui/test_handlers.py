@@ -1,6 +1,8 @@
 """The server's side: errors become one sentence, a closed generator frees its race."""
 
 import asyncio
+import base64
+import gzip
 import json
 import logging
 import math
@@ -17,7 +19,7 @@ from specviz.experiments.run.racing import RaceRequest
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.slices import give_way, until_stopped
-from specviz.ui.handlers import MAX_CHECKS, UNEXPECTED, Handlers
+from specviz.ui.handlers import MAX_CHECKS, RECORD_BYTES, UNEXPECTED, Handlers, weight_of
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.page import ASKED, LAB_ASKED
 from specviz.ui.pair_words import report_lines
@@ -302,3 +304,11 @@ def test_a_download_keeps_nobody_waiting_and_is_left_at_a_stop() -> None:
     handlers.stop({"ticket": TICKET})
     assert [each["kind"] for each in run(handlers)] == ["loading", "end"]
     may_end.set()
+
+
+def test_a_recording_weighs_what_its_file_holds_when_it_is_unpacked() -> None:
+    text = b"x" * 10_000
+    packed = base64.b64encode(gzip.compress(text)).decode()
+    assert weight_of({"data": packed}) == RECORD_BYTES * len(text)
+    assert weight_of({"data": base64.b64encode(text).decode()}) > RECORD_BYTES * len(text)
+    assert weight_of({"golden": "draft-model.code"}) == 0

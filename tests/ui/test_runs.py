@@ -232,6 +232,24 @@ def test_of_too_many_held_runs_the_oldest_ends_with_a_word(monkeypatch: pytest.M
     assert "2 runs are held on this server, and this was the oldest" in orders[0].messages[-1]
 
 
+def test_holding_is_bounded_where_runs_go_one_by_one_and_others_wait() -> None:
+    room = Room(most_live=1)
+    held = room.join(0, "h", Work.RACE, 50)
+    room.run(1)
+    held.gate.pause()
+    room.run()
+    for _ in range(100):
+        room.clock.now += 10
+        room.look(0)
+        room.run()
+    assert held.state is State.RUNNING, "nobody waits for it"
+    room.join(1, "a")
+    room.clock.now += 1
+    room.run()
+    assert held.state is State.DONE and room.moved[-3:] == ["a"] * 3
+    assert "ended: others wait, and it was held for 20 s" in held.messages[-1]
+
+
 def test_what_runs_say_is_bounded_and_what_is_done_goes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -301,3 +319,20 @@ def test_places_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         room.join(number, str(number))
     with pytest.raises(InputError, match="5 runs are open on this server"):
         room.join(999, "one more")
+
+
+def test_what_pages_send_with_their_questions_is_bounded_until_their_runs_end() -> None:
+    room = Room(most_live=1)
+    half = runs.MAX_WEIGHT // 2
+    for number in range(2):
+        order = room.order(str(number))
+        order.weight = half
+        room.runs.join(ticket(number), order)
+        room.look(number)
+    late = recording("one more")
+    late.weight = half
+    with pytest.raises(InputError, match="recordings that were sent take all the room"):
+        room.runs.begin(ticket(2), late)
+    room.join(3, "without any")
+    room.run()
+    assert room.runs.begin(ticket(2), late)

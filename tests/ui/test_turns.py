@@ -32,6 +32,18 @@ def test_short_steps_share_a_turn_and_whoever_comes_later_moves_at_once() -> Non
     assert shop.moved[6:] == ["b"] * 3
 
 
+def test_who_has_only_begun_has_the_first_turns() -> None:
+    shop = Workshop()
+    for name in "ab":
+        shop.add(name, Work.RACE, 40)
+    shop.run(20)
+    shop.moved.clear()
+    shop.add("n", Work.RACE, 40)
+    shop.run(6)
+    assert shop.moved[:2] == ["n", "n"], "somebody waits for its first round"
+    assert shop.moved[2:] != ["n"] * 4
+
+
 def test_a_race_hardly_notices_a_sweep_and_the_sweep_gets_on() -> None:
     shop = Workshop()
     shop.add("l", Work.LAB, 100, 0.25)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from specviz.errors import InputError
@@ -9,6 +11,7 @@ from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, noise_ratios
 from specviz.models.pair_catalog import pair_named
 from specviz.records import DecodingConfig
+from specviz.slices import Stopped, heeding
 
 CONFIG = DecodingConfig(max_new_tokens=10)
 SETTING = SweepSetting(pair_named("bundled"), CONFIG, prompts=2, device="cpu")
@@ -75,6 +78,14 @@ def test_a_sweep_that_is_left_keeps_what_it_measured() -> None:
             break
     steps.close()  # type: ignore[attr-defined]
     assert list(sweep.points) == [PLAN.places[0]]
+
+
+def test_a_stop_is_heard_within_a_run_of_a_noise_measurement() -> None:
+    stop = threading.Event()
+    pairs = heeding(noise_ratios(SETTING, 3), stop)
+    stop.set()
+    with pytest.raises(Stopped):
+        next(pairs)
 
 
 def test_the_baseline_beside_itself_is_as_fast_but_for_noise() -> None:
