@@ -109,7 +109,12 @@ interface LessonFormulaRecord {
   result: string;
 }
 
-type LessonGroupName = "core" | "optional" | "misconception";
+type LessonGroupName = "core" | "optional" | "exercise" | "misconception";
+
+interface LessonLinkRecord {
+  text: string;
+  address: string;
+}
 
 interface LessonOptionRecord {
   name: string;
@@ -118,6 +123,7 @@ interface LessonOptionRecord {
   right: boolean;
   low: number | null;
   high: number | null;
+  value: string;
 }
 
 interface LessonRecord {
@@ -146,6 +152,8 @@ interface LessonStepRecord {
   compare: string;
   formula: LessonFormulaRecord | null;
   widget: string;
+  otherwise: string;
+  link: LessonLinkRecord | null;
 }
 
 interface LookRecord {
@@ -287,7 +295,7 @@ interface SpeculativeSummaryRecord {
   host_seconds: number;
 }
 
-type StepKindName = "predict" | "case" | "try" | "read" | "check";
+type StepKindName = "predict" | "case" | "try" | "read" | "check" | "number";
 
 interface TheoryBandRecord {
   low: number;

@@ -21,7 +21,7 @@ class StepKind(Enum):
 
     PREDICT: an answer that is kept, and compared in a later step. CASE: an answer, then what
     happens, at once. TRY: something to do with the widget until its goal is reached. READ: nothing.
-    CHECK: the right answer; every wrong one has its own reply.
+    CHECK: the right answer; every wrong one has its own reply. NUMBER: the right number, typed.
     """
 
     PREDICT = "predict"
@@ -29,10 +29,16 @@ class StepKind(Enum):
     TRY = "try"
     READ = "read"
     CHECK = "check"
+    NUMBER = "number"
 
     @property
     def asks(self) -> bool:
-        return self in (StepKind.PREDICT, StepKind.CASE, StepKind.CHECK)
+        return self in (StepKind.PREDICT, StepKind.CASE, StepKind.CHECK, StepKind.NUMBER)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether it is over when the right answer was given, and not before."""
+        return self in (StepKind.CHECK, StepKind.NUMBER)
 
 
 class ValueFormat(Enum):
@@ -92,7 +98,8 @@ class LessonOption:
     """An answer and its reply.
 
     Right is the one that says so; or the one whose bounds, low <= value < high, hold the value that
-    the widget has found (`value` of the step).
+    the widget has found (`value` of the step). Of a NUMBER: a number that one may come to, the
+    widget's `value`, and what it is in words (`text`).
     """
 
     name: Name
@@ -101,6 +108,15 @@ class LessonOption:
     right: bool = False
     low: Bound | None = None
     high: Bound | None = None
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LessonLink:
+    """Where else something can be done: the query of an address, as in view=lab."""
+
+    text: Text
+    address: Annotated[str, Most(400)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +125,8 @@ class LessonStep:
 
     `task` says what to do until `goal` is reached; `after` is shown when the goal is reached or the
     answer is given. `compare` names an earlier prediction, which is looked at again here. `widget`
-    is one of the step's own, "" for that of the lesson.
+    is one of the step's own, "" for that of the lesson. `otherwise` is the reply to a number that
+    none of the options is.
     """
 
     name: Name
@@ -125,17 +142,20 @@ class LessonStep:
     compare: str = ""
     formula: LessonFormula | None = None
     widget: str = ""
+    otherwise: Text = ""
+    link: LessonLink | None = None
 
 
 class LessonGroup(Enum):
     """Where a lesson stands in the list.
 
-    CORE: the course. OPTIONAL: nothing that follows needs it. MISCONCEPTION: what is often
-    believed.
+    CORE: the course. OPTIONAL: nothing that follows needs it. EXERCISE: measured and reckoned by
+    the learner. MISCONCEPTION: what is often believed.
     """
 
     CORE = "core"
     OPTIONAL = "optional"
+    EXERCISE = "exercise"
     MISCONCEPTION = "misconception"
 
 

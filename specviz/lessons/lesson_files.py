@@ -5,6 +5,7 @@ A lesson that breaks a rule is refused with one line: its file, the rule, the va
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from specviz.errors import InputError, short
 from specviz.folders import ASSETS
-from specviz.lessons.lesson import Lesson, LessonStep, StepKind, WidgetKind
+from specviz.lessons.lesson import Lesson, LessonLink, LessonStep, StepKind, WidgetKind
 from specviz.lessons.lesson_texts import check_formula, check_text, word_count
 from specviz.trace_file import decode
 
@@ -91,8 +92,9 @@ def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
     _check_names("steps", [step.name for step in lesson.steps])
     if not lesson.steps or not lesson.steps[0].kind.asks:
         raise InputError("lesson.steps[0] must ask before anything is told")
-    if lesson.steps[-1].kind is not StepKind.CHECK:
-        raise InputError(f"the last of lesson.steps must be a {StepKind.CHECK.value}")
+    if not lesson.steps[-1].kind.is_checked:
+        kinds = " or a ".join(each.value for each in StepKind if each.is_checked)
+        raise InputError(f"the last of lesson.steps must be a {kinds}")
     for name in ("title", "question", "learned"):
         check_text(getattr(lesson, name), f"lesson.{name}", ())
     predicted: dict[str, str] = {}  # prediction -> its widget
@@ -120,8 +122,12 @@ def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequ
     if step.goal:
         _check_among(f"{path}.goal", step.goal, widget.goals)
     _check_options(step, path, values)
-    for name in ("title", "text", "task", "after"):
+    if bool(step.otherwise) != (step.kind is StepKind.NUMBER):
+        raise InputError(f"{path} must have an otherwise if and only if it is a number")
+    for name in ("title", "text", "task", "after", "otherwise"):
         check_text(getattr(step, name), f"{path}.{name}", values)
+    if step.link:
+        _check_link(step.link, f"{path}.link")
     if step.formula:
         check_formula(step.formula, f"{path}.formula", values)
 
@@ -131,6 +137,8 @@ def _check_options(step: LessonStep, path: str, values: Sequence[str]) -> None:
     if step.kind.asks != (len(step.options) > 1):
         raise InputError(f"{path} must have options, two at least, if and only if it asks")
     marked = [option for option in step.options if option.right]
+    if step.kind is StepKind.NUMBER and step.value:
+        raise InputError(f"{path}.value must be told by its options, got {short(step.value)}")
     bounded = [each for each in step.options if each.low is not None or each.high is not None]
     if step.kind.asks and len(marked) != (0 if step.value else 1):
         rule = "one that is right, or a value that decides"
@@ -138,10 +146,19 @@ def _check_options(step: LessonStep, path: str, values: Sequence[str]) -> None:
     if len(bounded) != (len(step.options) if step.value else 0):
         raise InputError(f"{path}.options must have bounds if and only if a value decides")
     for index, option in enumerate(step.options):
+        if step.kind is StepKind.NUMBER or option.value:
+            known = values if step.kind is StepKind.NUMBER else ()
+            _check_among(f"{path}.options[{index}].value", option.value, known)
         check_text(option.text, f"{path}.options[{index}].text", values)
         check_text(option.reply, f"{path}.options[{index}].reply", values)
         if not option.reply:
             raise InputError(f"{path}.options[{index}].reply must say something, got nothing")
+
+
+def _check_link(link: LessonLink, path: str) -> None:
+    check_text(link.text, f"{path}.text", ())
+    if not re.fullmatch(r"view=\w+(&[\w.-]+=[\w.,:-]*)*", link.address):
+        _refuse(f"{path}.address", "the query of a page, such as view=lab", link.address)
 
 
 def _check_stretches(steps: Sequence[LessonStep]) -> None:

@@ -27,6 +27,9 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "walked": (("[data-next]", "Enter"),),
     "masked": (("[data-seen=true][aria-pressed=false]", "Enter"),),
     "rolled-back": (("[data-seen=true][aria-pressed=false]", "Enter"),),
+    "stepped": (("[data-next]", "Enter"),),
+    "paired": (("[data-seen=true][aria-pressed=false]", "Enter"),),
+    "added": (("[data-again]", "Enter"),),
     "narrow-overlap": (
         (".guess-row:first-child .bar-p", "End"),
         (".guess-row:nth-child(2) .bar-q", "End"),
@@ -50,6 +53,8 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "named": ((".guess .redraw .primary", "Enter"), ("[data-suspect=true]", "Enter")),
 }
 REPEATED = ("bonus", "enough-rounds", "walked", "masked", "rolled-back")
+REPEATED += ("stepped", "paired", "added")
+MOST_TIMES = 30
 VIEW = "specviz.learn.view"
 # The names of the widget's values, and those in texts that are not known or no numbers.
 VALUES = f"Object.keys({VIEW}.widget.values)"
@@ -110,7 +115,7 @@ class Learner:
 
     def reach(self, goal: str) -> None:
         """Its keys, again where it takes several rounds, or the draw may go against it."""
-        for _ in range(20 if goal in REPEATED else 1):
+        for _ in range(MOST_TIMES if goal in REPEATED else 1):
             for selector, *keys in KEYS[goal]:
                 self.driver.until(f"{IS_AT_REST} || {VIEW}.isReached", 30)
                 if self.driver.evaluate(f"{VIEW}.isReached"):
@@ -121,12 +126,29 @@ class Learner:
     def do(self, lesson: Lesson, step: LessonStep) -> None:
         if step.kind is StepKind.TRY:
             self.reach(step.goal)
+        if step.kind is StepKind.NUMBER:
+            self.give_numbers(step)
+            return
         for option in step.options if step.kind is StepKind.CHECK else step.options[:1]:
             self.press(f"[data-option={option.name}]", "Enter")
         if step.kind is StepKind.CHECK:
             right = self.driver.evaluate(f"{VIEW}.rightOption?.name")
             self.page.evaluate("document.querySelector('[data-ref=lessonStepTitle]').focus()")
             self.press(f"[data-option={right}]", "Enter")
+
+    def give_numbers(self, step: LessonStep) -> None:
+        """What is no number, one that nothing comes to, each wrong one, then the right one."""
+        told = f"{VIEW}.widget.values"
+        for each in step.options:
+            self.driver.until(f"typeof {told}[{each.value!r}] === 'number'")
+        values = self.driver.evaluate(told)
+        self.press("[data-number]", *"much", "Enter")
+        assert "must be a number" in self.page.locator(".number-form .error").inner_text()
+        wrong = [123456.0, *(values[each.value] for each in step.options if not each.right)]
+        (right,) = (values[each.value] for each in step.options if each.right)
+        for number in [*wrong, right]:
+            self.press("[data-number]", "Control+a", *f"{number:.5f}", "Enter")
+        assert self.page.locator("[data-ref=lessonAfter] .is-right").count() == 1
 
     def take(self, lessons: Iterable[Lesson]) -> None:
         """One after another, from the list of them, with the same draws each time."""
@@ -169,6 +191,17 @@ def test_every_further_lesson_is_walked_to_its_end_with_the_keyboard_alone(
     learner = Learner(turn_page(random_url))
     learner.take(in_group(LessonGroup.OPTIONAL))
     assert learner.page.locator("[data-ref=lessonFurther] .lesson-card.is-done").count() >= 1
+
+
+@pytest.mark.slow
+def test_every_exercise_is_walked_to_its_end_with_the_keyboard_alone(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    lessons = in_group(LessonGroup.EXERCISE)
+    learner = Learner(turn_page(random_url))
+    learner.take(lessons)
+    done = learner.page.locator("[data-ref=lessonPractice] .lesson-card.is-done")
+    assert done.count() == len(lessons) == 5
 
 
 @pytest.mark.slow

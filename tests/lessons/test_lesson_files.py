@@ -93,6 +93,55 @@ def test_a_step_may_have_a_widget_of_its_own_with_goals_and_predictions_of_its_o
         lesson_of(tmp_path, own.replace('widget = "draft-length"', 'widget = "x"'))
 
 
+NUMBER = """
+[[steps]]
+name = "reckon"
+kind = "number"
+title = "Reckon"
+text = "How often is it kept?"
+otherwise = "It is min(1, p/q)."
+link = { text = "Race it", address = "view=race&k=5" }
+scene = { trace = "layer-skip.chat.smollm2", round = 26, show = "guess" }
+
+[[steps.options]]
+name = "accept"
+text = "the acceptance probability"
+value = "accept"
+right = true
+reply = "p/q."
+[[steps.options]]
+name = "p"
+text = "what the target finds"
+value = "p"
+reply = "Set it beside q."
+"""
+
+
+def test_a_number_may_end_a_lesson_and_tells_the_slips_by_their_values(tmp_path: Path) -> None:
+    step = lesson_of(tmp_path, EXAMPLE + NUMBER).steps[-1]
+    assert [(each.value, each.right) for each in step.options] == [("accept", True), ("p", False)]
+    assert step.link and step.link.address == "view=race&k=5"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('value = "p"', 'value = "x"', "options[1].value must be one of"),
+        ('otherwise = "It is min(1, p/q)."\n', "", "an otherwise if and only if it is a number"),
+        ("view=race&k=5", "https://else.where", "the query of a page, such as view=lab"),
+        ('value = "p"\n', "", "options[1].value must be one of"),
+        ('kind = "number"', 'kind = "check"', "options[0].value must be one of none"),
+    ],
+)
+def test_a_number_that_breaks_a_rule_is_refused(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    assert old in NUMBER
+    with pytest.raises(InputError) as refused:
+        lesson_of(tmp_path, EXAMPLE + NUMBER.replace(old, new, 1))
+    assert words in str(refused.value)
+
+
 def test_too_much_to_read_before_there_is_something_to_do_is_refused(tmp_path: Path) -> None:
     long = " ".join(["word"] * (MAX_WORDS + 1))
     with pytest.raises(InputError, match=f"at most {MAX_WORDS} words before something is to do"):

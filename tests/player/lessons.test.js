@@ -4,9 +4,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { rightOption } from "../../assets/player/learn/lesson_answers.js";
+import { rightOption, typedNumber, typedOption } from "../../assets/player/learn/lesson_answers.js";
 import { textParts, written } from "../../assets/player/learn/lesson_text.js";
 import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded_game.js";
+import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
+import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
+import { raceNumbers, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
+import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
+import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
 import { ends, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
 import { mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
 import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
@@ -135,4 +140,74 @@ test("of a sweep the best and the worst are told by what is shown, in words of i
   assert.equal(ends(points, SHOWN.acceptance, words).winner, 1);
   near(found.trend, 1.1 / 1.2);
   assert.equal(ends([], SHOWN.speedup, words).winner, undefined);
+});
+
+const RATES = [{ name: "used", right: false, value: "used" }, { name: "rate", right: true, value: "rate" }];
+const typed = (text, values, format = "percent") => typedOption({ options: RATES }, values, () => format, typedNumber(text))?.name;
+
+test("a typed number is one to its digits, as a share or in percent, and what is no number is none", () => {
+  assert.equal(typedNumber("much"), null);
+  assert.equal(typedNumber("1.2.3"), null);
+  assert.deepEqual(typedNumber(" 66 % "), { number: 66, isPercent: true, places: 0, isExact: true });
+  assert.equal(typedNumber("1,49").number, 1.49);
+  assert.equal(typed("66 %", { rate: 0.6566, used: 0.45 }), "rate");
+  assert.equal(typed("0.66", { rate: 0.6566, used: 0.45 }), "rate");
+  assert.equal(typed("45", { rate: 0.6566, used: 0.452 }), "used");
+  assert.equal(typed("0.5", { rate: 0.54, used: 0.45 }), undefined, "one digit tells too little");
+  assert.equal(typed("2.5", { rate: 2.53, used: 0.4 }, "times"), "rate");
+  assert.equal(typed("0.65", { rate: 0.6613, used: 0.65 }, "probability"), "used");
+  assert.equal(typed("0.66", {}), undefined);
+});
+
+test("the right number is told before a slip that comes to the same", () => {
+  assert.equal(typed("0.50", { rate: 0.5, used: 0.5 }), "rate");
+});
+
+test("of places that were computed twice the closest race is told, and those that rounding may decide", () => {
+  const place = (margin, moved, other = "a") => ({ token: "a", second: "b", other, margin, moved });
+  const found = roundingNumbers([place(2, 1e-6), place(0, 0, "b"), place(0.5, 3e-6)]);
+  assert.deepEqual([found.margin, found.most_moved, found.near, found.switched, found.places], [0, 3e-6, 1, 1, 3]);
+  assert.equal(roundingNumbers([]).near, undefined);
+});
+
+test("numbers of 32 bits have another sum in another order, and an order leaves none out", () => {
+  const numbers = [16777216, 1, 1, 1];
+  assert.notEqual(sum32(numbers), sum32(numbers.toReversed()));
+  assert.deepEqual(shuffled(numbers, () => 0.25).toSorted((a, b) => a - b), numbers.toSorted((a, b) => a - b));
+});
+
+test("rows of a batch have their own pace, and in step all have the least of each look", () => {
+  const round = (kept) => ({ guesses: ["x", "y"], outcomes: ["x", "y"].map((_, at) => (at < kept ? "accepted" : "rejected")), written: Array(kept + 1).fill("t") });
+  const rows = [{ prompt: "lucky", first: "", rounds: [2, 2].map(round) }, { prompt: "not", first: "", rounds: [0, 1, 0].map(round) }];
+  const step = (count, seconds) => ({ seconds, rows: count, tokens: 3 * count, padding: 0 });
+  const found = batchNumbers({ model: "", drafter: "", length: 2, rows, plain: [step(2, 0.01)], steps: [step(2, 0.02), step(2, 0.02), step(1, 0.02)] });
+  assert.deepEqual([found.fastest, found.slowest, found.looks], ["lucky", "not", 3]);
+  near(found.own_pace, (3 + 3 + 1 + 2) / 4);
+  near(found.least_pace, (1 + 2) / 2);
+  near(found.price, 2);
+  near(found.wasted, 5 / 10);
+});
+
+test("a round that drafted ahead is told by its spans: what came before the target, beside it and behind it", () => {
+  const record = (hit, draft) => ({ notes: [{ hit, outcomes: [2, 1], hidden_seconds: 0, waited_seconds: 0 }], spans: { who: ["draft", "verify", "draft", "host", "draft ahead"], start: [0, draft, 10, 11, draft], end: [draft, 10, 11, 12, 11] } });
+  const rounds = [[false, 6], [true, 1], [false, 5]].map(([hit, draft]) => clockRound({ record: record(hit, draft), accepted: [0] }));
+  assert.deepEqual([rounds[1].prepared, rounds[1].wait, rounds[1].end], [3, { who: "draft", start: 10, end: 11 }, 12]);
+  const found = clockNumbers(rounds);
+  assert.deepEqual([found.rounds, found.hits, found.soon, found.late], [2, 1, 1, 5], "the first round could not be prepared for");
+  assert.equal(clockRound({ record: { notes: [], spans: { who: [], start: [], end: [] } }, accepted: [] }), null);
+});
+
+test("an EAGLE head reads the root and the feature of the token before it", () => {
+  assert.deepEqual([isRead("token", 0), isRead("feature", 1), isRead("token", 1), isRead("feature", 2)], [true, true, false, false]);
+});
+
+test("a race's counts: rates are of examined guesses, and of all the share is lower", () => {
+  const rounds = [["accepted", "rejected", "unreached"], ["accepted", "accepted", "accepted"]];
+  const found = raceNumbers({ task: "code", length: 3, plain: { tokens: 10, seconds: 5 }, drafted: { tokens: 12, seconds: 3 }, rounds });
+  near(found.speedup, 2);
+  near(found.rate, 4 / 5);
+  near(found.rate + found.rejection, 1);
+  near(found.used, 4 / 6);
+  assert.equal(found.per_look, 6);
+  assert.deepEqual(runningRates(rounds).acceptance.slice(0, 2), [1, 0.5]);
 });

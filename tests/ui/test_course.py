@@ -15,12 +15,17 @@ from specviz.experiments.run.typed_round import BEGINNING, MAX_TYPED, rival_of
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import Outcome, ProposalKind, Round
 from specviz.trace_file import decode
+from specviz.ui.course.batch_order import LENGTH, ROWS, TOKENS, batch_order
 from specviz.ui.course.course import course_offer
 from specviz.ui.course.forwards_order import COUNTS, REPEATS, forwards_order
+from specviz.ui.course.head_order import head_order
 from specviz.ui.course.lesson_recordings import RECORDED, recorded
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
+from specviz.ui.course.race_order import RACES, race_order
+from specviz.ui.course.rounding_order import NUMBERS, PLACES, rounding_order
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.handlers import Handlers
+from specviz.ui.lab.lab_order import LabOrder
 from tests.ui.heard import heard
 
 TICKET = "a-word-long-enough-to-be-secret"
@@ -120,7 +125,7 @@ def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
     assert (
-        "what must be one of typed, forwards, sweep"
+        "what must be one of typed, forwards, sweep, rounding, batch, head, race"
         in course.drive({"what": "x", **question})["error"]
     )
 
@@ -161,6 +166,61 @@ def test_every_sweep_of_a_lesson_is_recorded_whole(name: str) -> None:
     assert settings == [dict(place) for place in plan.places]
 
 
+def messages_of(order: LabOrder) -> list[dict[str, Any]]:
+    told = list(order.messages(threading.Event()))
+    json.dumps(told, allow_nan=False)
+    return [each for each in told if each["kind"] != "progress"]
+
+
+@pytest.mark.slow
+def test_rows_of_a_lesson_s_batch_have_rounds_of_their_own_and_write_all_their_tokens() -> None:
+    batch, end = messages_of(batch_order({}))
+    assert end == {"kind": "end", "reason": "done"} and len(batch["rows"]) == ROWS
+    for row in batch["rows"]:
+        assert sum(len(each["written"]) for each in row["rounds"]) == TOKENS - 1
+        assert max(len(each["guesses"]) for each in row["rounds"]) == LENGTH
+    assert len(batch["steps"]) == max(len(row["rounds"]) for row in batch["rows"])
+    assert len(batch["plain"]) == TOKENS - 1
+    assert batch["steps"][0]["tokens"] == ROWS * (LENGTH + 1)
+
+
+def test_what_a_lesson_cannot_measure_is_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match="race must be one of pair, hundred, got 'x'"):
+        race_order({"race": "x"})
+    with pytest.raises(InputError, match="numbers must be one of float32, bfloat16, got 'x'"):
+        rounding_order({"form": FORM, "numbers": "x"})
+    assert head_order({"form": {"pair": "gpt2"}}).pair.name == BUNDLED, "that one has no head"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RACES)
+def test_an_exercise_s_race_tells_the_tokens_and_the_guesses_that_make_them(name: str) -> None:
+    race, _ = messages_of(race_order({"race": name}))
+    tokens = RACES[name][1]
+    assert race["plain"]["tokens"] == race["drafted"]["tokens"] == tokens
+    accepted = sum(outcome == "accepted" for each in race["rounds"] for outcome in each)
+    assert accepted < tokens <= accepted + len(race["rounds"]) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_the_bundled_pair_s_logits_are_measured_in_both_kinds_of_numbers(numbers: str) -> None:
+    found, _ = messages_of(rounding_order({"form": FORM, "numbers": numbers}))
+    assert len(found["places"]) == PLACES and found["numbers"] == numbers
+
+
+def test_a_recorded_lesson_has_what_its_texts_say_of_it() -> None:
+    told = {name: each["messages"][0] for name, each in recorded().items()}
+    fine, coarse = (told[f"rounding-{numbers}"]["places"] for numbers in NUMBERS)
+    assert not any(each["margin"] <= each["moved"] for each in fine)
+    assert any(each["token"] != each["other"] for each in coarse)
+    first, *_, last = told["head"]["levels"]
+    assert first["likeness"] > last["likeness"]
+    assert told["head"]["drafted"] < told["head"]["vocabulary"]
+    paces = [len(row["rounds"]) for row in told["batch"]["rows"]]
+    assert len(set(paces)) > 1, "no row is luckier than another"
+
+
 def test_an_unknown_sweep_of_a_lesson_is_refused() -> None:
     with pytest.raises(InputError, match="sweep must be one of lengths, shapes, .*, got 'x'"):
         lesson_sweep({"sweep": "x"})
@@ -172,7 +232,7 @@ def test_a_recording_says_on_which_machine_it_was_made_and_ends_as_its_order_doe
         assert name == "typed" or each["messages"][-1] == {"kind": "end", "reason": "done"}
     forwards = recorded()["forwards"]["messages"][0]
     assert forwards["counts"] == list(COUNTS) and forwards["passes"] == REPEATS
-    assert sum(path.stat().st_size for path in RECORDED.glob("*.json")) < 150_000
+    assert sum(path.stat().st_size for path in RECORDED.glob("*.json")) < 200_000
 
 
 def test_a_text_is_recorded_with_what_a_drafter_guesses_at_each_of_its_places(

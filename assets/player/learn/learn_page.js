@@ -11,7 +11,7 @@ import { Recordings } from "./recordings.js";
 
 const COURSE = new URL("../../../lessons.json", import.meta.url);
 /** @type {Partial<Record<LessonGroupName, string>>} */
-const MARKS = { optional: "+", misconception: "?" }; // in the place of a number
+const MARKS = { optional: "+", exercise: "=", misconception: "?" }; // in the place of a number
 
 export class LearnPage extends Page {
   static id = "learn";
@@ -177,11 +177,13 @@ export class LearnPage extends Page {
   drawList() {
     const lessons = this.offer?.lessons ?? [];
     const cards = (/** @type {string} */ group) => lessons.filter((lesson) => lesson.group === group).map((lesson) => this.card(lesson));
-    const { lessonCards, lessonExtras, lessonFurther, lessonMythCards, lessonMyths, lessonDone } = this.refs;
+    const { lessonCards, lessonExtras, lessonFurther, lessonExercises, lessonPractice, lessonMythCards, lessonMyths, lessonDone } = this.refs;
     lessonCards.replaceChildren(...cards("core"));
     lessonExtras.replaceChildren(...cards("optional"));
+    lessonExercises.replaceChildren(...cards("exercise"));
     lessonMythCards.replaceChildren(...cards("misconception"));
     lessonFurther.hidden = !lessonExtras.children.length;
+    lessonPractice.hidden = !lessonExercises.children.length;
     lessonMyths.hidden = !lessonMythCards.children.length;
     const done = lessons.filter((lesson) => this.progress.of(lesson.name).done).length;
     setText(lessonDone, done ? `${done} of ${lessons.length} lessons done.` : "");

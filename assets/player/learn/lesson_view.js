@@ -3,14 +3,16 @@
 import { element, setText } from "../shared/dom.js";
 import { FormulaView } from "./formula_view.js";
 import { LessonText } from "./lesson_text.js";
-import { optionOf, rightOption } from "./lesson_answers.js";
+import { optionOf, rightOption, typedOption } from "./lesson_answers.js";
+import { NumberForm } from "./number_form.js";
 import { WIDGETS } from "./widgets.js";
 
 /** @typedef {import("./progress.js").Progress} Progress */
 /** @typedef {{ widget: import("./widget.js").Widget, box: HTMLElement, text: LessonText }} Staged a widget on the stage */
 
+const OTHER = "·"; // the answer that is a number of no option
 /** @type {Partial<Record<LessonGroupName, string>>} */
-const PLACES = { optional: "A further lesson", misconception: "Often believed" };
+const PLACES = { optional: "A further lesson", exercise: "An exercise", misconception: "Often believed" };
 
 export class LessonView {
   /**
@@ -32,6 +34,7 @@ export class LessonView {
     /** @type {Record<string, string>} answers of this visit: what was answered before is asked anew */
     this.given = {};
     this.isReached = false;
+    this.number = new NumberForm((typed) => this.choose(typedOption(this.step, this.widget.values, (value) => this.text.formats.get(value), typed)?.name ?? OTHER));
     /** @type {Map<string, Staged>} */
     this.staged = new Map();
     refs.lessonStage.replaceChildren();
@@ -76,6 +79,7 @@ export class LessonView {
     this.at = at;
     this.isReached = false;
     delete this.given[this.step.name];
+    this.number.clear();
     const { step } = this;
     const shown = this.stagedFor(step);
     for (const { widget, box } of this.staged.values()) {
@@ -119,7 +123,7 @@ export class LessonView {
   get isAnswered() {
     const { step } = this;
     const given = this.given[step.name];
-    if (step.kind !== "check") return given !== undefined;
+    if (step.kind !== "check" && step.kind !== "number") return given !== undefined;
     return given !== undefined && given === this.rightOption?.name;
   }
 
@@ -146,6 +150,7 @@ export class LessonView {
     text.inline(refs.lessonTask, step.task);
     refs.lessonTask.hidden = !step.task;
     refs.lessonTask.classList.toggle("is-done", this.isReached);
+    this.drawLink();
     this.drawOptions();
     refs.lessonAfter.replaceChildren(...this.replies());
     this.formula.show(step.options.length && !this.isAnswered ? null : step.formula); // it may hold the answer
@@ -153,8 +158,23 @@ export class LessonView {
     refs.lessonSteps.replaceChildren(...lesson.steps.map((_, at) => this.dot(at)));
   }
 
+  drawLink() {
+    const { refs, step } = this;
+    refs.lessonLink.hidden = !step.link;
+    if (!step.link) return;
+    const link = element("a", "", `${step.link.text} ↗`);
+    link.href = new URL(`?${step.link.address}`, window.location.href).href;
+    link.target = "_blank"; // the lesson stays where it is
+    refs.lessonLink.replaceChildren(link, element("span", "hint", " in a tab of its own"));
+  }
+
   drawOptions() {
     const { step, refs } = this;
+    if (step.kind === "number") {
+      refs.lessonOptions.hidden = false;
+      if (!refs.lessonOptions.contains(this.number.box)) refs.lessonOptions.replaceChildren(this.number.box);
+      return;
+    }
     const given = this.given[step.name];
     const held = refs.lessonOptions.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).dataset.option : null;
     refs.lessonOptions.hidden = !step.options.length;
@@ -177,7 +197,7 @@ export class LessonView {
     const { step } = this;
     const said = [];
     if (step.kind === "predict" && this.isAnswered) said.push(element("p", "hint", "Kept. You will see."));
-    if ((step.kind === "case" || step.kind === "check") && this.given[step.name]) said.push(this.reply(step, this.given[step.name]));
+    if (["case", "check", "number"].includes(step.kind) && this.given[step.name]) said.push(this.reply(step, this.given[step.name]));
     if (step.compare) said.push(...this.compared());
     if (this.isOver && step.after) said.push(...this.text.paragraphs(step.after));
     return said;
@@ -192,8 +212,8 @@ export class LessonView {
     const isRight = rightOption(step, this.widget.values)?.name === name;
     const made = element("p", isRight ? "lesson-reply is-right" : "lesson-reply is-wrong");
     made.append(element("b", "", isRight ? "Right. " : "Not quite. "));
-    const words = this.text.inline(element("span"), option?.reply ?? "");
-    made.append(words);
+    if (step.kind === "number" && option && !isRight) made.append(this.text.inline(element("span"), `That is ${option.text}. `));
+    made.append(this.text.inline(element("span"), option?.reply ?? step.otherwise));
     return made;
   }
 

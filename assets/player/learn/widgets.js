@@ -1,15 +1,20 @@
 // The widgets that lessons can name.
 
 import { AcceptReject } from "./widgets/accept_reject.js";
+import { AheadClock } from "./widgets/ahead_clock.js";
 import { Deployment } from "./widgets/deployment.js";
 import { DraftLength } from "./widgets/draft_length.js";
+import { EagleHead } from "./widgets/eagle_head.js";
 import { TokenTree } from "./widgets/token_tree.js";
 import { LosslessnessLab } from "./widgets/losslessness.js";
+import { MeasuredRace } from "./widgets/measured_race.js";
 import { MeasuredSweep } from "./widgets/measured_sweep.js";
 import { OneForward } from "./widgets/one_forward.js";
+import { RaggedBatch } from "./widgets/ragged_batch.js";
+import { Rounding } from "./widgets/rounding.js";
 import { YouDraft } from "./widgets/you_draft.js";
 
 /** @type {(new (box: HTMLElement, course: Course, on: WidgetEvents) => import("./widget.js").Widget)[]} */
-const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment];
+const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment, Rounding, RaggedBatch, EagleHead, AheadClock, MeasuredRace];
 
 export const WIDGETS = new Map(ALL.map((Kind) => [/** @type {any} */ (Kind).id, Kind]));

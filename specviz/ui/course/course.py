@@ -10,11 +10,15 @@ from specviz.lessons import read_lessons, read_widgets
 from specviz.models.pair_loading import is_loaded
 from specviz.trace_file import encode
 from specviz.ui.answers import Question, answers
+from specviz.ui.course.batch_order import batch_order
 from specviz.ui.course.deployment_answer import deployment_answer
 from specviz.ui.course.forwards_order import forwards_order
+from specviz.ui.course.head_order import head_order
 from specviz.ui.course.lesson_recordings import recorded
 from specviz.ui.course.lesson_sweeps import lesson_sweep
+from specviz.ui.course.race_order import race_order
 from specviz.ui.course.roofline_answer import roofline_answer
+from specviz.ui.course.rounding_order import rounding_order
 from specviz.ui.course.theory_answer import theory_answer
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab import TakePlace
@@ -26,6 +30,10 @@ ORDERS: dict[str, Take] = {
     "typed": typed_order,
     "forwards": forwards_order,
     "sweep": lesson_sweep,
+    "rounding": rounding_order,
+    "batch": batch_order,
+    "head": head_order,
+    "race": race_order,
 }
 
 

@@ -20,8 +20,12 @@ from specviz.experiments.run.typed_recording import record_typed
 from specviz.lessons import LESSONS
 from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
+from specviz.ui.course.batch_order import batch_order
 from specviz.ui.course.forwards_order import forwards_order
+from specviz.ui.course.head_order import head_order
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
+from specviz.ui.course.race_order import RACES, race_order
+from specviz.ui.course.rounding_order import NUMBERS, rounding_order
 from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message
@@ -75,6 +79,10 @@ def _makers() -> Mapping[str, Callable[[], list[Message]]]:
     return {
         "forwards": lambda: _messages(forwards_order({"form": form})),
         "typed": lambda: [record_typed(pair_named(form["pair"]), "chat", 3)],
+        "batch": lambda: _messages(batch_order({})),
+        "head": lambda: _messages(head_order({"form": form})),
+        **{f"race-{name}": partial(_raced, name) for name in RACES},
+        **{f"rounding-{each}": partial(_rounded, form, each) for each in NUMBERS},
         **{name: partial(_swept, name) for name in SWEEPS},
         **{name: partial(_drawn, name) for name in DRAWN},
     }
@@ -82,6 +90,14 @@ def _makers() -> Mapping[str, Callable[[], list[Message]]]:
 
 def _swept(name: str) -> list[Message]:
     return _messages(lesson_sweep({"sweep": name}, REPEATS))
+
+
+def _raced(name: str) -> list[Message]:
+    return _messages(race_order({"race": name}))
+
+
+def _rounded(form: Mapping[str, str], numbers: str) -> list[Message]:
+    return _messages(rounding_order({"form": form, "numbers": numbers}))
 
 
 def _drawn(name: str) -> list[Message]:

@@ -25,6 +25,7 @@ def _sweep(task: str, axis: str, values: str, prompts: int = 1, **changes: str) 
 
 
 DRAFTERS = "draft-model,quantised-self,early-exit,eagle,medusa,lookahead,prompt-lookup"
+TASKS = "code,story,maths,translate,summarise"
 SHAPES = "1x1x1x1x1x1,2x1x1,2x2,6"  # six nodes each
 SWEEPS = {
     # lesson 5: how far ahead
@@ -39,7 +40,13 @@ SWEEPS = {
     "batches": _sweep("story", "batch-size", "1,4,16", 16, max_new_tokens="24"),
     "answers": _sweep("summarise", "output-length", "2,8,64"),
     "dear-draft": _sweep("summarise", "method", "draft-model,early-exit"),
+    # further: drafting while the target verifies
+    "ahead": _sweep("story", "method", "draft-model,pre-speculation", 2, max_new_tokens="48"),
     "models": _sweep("translate", "pair", f"{BUNDLED},{CHAT}", method="quantised-self"),
+    # exercises
+    "three-lengths": _sweep("story", "draft-length", "2,5,10", max_new_tokens="64"),
+    "tasks": _sweep("code", "task", TASKS, max_new_tokens="48"),
+    "tasks-lookup": _sweep("code", "task", TASKS, method="prompt-lookup", max_new_tokens="48"),
 }
 
 

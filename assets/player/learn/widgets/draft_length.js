@@ -37,7 +37,7 @@ export class DraftLength extends Widget {
     this.isOver = false;
     this.isRecorded = false;
     this.sliders = SLIDERS.map((each) => this.slider(each));
-    const picture = element("div", "chart-card");
+    const picture = (this.picture = element("div", "chart-card"));
     const title = element("h3", "", "Speedup by draft length");
     const place = element("div", "chart");
     place.setAttribute("role", "img");
@@ -69,10 +69,16 @@ export class DraftLength extends Widget {
     this.at = { ...this.at, ...Object.fromEntries(["a", "K", "c"].filter((name) => scene[name]).map((name) => [name, Number(scene[name])])), v: 0 };
     for (const { input } of this.sliders) input.disabled = scene.fixed === "true";
     this.isMoved = false;
+    this.picture.hidden = this.words.hidden = scene.hidden === "true";
     this.row.box.hidden = scene.sweep !== "true";
     this.isOver = scene.sweep === "true"; // what was measured lies over the curve
     await this.ask();
     if (this.isSwept) this.on.reached("swept");
+  }
+
+  reveal() {
+    this.picture.hidden = this.words.hidden = false;
+    this.repaint();
   }
 
   /**

@@ -110,7 +110,11 @@ export class MeasuredSweep extends Widget {
 
   get values() {
     const points = this.now?.points ?? [];
-    return ends(points, this.shown, (point) => settingWords(point.setting, this.course.setup));
+    const words = (/** @type {any} */ point) => settingWords(point.setting, this.course.setup);
+    const found = ends(points, this.shown, words);
+    if (points.length) return found;
+    const [first, last] = [this.planned[0], this.planned.at(-1)];
+    return { ...found, first: first && words(first), last: last && words(last) };
   }
 
   // ---- drawing

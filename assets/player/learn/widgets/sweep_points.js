@@ -28,6 +28,7 @@ const WORDS = {
   temperature: (value) => `temperature ${value}`,
   "batch-size": (value) => (value === 1 ? "1 text" : `${value} texts at once`),
   "output-length": (value) => `${value} tokens`,
+  task: (value) => value,
   tree: (value) => treeWords(String(value).split("x").map(Number)),
   method: (value, { methods }) => methods.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
   pair: (value, { pairs }) => pairs.find((/** @type {any} */ each) => each.name === value)?.title ?? value,

@@ -1,0 +1,54 @@
+// The looks of a batch, from what its order has sent: what each row did in each of them, what a look cost,
+// and how far rows would come if all had to keep pace with the slowest. Knows no page.
+
+/** @typedef {{ guesses: string[], outcomes: string[], written: string[] }} RowRound */
+/** @typedef {{ prompt: string, first: string, rounds: RowRound[] }} BatchRow */
+/** @typedef {{ seconds: number, rows: number, tokens: number, padding: number }} BatchStep */
+/** @typedef {{ model: string, drafter: string, length: number, rows: BatchRow[], plain: BatchStep[], steps: BatchStep[] }} BatchMessage */
+
+const SHOWN = 48; // characters of a prompt
+
+// The first words of a prompt.
+/** @param {string} prompt */
+export function promptLine(prompt) {
+  const line = prompt.trimStart().split("\n", 1)[0];
+  return line.length > SHOWN ? line.slice(0, SHOWN + 1).replace(/\W+\w*$/, "") : line;
+}
+
+// The numbers of a batch, for a lesson.
+/** @param {BatchMessage | null} found */
+export function batchNumbers(found) {
+  if (!found) return {};
+  const { rows, steps, plain } = found;
+  const paces = rows.map(({ rounds }) => mean(rounds.map(({ written }) => written.length)));
+  const [most, least] = [Math.max(...paces), Math.min(...paces)];
+  const full = steps.filter((step) => step.rows === rows.length);
+  const fullPlain = plain.filter((step) => step.rows === rows.length);
+  const together = rows.map(({ rounds }) => rounds.slice(0, full.length));
+  const each = together.flat().map(({ written }) => written.length);
+  const lock = full.map((_, at) => Math.min(...together.map((rounds) => rounds[at].written.length)));
+  const outcomes = rows.flatMap(({ rounds }) => rounds.flatMap((round) => round.outcomes));
+  const [seconds, plainSeconds] = [mean(full.map((step) => step.seconds)), mean(fullPlain.map((step) => step.seconds))];
+  return {
+    rows: rows.length, length: found.length, model: found.model, looks: steps.length, plain_looks: plain.length,
+    fastest: promptLine(rows[paces.indexOf(most)].prompt), fastest_pace: most, slowest: promptLine(rows[paces.indexOf(least)].prompt), slowest_pace: least,
+    first_end: Math.min(...rows.map(({ rounds }) => rounds.length)), own_pace: mean(each), least_pace: mean(lock),
+    ran: full[0].tokens, plain_ran: fullPlain[0].tokens,
+    look_time: seconds, plain_time: plainSeconds, price: seconds / plainSeconds, gain: (mean(each) * plainSeconds) / seconds,
+    wasted: outcomes.filter((outcome) => outcome !== "accepted").length / outcomes.length,
+  };
+}
+
+// How many tokens a row has written after so many looks, and how many of them each look brought.
+/**
+ * @param {BatchRow} row
+ * @param {number} looks
+ */
+export function writtenBy({ rounds }, looks) {
+  return rounds.slice(0, looks).map(({ written }) => written.length);
+}
+
+/** @param {number[]} values */
+function mean(values) {
+  return values.reduce((sum, each) => sum + each, 0) / values.length;
+}

@@ -1,0 +1,91 @@
+"""How far rounding moves the logits of a text, beside how far its best two tokens are apart.
+
+A forward over one token and a forward over several compute the same sums in another order, so
+their last digits differ. At temperature 0 that decides a token where the two best logits are nearer
+to each other than rounding is large: both texts are then the target's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.target import check_prompt
+from specviz.models.language_model import KeyValueCache, LanguageModel
+from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import load_pair
+from specviz.records import DecodingConfig, Prompt
+from specviz.slices import give_way
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedPlace:
+    """One place of a greedy text, computed by a forward over one token and by one over several.
+
+    `margin`: the best logit less the second best, by the forward over one token. `moved`: by how
+    much that gap is another one in the other forward. `other` is the token that is best there.
+    """
+
+    token: str
+    second: str
+    other: str
+    margin: float
+    moved: float
+
+
+@torch.inference_mode()
+def rounded_places(
+    pair: Pair, prompt: Prompt, dtype: str, places: int, count: int
+) -> Iterator[RoundedPlace]:
+    """The first `places` tokens that the pair's target writes, each as the first of `count` too.
+
+    InputError for a pair that cannot be loaded, and for a prompt that leaves no room.
+    """
+    loaded = load_pair(pair, "auto", dtype, frozenset())
+    model, prompt_ids = loaded.target, loaded.codec.encode(prompt)
+    length = places + count
+    check_prompt(model, prompt_ids, DecodingConfig(max_new_tokens=length))
+    written, logits = _greedy(model, prompt_ids, length)
+    cache = _filled(model, prompt_ids, length)
+    for place in range(places):
+        start = len(prompt_ids) + place
+        together = _forward(model, written[place : place + count], start, cache)[0]
+        cache.keep(start, [])
+        best, second = logits[place].topk(2).indices.tolist()
+        alone, moved = (float(each[best] - each[second]) for each in (logits[place], together))
+        text, other = loaded.codec.token_text, int(together.argmax())
+        yield RoundedPlace(text(best), text(second), text(other), alone, abs(moved - alone))
+
+
+def _greedy(
+    model: LanguageModel, prompt_ids: Sequence[int], count: int
+) -> tuple[list[int], list[Tensor]]:
+    """`count` tokens from forwards over one token each, and the logits behind each. [V]"""
+    cache = _filled(model, prompt_ids, count)
+    written, logits = [prompt_ids[-1]], list[Tensor]()
+    for start in range(len(prompt_ids), len(prompt_ids) + count):
+        give_way()
+        logits.append(_forward(model, written[-1:], start, cache)[0])
+        written.append(int(logits[-1].argmax()))
+    return written, logits
+
+
+def _filled(model: LanguageModel, prompt_ids: Sequence[int], count: int) -> KeyValueCache:
+    """All of the prompt but its last token, with room for it and `count` more."""
+    cache = model.new_cache(len(prompt_ids) + count + 1)
+    if len(prompt_ids) > 1:
+        _forward(model, prompt_ids[:-1], 1, cache)
+    return cache
+
+
+def _forward(
+    model: LanguageModel, token_ids: Sequence[int], start: int, cache: KeyValueCache
+) -> Tensor:
+    """Logits behind each of the tokens; they stand from the `start`-th on. [N, V]"""
+    ids = torch.tensor([token_ids], device=model.device)
+    first = start - 1
+    positions = torch.arange(first, first + len(token_ids), device=model.device)[None]
+    return model.forward(ids, positions, cache).logits[0].float()
