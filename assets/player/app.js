@@ -1,6 +1,7 @@
 // The app: makes every page of the list, shows the one that the address names, and passes on to it what happens.
 
 import { PAGES } from "./pages.js";
+import { ClassRoom } from "./room/class_room.js";
 import { element, references, setText } from "./shared/dom.js";
 import { pageIn, pageLink, setPage } from "./shared/page_parameter.js";
 import { Surround } from "./shared/surround.js";
@@ -34,6 +35,7 @@ export class App {
     root.addEventListener("click", (event) => this.jump(event));
     window.addEventListener("popstate", () => this.returned());
     this.show(this.asked, false);
+    this.room = new ClassRoom(this, gradio);
   }
 
   get all() {
@@ -69,6 +71,16 @@ export class App {
   returned() {
     this.show(this.asked, false);
     this.shown.returned();
+  }
+
+  // A place that somebody else chose; the history keeps no step of the way there.
+  /** @param {string} search of its address */
+  follow(search) {
+    const url = new URL(window.location.href);
+    url.search = search;
+    window.history.replaceState(null, "", url);
+    this.show(this.asked, false);
+    this.shown.followed();
   }
 
   /**

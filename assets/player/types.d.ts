@@ -265,6 +265,41 @@ interface PageAddress {
   write(): void;
 }
 
+// What people may be asked about what a page shows; the same place asks the same.
+interface PageQuestion {
+  kind: "verdict" | "prediction";
+  place: string;
+  words: string; // the text before the guess, or the question
+  guess: string;
+  options: { name: string; text: string }[]; // of a prediction
+  facts?: VerdictFacts; // of a verdict: not for those who are asked
+  land?: () => void; // show it
+}
+
+// The numbers of a verdict as its rule used them; at temperature 0 p and q as they were before.
+interface VerdictFacts {
+  p: number | null;
+  q: number | null;
+  accept: number | null;
+  u: number | null;
+  accepted: boolean;
+  greedy: boolean;
+  residual: boolean; // p is what rejected guesses left over
+}
+
+// A question to a class (specviz/ui/room.py), with its result once it is revealed.
+interface RoomPoll {
+  number: number;
+  kind: "verdict" | "prediction";
+  place: string;
+  words: string;
+  guess: string;
+  options: { name: string; text: string }[];
+  revealed: boolean;
+  counts?: Record<string, number>;
+  facts?: VerdictFacts | null;
+}
+
 interface ShownPage {
   actions: Actions;
   address: PageAddress;

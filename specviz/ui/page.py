@@ -53,13 +53,16 @@ ASKED = (
 )
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
 COURSE_ASKED = ("drive", "theory", "roofline", "deployment", "ready")
+ROOM_ASKED = (
+    *("open_room", "lead_room", "watch_room"),
+    *("join_room", "look_room", "vote", "leave_room"),
+)
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
 THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
-_LINKS = [
-    ("stylesheet", sheet) for folder in ("shared", *page_folders()) for sheet in styles(folder)
-]
+_STYLED = ("shared", "room", *page_folders())
+_LINKS = [("stylesheet", sheet) for folder in _STYLED for sheet in styles(folder)]
 _LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]  # all at once
 FOLDER = (
     f"specviz/{version()}"  # a browser that has a version of the page asks for none of its files
@@ -88,7 +91,8 @@ def build_page(handlers: Handlers) -> gr.Blocks:
     with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
         asked = [getattr(handlers, name) for name in ASKED]
         asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
-        _player(asked + [getattr(handlers.course, name) for name in COURSE_ASKED])
+        asked += [getattr(handlers.course, name) for name in COURSE_ASKED]
+        _player(asked + [getattr(handlers.rooms, name) for name in ROOM_ASKED])
         add_endpoints(handlers)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page

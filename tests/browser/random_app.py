@@ -16,6 +16,7 @@ from specviz.models.text.vocabulary import Relation
 from specviz.ui import decoding_queue
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
+from specviz.ui.room import Rooms
 from tests.ui.random_race import RandomRace
 
 HOSTILE = {
@@ -62,5 +63,6 @@ def known_pair(*_: object) -> PairReport:
 if __name__ == "__main__":
     decoding_queue.MAX_LIVE = 1  # as on a GPU, where each run keeps the device
     handlers = Handlers(start=HostileRace, check=known_pair, fetching=lambda _: None)  # type: ignore[arg-type]
+    handlers.rooms = Rooms(look_seconds=0.1)
     page = build_page(handlers)
     page.launch(**launch_options(Environment(port=int(sys.argv[1])), handlers))

@@ -64,6 +64,10 @@ export class LearnPage extends Page {
     return { position: (/** @type {number} */ by) => this.canMove(by) && this.move(by) };
   }
 
+  get question() {
+    return (this.isShown && this.view?.question) || null;
+  }
+
   repaint() {
     this.view?.widget.repaint();
   }

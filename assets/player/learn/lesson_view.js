@@ -102,6 +102,8 @@ export class LessonView {
   choose(name) {
     const { step, widget } = this;
     this.given[step.name] = name;
+    const detail = { place: this.place, option: name };
+    this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
     if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name);
     else if (step.kind === "case" || this.isAnswered) widget.reveal();
     if (this.isLast && this.isAnswered) this.progress.set(this.lesson.name, { done: true });
@@ -114,6 +116,20 @@ export class LessonView {
     this.isReached = true;
     this.progress.reach(this.lesson.name, this.step.name);
     this.draw();
+  }
+
+  get place() {
+    return `${this.lesson.name}/${this.step.name}`;
+  }
+
+  // What a step asks to be predicted, as it stands on the page.
+  /** @returns {PageQuestion | null} */
+  get question() {
+    const { step, refs, place } = this;
+    if (step.kind !== "predict") return null;
+    const texts = step.options.map(({ name }) => refs.lessonOptions.querySelector(`[data-option="${name}"]`)?.textContent ?? name);
+    const options = step.options.map(({ name }, which) => ({ name, text: texts[which] }));
+    return { kind: "prediction", place, words: refs.lessonStepTitle.textContent, guess: "", options };
   }
 
   get isLast() {

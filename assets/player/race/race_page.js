@@ -113,6 +113,11 @@ export class RacePage extends Page {
     if (isShown) this.playOpening();
   }
 
+  // Another setting, unless a race of this visitor's own goes on.
+  followed() {
+    if (this.setting.isNamed && !this.transport.isBusy) this.fill(new URLSearchParams(window.location.search));
+  }
+
   repaint() {
     this.view.repaint();
   }

@@ -23,6 +23,17 @@ export class Page {
   // Back or Forward led to an entry of the history that is of this page.
   returned() {}
 
+  // Its address names a place that somebody else chose.
+  followed() {
+    this.returned();
+  }
+
+  // What people may be asked about what it shows, null for nothing.
+  /** @returns {PageQuestion | null} */
+  get question() {
+    return null;
+  }
+
   // What keys do on it, by the names in keyboard.js.
   get actions() {
     return {};

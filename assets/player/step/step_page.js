@@ -12,6 +12,7 @@ import { keepRun, keptRun, KEPT, KeptRaces, newRunName } from "./kept_runs.js";
 import { RACE, RunMenu } from "./run_menu.js";
 import { forkedRecipe, OF_A_RACE } from "./recipe.js";
 import { RunPlace } from "./run_place.js";
+import { nextVerdict, verdictQuestion } from "./next_verdict.js";
 import { ProfileCard } from "./profile_card.js";
 import { OF_A_MOMENT } from "./step_address.js";
 import { StepView } from "./step_view.js";
@@ -113,6 +114,14 @@ export class StepPage extends Page {
 
   get actions() {
     return this.view.actions;
+  }
+
+  // The next verdict, before it is shown.
+  get question() {
+    const { trace, cursor } = this.view;
+    const place = trace ? nextVerdict(trace.rounds, cursor.round, cursor.at) : null;
+    if (!place) return null;
+    return { ...verdictQuestion(trace, place), land: () => cursor.go(place.round, place.at) };
   }
 
   repaint() {

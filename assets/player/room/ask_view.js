@@ -1,0 +1,109 @@
+// The question to a class, over the whole screen: while it is asked p, q and the draw are hidden behind it;
+// then what the class chose, beside what was hidden.
+
+import { element, setText } from "../shared/dom.js";
+import { choices, percent, verdictBars, verdictSentence, votedWords } from "./room_words.js";
+
+const TITLES = { verdict: "Will the target keep this guess?", prediction: "What the class predicts" };
+const HIDDEN = "p, q and the draw u are hidden until the result is shown.";
+/** @type {Record<string, string>} */
+const KEYS = { a: "accept", r: "reject" };
+
+export class AskView {
+  /**
+   * @param {Refs} refs
+   * @param {{ vote: (choice: string) => void, reveal: () => void, next: () => void, close: () => void, leave: () => void }} on
+   */
+  constructor(refs, on) {
+    this.refs = refs;
+    this.on = on;
+    this.isWanted = false;
+    this.shown = "";
+    const { roomAsk, roomVotes, roomReveal, roomAskNext, roomAskClose, roomAskLeave } = refs;
+    roomVotes.addEventListener("click", (/** @type {any} */ { target }) => this.chose(target.closest("button")?.dataset.choice));
+    roomAsk.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.pressed(event));
+    roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault()); // what it hides stays hidden
+    roomAsk.addEventListener("close", () => this.isWanted && roomAsk.showModal());
+    roomReveal.addEventListener("click", () => on.reveal());
+    roomAskNext.addEventListener("click", () => on.next());
+    roomAskClose.addEventListener("click", () => on.close());
+    roomAskLeave.addEventListener("click", () => on.leave());
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const choice = KEYS[event.key.toLowerCase()];
+    if (choice) this.chose(choice);
+  }
+
+  /** @param {string | undefined} choice */
+  chose(choice) {
+    if (choice && !this.refs.roomVotes.hidden) this.on.vote(choice);
+  }
+
+  // `poll` null: nothing is asked. `mine`: what this member chose; a teacher only asks.
+  /**
+   * @param {RoomPoll | null} poll
+   * @param {{ isTeacher: boolean, mine: string | null, votes: number, here: number, problem: string }} seen
+   */
+  show(poll, { isTeacher, mine, votes, here, problem }) {
+    const { refs } = this;
+    this.isWanted = poll !== null;
+    if (!poll) return this.shown = "", refs.roomAsk.close();
+    const { revealed: isOver } = poll;
+    const isNew = this.shown !== `${poll.number} ${isOver}`;
+    this.shown = `${poll.number} ${isOver}`;
+    if (isNew) this.draw(poll, isTeacher);
+    for (const button of refs.roomVotes.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.choice === mine));
+    const voted = mine ? `You said ${mine}. You may change it until the result is shown.` : HIDDEN;
+    refs.roomSaid.classList.toggle("room-count", isTeacher);
+    setText(refs.roomSaid, problem || (isOver ? "" : isTeacher ? `${votedWords(votes, here)}. ${HIDDEN}` : voted));
+    if (!refs.roomAsk.open) refs.roomAsk.showModal();
+    if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true }); // no answer stands out
+  }
+
+  /**
+   * @param {RoomPoll} poll
+   * @param {boolean} isTeacher
+   */
+  draw(poll, isTeacher) {
+    const { refs } = this;
+    const isVerdict = poll.kind === "verdict";
+    const { revealed: isOver } = poll;
+    setText(refs.roomAskTitle, isOver && isVerdict ? (poll.facts?.accepted ? "Accepted" : "Rejected") : TITLES[poll.kind]);
+    setText(refs.roomAskPlace, isVerdict ? poll.place : "");
+    const guess = poll.guess.trim() ? poll.guess : JSON.stringify(poll.guess).slice(1, -1).replaceAll(" ", "·");
+    refs.roomText.replaceChildren(poll.words, ...(isVerdict ? [element("mark", isOver ? (poll.facts?.accepted ? "accepted" : "rejected") : "", guess)] : []));
+    refs.roomVotes.hidden = isTeacher || isOver || !isVerdict;
+    refs.roomReveal.hidden = !isTeacher || isOver;
+    refs.roomAskNext.hidden = !isTeacher || !isOver || !isVerdict;
+    refs.roomAskClose.hidden = !isTeacher;
+    setText(refs.roomAskClose, isOver ? "Go on" : "Cancel");
+    refs.roomAskLeave.hidden = isTeacher;
+    refs.roomResult.hidden = !isOver;
+    if (!isOver) return;
+    setText(refs.roomSentence, isVerdict ? verdictSentence(poll) : "");
+    const bars = isVerdict ? verdictBars(poll) : choices(poll).map(({ text, count, share }) => ({ name: text, share: share ?? 0, words: share === null ? "0" : `${count} · ${percent(share)}`, mark: null }));
+    refs.roomBars.replaceChildren(...bars.map(bar));
+    refs.roomText.scrollTop = refs.roomText.scrollHeight;
+  }
+}
+
+// A row of the chart: its name, its share of the track, what it comes to, and perhaps a mark on the track.
+/** @param {{ name: string, share: number, words: string, mark: { at: number, words: string } | null }} of */
+function bar({ name, share, words, mark }) {
+  const row = element("li");
+  const track = element("span", "room-track");
+  const fill = element("i");
+  fill.style.width = `${100 * share}%`;
+  track.append(fill);
+  if (mark) {
+    const tick = element("b", mark.at > 0.5 ? "room-mark is-late" : "room-mark");
+    tick.style.left = `${100 * mark.at}%`;
+    tick.append(element("span", "", mark.words));
+    track.append(tick);
+  }
+  row.append(element("span", "room-name", name), track, element("span", "number", words));
+  return row;
+}

@@ -1,0 +1,346 @@
+// A class, for its teacher and for whoever came by its link: who follows whom, and what is asked. Pages know
+// nothing of it: it reads the address of the page that is shown, opens another one, and asks what the page
+// offers as a question (shared/page.js).
+
+import { setText } from "../shared/dom.js";
+import { tab } from "../shared/kept.js";
+import { AskView } from "./ask_view.js";
+import { RoomLine } from "./room_line.js";
+import { hereWords, homeOf, isOfThisMachine, roomIn, votedWords, withoutRoom } from "./room_words.js";
+
+const SEAT = "class"; // what the tab remembers
+const GLANCE_MILLISECONDS = 300; // between two looks at the address of the page that a teacher shows
+/** @type {Record<string, number>} keys of a presenter's remote control */
+const REMOTE = { PageUp: -1, PageDown: 1 };
+const LOST = "The connection to the class is lost; it is tried again and again.";
+
+export class ClassRoom {
+  /**
+   * @param {import("../app.js").App} app
+   * @param {GradioLink} gradio
+   */
+  constructor(app, gradio) {
+    this.app = app;
+    this.refs = app.refs;
+    /** @type {any} the class as the server told it last */
+    this.state = null;
+    this.here = this.votes = 0;
+    this.isLost = false;
+    this.problem = "";
+    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean } | null} */
+    this.seat = null;
+    /** @type {Record<string, string>} by the places of a lesson's questions: what was chosen here */
+    this.chosen = {};
+    /** @type {PageQuestion | null} what a teacher asks */
+    this.asked = null;
+    /** @type {string | undefined} the place of a lesson's question that a teacher has asked */
+    this.offered = undefined;
+    /** @type {string | undefined} what a teacher showed last: its address */
+    this.shown = undefined;
+    this.limit = ""; // why a link cannot show it
+    this.line = new RoomLine(gradio, {
+      news: (reply) => this.heard(reply),
+      seated: (seat) => this.keep({ ...seat }),
+      lost: (isLost) => ((this.isLost = isLost), this.draw()),
+      ended: (why) => this.ended(why),
+    });
+    this.ask = new AskView(this.refs, {
+      vote: (choice) => this.vote(choice),
+      reveal: () => this.reveal(),
+      next: () => this.freeze(),
+      close: () => this.lead("drop"),
+      leave: () => this.leave(),
+    });
+    this.wire();
+    this.enter();
+  }
+
+  wire() {
+    const { refs } = this;
+    const on = (/** @type {string} */ ref, /** @type {() => void} */ action) => refs[ref].addEventListener("click", action);
+    on("openRoom", () => this.showInvitation());
+    on("roomBegin", () => this.open());
+    on("roomNot", () => refs.roomOpen.close());
+    on("roomStart", () => refs.roomOpen.close());
+    on("roomInvite", () => this.showInvitation());
+    on("roomBack", () => this.move(-1));
+    on("roomNext", () => this.move(1));
+    on("roomFreeze", () => this.freeze());
+    on("roomShowGuesses", () => this.reveal());
+    on("roomFollow", () => this.lead("follow", { on: !this.state?.follows }));
+    on("roomEnd", () => this.end());
+    on("roomLeave", () => this.leave());
+    document.addEventListener("keydown", (event) => this.pressed(event));
+    document.addEventListener("visibilitychange", () => document.hidden || this.line.look());
+    this.app.root.addEventListener("answered", (/** @type {any} */ { detail }) => this.answered(detail));
+  }
+
+  // By a class's link; or again, in a tab that was in one.
+  enter() {
+    const room = roomIn(window.location.search);
+    const kept = tab.recall(SEAT, (seat) => typeof seat?.room === "string");
+    if (room !== null) window.history.replaceState(window.history.state, "", withoutRoom(window.location.href));
+    if (room !== null && kept?.room !== room) this.sit({ room });
+    else if (kept) this.sit(kept);
+  }
+
+  get isTeacher() {
+    return Boolean(this.seat?.secret);
+  }
+
+  /** @param {any} seat */
+  keep(seat) {
+    this.seat = seat;
+    tab.keep(SEAT, seat);
+  }
+
+  /** @param {any} seat */
+  sit(seat) {
+    this.keep(seat);
+    const { room, secret, member } = seat;
+    if (secret) this.timer = window.setInterval(() => this.glance(), GLANCE_MILLISECONDS);
+    this.draw();
+    this.line.sit(secret ? { room, secret } : { room, member });
+  }
+
+  rise() {
+    window.clearInterval(this.timer);
+    this.line.rise();
+    this.seat = this.state = this.asked = null;
+    this.shown = this.offered = undefined;
+    this.here = this.votes = 0;
+    this.isLost = false;
+    this.problem = "";
+    tab.forget(SEAT);
+    this.refs.roomOpen.close();
+  }
+
+  // ---- the teacher
+
+  showInvitation() {
+    const { refs, seat } = this;
+    const { link = "", qr = "" } = seat ?? {};
+    if (seat && !this.isTeacher) return;
+    refs.roomOffer.hidden = Boolean(seat);
+    refs.roomInvitation.hidden = !seat;
+    refs.roomOpenError.hidden = true;
+    if (seat) {
+      setText(refs.roomLink, link);
+      refs.roomCode.src = qr;
+      refs.roomLocal.hidden = !isOfThisMachine(link);
+    }
+    setText(refs.roomOpenTitle, seat ? "Come in by this link" : "Teach with this page");
+    if (!refs.roomOpen.open) refs.roomOpen.showModal();
+  }
+
+  async open() {
+    const { refs } = this;
+    const reply = await this.line.ask("open_room", { home: homeOf(document.baseURI) });
+    refs.roomOpenError.hidden = Boolean(reply && !reply.error);
+    setText(refs.roomOpenError, reply?.error ?? "The server cannot be reached.");
+    if (!reply || reply.error) return;
+    const { room, secret, link, qr } = reply;
+    const { theme } = this.app;
+    this.sit({ room, secret, link, qr, isLarge: theme.isLarge });
+    if (!theme.isLarge) refs.large.click();
+    this.showInvitation();
+    refs.roomStart.focus();
+  }
+
+  // What a projector shows may be at another place by now.
+  glance() {
+    const { link, linkLimit } = this.app.shown.address;
+    const { search } = new URL(link);
+    this.limit = linkLimit ?? "";
+    if (search !== this.shown && !this.limit) this.show(search);
+    this.offer();
+    this.drawTeacher();
+  }
+
+  /** @param {string} search */
+  async show(search) {
+    this.shown = search;
+    const reply = await this.line.say("lead_room", { do: "show", page: search });
+    if (!reply || reply.error) this.shown = undefined; // tried again
+  }
+
+  // A lesson's question is asked as soon as it is shown; it goes with its page.
+  offer() {
+    const { question } = this.app.shown;
+    const poll = this.state?.poll;
+    if (poll?.kind === "verdict" || !this.state) return;
+    const isGuess = question?.kind === "prediction";
+    if (isGuess && this.offered !== question.place) this.lead("ask", asking(question));
+    else if (!isGuess && poll && !poll.revealed) this.lead("drop");
+    this.offered = isGuess ? question.place : undefined;
+  }
+
+  // The next verdict is asked for before anybody sees it.
+  freeze() {
+    const { question } = this.app.shown;
+    if (question?.kind !== "verdict") return (this.problem = "This run has no further verdict to ask about."), this.draw();
+    this.asked = question;
+    this.lead("ask", asking(question));
+  }
+
+  async reveal() {
+    const { asked } = this;
+    const isVerdict = this.state?.poll?.kind === "verdict";
+    await this.lead("reveal", isVerdict ? { facts: asked?.facts ?? this.app.shown.question?.facts ?? {} } : {});
+    if (isVerdict) asked?.land?.();
+  }
+
+  /**
+   * @param {string} what
+   * @param {object} [told]
+   */
+  async lead(what, told = {}) {
+    const reply = await this.line.say("lead_room", { do: what, ...told });
+    this.problem = reply ? (reply.error ?? "") : "The server cannot be reached: try again.";
+    this.draw();
+  }
+
+  async end() {
+    const isLarge = this.seat?.isLarge;
+    await this.line.ask("lead_room", { do: "end" });
+    if (!isLarge && this.app.theme.isLarge) this.refs.large.click();
+    this.rise();
+    this.draw();
+  }
+
+  /** @param {number} by */
+  move(by) {
+    this.actions.position?.(by);
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    if (!this.isTeacher || !REMOTE[event.key] || document.querySelector("dialog[open]")) return;
+    event.preventDefault();
+    this.move(REMOTE[event.key]);
+  }
+
+  // Of the page that is shown.
+  get actions() {
+    return /** @type {Actions} */ (this.app.shown.actions);
+  }
+
+  // ---- the class
+
+  /** @param {string} choice */
+  async vote(choice) {
+    const { poll } = this.state ?? {};
+    if (!poll) return;
+    const before = this.state.mine;
+    this.state.mine = choice; // seen at once
+    this.problem = "";
+    this.draw();
+    const reply = await this.line.ask("vote", { number: poll.number, choice });
+    if ((reply && !reply.error) || this.state?.poll?.number !== poll.number) return;
+    this.state.mine = before;
+    this.problem = reply ? `${reply.error}.` : "Your vote did not arrive: press again.";
+    this.draw();
+  }
+
+  // In a lesson: it counts once its teacher stands at the same question.
+  /** @param {{ place: string, option: string }} answer */
+  answered({ place, option }) {
+    this.chosen[place] = option;
+    this.sendGuess();
+  }
+
+  sendGuess() {
+    const { poll, mine } = this.state ?? {};
+    const choice = poll && this.chosen[poll.place];
+    if (this.isTeacher || poll?.kind !== "prediction" || poll.revealed || !choice || choice === mine) return;
+    if (poll.options.some((/** @type {Choice} */ { name }) => name === choice)) this.vote(choice);
+  }
+
+  leave() {
+    if (this.seat) this.line.ask("leave_room", {});
+    this.rise();
+    this.draw();
+  }
+
+  // ---- what is told
+
+  /** @param {Reply} reply */
+  heard(reply) {
+    this.here = reply.here ?? this.here;
+    this.votes = reply.votes ?? this.votes;
+    if (reply.state) this.take(reply.state);
+    this.draw();
+  }
+
+  /** @param {any} state */
+  take(state) {
+    const before = this.state;
+    this.state = state;
+    if (before?.poll?.number !== state.poll?.number || before?.poll?.revealed !== state.poll?.revealed) this.problem = "";
+    if (this.isTeacher) return;
+    const isElsewhere = state.page !== before?.page || !before.follows;
+    if (state.follows && state.page && isElsewhere) this.app.follow(state.page);
+    this.sendGuess();
+  }
+
+  /** @param {string} why */
+  ended(why) {
+    const wasMember = this.state !== null && !this.isTeacher;
+    this.rise();
+    this.draw();
+    this.say(wasMember ? "The class has ended. The page is yours now." : why);
+  }
+
+  // ---- drawing
+
+  draw() {
+    const { refs, state, seat, isTeacher } = this;
+    refs.openRoom.hidden = seat !== null;
+    refs.roomBar.hidden = seat === null;
+    refs.roomLead.hidden = !isTeacher;
+    refs.roomLeave.hidden = isTeacher;
+    refs.roomBar.classList.toggle("is-lost", this.isLost);
+    setText(refs.roomLeave, "Leave");
+    const poll = state?.poll ?? null;
+    const isAsked = poll !== null && (poll.kind === "verdict" || (isTeacher && poll.revealed));
+    this.ask.show(isAsked ? poll : null, { isTeacher, mine: state?.mine ?? null, votes: this.votes, here: this.here, problem: this.isLost ? LOST : this.problem });
+    if (isTeacher) this.drawTeacher();
+    else if (seat) setText(refs.roomWord, this.isLost ? LOST : followWords(state));
+  }
+
+  drawTeacher() {
+    const { refs, state, app } = this;
+    if (!this.isTeacher) return;
+    const { shown } = app;
+    const isGuess = state?.poll?.kind === "prediction" && !state.poll.revealed;
+    const guesses = isGuess ? ` · ${votedWords(this.votes, this.here)}` : "";
+    const unseen = this.limit ? " · the class cannot see this: it is in your browser only" : "";
+    setText(refs.roomWord, this.isLost ? LOST : this.problem || `Class: ${hereWords(this.here)}${guesses}${unseen}`);
+    setText(refs.roomCount, hereWords(this.here));
+    for (const button of [refs.roomBack, refs.roomNext]) button.disabled = !this.actions.position;
+    refs.roomFreeze.hidden = shown.question?.kind !== "verdict";
+    refs.roomShowGuesses.hidden = !isGuess;
+    refs.roomFollow.setAttribute("aria-pressed", String(state?.follows ?? true));
+  }
+
+  // Once, after the class: until it is put away.
+  /** @param {string} words */
+  say(words) {
+    const { refs } = this;
+    refs.roomBar.hidden = refs.roomLeave.hidden = false;
+    setText(refs.roomWord, words);
+    setText(refs.roomLeave, "OK");
+  }
+}
+
+// What everybody may see of a question.
+/** @param {PageQuestion} question */
+function asking({ kind, place, words, guess, options }) {
+  return { kind, place, words, guess, options };
+}
+
+/** @param {any} state */
+function followWords(state) {
+  if (!state) return "Coming into the class …";
+  return state.follows ? "You are in a class: this page follows the teacher’s." : "You are in a class, and may look around on your own.";
+}

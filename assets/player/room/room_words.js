@@ -1,0 +1,94 @@
+// What a class is told: links, the count of who is here, and the result of a vote beside the rule's own
+// probability. Knows no elements.
+
+import { counted, decimals, drawn } from "../shared/number_words.js";
+
+const ROOM = "class"; // the parameter of a link to a class
+const OF_THIS_MACHINE = /^(localhost|127(\.\d+){3}|\[::1\]|0\.0\.0\.0)$/;
+
+/** @param {string} search */
+export function roomIn(search) {
+  return new URLSearchParams(search).get(ROOM);
+}
+
+// The address without its class, for this tab remembers that.
+/** @param {string} address */
+export function withoutRoom(address) {
+  const url = new URL(address);
+  url.searchParams.delete(ROOM);
+  return url.href;
+}
+
+// What a class's link begins with.
+/** @param {string} address */
+export function homeOf(address) {
+  const url = new URL(address);
+  return `${url.origin}${url.pathname}`;
+}
+
+// Whether other devices cannot open it.
+/** @param {string} link */
+export function isOfThisMachine(link) {
+  return OF_THIS_MACHINE.test(new URL(link).hostname);
+}
+
+/** @param {number} here */
+export function hereWords(here) {
+  return here ? `${here} here` : "nobody here yet";
+}
+
+/**
+ * @param {number} votes
+ * @param {number} here
+ */
+export function votedWords(votes, here) {
+  return `${votes} of ${Math.max(votes, here)} ${votes === 1 && here <= 1 ? "has" : "have"} answered`;
+}
+
+// How many chose each option, and their share of all, null where nobody answered.
+/** @param {RoomPoll} poll */
+export function choices({ options, counts = {} }) {
+  const all = options.reduce((sum, { name }) => sum + (counts[name] ?? 0), 0);
+  return options.map(({ name, text }) => {
+    const count = counts[name] ?? 0;
+    return { name, text, count, share: all ? count / all : null };
+  });
+}
+
+// The bars of a verdict: the class beside the rule, the draw as a mark on the rule's. At temperature 0, where
+// nothing is drawn, the rule's is empty or full.
+/** @param {RoomPoll} poll */
+export function verdictBars(poll) {
+  const { accept, u, greedy } = /** @type {VerdictFacts} */ (poll.facts);
+  const share = choices(poll)[0].share;
+  const [rule, draw] = accept !== null && u !== null ? drawn(accept, u) : [accept === null ? "—" : decimals(accept), ""];
+  return [
+    { name: "this class", share: share ?? 0, words: share === null ? "nobody voted" : percent(share), mark: null },
+    { name: greedy ? "the rule" : "min(1, p/q)", share: accept ?? 0, words: rule, mark: draw ? { at: Number(u), words: `u ${draw}` } : null },
+  ];
+}
+
+// The one sentence of a reveal.
+/** @param {RoomPoll} poll */
+export function verdictSentence(poll) {
+  const { p, q, accept, u, accepted, greedy, residual } = /** @type {VerdictFacts} */ (poll.facts);
+  const [{ count, share }, { count: against }] = choices(poll);
+  const voted = count + against;
+  const room = share === null ? "Nobody voted" : `${count} of ${counted(voted, "vote")} (${percent(share)}) ${count === 1 ? "was" : "were"} for accepting it`;
+  const end = accepted ? "it is accepted" : "it is rejected";
+  if (greedy) return `${room}. At temperature 0 nothing is drawn: the guess is kept only if it is the target’s most probable token, so ${end}.`;
+  if (accept === null || u === null) return `${room}; ${end}.`;
+  const [rule, draw] = drawn(accept, u);
+  const left = residual ? ", with the p that the rejected guesses before it left over" : "";
+  return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${known(p)} / ${known(q)}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
+}
+
+/** @param {number | null} value */
+function known(value) {
+  return value === null ? "?" : decimals(value);
+}
+
+/** @param {number} share */
+export function percent(share) {
+  return `${Math.round(100 * share)} %`;
+}

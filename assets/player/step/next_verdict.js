@@ -1,0 +1,75 @@
+// The verdict that comes next at the debugger's place, as a question to people who have not seen it: the text
+// so far and the guess; p, q, the draw and the outcome are its facts, for later.
+
+import { tokenText } from "../shared/token_label.js";
+import { momentsOf } from "./moments.js";
+
+const LONGEST = 400; // characters of the text that are shown
+
+// Where it stands, null where the run has no further one; a lossy rule has another question.
+/**
+ * @param {Round[]} rounds
+ * @param {number} round
+ * @param {number} at
+ */
+export function nextVerdict(rounds, round, at) {
+  for (let index = round; index < rounds.length; index += 1) {
+    if (rounds[index].isTypical) continue;
+    const moments = momentsOf(rounds[index]);
+    const found = moments.findIndex(({ phase }, place) => phase === "judge" && (index > round || place > at));
+    if (found >= 0) return { round: index, at: found, node: /** @type {number} */ (moments[found].node) };
+  }
+  return null;
+}
+
+/**
+ * @param {Trace} trace
+ * @param {{ round: number, node: number }} place
+ * @returns {Omit<PageQuestion, "land">}
+ */
+export function verdictQuestion(trace, { round: index, node }) {
+  const round = trace.rounds[index];
+  const depth = round.record.tree.nodes.depth[node];
+  return {
+    kind: "verdict",
+    place: `Round ${index + 1}, guess at depth ${depth}`,
+    words: lastOf(textBefore(trace, round, node)),
+    guess: tokenText(trace.text(round.tokenId(node))),
+    options: [],
+    facts: verdictFacts(round, node),
+  };
+}
+
+/**
+ * @param {Round} round
+ * @param {number} node
+ * @returns {VerdictFacts}
+ */
+export function verdictFacts(round, node) {
+  const { p, q, residual, accept, u, raw_p, raw_q, outcome } = round.verdict(node);
+  const isLater = round.followsRejection(node) && residual !== null;
+  const numbers = round.isGreedy ? { p: raw_p, q: raw_q } : { p: isLater ? residual : p, q: round.isPointMass ? 1 : q };
+  return { ...numbers, accept, u, accepted: outcome === "accepted", greedy: round.isGreedy, residual: isLater };
+}
+
+// The prompt, what was written before the round, and the guesses on the way to this one.
+/**
+ * @param {Trace} trace
+ * @param {Round} round
+ * @param {number} node
+ */
+function textBefore(trace, round, node) {
+  const { parent } = round.record.tree.nodes;
+  /** @type {string[]} */
+  const way = [];
+  for (let each = parent[node]; each >= 0; each = parent[each]) way.unshift(trace.text(round.tokenId(each)));
+  const written = trace.main.tokens.slice(0, round.firstToken).map(({ text }) => text);
+  const gap = trace.templatedPrompt ? "\n" : "";
+  return trace.header.prompt + gap + [...written, ...way].map(tokenText).join("");
+}
+
+/** @param {string} text */
+function lastOf(text) {
+  const letters = [...text];
+  return letters.length > LONGEST ? `… ${letters.slice(-LONGEST).join("")}` : text;
+}

@@ -1,0 +1,365 @@
+"""Classes: a teacher shows pages, those who came by the link follow them, guess and vote.
+
+In memory only and without names; a class goes when its teacher ends it, or when nobody was in it
+for a while. Every table is bounded. Members ask again and again, so an answer that says nothing new
+is a few bytes. Knows addresses of pages as text, and nothing of what they show.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import segno
+
+from specviz.errors import InputError, short
+from specviz.records.field_types import MAX_INTEGER
+from specviz.trace_file.values import boolean, integer, number, text
+from specviz.ui.answers import Question, answers
+
+MAX_ROOMS = 20
+MAX_MEMBERS = 200  # of a room
+MAX_POLLS = 20  # of a room: guesses at the questions of lessons, the oldest are forgotten
+MAX_OPTIONS = 8
+MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240  # characters
+
+HERE_SECONDS = 15.0  # since the last look; a browser lets a page in the background look rarely
+IDLE_SECONDS = 300.0  # without anybody, until a room is gone
+ABANDONED_SECONDS = 1800.0  # without its teacher
+LOOK_SECONDS = 1.0  # from one look of a member to the next
+LOOKS_A_SECOND = 50  # of one room, at the most: in a larger one, members look more rarely
+
+GONE = "This class has ended, or its link was mistyped."
+OPTIONS = {"verdict": ("accept", "reject")}  # a kind of question -> its options; else its own
+KINDS = ("verdict", "prediction")
+_WORDS = tuple(
+    "acorn amber apple arrow aspen badge basil beach berry birch bloom board brick brook brush "
+    "cabin cable candy canoe cedar chalk cherry chess cliff cloud clover coast cocoa comet copper "
+    "coral cotton crane creek daisy delta dune eagle ember fern field finch flint flute forest "
+    "frost garden ginger globe grape grove harbor hazel heron honey island ivory jade kayak kite "
+    "lagoon lake lamp lemon lilac linen lotus maple marble meadow melon mint mosaic moss nectar "
+    "oasis ocean olive onyx orbit orchid otter owl paper pearl pebble pepper piano pine planet "
+    "plum pollen pond poppy quartz quill rain raven reed ribbon river robin rocket rose ruby "
+    "saddle sage sail sand shell silk silver sky slate snow sparrow spice spring spruce star stone "
+    "storm summit sun swan tea thistle tide tiger topaz tulip valley velvet violet walnut wave "
+    "willow wind winter wren yarn zebra".split()
+)
+
+
+@dataclass(slots=True)
+class Poll:
+    """One question to the class, and who chose what until the result is shown."""
+
+    number: int
+    kind: str  # of KINDS
+    place: str  # what it is about, such as a lesson's step; the same place asks the same
+    words: str
+    guess: str  # the token that is judged, or ""
+    options: dict[str, str]  # name -> words
+    votes: dict[str, str] = field(default_factory=dict)  # member -> name of an option
+    is_revealed: bool = False
+    facts: dict[str, Any] | None = None  # what was hidden until then
+
+    def shown(self) -> Question:
+        """What everyone may see of it."""
+        asked = {
+            "number": self.number,
+            "kind": self.kind,
+            "place": self.place,
+            "words": self.words,
+            "guess": self.guess,
+            "options": [{"name": name, "text": words} for name, words in self.options.items()],
+            "revealed": self.is_revealed,
+        }
+        return asked | ({"counts": self.counts(), "facts": self.facts} if self.is_revealed else {})
+
+    def counts(self) -> dict[str, int]:
+        return {name: 0 for name in self.options} | Counter(self.votes.values())
+
+
+@dataclass(slots=True)
+class Room:
+    secret: str  # whoever knows it is the teacher
+    teacher_seen: float
+    version: int = 1  # another one wherever members have something new to see
+    page: str = ""  # that the teacher shows: what its address has from "?" on
+    follows: bool = True
+    poll: Poll | None = None
+    kept: dict[str, Poll] = field(default_factory=dict)  # guesses, by their places
+    members: dict[str, float] = field(default_factory=dict)  # -> when they looked last
+    polls: int = 0  # so far
+
+    @property
+    def seen(self) -> float:
+        return max([self.teacher_seen, *self.members.values()])
+
+    def here(self, now: float) -> int:
+        return sum(now - seen < HERE_SECONDS for seen in self.members.values())
+
+    def state(self, member: str = "") -> Question:
+        poll = self.poll
+        mine = poll.votes.get(member) if poll else None
+        return {
+            "page": self.page,
+            "follows": self.follows,
+            "poll": poll and poll.shown(),
+            "mine": mine,
+        }
+
+    def forget_member(self, member: str) -> None:
+        self.members.pop(member, None)
+        for poll in {id(each): each for each in (*self.kept.values(), self.poll) if each}.values():
+            if not poll.is_revealed:
+                poll.votes.pop(member, None)
+
+
+class Rooms:
+    """All classes of this app.
+
+    `clock` gives seconds that only grow; `look_seconds` lie between two looks of a member.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, look_seconds: float = LOOK_SECONDS
+    ) -> None:
+        self._clock = clock
+        self._look_seconds = look_seconds
+        self._rooms: dict[str, Room] = {}
+        self._lock = threading.Lock()
+
+    # ---- the teacher
+
+    @answers
+    def open_room(self, question: Question) -> Question:
+        """{"home": address of the page} -> {"room", "secret", "link", "qr": an SVG's data address}.
+
+        The link is the home with the room's words behind it.
+        """
+        home = text(question["home"], "home", MOST_HOME)
+        if not home.startswith(("http://", "https://")) or "?" in home or "#" in home:
+            raise InputError(f"home must be the page's own address, got {short(home)}")
+        with self._lock:
+            self._forget_gone()
+            if len(self._rooms) >= MAX_ROOMS:
+                raise InputError(f"{MAX_ROOMS} classes are open here already: try again later")
+            name = self._new_name()
+            room = Room(secrets.token_urlsafe(24), self._clock())
+            self._rooms[name] = room
+        link = f"{home}?class={name}"
+        code = segno.make(link, error="m", micro=False)
+        qr = code.svg_data_uri(border=2, omitsize=True, light="#fff")
+        return {"room": name, "secret": room.secret, "link": link, "qr": qr}
+
+    @answers
+    def lead_room(self, question: Question) -> Question:
+        """What the teacher does, {"do": a name of `_MOVES`, …}."""
+        move = _MOVES.get(str(question["do"]))
+        if move is None:
+            raise InputError(f"do must be one of {', '.join(_MOVES)}, got {short(question['do'])}")
+        with self._lock:
+            name, room = self._led(question)
+            if move(room, question):
+                room.version += 1
+            if question["do"] == "end":
+                del self._rooms[name]
+        return {}
+
+    @answers
+    def watch_room(self, question: Question) -> Question:
+        """The teacher's look: how many are here and have voted, the state if it is a new one."""
+        after = integer(question["version"], "version", 0, MAX_INTEGER)
+        with self._lock:
+            _, room = self._led(question)
+            counted = len(room.poll.votes) if room.poll else 0
+            told: Question = {"here": room.here(self._clock()), "votes": counted}
+            return told | self._news(room, after, "") | {"wait": self._look_seconds}
+
+    # ---- the class
+
+    @answers
+    def join_room(self, question: Question) -> Question:
+        """{"room"} -> {"member": what its looks and votes carry}."""
+        with self._lock:
+            room = self._room(question)
+            if len(room.members) >= MAX_MEMBERS:
+                self._forget_absent(room)
+            if len(room.members) >= MAX_MEMBERS:
+                raise InputError(f"this class is full: it has room for {MAX_MEMBERS}")
+            member = secrets.token_urlsafe(12)
+            room.members[member] = self._clock()
+            return {"member": member}
+
+    @answers
+    def look_room(self, question: Question) -> Question:
+        """A member's look: {"version", "wait": seconds}, and "state" if there is a new one."""
+        after = integer(question["version"], "version", 0, MAX_INTEGER)
+        with self._lock:
+            room, member = self._membership(question)
+            room.members[member] = self._clock()
+            wait = max(self._look_seconds, room.here(self._clock()) / LOOKS_A_SECOND)
+            return self._news(room, after, member) | {"wait": wait}
+
+    @answers
+    def vote(self, question: Question) -> Question:
+        """A member's choice, which may be another one until the result is shown."""
+        asked = integer(question["number"], "number", 0, MAX_INTEGER)
+        with self._lock:
+            room, member = self._membership(question)
+            poll = room.poll
+            if poll is None or poll.number != asked or poll.is_revealed:
+                raise InputError("this vote is over")
+            choice = question["choice"]
+            if not isinstance(choice, str) or choice not in poll.options:
+                names = ", ".join(poll.options)
+                raise InputError(f"choice must be one of {names}, got {short(choice)}")
+            poll.votes[member] = choice
+        return {}
+
+    @answers
+    def leave_room(self, question: Question) -> Question:
+        """A member goes, and an open vote of theirs with them."""
+        with self._lock:
+            room, member = self._membership(question)
+            room.forget_member(member)
+        return {}
+
+    # ---- inside, under the lock
+
+    def _news(self, room: Room, after: int, member: str) -> Question:
+        if room.version == after:
+            return {"version": after}
+        return {"version": room.version, "state": room.state(member)}
+
+    def _room(self, question: Question) -> Room:
+        self._forget_gone()
+        name = question["room"]
+        room = self._rooms.get(name) if isinstance(name, str) else None
+        if room is None:
+            raise InputError(GONE)
+        return room
+
+    def _led(self, question: Question) -> tuple[str, Room]:
+        room, secret = self._room(question), question["secret"]
+        known = room.secret.encode()
+        if not isinstance(secret, str) or not secrets.compare_digest(secret.encode(), known):
+            raise InputError("only the teacher of this class may do this")
+        room.teacher_seen = self._clock()
+        return question["room"], room
+
+    def _membership(self, question: Question) -> tuple[Room, str]:
+        room, member = self._room(question), question["member"]
+        if not isinstance(member, str) or member not in room.members:
+            raise InputError("this class does not know you any more: join it again")
+        return room, member
+
+    def _new_name(self) -> str:
+        while (name := "-".join(secrets.choice(_WORDS) for _ in range(3))) in self._rooms:
+            pass
+        return name
+
+    def _forget_gone(self) -> None:
+        now = self._clock()
+        for name, room in list(self._rooms.items()):
+            is_idle = now - room.seen >= IDLE_SECONDS
+            if is_idle or now - room.teacher_seen >= ABANDONED_SECONDS:
+                del self._rooms[name]
+
+    def _forget_absent(self, room: Room) -> None:
+        now = self._clock()
+        for member, seen in list(room.members.items()):
+            if now - seen >= HERE_SECONDS:
+                room.forget_member(member)
+
+
+# ---- what a teacher can do: each returns whether members have something new to see
+
+
+def _show(room: Room, question: Question) -> bool:
+    page = text(question["page"], "page", MOST_PAGE)
+    is_new, room.page = page != room.page, page
+    return is_new
+
+
+def _follow(room: Room, question: Question) -> bool:
+    room.follows = boolean(question["on"], "on")
+    return True
+
+
+def _ask(room: Room, question: Question) -> bool:
+    """Open a question; a guess that was asked for before goes on with its votes."""
+    kind, place = question["kind"], text(question["place"], "place", MOST_OPTION)
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {short(kind)}")
+    known = room.kept.get(place) if kind == "prediction" else None
+    if known is not None:
+        is_new, room.poll = room.poll is not known, known
+        return is_new
+    room.polls += 1
+    words = text(question["words"], "words", MOST_WORDS)
+    guess = text(question["guess"], "guess", MOST_OPTION)
+    room.poll = Poll(room.polls, kind, place, words, guess, _options(kind, question))
+    if kind == "prediction":
+        room.kept[place] = room.poll
+        while len(room.kept) > MAX_POLLS:
+            del room.kept[next(iter(room.kept))]
+    return True
+
+
+def _options(kind: str, question: Question) -> dict[str, str]:
+    if kind in OPTIONS:
+        return {name: name for name in OPTIONS[kind]}
+    given = question["options"]
+    if not isinstance(given, list) or not 2 <= len(given) <= MAX_OPTIONS:
+        raise InputError(f"options must be an array of 2 to {MAX_OPTIONS}, got {short(given)}")
+    options = {}
+    for each in given:
+        if not isinstance(each, dict):
+            raise InputError(f"options must hold objects, got {short(each)}")
+        name = text(each.get("name"), "options.name", MOST_OPTION)
+        options[name] = text(each.get("text"), "options.text", MOST_OPTION)
+    return options
+
+
+def _reveal(room: Room, question: Question) -> bool:
+    """Show what the class chose, and with a verdict what was hidden: {"facts": …}."""
+    if room.poll is None:
+        raise InputError("there is no question to show the result of")
+    if room.poll.kind == "verdict":
+        room.poll.facts = _facts(question["facts"])
+    room.poll.is_revealed = True
+    return True
+
+
+def _facts(given: object) -> Question:
+    """The numbers of a verdict, each from 0 to 1; what nobody knows is null."""
+    if not isinstance(given, dict):
+        raise InputError(f"facts must be an object, got {short(given)}")
+    facts: Question = {
+        name: None if given.get(name) is None else number(given[name], f"facts.{name}", 0, 1)
+        for name in ("p", "q", "accept", "u")
+    }
+    return facts | {name: given.get(name) is True for name in ("accepted", "greedy", "residual")}
+
+
+def _drop(room: Room, _: Question) -> bool:
+    is_new, room.poll = room.poll is not None, None
+    return is_new
+
+
+def _end(room: Room, _: Question) -> bool:
+    return False
+
+
+_MOVES: dict[str, Callable[[Room, Question], bool]] = {
+    "show": _show,
+    "follow": _follow,
+    "ask": _ask,
+    "reveal": _reveal,
+    "drop": _drop,
+    "end": _end,
+}

@@ -1,0 +1,132 @@
+"""A class: the teacher's screen, and those of whoever came by its link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.browser.axe_findings import findings
+from tests.browser.race_driver import RaceDriver
+
+RUN = "?view=step&trace=layer-skip.chat.smollm2&round=2&pos=1"
+LESSON = "?view=learn&lesson=accept-or-reject&step=first-guess"
+PLACE = "specviz.step.view.cursor.round * 100 + specviz.step.view.cursor.at"
+HAS_RUN = "specviz.step.view.trace?.rounds.length > 5 && specviz.step.view.cursor.round === 1"
+PHONE = {"width": 390, "height": 844}
+
+OpenPage = Callable[..., RaceDriver]
+
+
+def opened_class(open_page: OpenPage, url: str) -> tuple[RaceDriver, str]:
+    """A teacher at the debugger, and the query of the class's link."""
+    teacher = open_page(url, RUN)
+    teacher.until(HAS_RUN)
+    teacher.ref("openRoom").click()
+    teacher.ref("roomBegin").click()
+    teacher.ref("roomInvitation").wait_for()
+    query = "?" + teacher.text("roomLink").split("?")[1]
+    assert teacher.evaluate("document.querySelector('[data-ref=roomCode]').naturalWidth") > 0
+    teacher.ref("roomStart").click()
+    return teacher, query
+
+
+def address(driver: RaceDriver) -> str:
+    """A page in a class asks its server again and again, and so never rests."""
+    return str(driver.evaluate("location.href"))
+
+
+def is_asked(driver: RaceDriver) -> bool:
+    return driver.ref("roomAsk").is_visible()
+
+
+def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
+    open_page: OpenPage, random_url: str
+) -> None:
+    teacher, query = opened_class(open_page, random_url)
+    ann, bob = open_page(random_url, query), open_page(random_url, query, viewport=PHONE)
+    for member in (ann, bob):
+        member.until(HAS_RUN)
+        assert "class=" not in address(member)  # a link that is copied leads nobody into the class
+        assert member.text("roomWord") == "You are in a class: this page follows the teacher’s."
+    teacher.ref("roomNext").click()
+    teacher.page.keyboard.press("PageDown")
+    for member in (ann, bob):
+        member.until(f"{PLACE} === 102")
+
+    teacher.ref("roomFreeze").click()
+    for member in (ann, bob):
+        member.ref("roomVotes").wait_for()
+        member.page.keyboard.press("Escape")
+        member.page.keyboard.press("Escape")
+        assert is_asked(member) and not member.ref("roomResult").is_visible()
+    ann.page.locator("[data-choice=accept]").click()
+    bob.page.keyboard.press("a")
+    bob.page.keyboard.press("r")
+    teacher.until("document.querySelector('[data-ref=roomSaid]').textContent.startsWith('2 of 2')")
+    assert findings(bob.page, "[data-ref=roomAsk]") == []
+    teacher.ref("roomReveal").click()
+    for screen in (teacher, ann, bob):
+        screen.ref("roomResult").wait_for()
+        assert screen.text("roomSentence").startswith("1 of 2 votes (50 %) was for accepting it.")
+        assert "min(1, p/q) = min(1, " in screen.text("roomSentence")
+    assert findings(teacher.page, "[data-ref=roomAsk]") == []
+    teacher.ref("roomAskClose").click()
+    verdict = teacher.evaluate(PLACE)
+    for member in (ann, bob):
+        member.until(f"{PLACE} === {verdict}")
+        member.ref("roomAsk").wait_for(state="hidden")
+
+    teacher.evaluate(f"specviz.race.shell.enter('{LESSON}')")
+    for member, choice in ((ann, "sometimes"), (bob, "always")):
+        member.page.locator(f"[data-option={choice}]").click()
+    teacher.until("document.querySelector('[data-ref=roomWord]').textContent.includes('2 of 2')")
+    assert not is_asked(ann)
+    teacher.ref("roomShowGuesses").click()
+    teacher.ref("roomAsk").wait_for()
+    shown = teacher.ref("roomBars").locator("li").all_inner_texts()
+    assert [each.split("\n")[-1] for each in shown] == ["0 · 0 %", "1 · 50 %", "1 · 50 %"]
+    teacher.ref("roomAskClose").click()
+
+    teacher.ref("roomFollow").click()
+    ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('on your own')")
+    teacher.evaluate("specviz.race.shell.show('glossary')")
+    bob.ref("roomLeave").click()
+    assert not bob.ref("roomBar").is_visible()
+    teacher.until("document.querySelector('[data-ref=roomWord]').textContent.includes('1 here')")
+    assert "view=learn" in address(ann)
+    teacher.ref("roomEnd").click()
+    ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('has ended')")
+    ann.ref("roomLeave").click()
+    assert not ann.ref("roomBar").is_visible() and not teacher.ref("roomBar").is_visible()
+
+
+def test_a_link_of_a_class_that_is_gone_says_so_and_the_page_stays(
+    open_page: OpenPage, random_url: str
+) -> None:
+    late = open_page(random_url, "?class=not-a-class&view=glossary")
+    late.until("document.querySelector('[data-ref=roomWord]').textContent.includes('mistyped')")
+    assert late.query == "?view=glossary"
+
+
+@pytest.mark.slow
+def test_ten_members_follow_within_three_seconds_and_all_their_votes_are_counted(
+    open_page: OpenPage, random_url: str
+) -> None:
+    teacher, query = opened_class(open_page, random_url)
+    members = [open_page(random_url, query) for _ in range(10)]
+    for member in members:
+        member.until(HAS_RUN)
+    teacher.ref("roomNext").click()
+    for member in members:
+        member.until(f"{PLACE} === 101", 3)
+    teacher.ref("roomFreeze").click()
+    for at, member in enumerate(members):
+        member.ref("roomVotes").wait_for()
+        member.page.keyboard.press("a" if at < 7 else "r")
+    said = "document.querySelector('[data-ref=roomSaid]').textContent"
+    teacher.until(f"{said}.startsWith('10 of 10')")
+    teacher.ref("roomReveal").click()
+    for screen in (teacher, *members):
+        screen.ref("roomResult").wait_for()
+        assert screen.text("roomSentence").startswith("7 of 10 votes (70 %) were")

@@ -1,0 +1,174 @@
+// A class: its line to the server, what is said of a vote, and which verdict is asked about.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { RoomLine } from "../../assets/player/room/room_line.js";
+import { choices, hereWords, homeOf, isOfThisMachine, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
+import { nextVerdict, verdictFacts, verdictQuestion } from "../../assets/player/step/next_verdict.js";
+import { Round } from "../../assets/player/shared/round.js";
+
+// A server whose answers are `replies` in turn (null: none comes), and the line that asks it.
+function line(replies) {
+  const asked = [];
+  const said = [];
+  const answer = (name) => async (question) => {
+    asked.push([name, question]);
+    const reply = replies.shift();
+    if (reply === null) throw new Error("no connection");
+    return reply;
+  };
+  const server = Object.fromEntries(["join_room", "look_room", "watch_room", "vote"].map((name) => [name, answer(name)]));
+  const on = {
+    news: ({ version }) => said.push(`news ${version}`),
+    seated: ({ member }) => said.push(`seated ${member}`),
+    lost: (isLost) => said.push(isLost ? "lost" : "found"),
+    ended: (why) => said.push(why),
+  };
+  return { line: new RoomLine({ server }, on), asked, said };
+}
+
+const settle = async () => {
+  for (let turn = 0; turn < 12; turn += 1) await null;
+};
+
+test("who comes by the link gets a seat, then asks once a second for what is new", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const { line: made, asked, said } = line([{ member: "m" }, { version: 4, wait: 1 }, { version: 5, wait: 3 }, { version: 5, wait: 1 }]);
+  await made.sit({ room: "a-b-c" });
+  assert.deepEqual(said, ["seated m", "news 4"]);
+  context.mock.timers.tick(1000);
+  await settle();
+  assert.deepEqual(asked.at(-1), ["look_room", { room: "a-b-c", member: "m", version: 4 }]);
+  context.mock.timers.tick(2900);
+  await settle();
+  assert.equal(asked.length, 3); // the server had asked for patience
+  context.mock.timers.tick(100);
+  await settle();
+  assert.equal(asked.length, 4);
+  made.rise();
+});
+
+test("a lost line says so after three looks, goes on trying, and says when it is back", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const { line: made, said } = line([null, null, null, null, { version: 2, wait: 1 }]);
+  await made.sit({ room: "a-b-c", member: "m" });
+  for (let look = 0; look < 4; look += 1) {
+    assert.equal(made.isLost, look >= 2);
+    context.mock.timers.tick(2000);
+    await settle();
+  }
+  assert.deepEqual(said, ["lost", "found", "news 2"]);
+  made.rise();
+});
+
+test("a member whom the class forgot comes in anew, and one whose class has ended is told so", async () => {
+  const { line: made, said } = line([{ error: "join it again" }, { member: "n" }, { version: 1, wait: 1 }]);
+  await made.sit({ room: "a-b-c", member: "m" });
+  await settle();
+  assert.deepEqual(said, ["seated n", "news 1"]);
+  made.rise();
+  const other = line([{ error: "unknown" }, { error: "This class has ended." }]);
+  await other.line.sit({ room: "a-b-c", member: "m" });
+  await settle();
+  assert.deepEqual(other.said, ["This class has ended."]);
+  assert.equal(other.line.seat, null);
+});
+
+test("a teacher asks with the secret, and is not let in as somebody else", async () => {
+  const { line: made, asked, said } = line([{ version: 1, wait: 1 }, { error: "only the teacher of this class may do this" }]);
+  await made.sit({ room: "a-b-c", secret: "s" });
+  await made.look();
+  assert.deepEqual(asked.map(([name]) => name), ["watch_room", "watch_room"]);
+  assert.deepEqual(said, ["news 1", "only the teacher of this class may do this"]);
+});
+
+test("the link of a class is of the page's own address, without what it shows", () => {
+  assert.equal(roomIn("?class=a-b-c&view=step"), "a-b-c");
+  assert.equal(roomIn("?view=step"), null);
+  assert.equal(withoutRoom("https://x.org/app/?class=a-b-c&view=step"), "https://x.org/app/?view=step");
+  assert.equal(homeOf("https://x.org/app/?view=step#top"), "https://x.org/app/");
+});
+
+test("a link that only this computer can open is known", () => {
+  for (const host of ["localhost:7860", "127.0.0.1:7860", "[::1]:80"]) assert.ok(isOfThisMachine(`http://${host}/`), host);
+  for (const host of ["192.168.1.7:7860", "example.org", "127.example.org"]) assert.ok(!isOfThisMachine(`http://${host}/`), host);
+});
+
+test("counts are said as they are", () => {
+  assert.equal(hereWords(0), "nobody here yet");
+  assert.equal(hereWords(24), "24 here");
+  assert.equal(votedWords(14, 24), "14 of 24 have answered");
+  assert.equal(votedWords(3, 2), "3 of 3 have answered"); // one who answered went to sleep
+  assert.equal(votedWords(1, 1), "1 of 1 has answered");
+});
+
+const OPTIONS = [{ name: "accept", text: "accept" }, { name: "reject", text: "reject" }];
+const FACTS = { p: 0.3, q: 0.4, accept: 0.75, u: 0.8, accepted: false, greedy: false, residual: false };
+const poll = (accept, reject, facts = {}) => ({ kind: "verdict", options: OPTIONS, counts: { accept, reject }, facts: { ...FACTS, ...facts } });
+
+test("a reveal is one sentence: the room's votes, the rule with its numbers, the draw, the outcome", () => {
+  const said = "18 of 24 votes (75 %) were for accepting it. The rule accepts it with probability min(1, p/q) = min(1, 0.300 / 0.400) = 0.750: the draw u = 0.800 is not below that, so it is rejected.";
+  assert.equal(verdictSentence(poll(18, 6)), said);
+  assert.match(verdictSentence(poll(1, 0, { u: 0.2, accepted: true })), /^1 of 1 vote \(100 %\) was for .* u = 0\.200 is below that, so it is accepted\.$/);
+  assert.match(verdictSentence(poll(0, 0)), /^Nobody voted\. The rule/);
+  assert.match(verdictSentence(poll(1, 1, { residual: true })), /with the p that the rejected guesses before it left over/);
+  assert.match(verdictSentence(poll(1, 1, { greedy: true, accept: 0, u: null })), /At temperature 0 nothing is drawn/);
+  assert.equal(verdictSentence(poll(1, 1, { u: null })), "1 of 2 votes (50 %) was for accepting it; it is rejected.");
+});
+
+test("the chart has the class beside the rule, and the draw on the rule's bar", () => {
+  const [room, rule] = verdictBars(poll(18, 6));
+  assert.deepEqual([room.share, room.words, room.mark], [0.75, "75 %", null]);
+  assert.deepEqual([rule.name, rule.share, rule.words, rule.mark], ["min(1, p/q)", 0.75, "0.750", { at: 0.8, words: "u 0.800" }]);
+  assert.equal(verdictBars(poll(0, 0))[0].words, "nobody voted");
+  assert.equal(verdictBars(poll(1, 0, { greedy: true, accept: 1, u: null }))[1].mark, null);
+});
+
+test("guesses are counted by option, also those that nobody chose", () => {
+  const guesses = { options: [{ name: "few", text: "Few" }, { name: "many", text: "Many" }], counts: { many: 3 } };
+  assert.deepEqual(choices(guesses).map(({ text, count, share }) => [text, count, share]), [["Few", 0, 0], ["Many", 3, 1]]);
+  assert.deepEqual(choices({ ...guesses, counts: {} }).map(({ share }) => share), [null, null]);
+});
+
+// Two rounds of two guesses each; in the first the second guess is rejected.
+function round(kind = "iid") {
+  const tree = { kind, nodes: { id: [1, 2], parent: [-1, 0], depth: [1, 2] } };
+  const verdicts = { p: [0.5, 0.1], q: [0.4, 0.6], residual: [null, null], accept: [1, 1 / 6], u: [0.3, 0.9], raw_p: [0.5, 0.2], raw_q: [0.4, 0.5], outcome: ["accepted", "rejected"] };
+  const record = { i: 0, context: 3, tree, verdicts, positions: [], extra: { id: 3, kind: "recovered", parent: 0, prob: 0.4 } };
+  return Object.assign(new Round(record, 0, {}, {}), { firstToken: 1 });
+}
+
+test("the next verdict is the one behind the moment that shows, in a later round where this one has no more", () => {
+  const rounds = [round(), round()];
+  // moments: draft, draft, verify, judge, judge, resample, commit
+  assert.deepEqual(nextVerdict(rounds, 0, 0), { round: 0, at: 3, node: 0 });
+  assert.deepEqual(nextVerdict(rounds, 0, 3), { round: 0, at: 4, node: 1 });
+  assert.deepEqual(nextVerdict(rounds, 0, 4), { round: 1, at: 3, node: 0 });
+  assert.equal(nextVerdict(rounds, 1, 4), null);
+  assert.equal(nextVerdict([round("typical")], 0, 0), null); // its rule is no matter of p/q and a draw
+});
+
+test("a question has the text before the guess, and its facts are those of the rule", () => {
+  const trace = {
+    rounds: [round()],
+    header: { prompt: "Say" },
+    templatedPrompt: null,
+    main: { tokens: [{ text: " it" }, { text: " later" }] },
+    text: (id) => [" ?", " all", " day", "!"][id],
+  };
+  const question = verdictQuestion(trace, { round: 0, node: 1 });
+  assert.deepEqual([question.words, question.guess, question.place], ["Say it all", " day", "Round 1, guess at depth 2"]);
+  assert.deepEqual(question.facts, { p: 0.1, q: 0.6, accept: 1 / 6, u: 0.9, accepted: false, greedy: false, residual: false });
+  const long = verdictQuestion({ ...trace, header: { prompt: "x".repeat(1000) } }, { round: 0, node: 1 });
+  assert.ok(long.words.startsWith("… x") && long.words.endsWith(" it all") && long.words.length < 450);
+});
+
+test("a sibling after a rejection is judged by what was left of p, a certain guess by q = 1", () => {
+  const tree = { kind: "iid", nodes: { id: [1, 2], parent: [-1, -1], depth: [1, 1] } };
+  const verdicts = { p: [0.1, 0.3], q: [0.6, 0.4], residual: [null, 0.5], accept: [1 / 6, 1], u: [0.9, 0.2], raw_p: [0.1, 0.3], raw_q: [0.6, 0.4], outcome: ["rejected", "accepted"] };
+  const record = { i: 0, context: 3, tree, verdicts, positions: [], extra: null };
+  const facts = verdictFacts(new Round(record, 0, {}, {}), 1);
+  assert.deepEqual([facts.p, facts.residual], [0.5, true]);
+  assert.equal(verdictFacts(round("deterministic"), 0).q, 1);
+});

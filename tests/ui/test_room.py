@@ -1,0 +1,277 @@
+"""A class: its link, its secrets, its votes, its bounds, and how it goes."""
+
+from typing import Any
+
+import pytest
+
+from specviz.ui import room
+from specviz.ui.answers import UNEXPECTED
+from specviz.ui.page import ROOM_ASKED
+from specviz.ui.room import Rooms
+
+HOME = "https://example.org/specviz/"
+VERDICT = {"kind": "verdict", "place": "round 3", "words": "The cat", "guess": " sat"}
+FACTS = {"p": 0.3, "q": 0.4, "accept": 0.75, "u": 0.8, "accepted": False}
+GUESS = {
+    "kind": "prediction",
+    "place": "a-lesson/a-step",
+    "words": "How many?",
+    "guess": "",
+    "options": [{"name": "few", "text": "few"}, {"name": "many", "text": "many"}],
+}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Class:
+    """An open class with its teacher."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.rooms = rooms
+        opened = rooms.open_room({"home": HOME})
+        assert opened["error"] is None
+        self.opened = opened
+        self.name, self.secret = opened["room"], opened["secret"]
+
+    def lead(self, do: str, **question: Any) -> Any:
+        led = {"room": self.name, "secret": self.secret, "do": do, **question}
+        return self.rooms.lead_room(led)["error"]
+
+    def watch(self, version: int = 0) -> Any:
+        return self.rooms.watch_room({"room": self.name, "secret": self.secret, "version": version})
+
+    def join(self) -> str:
+        return str(self.rooms.join_room({"room": self.name})["member"])
+
+    def look(self, member: str, version: int = 0) -> Any:
+        return self.rooms.look_room({"room": self.name, "member": member, "version": version})
+
+    def vote(self, member: str, choice: object, number: int = 1) -> Any:
+        voted = {"room": self.name, "member": member, "number": number, "choice": choice}
+        return self.rooms.vote(voted)["error"]
+
+    def counts(self) -> Any:
+        return self.watch()["state"]["poll"]["counts"]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lesson(clock: Clock) -> Class:
+    return Class(Rooms(clock))
+
+
+def test_a_class_has_a_link_of_plain_words_and_its_code_is_drawn_here(lesson: Class) -> None:
+    assert lesson.opened["link"] == f"{HOME}?class={lesson.name}"
+    assert len(lesson.name.split("-")) == 3 and lesson.name.replace("-", "").isalpha()
+    assert lesson.opened["qr"].startswith("data:image/svg+xml")
+
+
+def test_members_see_what_the_teacher_shows_and_an_answer_without_news_is_tiny(
+    lesson: Class,
+) -> None:
+    ann = lesson.join()
+    assert lesson.lead("show", page="view=learn&lesson=x") is None
+    seen = lesson.look(ann)
+    assert seen["state"]["page"] == "view=learn&lesson=x" and seen["state"]["follows"]
+    again = lesson.look(ann, seen["version"])
+    assert again == {"error": None, "version": seen["version"], "wait": room.LOOK_SECONDS}
+    lesson.lead("show", page="view=learn&lesson=x")
+    assert lesson.look(ann, seen["version"]) == again
+    lesson.lead("follow", on=False)
+    assert not lesson.look(ann, seen["version"])["state"]["follows"]
+
+
+def test_where_a_question_comes_from_is_told_to_nobody(lesson: Class) -> None:
+    teacher, ann = "203.0.113.7", lesson.join()
+    shown = {"room": lesson.name, "secret": lesson.secret, "do": "show", "page": "?view=lab"}
+    assert lesson.rooms.lead_room(shown | {"address": teacher})["error"] is None  # as `asked_by`
+    assert lesson.look(ann)["state"]["page"] == "?view=lab"
+    assert teacher not in str(lesson.look(ann)) + str(lesson.watch())
+
+
+def test_only_who_knows_the_secret_leads(lesson: Class) -> None:
+    member = lesson.join()
+    for secret in ("", member, lesson.secret[:-1], lesson.secret + "é", None, 7):
+        asked = {"room": lesson.name, "secret": secret, "do": "end", "version": 0}
+        assert "only the teacher" in lesson.rooms.lead_room(asked)["error"]
+        assert "only the teacher" in lesson.rooms.watch_room(asked)["error"]
+    assert lesson.secret not in str(lesson.look(member))
+    assert lesson.look(member)["error"] is None
+
+
+def test_each_member_has_one_vote_which_may_change_until_the_reveal(lesson: Class) -> None:
+    ann, bob = lesson.join(), lesson.join()
+    lesson.lead("ask", **VERDICT)
+    for member, choice in ((ann, "accept"), (ann, "reject"), (bob, "accept"), (ann, "accept")):
+        assert lesson.vote(member, choice) is None
+    assert lesson.watch()["votes"] == 2
+    assert lesson.look(ann)["state"]["mine"] == "accept"
+    assert lesson.lead("reveal", facts=FACTS) is None
+    assert lesson.counts() == {"accept": 2, "reject": 0}
+    assert lesson.vote(ann, "reject") == "this vote is over"
+    assert lesson.counts() == {"accept": 2, "reject": 0}
+
+
+def test_nothing_hidden_and_no_count_is_sent_before_the_reveal(lesson: Class) -> None:
+    ann = lesson.join()
+    lesson.lead("ask", **VERDICT)
+    lesson.vote(ann, "accept")
+    asked = lesson.look(ann)["state"]["poll"]
+    assert not {"facts", "counts"} & asked.keys()
+    lesson.lead("reveal", facts=FACTS)
+    shown = lesson.look(ann)["state"]["poll"]
+    assert shown["facts"] == FACTS | {"greedy": False, "residual": False}
+    lesson.lead("drop")
+    assert lesson.look(ann)["state"]["poll"] is None
+
+
+def test_a_vote_for_another_question_or_by_a_stranger_is_refused(lesson: Class) -> None:
+    ann = lesson.join()
+    assert lesson.vote(ann, "accept") == "this vote is over"  # none has begun
+    lesson.lead("ask", **VERDICT)
+    assert lesson.vote(ann, "accept", number=2) == "this vote is over"
+    assert "choice must be one of accept, reject" in lesson.vote(ann, "maybe")
+    assert "choice must be one of accept, reject" in lesson.vote(ann, ["accept"])
+    assert "join it again" in lesson.vote("stranger", "accept")
+    assert lesson.watch()["votes"] == 0
+
+
+def test_guesses_of_a_lesson_are_kept_by_their_step_while_the_class_goes_on(
+    lesson: Class,
+) -> None:
+    ann, bob = lesson.join(), lesson.join()
+    lesson.lead("ask", **GUESS)
+    lesson.vote(ann, "many")
+    lesson.lead("ask", **VERDICT)
+    assert lesson.watch()["votes"] == 0
+    lesson.lead("ask", **GUESS)
+    lesson.vote(bob, "few")
+    lesson.lead("reveal")
+    assert lesson.counts() == {"few": 1, "many": 1}
+    for step in range(room.MAX_POLLS + 5):
+        lesson.lead("ask", **GUESS | {"place": f"step {step}"})
+    lesson.lead("ask", **GUESS)
+    assert lesson.watch()["votes"] == 0  # forgotten: the table is bounded
+
+
+def test_who_leaves_is_not_counted_and_takes_an_open_vote_along(lesson: Class) -> None:
+    ann, bob = lesson.join(), lesson.join()
+    lesson.lead("ask", **VERDICT)
+    lesson.vote(ann, "accept")
+    lesson.vote(bob, "reject")
+    assert lesson.rooms.leave_room({"room": lesson.name, "member": ann})["error"] is None
+    assert (lesson.watch()["here"], lesson.watch()["votes"]) == (1, 1)
+    assert "join it again" in lesson.look(ann)["error"]
+
+
+def test_whoever_was_silent_for_a_while_is_not_counted_as_here_until_they_look(
+    lesson: Class, clock: Clock
+) -> None:
+    ann, bob = lesson.join(), lesson.join()
+    clock.now += room.HERE_SECONDS
+    lesson.look(ann)
+    assert lesson.watch()["here"] == 1
+    assert lesson.look(bob)["error"] is None  # a phone that woke up
+    assert lesson.watch()["here"] == 2
+
+
+def test_a_class_is_gone_when_its_teacher_ends_it(lesson: Class) -> None:
+    ann = lesson.join()
+    assert lesson.lead("end") is None
+    assert lesson.look(ann)["error"] == room.GONE
+    assert lesson.rooms.join_room({"room": lesson.name})["error"] == room.GONE
+    assert lesson.lead("show", page="") == room.GONE
+
+
+def test_a_class_is_gone_when_nobody_was_there_or_its_teacher_stays_away(
+    lesson: Class, clock: Clock
+) -> None:
+    ann = lesson.join()
+    clock.now += room.IDLE_SECONDS - 1
+    assert lesson.look(ann)["error"] is None
+    clock.now += room.IDLE_SECONDS
+    assert lesson.look(ann)["error"] == room.GONE
+    other = Class(lesson.rooms)
+    bob = other.join()
+    for _ in range(7):
+        clock.now += room.ABANDONED_SECONDS / 7
+        left = other.look(bob)["error"]
+    assert left == room.GONE
+
+
+def test_rooms_and_members_are_bounded_and_places_of_the_absent_are_given_away(
+    lesson: Class, clock: Clock
+) -> None:
+    for _ in range(room.MAX_ROOMS - 1):
+        Class(lesson.rooms)
+    assert "classes are open here already" in lesson.rooms.open_room({"home": HOME})["error"]
+    first = [lesson.join() for _ in range(room.MAX_MEMBERS)]
+    assert "this class is full" in lesson.rooms.join_room({"room": lesson.name})["error"]
+    clock.now += room.HERE_SECONDS
+    lesson.look(first[0])
+    lesson.join()
+    assert lesson.look(first[0])["error"] is None
+    assert "join it again" in lesson.look(first[1])["error"]
+    clock.now += room.IDLE_SECONDS
+    assert lesson.rooms.open_room({"home": HOME})["error"] is None
+
+
+def test_members_of_a_large_class_look_more_rarely(lesson: Class) -> None:
+    members = [lesson.join() for _ in range(2 * room.LOOKS_A_SECOND)]
+    assert lesson.look(members[0])["wait"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("do", "question", "told"),
+    [
+        ("dance", {}, "do must be one of show, follow"),
+        ("show", {"page": "x" * (room.MOST_PAGE + 1)}, "page must be Unicode text"),
+        ("show", {}, "page is missing from the question"),
+        ("follow", {"on": 1}, "on must be true or false, got 1"),
+        ("ask", VERDICT | {"kind": "exam"}, "kind must be one of verdict, prediction"),
+        ("ask", VERDICT | {"kind": ["verdict"]}, "kind must be one of verdict, prediction"),
+        ("ask", VERDICT | {"words": "x" * (room.MOST_WORDS + 1)}, "words must be Unicode text"),
+        ("ask", GUESS | {"options": []}, "options must be an array of 2 to 8"),
+        ("ask", GUESS | {"options": [1, 2]}, "options must hold objects, got 1"),
+        ("ask", GUESS | {"options": [{"name": "a"}] * 2}, "options.text must be Unicode text"),
+        ("reveal", {}, "there is no question"),
+    ],
+)
+def test_what_a_class_cannot_take_is_refused_in_one_line(
+    lesson: Class, do: str, question: dict[str, Any], told: str
+) -> None:
+    assert lesson.lead(do, **question).startswith(told)
+    assert lesson.watch()["state"]["poll"] is None
+
+
+def test_numbers_that_are_revealed_are_probabilities(lesson: Class) -> None:
+    lesson.lead("ask", **VERDICT)
+    told = lesson.lead("reveal", facts=FACTS | {"u": 2})
+    assert told == "facts.u must be a number from 0 to 1, got 2"
+    assert lesson.lead("reveal", facts=FACTS | {"u": None}) is None
+
+
+@pytest.mark.parametrize("name", ROOM_ASKED)
+@pytest.mark.parametrize("given", [None, {}, [], "x" * 10_000, -1, {"room": []}])
+def test_nonsense_is_answered_with_one_line(lesson: Class, name: str, given: Any) -> None:
+    fields = ("version", "member", "secret", "number", "choice", "do", "home")
+    for question in (given, {"room": lesson.name} | {field: given for field in fields}):
+        error = getattr(lesson.rooms, name)(question)["error"]
+        assert error != UNEXPECTED
+        assert error is None or ("\n" not in error and len(error) < 300)
+
+
+@pytest.mark.parametrize("home", ["javascript:alert(1)", "https://x/?a=1", "https://x/#a", "", 7])
+def test_a_link_leads_to_a_page_and_nowhere_else(home: object) -> None:
+    told = Rooms().open_room({"home": home})["error"]
+    assert told.startswith("home must be")
