@@ -93,7 +93,8 @@ def build_page(handlers: Handlers) -> gr.Blocks:
         asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
         asked += [getattr(handlers.course, name) for name in COURSE_ASKED]
         _player(asked + [getattr(handlers.rooms, name) for name in ROOM_ASKED])
-        add_endpoints(handlers)
+        with gr.Column(visible=False):  # Gradio would make a component of every parameter
+            add_endpoints(handlers)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page
 
