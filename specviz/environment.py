@@ -11,6 +11,7 @@ from specviz.errors import InputError
 
 _YES = frozenset({"1", "on", "true", "yes"})
 _NO = frozenset({"0", "off", "false", "no"})
+PUBLIC_CACHE_GB = 40  # of downloads, where the page is public
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,12 @@ class Environment:
     never ask the Hub. SPECVIZ_CUDA_GRAPHS: whether steps on a GPU are recorded and replayed.
     SPECVIZ_CACHE: where a chat model is kept that is not from the Hub. SPECVIZ_PAIR: the pair that
     page and commands begin with ("": the chat model where it is on this machine, else the bundled
-    one). SPACES_ZERO_GPU: set on a Space whose GPU is lent by the call.
+    one). SPACES_ZERO_GPU: set on a Space whose GPU is lent by the call. SPECVIZ_PUBLIC: strangers
+    reach the page, as they do by default on a Hugging Face Space (SPACE_ID): only the models that
+    the app offers are run. SPECVIZ_MODELS_ALLOWED: Hub ids and folders that the owner offers beside
+    them, separated by commas. SPECVIZ_HUB_CACHE_GB: what downloads may take on the disk, the one
+    unused for longest goes first (0: no limit, the default where the page is not public: the folder
+    may be that of other programs, too).
     """
 
     host: str = "127.0.0.1"
@@ -36,6 +42,10 @@ class Environment:
     cache_folder: Path = Path.home() / ".cache" / "specviz"
     pair: str = ""
     zero_gpu: bool = False
+    is_space: bool = False
+    is_public: bool = False
+    allowed_models: tuple[str, ...] = ()
+    hub_cache_gb: int = 0
 
     @classmethod
     def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
@@ -43,6 +53,8 @@ class Environment:
         source = os.environ if variables is None else variables
         folder = source.get("SPECVIZ_MODELS", "").strip()
         cache = source.get("SPECVIZ_CACHE", "").strip()
+        is_space = bool(source.get("SPACE_ID", "").strip())
+        is_public = _switch(source, "SPECVIZ_PUBLIC", is_space)
         return cls(
             host=source.get("HOST", "").strip() or cls().host,
             port=_integer(source, "PORT", cls().port, 0, 65535),
@@ -54,6 +66,12 @@ class Environment:
             cache_folder=Path(cache).expanduser() if cache else cls().cache_folder,
             pair=source.get("SPECVIZ_PAIR", "").strip(),
             zero_gpu=_switch(source, "SPACES_ZERO_GPU", cls().zero_gpu),
+            is_space=is_space,
+            is_public=is_public,
+            allowed_models=_names(source, "SPECVIZ_MODELS_ALLOWED"),
+            hub_cache_gb=_integer(
+                source, "SPECVIZ_HUB_CACHE_GB", PUBLIC_CACHE_GB if is_public else 0, 0, 100_000
+            ),
         )
 
 
@@ -64,6 +82,12 @@ def _integer(source: Mapping[str, str], name: str, default: int, low: int, high:
     if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
         raise InputError(f"{name} must be an integer from {low} to {high}, got {text!r}")
     return int(text)
+
+
+def _names(source: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """What is separated by commas, each once."""
+    parts = (part.strip() for part in source.get(name, "").split(","))
+    return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:

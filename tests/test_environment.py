@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.environment import SPINS, Environment, let_threads_sleep
+from specviz.environment import PUBLIC_CACHE_GB, SPINS, Environment, let_threads_sleep
 from specviz.errors import InputError
 
 
@@ -26,10 +26,15 @@ def test_every_setting_is_read() -> None:
         "SPECVIZ_CUDA_GRAPHS": "0",
         "SPECVIZ_CACHE": "another/folder",
         "SPECVIZ_PAIR": "bundled",
+        "SPECVIZ_PUBLIC": "1",
+        "SPECVIZ_MODELS_ALLOWED": "owner/model, /a/folder,,owner/model",
     }
     expected = Environment(
         *("0.0.0.0", 80, Path("some/folder"), 2, 3, True, False),
         *(Path("another/folder"), "bundled"),
+        is_public=True,
+        allowed_models=("owner/model", "/a/folder"),
+        hub_cache_gb=PUBLIC_CACHE_GB,
     )
     assert Environment.read(environment) == expected
 
@@ -54,6 +59,12 @@ def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
 @pytest.mark.parametrize(("value", "is_offline"), [("true", True), ("0", False), ("", False)])
 def test_switches_take_the_usual_words(value: str, is_offline: bool) -> None:
     assert Environment.read({"HF_HUB_OFFLINE": value}).hub_offline is is_offline
+
+
+def test_a_space_is_public_unless_its_owner_says_otherwise() -> None:
+    assert not Environment.read({}).is_public
+    assert Environment.read({"SPACE_ID": "owner/space"}).is_public
+    assert not Environment.read({"SPACE_ID": "owner/space", "SPECVIZ_PUBLIC": "0"}).is_public
 
 
 def test_waiting_threads_spin_for_a_moment_and_then_sleep(monkeypatch: pytest.MonkeyPatch) -> None:

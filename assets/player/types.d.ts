@@ -198,6 +198,7 @@ interface Setup {
   kinds: Kind[];
   tasks: Choice[];
   pairs: PairOffer[];
+  models_note: string; // why no others can be named, "" where they can
   methods: MethodOffer[];
   devices: Choice[];
   dtypes: Choice[];

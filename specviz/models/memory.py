@@ -5,6 +5,7 @@ Where a machine does not say how much is free, the answer is None and nothing is
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -82,6 +83,23 @@ def _lines(file: Path) -> list[str]:
         return file.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeError):
         return []
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether something failed for want of memory, whatever it was that asked for it."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and any(each in words for each in _SHORTAGE_WORDS)
+
+
+# of torch's allocator and its mapped files, of oneDNN, of threads that could not begin
+_SHORTAGE_WORDS = (
+    *("can't allocate memory", "cannot allocate memory", "not enough memory", "out of memory"),
+    *("could not create a memory", "could not create a primitive", "can't start new thread"),
+)
 
 
 _KEPT = 0.1  # of each GPU, for caches and the draft, where a target is spread

@@ -6,11 +6,12 @@ A pair names sources; nothing is loaded here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.folders import ASSETS
 from specviz.models.files.chat_model import chat_model, is_chat_model
 
@@ -24,9 +25,10 @@ class Pair:
     """A target and what can be beside it: each a folder, a GGUF file or a Hub id, "" for none.
 
     `name` is typed, `title` is shown. `claim` is what others say of the pair: nothing of it is
-    measured here. `instruct` and `model_type` (the architecture in the words of a configuration, ""
-    where unknown) are about the target, for what must be known before a download. `is_here`: all of
-    it is known to lie on this machine. `method` is the one to begin with.
+    measured here. `gigabytes` are what both models take as `note` says. `instruct` and `model_type`
+    (the architecture in the words of a configuration, "" where unknown) are about the target, for
+    what must be known before a download. `is_here`: all of it is known to lie on this machine.
+    `method` is the one to begin with.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Pair:
     foreign_draft: str = ""
     is_here: bool = False
     method: str = "draft-model"
+    gigabytes: float = 0.0
 
     def model_name(self, role: str) -> str:
         """What a model of the pair is called on screen and in traces.
@@ -67,6 +70,7 @@ PRESETS = (
         "HuggingFaceTB/SmolLM2-135M",
         "Readable English on a laptop; 2 GB in float32.",
         model_type="llama",
+        gigabytes=2,
     ),
     Pair(
         "smollm2-1.7b",
@@ -76,6 +80,7 @@ PRESETS = (
         "Answers questions on a free Space; 3.7 GB in bfloat16, a draft 13 times smaller.",
         instruct=True,
         model_type="llama",
+        gigabytes=3.7,
     ),
     Pair(
         "gpt2",
@@ -84,6 +89,7 @@ PRESETS = (
         "distilbert/distilgpt2",
         "The classic with learned positions; 1.7 GB in float32.",
         model_type="gpt2",
+        gigabytes=1.7,
     ),
     Pair(
         "gpt2-small",
@@ -93,6 +99,7 @@ PRESETS = (
         "A draft of half the layers, two thirds of the size: expect a loss, not a speedup. "
         "0.8 GB in float32.",
         model_type="gpt2",
+        gigabytes=0.8,
     ),
     Pair(
         "gpt2-xl",
@@ -102,6 +109,7 @@ PRESETS = (
         "A draft 19 times smaller; 6.6 GB in float32.",
         _claimed("1.5x at 65 % acceptance"),
         model_type="gpt2",
+        gigabytes=6.6,
     ),
     Pair(
         "pythia",
@@ -110,6 +118,7 @@ PRESETS = (
         "EleutherAI/pythia-70m",
         "A draft nearly six times smaller; 1.9 GB in float32.",
         model_type="gpt_neox",
+        gigabytes=1.9,
     ),
     Pair(
         "qwen3",
@@ -118,6 +127,7 @@ PRESETS = (
         "Qwen/Qwen3-0.6B-Base",
         "For a GPU, or a patient CPU; 4.6 GB in bfloat16.",
         model_type="qwen3",
+        gigabytes=4.6,
     ),
     Pair(
         "qwen3-instruct",
@@ -127,6 +137,7 @@ PRESETS = (
         "Thinks before it answers; 4.6 GB in bfloat16.",
         instruct=True,
         model_type="qwen3",
+        gigabytes=4.6,
     ),
     Pair(
         "llama3-70b",
@@ -137,6 +148,7 @@ PRESETS = (
         _claimed("2-3x at 80 % acceptance"),
         instruct=True,
         model_type="llama",
+        gigabytes=148,
     ),
     Pair(
         "llama3-70b-8b",
@@ -146,6 +158,7 @@ PRESETS = (
         "For several GPUs; 157 GB in bfloat16. Gated.",
         instruct=True,
         model_type="llama",
+        gigabytes=157,
     ),
     Pair(
         "mixtral",
@@ -157,6 +170,7 @@ PRESETS = (
         _claimed("1.5-2x at 70 % acceptance"),
         instruct=True,
         model_type="mixtral",
+        gigabytes=108,
     ),
     Pair(
         "qwen2.5-72b",
@@ -167,6 +181,7 @@ PRESETS = (
         _claimed("2-2.5x at 75 % acceptance"),
         instruct=True,
         model_type="qwen2",
+        gigabytes=161,
     ),
 )
 
@@ -183,9 +198,16 @@ def chat_drafters(environment: Environment | None = None) -> Path:
 
 
 def pairs() -> tuple[Pair, ...]:
-    """Every pair that has a name: the chat model and the bundled one come first."""
+    """Every pair that has a name here: the chat model and the bundled one come first."""
     environment = Environment.read()
-    return (_chat_pair(environment), _bundled_pair(environment), *PRESETS)
+    return (_chat_pair(environment), _bundled_pair(environment), *_presets(environment))
+
+
+def _presets(environment: Environment) -> Iterator[Pair]:
+    """In public only those that this installation may fetch: nobody there could mend the rest."""
+    for pair in PRESETS:
+        if not environment.is_public or pair.gigabytes <= environment.max_model_gb:
+            yield pair
 
 
 def default_pair() -> Pair:
@@ -254,16 +276,33 @@ def pair_named(name: str) -> Pair:
     raise InputError(f"pair must be one of {names}, got {name!r}")
 
 
+def _check_offered(sources: dict[str, str], environment: Environment) -> None:
+    if not environment.is_public:
+        return
+    offered = {*environment.allowed_models}
+    for pair in pairs():
+        offered |= {pair.target, pair.draft, pair.foreign_draft, pair.medusa, pair.eagle}
+    for role, source in sources.items():
+        if source and source not in offered:
+            more = f" or one of {', '.join(environment.allowed_models)}"
+            raise InputError(
+                f"{role} must be a model of the menu{more if environment.allowed_models else ''}: "
+                f"this server is public and runs no others, got {short(source)}"
+            )
+
+
 def custom_pair(target: str, draft: str = "", eagle: str = "", medusa: str = "") -> Pair:
     """A pair of any two sources, or a target alone, and heads that were trained on it.
 
-    The draft may also have a vocabulary of its own. The chat model has its heads here, too.
+    The draft may also have a vocabulary of its own. The chat model has its heads here, too. In
+    public a source has to be one that is offered; others are refused without a look at them.
     """
     target, draft = target.strip(), draft.strip()
+    heads = {"eagle": eagle.strip(), "medusa": medusa.strip()}
     if not target:
         raise InputError(f"target must be a model folder, a GGUF file or a Hub id, got {target!r}")
+    _check_offered({"target": target, "draft": draft, **heads}, Environment.read())
     title = f"{target} and {draft}" if draft else target
-    heads = {"eagle": eagle.strip(), "medusa": medusa.strip()}
     if is_chat_model(target):
         heads = {name: source or _part(chat_drafters() / name) for name, source in heads.items()}
     return Pair(

@@ -245,7 +245,7 @@ def read_integers(name: str, text: str) -> tuple[int, ...]:
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
-        raise InputError(f"{name} must be integers with commas, such as 3,2, got {text!r}")
+        raise InputError(f"{name} must be integers with commas, such as 3,2, got {short(text)}")
     return tuple(map(int, parts))
 
 

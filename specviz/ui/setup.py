@@ -62,7 +62,8 @@ def page_setup() -> dict[str, Any]:
     """Everything that the page needs to know before a race."""
     return {
         "tasks": [{"name": task, "title": task} for task in _tasks()],
-        "pairs": [*map(_pair, pairs()), _custom_pair()],
+        "pairs": [*map(_pair, pairs()), *_custom_pairs()],
+        "models_note": _models_note(),
         "methods": [_method(method) for method in DRAFTERS.values()],
         "kinds": [_kind(kind, title) for kind, title in KIND_TITLES.items()],
         "devices": _devices(),
@@ -197,10 +198,25 @@ def _pair(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _custom_pair() -> dict[str, Any]:
-    """`refusals_alone`: the methods that the target cannot do while no draft is named."""
-    title = "Other models …"
-    return _pair(_CUSTOM) | {"title": title, "refusals_alone": refusals(_DRAFTLESS)}
+def _custom_pairs() -> list[dict[str, Any]]:
+    """The entry for models by name, where there are any that may be named.
+
+    `refusals_alone`: the methods that the target cannot do while no draft is named.
+    """
+    environment = Environment.read()
+    if environment.is_public and not environment.allowed_models:
+        return []
+    entry = _pair(_CUSTOM) | {"title": "Other models …", "refusals_alone": refusals(_DRAFTLESS)}
+    if environment.is_public:
+        entry["note"] = f"Offered here by name: {', '.join(environment.allowed_models)}."
+    return [entry]
+
+
+def _models_note() -> str:
+    """Why not every model can be named."""
+    if not Environment.read().is_public:
+        return ""
+    return "This server is public and runs the models of this menu; run specviz yourself for more."
 
 
 def _draft_bytes(pair: Pair) -> dict[str, int] | None:

@@ -26,6 +26,7 @@ class HubStub:
         self.folder = folder
         self.folders: dict[str, Path] = {}
         self.calls: list[dict[str, Any]] = []
+        self.tokens: list[object] = []  # with which the Hub was asked for a listing
 
     @property
     def fetched_weights(self) -> bool:
@@ -37,7 +38,8 @@ class HubStub:
             raise self.failure
         return str(self.folders.get(source, self.folder))
 
-    def model_info(self, source: str, **options: Any) -> Any:
+    def model_info(self, client: huggingface_hub.HfApi, source: str) -> Any:
+        self.tokens.append(client.token)
         if self.is_unreachable:
             raise ConnectionError("no route")
         siblings = [SimpleNamespace(rfilename=name, size=size) for name, size in self.files]
@@ -49,7 +51,9 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> HubStub:
     stub = HubStub(folder)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", stub.snapshot_download)
     monkeypatch.setattr(
-        huggingface_hub.HfApi, "model_info", lambda self, *args, **named: stub.model_info(*args)
+        huggingface_hub.HfApi,
+        "model_info",
+        lambda self, source, **named: stub.model_info(self, source),
     )
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *args: None)
     return stub

@@ -74,3 +74,32 @@ def test_an_empty_target_is_refused() -> None:
 def test_a_target_without_a_draft_is_a_pair() -> None:
     pair = custom_pair("a", " ")
     assert (pair.target, pair.draft, pair.foreign_draft, pair.title) == ("a", "", "", "a")
+
+
+def test_in_public_only_models_that_are_offered_can_be_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    monkeypatch.setenv("SPECVIZ_MODELS_ALLOWED", "owner/model")
+    assert custom_pair("owner/model", PRESETS[0].draft).target == "owner/model"
+    sentences = set()
+    for source in ("/etc/passwd", "/etc/nothing", str(tmp_path), "other/model", "x.gguf"):
+        for role in ("target", "draft", "eagle", "medusa"):
+            with pytest.raises(InputError) as caught:
+                custom_pair(**{"target": "owner/model", role: source})
+            assert str(caught.value).startswith(
+                f"{role} must be a model of the menu or one of owner/"
+            )
+            sentences.add(str(caught.value).partition(", got")[0].removeprefix(role))
+    assert len(sentences) == 1  # nothing tells what is there
+
+
+def test_in_public_presets_beyond_the_limit_are_not_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everything = {pair.name for pair in pairs()}
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    monkeypatch.setenv("SPECVIZ_MAX_MODEL_GB", "4")
+    found = {pair.name for pair in pairs()}
+    assert everything - found == {pair.name for pair in PRESETS if pair.gigabytes > 4}
+    assert "smollm2-1.7b" in found and "mixtral" not in found

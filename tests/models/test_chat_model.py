@@ -113,14 +113,14 @@ def test_the_original_is_named_as_such_and_goes_first(
     (tmp_path / "model.safetensors").touch()
     monkeypatch.setattr(chat, "fetched_folder", lambda source: tmp_path)
     found = chat.chat_model(environment)
-    assert (found.source, found.is_here) == (chat.HUB_ID, True)
+    assert (found.source, found.is_here) == (chat.CHAT_ID, True)
     assert "original" in found.title
 
 
 def preloaded_files() -> list[str]:
     """What the Space is told to put into the Hub's cache before it starts."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (line,) = (each for each in readme.splitlines() if each.startswith(f"  - {chat.HUB_ID} "))
+    (line,) = (each for each in readme.splitlines() if each.startswith(f"  - {chat.CHAT_ID} "))
     return line.split()[2].split(",")
 
 
@@ -133,7 +133,7 @@ def test_a_snapshot_that_a_space_has_preloaded_is_the_chat_model_and_nothing_is_
     config["chat_template"] = (original / "chat_template.jinja").read_text()
     (original / "tokenizer_config.json").write_text(json.dumps(config))
     cache = tmp_path / "hub"
-    place = cache / f"models--{chat.HUB_ID.replace('/', '--')}"
+    place = cache / f"models--{chat.CHAT_ID.replace('/', '--')}"
     snapshot = place / "snapshots" / ("1" * 40)
     for folder in (place / "refs", place / "blobs", snapshot):
         folder.mkdir(parents=True)
@@ -150,7 +150,7 @@ def test_a_snapshot_that_a_space_has_preloaded_is_the_chat_model_and_nothing_is_
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
     told: list[str] = []
     found = chat.get_chat_model(environment, told.append)
-    assert (found.source, found.title, told) == (chat.HUB_ID, chat.ORIGINAL, [])
+    assert (found.source, found.title, told) == (chat.CHAT_ID, chat.ORIGINAL, [])
     loaded = load_model(found.source, "cpu", "float32")
     assert loaded.codec.is_instruct and loaded.model.info.layers > 0
 
@@ -187,7 +187,7 @@ def test_a_folder_of_the_chat_model_finds_the_head_that_is_bundled_for_it(
     head.mkdir(parents=True)
     monkeypatch.setenv("SPECVIZ_MODELS", str(tmp_path / "models"))
     folder = chat_model_files(tmp_path / "model")
-    assert custom_pair(str(folder)).eagle == custom_pair(chat.HUB_ID).eagle == str(head)
+    assert custom_pair(str(folder)).eagle == custom_pair(chat.CHAT_ID).eagle == str(head)
     assert custom_pair(str(folder)).medusa == ""
 
 

@@ -165,7 +165,9 @@ def test_an_architecture_that_transformers_cannot_read_is_refused_by_name(
 
 def test_a_file_that_is_missing_or_no_gguf_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "none.gguf"
-    assert refusal(file) == f"GGUF file {str(file)!r} does not exist; check the path"
+    assert refusal(file) == (
+        f"model must be a model folder, a GGUF file or a Hub id, got {str(file)!r}"
+    )
     file.write_bytes(b"not a model")
     assert "is no GGUF file that can be read" in refusal(file)
 

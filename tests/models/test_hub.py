@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +14,13 @@ from huggingface_hub import errors
 
 from specviz.environment import Environment
 from specviz.errors import InputError
-from specviz.models.files.hub import Listing, find_model_folder, list_repository
+from specviz.models.files.hub import (
+    CHAT_ID,
+    Listing,
+    _refusal,
+    find_model_folder,
+    list_repository,
+)
 from tests.models.hub_stub import HubStub, answer
 
 ONLINE, OFFLINE = Environment(), Environment(hub_offline=True)
@@ -135,5 +144,84 @@ def test_offline_a_model_that_is_not_here_is_refused(hub: HubStub) -> None:
     "source", ["./nothing", "/nothing", "a/b/c", "~/none", "", "a b", "x" * 999 + "!"]
 )
 def test_what_can_only_be_a_path_is_never_looked_up(hub: HubStub, source: str) -> None:
-    assert "does not exist; check the path" in refusal(source)
+    assert "must be a model folder, a GGUF file or a Hub id" in refusal(source)
     assert hub.calls == []
+
+
+def test_the_owners_token_fetches_what_the_owner_offers_alone(hub: HubStub) -> None:
+    public = Environment(is_public=True, allowed_models=("owner/own",))
+    for source, settings in (("owner/own", public), ("owner/a", public), ("owner/a", ONLINE)):
+        find_model_folder(source, settings)
+    assert [call["token"] for call in hub.calls] == [None, False, None]
+    assert hub.tokens == [None, False, None]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ([("tokenizer.json", 150 * 10**6)], "files of at most 100 MB beside its weights, token"),
+        ([("a.model", 10**12)], "must have at most 200 MB beside its weights, got 1000000 MB"),
+        ([(f"{i}.txt", 9 * 10**6) for i in range(30)], "must have at most 200 MB beside its"),
+        (
+            [(f"{i}.txt", 1) for i in range(99)],
+            "must have at most 64 files beside its weights, got",
+        ),
+    ],
+)
+@pytest.mark.parametrize("weights", [True, False])
+def test_small_files_that_are_not_small_are_never_fetched(
+    hub: HubStub, files: list[tuple[str, int]], message: str, weights: bool
+) -> None:
+    hub.files += [*files, ("folder/large.json", 10**12)]  # which would not be fetched at all
+    with pytest.raises(InputError, match=message):
+        find_model_folder("owner/model", ONLINE, weights)
+    assert hub.calls == []
+
+
+def test_nothing_is_fetched_where_the_hub_does_not_say_how_much(hub: HubStub) -> None:
+    hub.is_unreachable = True
+    find_model_folder("owner/model", ONLINE)
+    assert hub.calls[0]["local_files_only"] is True
+
+
+def test_a_full_disk_is_called_so() -> None:
+    def refused(error: Exception) -> str:
+        return str(_refusal("owner/model", ONLINE, error))
+
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert "is full" in refused(full)
+    wrapped = RuntimeError("could not be written")
+    wrapped.__cause__ = full
+    assert "is full" in refused(wrapped)
+    assert "cannot be reached" in refused(OSError(errno.ECONNRESET, "reset"))
+
+
+def keep(cache: Path, source: str, size: int, used: float) -> Path:
+    """A download of that many bytes, last used then."""
+    place = cache / f"models--{source.replace('/', '--')}"
+    revision = hashlib.sha1(source.encode()).hexdigest()
+    for folder in ("blobs", "refs", f"snapshots/{revision}"):
+        (place / folder).mkdir(parents=True)
+    (place / "refs/main").write_text(revision)
+    blob = place / "blobs" / "a"
+    blob.write_bytes(bytes(size))
+    (place / f"snapshots/{revision}/model.safetensors").symlink_to(blob)
+    os.utime(blob, (used, used))
+    return place
+
+
+def test_the_download_unused_for_longest_gives_way(
+    hub: HubStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    scan = huggingface_hub.scan_cache_dir
+    monkeypatch.setattr(huggingface_hub, "scan_cache_dir", lambda: scan(tmp_path))
+    chat, oldest = keep(tmp_path, CHAT_ID, 10, 0), keep(tmp_path, "owner/old", 10, 1)
+    newer = keep(tmp_path, "owner/new", 10, 2)
+    hub.files = [("model.safetensors", 10**9 - 25)]
+    find_model_folder("owner/model", Environment(hub_cache_gb=1))
+    assert (chat.exists(), oldest.exists(), newer.exists()) == (True, False, True)
+    hub.files = [("model.safetensors", 10**9)]
+    with pytest.raises(InputError, match="must fit into 1 GB with what is kept"):
+        find_model_folder("owner/model", Environment(hub_cache_gb=1))
+    assert chat.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from specviz.models.llama.llama_model import LlamaModel
 from tests.models.config_file import edit_config
 
 Save = Callable[..., Path]
+CHECK = "specviz.models.files.loading"
 
 
 def logits(model: Any, count: int = 8) -> torch.Tensor:
@@ -95,6 +97,43 @@ def test_broken_weights_are_refused(save_model: Save, damage: str) -> None:
         {"truncated": whole[: len(whole) // 2], "garbage": b"\xff" * 999}.get(damage, b"")
     )
     assert "has weights that cannot be read" in refusal(folder)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no list of mapped files here")
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_weight_file_may_be_replaced_while_its_model_runs(save_model: Save, family: str) -> None:
+    """A mapped file that is cut short would end the process at the next look at a weight."""
+    folder = save_model(family)
+    loaded = load_model(str(folder), "cpu")
+    before = logits(loaded.model)
+    assert str(folder) not in Path("/proc/self/maps").read_text()
+    (folder / "model.safetensors").write_bytes(b"")
+    assert torch.equal(logits(loaded.model), before)
+
+
+@pytest.mark.parametrize(
+    "shortage",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate"
+            " memory: you tried to allocate 99999999999 bytes. Error code 12"
+        ),
+    ],
+)
+def test_weights_without_room_are_called_so(
+    save_model: Save, monkeypatch: pytest.MonkeyPatch, shortage: Exception
+) -> None:
+    folder = save_model()
+
+    def fail(*args: Any, **options: Any) -> None:
+        raise shortage
+
+    for place in ("transformers.AutoModelForCausalLM.from_pretrained", f"{CHECK}.LibraryModel"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, fail)
+            assert refusal(folder).endswith("does not fit into the memory of cpu")
 
 
 def test_weights_of_another_shape_are_refused(save_model: Save) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.models.config_file import edit_config
 from tests.models.hub_stub import HubStub
 
 Save = Callable[..., Path]
+KINDS = "a model folder, a GGUF file or a Hub id"
 
 
 def survey(source: Any) -> Survey:
@@ -85,7 +87,13 @@ def test_a_broken_folder_is_not_judged_beforehand(tmp_path: Path) -> None:
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     source = str(tmp_path / "nothing")
-    assert refusal(source) == f"model folder {source!r} does not exist; check the path"
+    assert refusal(source) == f"model must be {KINDS}, got {source!r}"
+
+
+def test_a_refusal_does_not_tell_whether_a_file_is_there(tmp_path: Path) -> None:
+    there, missing = tmp_path / "secret", tmp_path / "nothing"
+    there.write_text("x")
+    assert refusal(there).replace("secret", "nothing") == refusal(missing)
 
 
 def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
@@ -94,7 +102,7 @@ def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_is_refused(save_model: Save) -> None:
     found = refusal(save_model() / "model.safetensors")
-    assert "must be a folder, a GGUF file or a Hub id" in found
+    assert f"must be {KINDS}" in found
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "\udcff", "", '{"a":' * 100_000], ids=range(5))
@@ -102,6 +110,40 @@ def test_a_broken_config_is_refused(save_model: Save, content: str) -> None:
     folder = save_model()
     (folder / "config.json").write_text(content, errors="surrogateescape")
     assert "has a broken config.json" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_hidden_layers", 10**9),
+        ("num_attention_heads", 10**6),
+        ("hidden_size", 2**40),
+        ("vocab_size", 2**40),
+        ("num_local_experts", 10**7),
+        ("max_position_embeddings", 10**15),
+        ("rope_parameters", {"deep": [{"n_layer": 10**9}]}),
+    ],
+)
+def test_a_number_that_no_model_has_is_refused_before_anything_is_built_of_it(
+    save_model: Save, name: str, value: Any
+) -> None:
+    folder = save_model()
+    edit_config(folder, **{name: value})
+    began = time.process_time()
+    assert " of at most " in refusal(folder)
+    assert time.process_time() - began < 0.5
+
+
+def test_layers_and_experts_are_bounded_together(save_model: Save) -> None:
+    folder = save_model()
+    edit_config(folder, num_hidden_layers=500, num_local_experts=500)
+    assert "must have at most 65536 experts in all layers, got 250000" in refusal(folder)
+
+
+def test_a_configuration_of_any_size_is_not_read(save_model: Save) -> None:
+    folder = save_model()
+    (folder / "config.json").write_bytes(b" " * 10_000_001)
+    assert "must have a config.json of at most 10000000 bytes" in refusal(folder)
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ function pairRefs(refs) {
     custom: refs.labCustom,
     pairNote: refs.labPairNote,
     pairClaim: refs.labPairClaim,
+    pairLimit: refs.labPairLimit,
     checkRow: refs.labCheckRow,
     checkPair: refs.labCheckPair,
     checkWord: refs.labCheckWord,

@@ -23,6 +23,8 @@ export class PairFields {
     this.onReport = onReport;
     this.menu = new Menu(refs.pair);
     this.menu.fill(setup.pairs.map((/** @type {Choice} */ { name, title, note }) => ({ name, title, note })));
+    setText(refs.pairLimit, setup.models_note);
+    refs.pairLimit.hidden = !setup.models_note;
     refs.checkPair.addEventListener("click", () => this.check());
     this.forget();
   }

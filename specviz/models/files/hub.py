@@ -6,11 +6,13 @@ the Hub refuses becomes one sentence.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,19 @@ _WEIGHTS = ["*.safetensors"]
 _UNWANTED = ["*/*", "consolidated*"]  # subfolders, and second copies of the weights
 
 
+CHAT_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the page begins with it, so it is always kept
+MAX_TEXT_BYTES = 100_000_000  # of one file beside the weights; the largest tokenizers have 40
+MAX_TEXTS_BYTES = 200_000_000  # of all of them
+MAX_TEXT_FILES = 64
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the Hub says of a repository's weights before they are fetched."""
+    """What the Hub says of a repository's files before they are fetched: names and bytes."""
 
-    weights: tuple[tuple[str, int], ...]  # file name, bytes
+    weights: tuple[tuple[str, int], ...]
     is_gated: bool
+    texts: tuple[tuple[str, int], ...] = ()  # what else would be fetched
 
     @property
     def weight_bytes(self) -> int:
@@ -48,16 +57,39 @@ def list_repository(source: str, environment: Environment) -> Listing | None:
     if environment.hub_offline:
         return None
     try:
-        found = huggingface_hub.HfApi().model_info(source, files_metadata=True)
+        client = huggingface_hub.HfApi(token=_token(source, environment))
+        found = client.model_info(source, files_metadata=True)
     except errors.HfHubHTTPError as error:
         raise _refusal(source, environment, error) from None
     except Exception:  # no answer, whatever the Hub client's transport calls that
         return None  # what was downloaded before still serves
-    weights = [file for file in found.siblings or [] if _is_weight(file.rfilename)]
+    sizes = [(file.rfilename, file.size or 0) for file in found.siblings or []]
+    weights = tuple(each for each in sizes if _is_wanted(each[0], _WEIGHTS))
     if not weights:
         raise InputError(f"model {source!r} must have its weights as *.safetensors, found none")
-    sizes = tuple((file.rfilename, file.size or 0) for file in weights)
-    return Listing(sizes, bool(getattr(found, "gated", False)))
+    texts = tuple(each for each in sizes if _is_wanted(each[0], _TEXT))
+    return Listing(weights, bool(getattr(found, "gated", False)), texts)
+
+
+def text_problems(source: str, listing: Listing) -> Iterator[str]:
+    """What keeps configuration and tokenizer from being fetched: more than any model has."""
+    if len(listing.texts) > MAX_TEXT_FILES:
+        yield (
+            f"model {source!r} must have at most {MAX_TEXT_FILES} files beside its weights, "
+            f"got {len(listing.texts)}"
+        )
+    total = sum(size for _, size in listing.texts)
+    if total > MAX_TEXTS_BYTES:
+        yield (
+            f"model {source!r} must have at most {MAX_TEXTS_BYTES // 10**6} MB beside its weights, "
+            f"got {total / 1e6:.0f} MB"
+        )
+    for name, size in listing.texts:
+        if size > MAX_TEXT_BYTES:
+            yield (
+                f"model {source!r} must have files of at most {MAX_TEXT_BYTES // 10**6} MB beside "
+                f"its weights, {name} has {size / 1e6:.0f} MB"
+            )
 
 
 def download_problems(source: str, listing: Listing, environment: Environment) -> Iterator[str]:
@@ -77,9 +109,15 @@ def download_problems(source: str, listing: Listing, environment: Environment) -
 
 
 def fetch(
-    source: str, environment: Environment, weights: bool, with_progress: bool = False
+    source: str,
+    environment: Environment,
+    weights: bool,
+    with_progress: bool = False,
+    is_local: bool = False,
 ) -> Path:
     """The local copy of a repository, its weights only where asked for.
+
+    `is_local`: an earlier download, nothing is fetched.
 
     Raises InputError where the Hub refuses or does not answer.
     """
@@ -90,11 +128,18 @@ def fetch(
             source,
             allow_patterns=_TEXT + _WEIGHTS if weights else _TEXT,
             ignore_patterns=_UNWANTED,
-            local_files_only=environment.hub_offline,
+            local_files_only=environment.hub_offline or is_local,
+            token=_token(source, environment),
         )
     except Exception as error:  # the Hub client's failures have no common base class
         raise _refusal(source, environment, error) from None
     return Path(folder)
+
+
+def _token(source: str, environment: Environment) -> bool | None:
+    """The owner's token (None: as the Hub's client finds it) is for what the owner offers."""
+    is_theirs = not environment.is_public or source in environment.allowed_models
+    return None if is_theirs else False
 
 
 def fetched_folder(source: str) -> Path | None:
@@ -118,11 +163,15 @@ def _disk_bytes() -> int | None:
     return shutil.disk_usage(there).free if there else None
 
 
-def _is_weight(name: str) -> bool:
-    return name.endswith(".safetensors") and "/" not in name and not name.startswith("consolidated")
+def _is_wanted(name: str, patterns: list[str]) -> bool:
+    """Whether the Hub's client would fetch it."""
+    is_unwanted = any(fnmatch(name, pattern) for pattern in _UNWANTED)
+    return not is_unwanted and any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def _refusal(source: str, environment: Environment, error: Exception) -> InputError:
+    if full := _disk_refusal(source, error):
+        return full
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.GatedRepoError):
         return InputError(
@@ -139,6 +188,18 @@ def _refusal(source: str, environment: Environment, error: Exception) -> InputEr
             "huggingface.co and check HF_TOKEN"
         )
     return InputError(_unreachable(source, environment, error))
+
+
+def _disk_refusal(source: str, error: BaseException) -> InputError | None:
+    """Where a download failed for want of room, perhaps inside an error of the Hub's client."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return InputError(
+                f"model {source!r} cannot be kept: the disk of {constants.HF_HUB_CACHE} is full"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _unreachable(source: str, environment: Environment, error: Any) -> str:
@@ -160,12 +221,43 @@ def find_model_folder(source: str, environment: Environment, weights: bool = Tru
     Without `weights` only configuration and tokenizer are sure to be in it, so that a model can be
     refused before gigabytes are fetched.
     """
+    return locate(source, environment, weights)[0]
+
+
+def locate(source: str, environment: Environment, weights: bool) -> tuple[Path, Listing | None]:
+    """As `find_model_folder`, and what the Hub says of it; nothing is fetched that is too large."""
     if not is_on_the_hub(source):
-        return Path(os.path.expanduser(source))
-    listing = list_repository(source, environment) if weights else None
-    for problem in download_problems(source, listing, environment) if listing else ():
-        raise InputError(problem)
-    return fetch(source, environment, weights)
+        return Path(os.path.expanduser(source)), None
+    listing = list_repository(source, environment)
+    if listing:
+        for problem in text_problems(source, listing):
+            raise InputError(problem)
+        for problem in download_problems(source, listing, environment) if weights else ():
+            raise InputError(problem)
+        if weights and environment.hub_cache_gb:
+            _make_room(source, listing, environment)
+    return fetch(source, environment, weights, is_local=listing is None), listing
+
+
+def _make_room(source: str, listing: Listing, environment: Environment) -> None:
+    """Remove earlier downloads, the one unused for longest first, until this one fits."""
+    try:
+        cache = huggingface_hub.scan_cache_dir()
+    except errors.CacheNotFound:
+        return
+    excess = cache.size_on_disk + _missing_bytes(source, listing)
+    excess -= environment.hub_cache_gb * 10**9
+    kept = {source, CHAT_ID, *environment.allowed_models}
+    for repository in sorted(cache.repos, key=lambda each: each.last_accessed):
+        if excess > 0 and repository.repo_id not in kept:
+            revisions = (revision.commit_hash for revision in repository.revisions)
+            cache.delete_revisions(*revisions).execute()
+            excess -= repository.size_on_disk
+    if excess > 0:
+        raise InputError(
+            f"model {source!r} must fit into {environment.hub_cache_gb} GB with what is kept "
+            f"(SPECVIZ_HUB_CACHE_GB), {excess / 1e9:.1f} GB are missing"
+        )
 
 
 def is_on_the_hub(source: str) -> bool:
@@ -173,12 +265,8 @@ def is_on_the_hub(source: str) -> bool:
     folder = os.path.expanduser(source)
     if os.path.isdir(folder) or gguf_path(source):
         return False
-    if os.path.isfile(folder):
-        raise InputError(
-            f"model must be a folder, a GGUF file or a Hub id, got the file {source!r}"
-        )
-    if not HUB_ID.fullmatch(source):
-        raise InputError(f"model folder {source!r} does not exist; check the path")
+    if os.path.exists(folder) or not HUB_ID.fullmatch(source):
+        raise InputError(f"model must be a model folder, a GGUF file or a Hub id, got {source!r}")
     return True
 
 

@@ -33,7 +33,7 @@ from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel, SpreadModel
 from specviz.models.llama.llama_model import LlamaModel, is_supported
-from specviz.models.memory import Placement, place
+from specviz.models.memory import Placement, is_shortage, place
 from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec
 from specviz.records import ModelInfo
@@ -83,6 +83,7 @@ def load_surveyed(
     module = _read_weights(survey, folder, dtype, placement)
     rows = survey.config.vocab_size if has_draft_vocabulary(survey.config) else None
     info = _describe(name or _name(survey, folder, dtype), module, rows or survey.codec.vocab_size)
+    _leave_files(module, folder)
     model = _ready(survey.source, module, info, placement)
     if rows is not None:
         model = _widened(survey, folder, model)
@@ -155,11 +156,11 @@ def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: P
             output_loading_info=True,
             **placement.options,
         )
-    except torch.OutOfMemoryError:
-        raise _too_large(source, placement) from None
     except InputError:
         raise
     except Exception as error:  # safetensors, torch and transformers each raise their own
+        if is_shortage(error):
+            raise _too_large(source, placement) from None
         raise InputError(
             f"model {source!r} has weights that cannot be read: {first_line(error)}"
         ) from None
@@ -176,6 +177,22 @@ def _read_gguf(survey: Survey, file: Path, dtype: torch.dtype, placement: Placem
     if placement.is_spread:
         raise InputError(f"model {survey.source!r} must fit on one GPU: it is a GGUF file")
     return dequantised(file, survey.config, dtype, attention_of(survey.config))
+
+
+def _leave_files(module: Any, folder: Path) -> None:
+    """Copy weights that are mapped from their files, as the library does where it converts none.
+
+    Whoever wrote such a file anew would end this process.
+    """
+    maps = Path("/proc/self/maps")
+    files = [folder] if folder.is_file() else folder.glob("*.safetensors")
+    if maps.exists():
+        mapped = maps.read_text("utf-8", "replace")
+        if not any(str(file.resolve()) in mapped for file in files):
+            return
+    for weight in (*module.parameters(), *module.buffers()):
+        if weight.device.type == "cpu":
+            weight.data = weight.detach().clone()
 
 
 def _describe(name: str, module: Any, vocab_size: int) -> ModelInfo:
@@ -201,8 +218,12 @@ def _ready(source: str, module: Any, info: ModelInfo, placement: Placement) -> L
         reference = LibraryModel(module, info)
         own = _own_kind(placement.device) if is_supported(module.config) else None
         return checked_model(reference, lambda: own(module, info) if own else reference)
-    except torch.OutOfMemoryError:
-        raise _too_large(source, placement) from None
+    except InputError:
+        raise
+    except Exception as error:
+        if is_shortage(error):
+            raise _too_large(source, placement) from None
+        raise
 
 
 def _own_kind(device: torch.device) -> type[LlamaModel]:

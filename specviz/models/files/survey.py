@@ -19,13 +19,13 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.files.config_bounds import MAX_CONFIG_BYTES, check_numbers
 from specviz.models.files.gguf_source import LibrarySource, read_gguf_config
 from specviz.models.files.hub import (
     Listing,
-    find_model_folder,
     is_on_the_hub,
-    list_repository,
     local_folder,
+    locate,
 )
 from specviz.models.files.tree_check import check_config
 from specviz.models.llama.llama_model import FAMILY, is_supported, tied_copy_bytes
@@ -97,10 +97,9 @@ def survey_model(source: str, environment: Environment, target: TextCodec | None
     one that it was trained with.
     """
     silence_libraries()
-    folder = find_model_folder(source, environment, weights=False)
+    folder, listing = locate(source, environment, weights=False)
     config = _read_config(source, folder)
     check_config(source, config)
-    listing = list_repository(source, environment) if is_on_the_hub(source) else None
     if not is_on_the_hub(source):
         check_weights(source, folder)
     if has_draft_vocabulary(config):
@@ -181,6 +180,11 @@ def _read_config(source: str, folder: Path) -> Any:
     file = folder / "config.json"
     if not file.is_file():
         raise InputError(f"model {source!r} has no config.json: it is no model folder")
+    if file.stat().st_size > MAX_CONFIG_BYTES:
+        raise InputError(
+            f"model {source!r} must have a config.json of at most {MAX_CONFIG_BYTES} bytes, "
+            f"got {file.stat().st_size}"
+        )
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         kind = content.get("model_type")
@@ -188,6 +192,7 @@ def _read_config(source: str, folder: Path) -> Any:
         raise InputError(
             f"model {source!r} has a broken config.json: it is no JSON object"
         ) from None
+    check_numbers(source, content)
     is_known = isinstance(kind, str) and kind in CONFIG_MAPPING_NAMES
     if not is_known and "auto_map" in content:
         raise InputError(f"model {source!r} needs code of its own, which specviz never runs")

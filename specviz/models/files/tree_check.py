@@ -18,6 +18,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
+from specviz.models.memory import is_shortage
 from specviz.models.windows import FULL, SLIDING, Windows
 
 _RECURRENT = ("mamba", "rwkv", "xlstm", "recurrent", "retnet", "lfm", "zamba", "reformer")
@@ -83,9 +84,11 @@ def checked_model(reference: LibraryModel, build: Callable[[], LanguageModel]) -
             assert model is reference  # no other path runs such layers
             with reference.narrowed(2):
                 passes = _passes(_path_logits(reference).float(), model)
-    except (torch.OutOfMemoryError, InputError):
+    except InputError:
         raise
-    except Exception:  # a model that takes no such mask fails in its own way
+    except Exception as error:  # a model that takes no such mask fails in its own way
+        if is_shortage(error):
+            raise
         raise _disobedient(reference) from None
     if not passes:
         raise _disobedient(reference)

@@ -7,6 +7,7 @@ unless the prompt is a raw text.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -14,14 +15,22 @@ from functools import cached_property
 from typing import Any
 
 from specviz.errors import InputError
+from specviz.models.text.template_process import process
 from specviz.records import Prompt, RawText, Turn, turns_of
 
 # where a turn's text stands; of private-use characters, which no template writes
 _PLACE = re.compile("\ue000([0-9]+)\ue001")
 
 
+# SHA-256 of the chat model's own template, which needs no process of its own
+HARMLESS = frozenset({"872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788"})
+
+
 class ChatTemplate:
-    """The template of one tokenizer; `special_ids` are its control tokens."""
+    """The template of one tokenizer; `special_ids` are its control tokens.
+
+    It may come from anywhere, so it is rendered in a process with limits.
+    """
 
     def __init__(self, tokenizer: Any, special_ids: frozenset[int]) -> None:
         self._tokenizer = tokenizer
@@ -38,6 +47,8 @@ class ChatTemplate:
             return False
         try:
             text = self._render(turns)
+        except InputError:
+            raise
         except Exception:  # a template may raise anything
             return False
         return any(end in text for end in ends)
@@ -74,6 +85,8 @@ class ChatTemplate:
         given = [{"role": turn.role, "content": turn.content} for turn in turns]
         try:
             return self._render(given, add_generation_prompt=True)
+        except InputError:
+            raise
         except Exception:  # a template may raise anything
             roles = ", ".join(turn.role for turn in turns)
             raise InputError(
@@ -81,7 +94,10 @@ class ChatTemplate:
             ) from None
 
     def _render(self, turns: list[dict[str, str]], **options: Any) -> str:
-        return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **options))
+        template = str(self._tokenizer.get_chat_template())
+        if hashlib.sha256(template.encode()).hexdigest() in HARMLESS:
+            return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **options))
+        return process.render(template, turns, **options, **self._tokenizer.special_tokens_map)
 
     def _ids(self, text: str, **options: Any) -> list[int]:
         """Without the tokens that a tokenizer puts around a text: the template has its own."""

@@ -1,0 +1,82 @@
+"""A chat template may take all time and memory there is: it gets little of both, elsewhere."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from specviz.errors import InputError
+from specviz.models.text import template_process
+from specviz.models.text.template_process import RENDER_BYTES, TemplateProcess
+from specviz.models.text.text_codec import TextCodec
+
+TURNS = [{"role": "user", "content": "Why?"}]
+PLAIN = "{{ bos_token }}{% for turn in messages %}<{{ turn.role }}> {{ turn.content }}{% endfor %}"
+ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+HUGE = "{{ ('a' * 1900000000) | length }}"
+GROWING = (
+    "{% set all = namespace(text='aaaaaaaa') %}{% for i in range(40) %}"
+    "{% set all.text = all.text + all.text %}{% endfor %}{{ all.text }}"
+)
+LONG = "{{ 'a' * 3000000 }}"
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[TemplateProcess]:
+    made = TemplateProcess()
+    yield made
+    made.end()
+
+
+def test_a_template_is_rendered_as_the_library_does(process: TemplateProcess) -> None:
+    assert process.render(PLAIN, TURNS, bos_token="^") == "^<user> Why?"
+    with pytest.raises(ValueError, match="cannot be filled in"):
+        process.render("{{ raise_exception('no') }}", TURNS)
+
+
+@pytest.mark.parametrize("template", [HUGE, GROWING, LONG])
+def test_a_template_that_takes_gigabytes_is_refused(
+    process: TemplateProcess, template: str
+) -> None:
+    with pytest.raises(InputError, match="must be filled in within 2 s and 256 MB"):
+        process.render(template, TURNS)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 < 8 * RENDER_BYTES
+    assert process.render(PLAIN, TURNS, bos_token="^") == "^<user> Why?"
+
+
+def test_a_template_that_takes_long_is_ended_once(
+    process: TemplateProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process.render(PLAIN, TURNS)
+    monkeypatch.setattr(template_process, "RENDER_SECONDS", 0.2)
+    for _ in range(2):
+        began = time.monotonic()
+        with pytest.raises(InputError, match="it takes more"):
+            process.render(ENDLESS, TURNS)
+    assert time.monotonic() - began < 0.1  # known by then
+    assert process.process_id is None
+
+
+def test_a_process_that_was_killed_is_begun_anew(process: TemplateProcess) -> None:
+    process.render(PLAIN, TURNS)
+    killed = process.process_id
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
+    assert process.render(PLAIN, TURNS, bos_token="^") == "^<user> Why?"
+
+
+def test_a_codec_refuses_such_a_template_in_one_line(
+    tiny_tokenizer: Any, process: TemplateProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.models.text.text_codec.process", process)
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = HUGE + "<|endoftext|>"
+    with pytest.raises(InputError, match="the model's chat template must be filled in within"):
+        TextCodec(tokenizer, 259, (0,)).encode("Why?")
