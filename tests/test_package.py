@@ -137,7 +137,7 @@ def test_the_installed_command_serves_the_page_and_is_soon_ready(
             time.sleep(0.2)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as page:
             assert b"specviz" in page.read()
-        course = f"http://127.0.0.1:{port}/specviz/lessons.json"
+        course = f"http://127.0.0.1:{port}/specviz-page/lessons.json"
         with urllib.request.urlopen(course, timeout=20) as answer:
             assert json.load(answer)
     finally:

@@ -11,6 +11,7 @@ from specviz.trace_file.files import (
     load,
     loads,
     save,
+    unpacked_bytes,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "load",
     "loads",
     "save",
+    "unpacked_bytes",
 ]

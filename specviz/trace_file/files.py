@@ -122,14 +122,24 @@ def _check_values(data: bytes) -> None:
         raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or so")
 
 
+def unpacked_bytes(data: bytes) -> int:
+    """How long the text in a file is, by the file's own word; `loads` reads no more than that."""
+    if data[:2] != _GZIP_MAGIC:
+        return len(data)
+    return min(MAX_FILE_BYTES, int.from_bytes(data[-4:], "little"))
+
+
 def _unzip(data: bytes) -> bytes:
-    """Reads no more than the limit allows: a small file can unpack to a huge one."""
+    """Reads no more than the file says and the limit allows: a small one can become gigabytes."""
+    told = unpacked_bytes(data)
     try:
         with gzip.open(io.BytesIO(data)) as stream:
-            unpacked = stream.read(MAX_FILE_BYTES + 1)
+            unpacked = stream.read(told + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"trace must be a whole gzip file, got {_reason(error)}") from None
     _check_size(len(unpacked))
+    if len(unpacked) > told:
+        raise InputError(f"trace must be a whole gzip file, got more than the {told} bytes it says")
     return unpacked
 
 

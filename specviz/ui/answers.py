@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from specviz.errors import InputError, short
+from specviz.models.memory import is_shortage
 
 log = logging.getLogger("specviz")
 Question = dict[str, Any]
@@ -15,8 +16,38 @@ Handler = TypeVar("Handler")
 UNEXPECTED = "Something went wrong on the server; its log says what."
 
 
+MAX_SENTENCE = 400  # characters
+NO_MEMORY = (
+    "This machine has no memory left for that: choose a smaller model, a shorter prompt, or fewer "
+    "tokens, or try again in a minute."
+)
+
+
+def told(error: Exception, what: str) -> str:
+    """The sentence of an error; what is not meant for people goes to the log."""
+    if isinstance(error, InputError):
+        text = str(error)  # which may quote what was sent
+        return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 60]} … {text[-50:]}"
+    if is_shortage(error):
+        log.error("%s found no memory", what)
+        return NO_MEMORY
+    log.error("%s failed", what, exc_info=error)
+    return UNEXPECTED
+
+
 class _Fields(dict[str, Any]):
-    """A question's fields; one that is needed and missing is the asker's error."""
+    """A question's fields; one that is needed and missing is the asker's error.
+
+    So is a form that is no object.
+    """
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        if name != "form":
+            return value
+        if not isinstance(value, dict):
+            raise InputError(f"form must be an object, got {short(value)}")
+        return _Fields(value)
 
     def __missing__(self, name: str) -> Any:
         raise InputError(f"{name} is missing from the question")
@@ -31,11 +62,8 @@ def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Qu
             if not isinstance(question, dict):
                 raise InputError(f"question must be an object, got {short(question)}")
             return {"error": None} | method(handler, _Fields(question))
-        except InputError as error:
-            return {"error": str(error)}
-        except Exception:
-            log.exception("the answer to %s failed", method.__name__)
-            return {"error": UNEXPECTED}
+        except Exception as error:
+            return {"error": told(error, f"the answer to {method.__name__}")}
 
     return answer
 

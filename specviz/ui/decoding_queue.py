@@ -7,6 +7,7 @@ by turns.
 from __future__ import annotations
 
 import threading
+import time
 
 from specviz.environment import Environment
 from specviz.models.files.loading import resolve_device
@@ -31,7 +32,7 @@ class DecodingQueue:
     """One per app."""
 
     def __init__(self) -> None:
-        budgets = PUBLIC_BUDGETS if getattr(Environment.read(), "is_public", False) else BUDGETS
+        budgets = PUBLIC_BUDGETS if Environment.read().is_public else BUDGETS
         is_cpu = resolve_device("auto").type == "cpu"
         self.turns = Turns(budgets, MAX_LIVE if is_cpu else 1)
         self.runs = Runs(self.turns)
@@ -51,6 +52,15 @@ class DecodingQueue:
         with self._lock:
             self._is_asked = True
             self._post()
+
+    def end_all(self, why: str, seconds: float) -> None:
+        """End what goes on with what it has measured; returns when it has, or after so long."""
+        for order in self.turns.live:
+            order.end(why)
+        self.wake()
+        latest = time.monotonic() + seconds
+        while self.turns.live and time.monotonic() < latest:
+            time.sleep(0.02)
 
     def _may_begin(self, order: QueuedOrder) -> bool:
         """Where somebody waits for it, and others leave it room in memory."""

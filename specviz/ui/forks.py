@@ -27,7 +27,7 @@ def fork_request(question: Mapping[str, Any]) -> ForkRequest:
     The models are the run's own, where they have a name here, else the form's.
     """
     parent, index = requested_trace(dict(question)), _round(question.get("round"))
-    form = question.get("form") or {}
+    form = question["form"] if question.get("form") else {}
     return ForkRequest(
         parent=parent,
         round_index=index,
@@ -47,6 +47,8 @@ def _round(value: object) -> int:
 
 def _changed(config: DecodingConfig, changes: Mapping[str, Any]) -> DecodingConfig:
     """What is left empty stays as it was; another method has its own usual tree and options."""
+    if not isinstance(changes, Mapping):
+        raise InputError(f"changes must be values by name, got {short(changes)}")
     unknown = sorted(set(changes) - set(CHANGES))
     if unknown:
         raise InputError(f"{unknown[0]} cannot be changed by a fork")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -35,7 +34,7 @@ from specviz.slices import InSlices, Stopped, heeding
 from specviz.trace_diff import difference, shared_texts
 from specviz.trace_diff.sentence import sentence
 from specviz.trace_file.values import integer
-from specviz.ui.answers import UNEXPECTED, Question, answers
+from specviz.ui.answers import Question, answers, told
 from specviz.ui.counterfactuals import counterfactual_answer
 from specviz.ui.course.course import Course
 from specviz.ui.decoding_queue import DecodingQueue
@@ -52,7 +51,6 @@ from specviz.ui.settings_form import form_demand, form_method, form_pair, race_r
 from specviz.ui.turns import QueuedOrder, State, Steps, Work
 from specviz.ui.zero_gpu import lent, lent_messages
 
-log = logging.getLogger("specviz")
 StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
 CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
 Fetching = Callable[["Request"], Callable[[], None] | None]  # None: all is here
@@ -322,11 +320,8 @@ def run_messages(
         yield from own_threads(heeding(steps(), order.stop))
     except Stopped:
         yield {"kind": "end", "reason": "stopped"}
-    except InputError as error:
-        yield {"kind": "error", "text": str(error)}
-    except Exception:
-        log.exception("a run failed")
-        yield {"kind": "error", "text": UNEXPECTED}
+    except Exception as error:
+        yield {"kind": "error", "text": told(error, "a run")}
 
 
 def run_alone(request: Request, start: StartRun) -> Generator[Message]:
@@ -364,8 +359,7 @@ def _play(order: QueuedOrder, replay: Replay) -> None:
         for message in RaceMessages(replay).messages(order.stop):
             if message is not None:
                 order.say(message)
-    except Exception:
-        log.exception("a recording could not be shown")
-        order.say({"kind": "error", "text": UNEXPECTED})
+    except Exception as error:
+        order.say({"kind": "error", "text": told(error, "a recording")})
     finally:
         order.finish()

@@ -14,9 +14,10 @@ from mimetypes import guess_type
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 
 from specviz.environment import Environment
 from specviz.folders import ASSETS
@@ -24,6 +25,7 @@ from specviz.prompts import all_held_out
 from specviz.ui.answers import asked_by
 from specviz.ui.api import add_endpoints
 from specviz.ui.course.course import course_offer
+from specviz.ui.guard import Guard
 from specviz.ui.handlers import Handlers
 from specviz.ui.health import health_routes
 from specviz.ui.lab.lab import lab_offer
@@ -64,8 +66,9 @@ THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "m
 _STYLED = ("shared", "room", *page_folders())
 _LINKS = [("stylesheet", sheet) for folder in _STYLED for sheet in styles(folder)]
 _LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]  # all at once
+PLACE = "specviz-page"  # behind a proxy the whole app may well be at /specviz: not the same word
 FOLDER = (
-    f"specviz/{version()}"  # a browser that has a version of the page asks for none of its files
+    f"{PLACE}/{version()}"  # a browser that has a version of the page asks for none of its files
 )
 KEPT = "public, max-age=31536000, immutable"
 HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
@@ -155,7 +158,7 @@ def launch_options(environment: Environment, handlers: Handlers) -> dict[str, An
         "ssr_mode": False,
         "show_error": False,
         "quiet": True,  # who serves says where
-        "app_kwargs": {"routes": routes(handlers)},
+        "app_kwargs": {"routes": routes(handlers), "middleware": [Middleware(Guard)]},
     }
 
 
@@ -167,16 +170,18 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
     setup = json.dumps(page_setup() | {"lab": lab_offer()})
     prompts = json.dumps({"plain": all_held_out(False), "chat": all_held_out(True)})
     course = json.dumps(course_offer())
-    files = [
-        Route("/prompts.json", lambda _: Response(prompts, media_type="application/json")),
-        Route("/setup.json", lambda _: Response(setup, media_type="application/json")),
-        Route("/{name:path}", _kept_file),
-    ]
+
+    def fixed(text: str) -> Callable[[Request], Response]:
+        return lambda _: Response(text, media_type="application/json")
+
+    # no mount: its inner addresses are lost behind a proxy that cuts off the path of the app
     return [
-        Mount(f"/{FOLDER}", routes=files),
+        Route(f"/{FOLDER}/prompts.json", fixed(prompts)),
+        Route(f"/{FOLDER}/setup.json", fixed(setup)),
+        Route(f"/{FOLDER}/{{name:path}}", _kept_file),
         # also for pages of another version, that were open before this process began
-        Route("/specviz/lessons.json", lambda _: Response(course, media_type="application/json")),
-        Route("/specviz/left", _left(handlers), methods=["POST"]),
+        Route(f"/{PLACE}/lessons.json", fixed(course)),
+        Route(f"/{PLACE}/left", _left(handlers), methods=["POST"]),
         *health_routes(handlers),
     ]
 

@@ -7,13 +7,59 @@ from __future__ import annotations
 
 import base64
 import binascii
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from specviz.errors import InputError, short
 from specviz.golden import golden_trace
 from specviz.records import Trace
-from specviz.trace_file import loads
+from specviz.trace_file import loads, unpacked_bytes
 
 MAX_UPLOAD_BYTES = 16_000_000  # of the file as sent, which is usually compressed
+MAX_READING_BYTES = 120_000_000  # of all that is unpacked at once: one file of the largest kind
+READING_SECONDS = 20.0  # that a file waits for its turn
+MAX_WAITING = 8  # files: each takes one of the threads that answer
+
+
+class Readings:
+    """Room for what is unpacked and read at once, whatever asks for it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._taken = 0
+        self._waiting = 0
+
+    @contextmanager
+    def room(self, size: int) -> Iterator[None]:
+        """For so many bytes of text; InputError where none is free in time."""
+        with self._changed:
+            if not self._is_given(size):
+                raise InputError("other files are being read: try again in a moment")
+            self._taken += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= size
+                self._changed.notify_all()
+
+    def _is_given(self, size: int) -> bool:
+        """At once, or after a wait, for which there are only so many places."""
+
+        def is_free() -> bool:
+            return self._taken + size <= MAX_READING_BYTES
+
+        if is_free() or self._waiting >= MAX_WAITING:
+            return is_free()
+        self._waiting += 1
+        try:
+            return self._changed.wait_for(is_free, READING_SECONDS)
+        finally:
+            self._waiting -= 1
+
+
+_readings = Readings()
 
 
 def requested_trace(question: object) -> Trace:
@@ -22,7 +68,9 @@ def requested_trace(question: object) -> Trace:
         raise InputError(f"run must be an object, got {short(question)}")
     if "golden" in question:
         return golden_trace(str(question["golden"]))
-    return loads(_bytes(question.get("data")))
+    data = _bytes(question.get("data"))
+    with _readings.room(unpacked_bytes(data)):
+        return loads(data)
 
 
 def _bytes(data: object) -> bytes:

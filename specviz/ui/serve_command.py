@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+import time
 from argparse import ArgumentParser, Namespace
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -43,9 +47,22 @@ def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
             place = f"{environment.host}:{environment.port}"
             raise InputError(f"host and port must be free to listen at, got {place}") from None
         progress(f"specviz is at {page.local_url} (Ctrl+C ends it)")
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, partial(_end, handlers))
         handlers.preloading = preload()  # only now: loading would take the page its processor time
         page.block_thread()
     return {"url": page.local_url}
+
+
+END_SECONDS = 3.0  # for what runs; whoever ended the process will not wait for much longer
+LAST_SECONDS = 0.5  # in which pages hear of it
+
+
+def _end(handlers: Handlers, *_: object) -> None:
+    """The process is asked to end: runs end with what they have, then it does as for Ctrl-C."""
+    handlers.queue.end_all("ended with the server; what was measured is kept", END_SECONDS)
+    time.sleep(LAST_SECONDS)
+    raise KeyboardInterrupt
 
 
 def _with_flags(environment: Environment, options: Namespace) -> Environment:

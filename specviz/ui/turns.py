@@ -8,7 +8,6 @@ of what an order does: an order is an iterator of messages, and None where it ga
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,10 +18,9 @@ from itertools import count
 from operator import attrgetter
 
 from specviz.pause import Gate
-from specviz.ui.answers import UNEXPECTED
+from specviz.ui.answers import told
 from specviz.ui.messages import Message, encode
 
-log = logging.getLogger("specviz")
 MAX_LIVE = 48  # orders that have begun, held ones among them
 YOUNG_SECONDS = 0.2  # of decoding: about what the first round of a small model takes
 OWED_SECONDS = 1.0  # at the most, to a class of weight 1
@@ -186,9 +184,8 @@ class Turns:
         began, said = self._clock(), len(order.messages)
         try:
             goes_on = self._slice(order, began + order.work.value.seconds)
-        except Exception:
-            log.exception("a turn failed")
-            order.say({"kind": "error", "text": UNEXPECTED})
+        except Exception as error:
+            order.say({"kind": "error", "text": told(error, "a turn")})
             goes_on = False
         seconds = self._clock() - began
         order.seconds += seconds

@@ -13,6 +13,25 @@ Open = Callable[..., RaceDriver]
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
+ASK_ELSEWHERE = """new Promise((take) => {
+    const told = ({ effectiveDirective }) => take(effectiveDirective);
+    addEventListener("securitypolicyviolation", told, { once: true });
+    HOW;
+    setTimeout(() => take("allowed"), 2000);
+})"""
+
+
+def test_no_script_of_the_page_can_reach_another_server(random_url: str, open_page: Open) -> None:
+    tab = open_page(random_url, "?tokens=4")
+    tab.may_complain = True  # the browser says what it refused
+    for how, directive in (
+        ("fetch('http://elsewhere.invalid/').catch(() => 0)", "connect-src"),
+        ("new Image().src = 'http://elsewhere.invalid/x.png'", "img-src"),
+        ("import('http://elsewhere.invalid/x.js').catch(() => 0)", "script-src-elem"),
+    ):
+        assert tab.evaluate(ASK_ELSEWHERE.replace("HOW", how)) == directive
+
+
 @pytest.mark.parametrize("width", [390, pytest.param(820, marks=pytest.mark.slow), 1440])
 def test_nothing_overflows_sideways(random_url: str, turn_page: Open, width: int) -> None:
     tab = turn_page(

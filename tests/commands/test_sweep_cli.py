@@ -53,8 +53,9 @@ def test_a_sweep_whose_file_was_cut_off_goes_on_where_it_was(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_sweep_goes_on_where_it_was(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: signal.Signals
 ) -> None:
     output = tmp_path / "sweep.jsonl"
     command = [*SMALL, "--axis", "draft-length=1-6", "--output", str(output)]
@@ -65,8 +66,10 @@ def test_a_killed_sweep_goes_on_where_it_was(
     for line in run.stderr:
         if line.startswith("2 of 6"):
             break
-    run.send_signal(signal.SIGKILL)
-    run.wait()
+    run.send_signal(how)
+    run.wait(10)
+    if how is signal.SIGTERM:
+        assert run.stderr.read().splitlines()[-1] == "specviz: stopped"
     run.stderr.close()
     before = output.read_text()
     before = before[: before.rindex("\n") + 1]

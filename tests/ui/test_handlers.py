@@ -19,7 +19,8 @@ from specviz.experiments.run.racing import RaceRequest
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.slices import give_way, until_stopped
-from specviz.ui.handlers import MAX_CHECKS, RECORD_BYTES, UNEXPECTED, Handlers, weight_of
+from specviz.ui.answers import UNEXPECTED
+from specviz.ui.handlers import MAX_CHECKS, RECORD_BYTES, Handlers, weight_of
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.page import ASKED, LAB_ASKED
 from specviz.ui.pair_words import report_lines
@@ -83,9 +84,12 @@ def test_a_field_that_is_missing_is_named(name: str) -> None:
 
 
 def test_a_fault_of_the_server_is_one_line_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    def fail(*given: Any) -> PairReport:
+        raise TypeError("a fault")
+
+    form = FORM | {"device": "cpu", "dtype": "float32"}
     with caplog.at_level(logging.ERROR):
-        assert handlers.join({"ticket": TICKET, "form": None}) == {"error": UNEXPECTED}
+        assert Handlers(check=fail).check({"form": form}) == {"error": UNEXPECTED}
     assert "TypeError" in caplog.text
 
 

@@ -114,12 +114,12 @@ def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() 
     form = {"prompt": "x", "method": "prompt-lookup"}
     assert handlers.join({"ticket": ticket, "form": form})["error"] is None
     client = TestClient(Starlette(routes=routes(handlers)))
-    assert client.post("/specviz/left", content=ticket * 9).status_code == 413
+    assert client.post("/specviz-page/left", content=ticket * 9).status_code == 413
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "waiting"
-    assert client.post("/specviz/left", content=ticket).status_code == 204
+    assert client.post("/specviz-page/left", content=ticket).status_code == 204
     heard(handlers, ticket)
     assert handlers.look({"ticket": ticket, "after": 0})["state"] == "done"
-    assert client.post("/specviz/left", content=b"\xff").status_code == 204
+    assert client.post("/specviz-page/left", content=b"\xff").status_code == 204
 
 
 def test_a_browser_keeps_the_files_of_a_version_and_other_files_are_another_version(
@@ -191,3 +191,20 @@ def test_every_reference_of_the_scripts_is_in_the_page() -> None:
         for name in re.findall(r"\brefs\.(\w+)", path.read_text(encoding="utf-8"))
     }
     assert used <= there
+
+
+def test_a_public_page_offers_no_models_by_name_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    assert CUSTOM not in {pair["name"] for pair in page_setup()["pairs"]}
+    assert "public" in page_setup()["models_note"]
+    monkeypatch.setenv("SPECVIZ_MODELS_ALLOWED", "owner/model")
+    (custom,) = (each for each in page_setup()["pairs"] if each["name"] == CUSTOM)
+    assert "owner/model" in custom["note"]
+
+
+@pytest.mark.parametrize("path", ["", "/specviz", "/demo"])
+def test_the_files_are_served_wherever_a_proxy_puts_the_app(path: str) -> None:
+    client = TestClient(Starlette(routes=routes(Handlers())), root_path=path)
+    assert client.get(f"/{FOLDER}/player/main.js").status_code == 200

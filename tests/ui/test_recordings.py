@@ -1,6 +1,7 @@
 """A page may open any recording; what is none is refused in one sentence, and nothing is stuck."""
 
 import base64
+import gzip
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from specviz.prompts import held_out_prompt, tasks
 from specviz.records import Outcome
 from specviz.trace_file import dumps, encode
 from specviz.ui import recordings
-from specviz.ui.handlers import MAX_OPENINGS, Handlers
+from specviz.ui.handlers import OPENERS, Handlers
 from specviz.ui.recordings import requested_trace
 from specviz.ui.setup import page_setup
 from tests.random_traces import random_trace
@@ -167,11 +168,36 @@ def test_a_file_above_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatc
         requested_trace({"data": "A" * 4_000_000})
 
 
+def test_files_that_are_read_at_once_are_bounded_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = dumps(golden_trace(golden_names()[0]))
+    question = {"data": encoded(gzip.compress(data))}
+    monkeypatch.setattr(recordings, "MAX_READING_BYTES", len(data) + 1)
+    monkeypatch.setattr(recordings, "READING_SECONDS", 0.01)
+    with recordings._readings.room(2):
+        with pytest.raises(InputError, match="other files are being read: try again"):
+            requested_trace(question)
+    for _ in range(2):
+        requested_trace(question)
+    monkeypatch.setattr(recordings, "READING_SECONDS", 60)
+    monkeypatch.setattr(recordings, "MAX_WAITING", 0)
+    with recordings._readings.room(2):
+        with pytest.raises(InputError, match="other files are being read: try again"):
+            requested_trace(question)
+
+
+def test_a_file_that_unpacks_to_more_than_it_says_is_refused() -> None:
+    packed = gzip.compress(b" " * 1000)[:-4] + (100).to_bytes(4, "little")
+    with pytest.raises(InputError, match="got more than the 100 bytes it says"):
+        requested_trace({"data": encoded(packed)})
+
+
 def test_a_refused_recording_leaves_room_for_the_next() -> None:
     handlers = Handlers()
-    for _ in range(2 * MAX_OPENINGS):
+    for _ in range(2 * OPENERS):
         assert handlers.open({"ticket": TICKET, "data": "%"})["error"]
-    for number in range(2 * MAX_OPENINGS):
+    for number in range(2 * OPENERS):
         ticket = f"{TICKET}-{number}"
         data = encoded(dumps(random_trace(number, rounds=1)))
         assert handlers.open({"ticket": ticket, "data": data}) == {"error": None}
@@ -181,7 +207,7 @@ def test_a_refused_recording_leaves_room_for_the_next() -> None:
 def test_a_class_that_opens_a_recording_all_at_once_gets_it_one_after_the_other() -> None:
     handlers = Handlers()
     data = encoded(dumps(random_trace(5, rounds=2)))
-    tickets = [f"{TICKET}-{number}" for number in range(4 * MAX_OPENINGS)]
+    tickets = [f"{TICKET}-{number}" for number in range(4 * OPENERS)]
     with ThreadPoolExecutor(len(tickets)) as pool:
         asked = [{"ticket": ticket, "data": data} for ticket in tickets]
         assert list(pool.map(handlers.open, asked)) == [{"error": None}] * len(tickets)

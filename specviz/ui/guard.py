@@ -1,0 +1,209 @@
+"""What stands between network and page: limits on what is sent, headers on what is answered.
+
+One ASGI middleware for every route, Gradio's own included. Knows addresses and sizes, nothing of
+what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from traceback import extract_tb
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specviz.environment import Environment
+
+log = logging.getLogger("specviz")
+MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
+MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
+MAX_VALUES = 1_000_000  # of a body's JSON: each becomes an object of its own
+BODY_SECONDS = 60.0  # for the next part of a body
+PER_MINUTE = 6000  # questions of one address, which may be that of a whole class
+# routes of Gradio that store what is sent, fetch for others or show the server's inside, and that
+# the page has no use for
+CLOSED = tuple(
+    f"/gradio_api/{name}"
+    for name in (
+        *("upload", "proxy=", "process_recording", "stream", "custom_component", "dev", "runs"),
+        *("run-history", "vibe", "undo-vibe", "deep_link", "profiling"),
+    )
+)
+CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
+# Gradio's page has scripts in its HTML and makes functions of texts, so both must be allowed; what
+# a script does can reach no other server
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
+    "form-action 'self'; frame-ancestors 'self' https://huggingface.co https://*.hf.space"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class _Refused(Exception):
+    """A body breaks a limit: the status and the sentence of the answer."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+@dataclass(slots=True)
+class _Bodies:
+    """Bytes of all bodies that are read or worked on now."""
+
+    taken: int = 0
+
+
+class Guard:
+    """The middleware; one for the whole app."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._bodies = _Bodies()
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _with_headers(send)
+        if refusal := self._refusal(scope):
+            await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)
+            return
+        body = _Body(receive, answer, self._bodies)
+        try:
+            await self._app(scope, body.receive, body.send)
+        except (_Refused, ClientDisconnect):
+            pass  # told below, if there is anybody
+        except Exception as error:  # Gradio's own, of a question that its page would not send
+            _note(scope, error)
+            body.refused = body.refused or _Refused(400, "this question cannot be answered")
+        finally:
+            body.close()
+        if body.refused and not body.is_answered:
+            told = PlainTextResponse(body.refused.text, body.refused.status)
+            await told(scope, receive, answer)
+
+    def _refusal(self, scope: Scope) -> _Refused | None:
+        """What can be said before the body is read."""
+        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        if path.startswith(CLOSED):
+            return _Refused(404, "specviz has no use for this")
+        if scope["method"] != "POST":
+            return None
+        length = Headers(scope=scope).get("content-length", "0")
+        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            return _too_large()
+        if Environment.read().is_public and not self._limiter.hit(_LIMIT, _address(scope)):
+            return _Refused(429, f"at most {PER_MINUTE} questions a minute: wait a moment")
+        return None
+
+
+_LIMIT = RateLimitItemPerMinute(PER_MINUTE)
+
+
+def _note(scope: Scope, error: Exception) -> None:
+    """One line in the log: what failed, and where."""
+    where = extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())[:100]
+    place = f"{where.filename}:{where.lineno}"
+    log.error("%r failed: %s %s (%s)", scope["path"][:100], type(error).__name__, said, place)
+
+
+def _too_large() -> _Refused:
+    return _Refused(413, f"a question must be at most {MAX_BODY_BYTES // 10**6} MB")
+
+
+def _address(scope: Scope) -> str:
+    """Who asks; the network of an IPv6 address, of which anybody has millions.
+
+    A Space is reached through its proxy alone, whose word is the last one of the header.
+    """
+    client = scope.get("client") or ("", 0)
+    is_told = Environment.read().is_space
+    told = Headers(scope=scope).get("x-forwarded-for", "") if is_told else ""
+    name = told.rpartition(",")[2].strip() or str(client[0])
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name[:64]
+    return str(int(address) >> 64) if isinstance(address, IPv6Address) else name
+
+
+class _Body:
+    """One request's body as it comes in, and the answer, unless the body breaks a limit."""
+
+    def __init__(self, receive: Receive, send: Send, bodies: _Bodies) -> None:
+        self._receive = receive
+        self._send = send
+        self._bodies = bodies
+        self._size = 0
+        self._values = 0
+        self._is_whole = False
+        self.refused: _Refused | None = None
+        self.is_answered = False
+
+    async def receive(self) -> Message:
+        if self.refused:
+            raise self.refused
+        if self._is_whole:  # the app waits for its client to leave
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), BODY_SECONDS)
+        except TimeoutError:
+            return self._refuse(_Refused(408, "the question did not come"))
+        if message["type"] != "http.request":
+            return message
+        part = message.get("body", b"")
+        self._size += len(part)
+        self._bodies.taken += len(part)
+        self._values += sum(part.count(mark) for mark in (b",", b"[", b"{"))
+        self._is_whole = not message.get("more_body", False)
+        if self._size > MAX_BODY_BYTES:
+            self._refuse(_too_large())
+        if self._values > MAX_VALUES:
+            self._refuse(_Refused(413, f"a question must hold at most {MAX_VALUES} values"))
+        if self._bodies.taken > MAX_BODIES_BYTES:
+            self._refuse(_Refused(503, "too much is being sent: try again in a moment"))
+        return message
+
+    async def send(self, message: Message) -> None:
+        """The app's answer; one about a body that broke off is not passed on."""
+        if self.refused and not self.is_answered:
+            return
+        self.is_answered = True
+        await self._send(message)
+
+    def close(self) -> None:
+        self._bodies.taken -= self._size
+
+    def _refuse(self, refused: _Refused) -> Message:
+        self.refused = refused
+        raise refused
+
+
+def _with_headers(send: Send) -> Send:
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return answer

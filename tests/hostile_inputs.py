@@ -1,0 +1,157 @@
+"""Questions that nobody asks in good faith, for every question that the server answers.
+
+Each is (name of the question, the question); shared by the test that asks the handlers and by the
+one that asks a running server.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import math
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from specviz.golden import OPENING
+from specviz.records import SETTINGS
+from specviz.ui.page import ASKED, COURSE_ASKED, LAB_ASKED
+
+Asked = tuple[str, Any]
+FORM = {"prompt": "hello", "max_new_tokens": "3", "temperature": "0"}
+
+TEXTS: tuple[Any, ...] = (
+    *("", " ", "\x00", "\ud800", "\udfff\ud800", "\u202e\u2066", "\ufffe", "\x1b[2J", "\r\n\r\n"),
+    *("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "javascript:alert(1)"),
+    *("{{ 7 * 7 }}", "${7*7}", "{% for i in range(10**9) %}", "%s%n%x", "__proto__", "';--"),
+    *(
+        "<|endoftext|>" * 500,
+        "a" * 300_000,
+        "\n" * 50_000,
+        "é" * 50_000,
+        "𝔸" * 20_000,
+        "\u0300" * 9999,
+    ),
+    *(None, True, 0, -1, 1.5, [], {}, ["x"], {"a": {}}, math.inf, 10**30),
+)
+NUMBERS: tuple[Any, ...] = (
+    *(
+        "-1",
+        "0",
+        "1e999",
+        "-1e999",
+        "NaN",
+        "inf",
+        "0x10",
+        "1_0",
+        "²",
+        "٣",
+        "1,5",
+        "1e-400",
+        "9" * 5000,
+    ),
+    *(None, True, [], {}, [1], 10**400, math.nan, -math.inf, "1\x00", "--1", "1;ls", "a" * 9999),
+)
+SOURCES: tuple[Any, ...] = (
+    *(
+        "/etc/passwd",
+        "/etc/shadow",
+        "/proc/self/environ",
+        "/dev/zero",
+        "/dev/tty",
+        "/",
+        "~",
+        "~root",
+    ),
+    *("../../etc/passwd", "file:///etc/passwd", "http://127.0.0.1:1/x", "\\\\host\\share", "C:\\x"),
+    *(
+        "owner/model/../..",
+        "owner/model\x00",
+        "a/b/c",
+        "a" * 5000,
+        "a/" * 500,
+        "*",
+        "$(id)",
+        "`id`",
+    ),
+    *("x.gguf", "/etc/passwd.gguf", "owner/\u202emodel", "model\nname", "-rf", ".", "..", "CON"),
+    *(None, 3, [], {}, ["owner/model"], True),
+)
+NONSENSE: tuple[Any, ...] = (
+    *(None, [], "text", 3, True, {}, {"form": None}, {"form": []}, {"form": {"form": {}}}),
+    {"ticket": None, "after": None, "form": None, "file": None, "do": None, "what": None},
+    {"ticket": {}, "after": "x", "form": [], "file": 3, "do": ["x" * 10_000], "what": {}},
+    {"ticket": "t" * 20, "after": math.inf, "form": "x", "golden": [], "record": {}, "a": 1},
+    {"ticket": "x" * 100_000, "form": {"prompt": {}}, "golden": "../" * 99, "a": {"data": "%"}},
+    {"__class__": "x", "constructor": {}, "form": {"pair": "bundled", "method": "__init__"}},
+)
+TICKETS: tuple[Any, ...] = (*("", "short", "x" * 65, "x" * 10**6, "\x00" * 20, "\ud800" * 20), None)
+RECORDS: tuple[Any, ...] = (None, [], {}, "x", {"tree": []}, {"tree": {"nodes": None}}, [[]] * 999)
+
+
+def packed(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+FILES: tuple[Any, ...] = (
+    *(
+        "",
+        "%%%",
+        "A" * 30_000_000,
+        None,
+        5,
+        [],
+        {},
+        packed(b""),
+        packed(b"\x1f\x8b"),
+        packed(b"[1]"),
+    ),
+    *(packed(b"\x89PNG\r\n"), packed(b"\x1f\x8b" + b"\x00" * 99), packed(b"[" * 99_999)),
+    packed(gzip.compress(b" " * 30_000_000)),
+    packed(gzip.compress(b"[" + b"[]," * 999 + b"[]]")),
+    packed(gzip.compress(b" " * 10**6)[:-4] + b"\x00\x00\x00\x00"),
+    packed(b'{"format": "specviz-trace", "version": 1e999}'),
+    packed(b'{"format": "specviz-trace", "version": 1, "__proto__": {}}'),
+    packed(b"\xff\xfe<\x00"),
+)
+
+
+def hostile_questions() -> list[Asked]:
+    """Every one; tickets are new words, so that none is refused for its ticket alone."""
+    return list(_questions())
+
+
+def _questions() -> Iterator[Asked]:
+    tickets = (f"a-hostile-ticket-{number}" for number in count())
+    for name in (*ASKED, *LAB_ASKED, *COURSE_ASKED):
+        for question in NONSENSE:
+            yield name, question
+    for value in TEXTS:
+        for field in ("prompt", "system", "task", "method", "pair"):
+            form = FORM | {field: value, "max_new_tokens": "0"}  # so that none of them runs
+            yield "join", {"ticket": next(tickets), "form": form}
+    for setting in SETTINGS.values():
+        if setting.is_bounded:
+            for value in NUMBERS:
+                form = FORM | {"branching": "0", setting.name: value}
+                yield "join", {"ticket": next(tickets), "form": form}
+    for value in SOURCES:
+        for role in ("target", "draft", "eagle", "medusa"):
+            models = {"pair": "custom", "target": "owner/model", role: value}
+            form = FORM | models | {"method": "draft-model", "device": "cpu", "dtype": "float32"}
+            yield "check", {"form": form}
+    for value in TICKETS:
+        yield "join", {"ticket": value, "form": FORM}
+        for name in ("look", "stop", "hold", "open", "profile"):
+            yield name, {"ticket": value, "after": 0, "do": value, "golden": value}
+    for data in FILES:
+        yield "open", {"ticket": next(tickets), "data": data}
+        yield "fork", {"ticket": next(tickets), "data": data, "round": 0}
+        yield "diff", {"a": {"data": data}, "b": {"golden": "../x"}}
+    for changes in (["method"], "method", {"method": []}, {"seed": "x" * 9999}, {"pair": "x"}, 5):
+        parent = {"golden": OPENING, "round": 0, "changes": changes}
+        yield "fork", {"ticket": next(tickets), **parent}
+        yield "fork", {"ticket": next(tickets), **parent, "round": 10**9, "changes": {}}
+    for record in RECORDS:
+        for forced in ({}, {"0": "x"}, {"0": 2}, {str(i): 0.5 for i in range(99)}, [], None):
+            yield "what_if", {"record": record, "forced": forced, "ends": [], "texts": {}}

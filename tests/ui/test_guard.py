@@ -1,0 +1,135 @@
+"""What is sent is bounded, what is answered has its headers: on every route of the app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from specviz.environment import Environment
+from specviz.ui import guard
+from specviz.ui.guard import CLOSED, HEADERS, Guard
+from specviz.ui.handlers import Handlers
+from specviz.ui.page import launch_options
+
+
+async def size(request: Request) -> JSONResponse:
+    return JSONResponse(len(await request.body()))
+
+
+async def tolerant(request: Request) -> JSONResponse:
+    """An app that makes an error of its own of whatever happens to a body."""
+    try:
+        return JSONResponse(len(await request.body()))
+    except Exception:
+        return JSONResponse("cannot be parsed", 400)
+
+
+async def failing(request: Request) -> JSONResponse:
+    raise KeyError("no such component\nat all")
+
+
+def test_what_fails_is_one_line_for_both_sides(caplog: pytest.LogCaptureFixture) -> None:
+    app = Starlette(routes=[Route("/x", failing)], middleware=[Middleware(Guard)])
+    answer = TestClient(app).get("/x")
+    assert (answer.status_code, answer.text) == (400, "this question cannot be answered")
+    (record,) = (each for each in caplog.records if each.name == "specviz")
+    assert record.getMessage().startswith("'/x' failed: KeyError") and not record.exc_info
+    assert "\n" not in record.getMessage()
+
+
+@pytest.fixture
+def client() -> TestClient:
+    routes = [Route("/{path:path}", size, methods=["GET", "POST"])]
+    routes = [Route("/tolerant", tolerant, methods=["POST"]), *routes]
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(Guard)]))
+
+
+def in_parts(count: int, part: bytes) -> Iterator[bytes]:
+    """A body that does not say how long it is."""
+    return (part for _ in range(count))
+
+
+@pytest.mark.parametrize("path", ["/asked", "/tolerant"])
+def test_a_body_is_bounded_whether_it_says_its_length_or_not(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(guard, "MAX_BODY_BYTES", 1000)
+    assert client.post(path, content=b"x" * 1000).json() == 1000
+    assert client.post(path, content=b"x" * 1001).status_code == 413
+    assert client.post(path, content=in_parts(10, b"x" * 100)).json() == 1000
+    assert client.post(path, content=in_parts(11, b"x" * 100)).status_code == 413
+
+
+def test_a_body_of_a_million_values_is_refused_before_it_is_parsed(client: TestClient) -> None:
+    found = client.post("/asked", content=b"[]," * 600_000)
+    assert (found.status_code, found.text) == (413, "a question must hold at most 1000000 values")
+
+
+def test_bodies_under_way_are_bounded_together_and_given_back(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MAX_BODIES_BYTES", 1000)
+    for _ in range(3):
+        assert client.post("/asked", content=b"x" * 1000).json() == 1000
+        assert client.post("/asked", content=b"x" * 1001).status_code == 503
+
+
+def test_an_address_has_so_many_questions_a_minute_in_public(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "_LIMIT", guard.RateLimitItemPerMinute(3))
+    assert {client.post("/asked").status_code for _ in range(9)} == {200}
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    assert [client.post("/asked").status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+    assert client.get("/page").status_code == 200
+
+
+@pytest.mark.parametrize("path", CLOSED)
+def test_routes_that_nobody_needs_are_closed(client: TestClient, path: str) -> None:
+    assert client.post(path, content=b"x").status_code == 404
+    assert client.get(path + "/more").status_code == 404
+
+
+def test_every_answer_has_the_headers_refusals_too(client: TestClient) -> None:
+    for answer in (client.get("/page"), client.post("/upload"), client.post("/asked")):
+        assert (
+            HEADERS.items() <= dict(answer.headers.items()).items()
+            or {name.lower(): value for name, value in HEADERS.items()}.items()
+            <= dict(answer.headers.items()).items()
+        )
+
+
+def test_the_app_is_served_behind_the_guard() -> None:
+    options: dict[str, Any] = launch_options(Environment(), Handlers())
+    assert [each.cls for each in options["app_kwargs"]["middleware"]] == [Guard]
+
+
+@pytest.mark.parametrize(
+    ("client_address", "forwarded", "expected"),
+    [
+        ("10.0.0.1", "1.2.3.4", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "", str(0x20010DB800010002)),
+        ("testclient", "", "testclient"),
+    ],
+)
+def test_an_address_is_the_peer_s_and_no_header_s(
+    monkeypatch: pytest.MonkeyPatch, client_address: str, forwarded: str, expected: str
+) -> None:
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    scope = {
+        "type": "http",
+        "client": (client_address, 1),
+        "headers": [(b"x-forwarded-for", forwarded.encode())],
+    }
+    assert guard._address(scope) == expected
+    monkeypatch.setenv("SPACE_ID", "owner/space")
+    scope["headers"] = [(b"x-forwarded-for", b"6.6.6.6, 1.2.3.4")]
+    assert guard._address(scope) == "1.2.3.4"

@@ -1,0 +1,68 @@
+"""Hundreds of hostile questions get a line each, leave nothing in the log and keep no memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Iterator
+from inspect import iscoroutine
+from typing import Any
+
+import pytest
+
+from specviz.ui.answers import UNEXPECTED
+from specviz.ui.handlers import Handlers
+from specviz.ui.page import ASKED, LAB_ASKED
+from tests.hostile_inputs import hostile_questions
+from tests.ui.random_race import RandomRace
+
+MOST_GROWN = 150_000_000  # bytes, of a process that has read files of 30 MB
+
+
+@pytest.fixture
+def public(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    yield
+
+
+def answer(handlers: Handlers, name: str, question: Any) -> dict[str, Any]:
+    owner: Any = handlers.course
+    owner = handlers if name in ASKED else handlers.lab if name in LAB_ASKED else owner
+    found = getattr(owner, name)(question)
+    told: dict[str, Any] = asyncio.run(found) if iscoroutine(found) else found
+    return told
+
+
+@pytest.mark.usefixtures("public")
+def test_hostile_questions_are_answered_with_one_line_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    questions = hostile_questions()
+    assert len(questions) > 300
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    wrong = []
+    with caplog.at_level(logging.WARNING):
+        for name, question in questions:
+            error = answer(handlers, name, question)["error"]
+            if error is None:
+                continue
+            if "\n" in error or len(error) > 400 or error == UNEXPECTED or "Traceback" in error:
+                wrong.append((name, repr(question)[:200], error[:200]))
+    assert wrong == []
+    assert [record.getMessage() for record in caplog.records] == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before < MOST_GROWN
+
+
+@pytest.mark.usefixtures("public")
+def test_in_public_no_source_of_a_visitor_is_looked_at() -> None:
+    handlers = Handlers()
+    refused = [
+        answer(handlers, name, question)["error"]
+        for name, question in hostile_questions()
+        if name == "check" and isinstance(question, dict) and "form" in question
+    ]
+    assert all(refused)
+    assert not any("does not exist" in error or "got the file" in error for error in refused)
