@@ -17,7 +17,7 @@ import { mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_pat
 import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
 import { ForwardTimes } from "../../assets/player/learn/widgets/forward_times.js";
 import { acceptance, barsOf, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
-import { RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
+import { doubledBin, RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
 import { Redraw } from "../../assets/player/shared/redraw.js";
 
 const near = (one, other, by = 1e-9) => assert.ok(Math.abs(one - other) < by, `${one} is not ${other}`);
@@ -84,6 +84,14 @@ test("replacements from p itself give words of the draft their share twice, the 
   near(wrong.share(3), 0.1 + thrown * 0.1, 0.01);
   assert.ok(wrong.distance > 10 * wrong.floor);
   assert.ok(right.distance < 2.5 * right.floor);
+});
+
+test("the token that gets its share twice is known before anything is drawn, and draws show it", () => {
+  const bin = doubledBin(PLAN);
+  const wrong = new RedrawFromTarget(PLAN, 5);
+  wrong.draw(20000);
+  const gaps = PLAN.p.slice(0, -1).map((p, each) => wrong.share(each) - p);
+  assert.equal(bin, gaps.indexOf(Math.max(...gaps)));
 });
 
 test("times of forwards are the quickest of their passes, and rates follow from the model's size", () => {

@@ -128,7 +128,14 @@ export class LearnPage extends Page {
   viewOf(lesson) {
     const kinds = this.offer?.widgets ?? [];
     const link = (/** @type {number} */ at) => linkTo(lesson.name, lesson.steps[at].name);
-    return new LessonView(this.refs, lesson, kinds, this.course, { progress: this.progress, go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
+    return new LessonView(this.refs, lesson, kinds, this.course, { progress: this.progress, next: this.after(lesson), go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
+  }
+
+  // The next one of its group.
+  /** @param {LessonRecord} lesson */
+  after(lesson) {
+    const group = this.offer?.lessons.filter((each) => each.group === lesson.group) ?? [];
+    return group[group.indexOf(lesson) + 1];
   }
 
   /**

@@ -65,9 +65,14 @@ export class LessonText {
    * @template {HTMLElement} Box
    * @param {Box} box
    * @param {string} text
+   * @param {Record<string, any>} [values] written for good; else the widget's, which are kept up to date
    */
-  inline(box, text) {
+  inline(box, text, values) {
+    const own = this.values;
+    this.values = values ?? own;
     box.replaceChildren(...textParts(text).map((part) => this.part(part)));
+    this.values = own;
+    if (values) box.querySelectorAll("[data-value]").forEach((each) => each.removeAttribute("data-value"));
     return box;
   }
 

@@ -2,6 +2,7 @@
 
 import { element, setText } from "../shared/dom.js";
 import { FormulaView } from "./formula_view.js";
+import { linkTo } from "./learn_address.js";
 import { LessonText } from "./lesson_text.js";
 import { optionOf, rightOption, typedOption } from "./lesson_answers.js";
 import { NumberForm } from "./number_form.js";
@@ -20,9 +21,9 @@ export class LessonView {
    * @param {LessonRecord} lesson
    * @param {WidgetKindRecord[]} kinds of all widgets
    * @param {Course} course
-   * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string }} on
+   * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string, next?: LessonRecord }} on
    */
-  constructor(refs, lesson, kinds, course, { progress, go, link }) {
+  constructor(refs, lesson, kinds, course, { progress, go, link, next }) {
     this.refs = refs;
     this.lesson = lesson;
     this.kinds = kinds;
@@ -30,9 +31,12 @@ export class LessonView {
     this.progress = progress;
     this.go = go;
     this.link = link;
+    this.next = next;
     this.at = 0;
     /** @type {Record<string, string>} answers of this visit: what was answered before is asked anew */
     this.given = {};
+    /** @type {Map<string, Record<string, any>>} the values that stood in a question when it was answered */
+    this.asked = new Map();
     this.isReached = false;
     this.number = new NumberForm((typed) => this.choose(typedOption(this.step, this.widget.values, (value) => this.text.formats.get(value), typed)?.name ?? OTHER));
     /** @type {Map<string, Staged>} */
@@ -104,7 +108,7 @@ export class LessonView {
     this.given[step.name] = name;
     const detail = { place: this.place, option: name };
     this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
-    if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name);
+    if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name), this.asked.set(step.name, widget.values);
     else if (step.kind === "case" || this.isAnswered) widget.reveal();
     if (this.isLast && this.isAnswered) this.progress.set(this.lesson.name, { done: true });
     this.draw();
@@ -216,20 +220,34 @@ export class LessonView {
     if (["case", "check", "number"].includes(step.kind) && this.given[step.name]) said.push(this.reply(step, this.given[step.name]));
     if (step.compare) said.push(...this.compared());
     if (this.isOver && step.after) said.push(...this.text.paragraphs(step.after));
+    if (this.isOver && this.isLast) said.push(this.ending());
     return said;
+  }
+
+  // What one takes along, and the way on.
+  ending() {
+    const made = element("p", "lesson-ending");
+    made.append(element("b", "", "To take along: "), this.lesson.learned);
+    if (!this.next) return made;
+    const link = element("a", "", `${this.next.title} →`);
+    link.href = linkTo(this.next.name, this.next.steps[0].name);
+    link.dataset.place = "";
+    made.append(element("br"), "Next: ", link);
+    return made;
   }
 
   /**
    * @param {LessonStepRecord} step
    * @param {string} name
+   * @param {Record<string, any>} [values] that stood in the question, instead of the present ones
    */
-  reply(step, name) {
+  reply(step, name, values) {
     const option = optionOf(step, name);
-    const isRight = rightOption(step, this.widget.values)?.name === name;
+    const isRight = rightOption(step, values ?? this.widget.values)?.name === name;
     const made = element("p", isRight ? "lesson-reply is-right" : "lesson-reply is-wrong");
     made.append(element("b", "", isRight ? "Right. " : "Not quite. "));
     if (step.kind === "number" && option && !isRight) made.append(this.text.inline(element("span"), `That is ${option.text}. `));
-    made.append(this.text.inline(element("span"), option?.reply ?? step.otherwise));
+    made.append(this.text.inline(element("span"), option?.reply ?? step.otherwise, values));
     return made;
   }
 
@@ -240,8 +258,11 @@ export class LessonView {
     const given = this.progress.of(lesson.name).answers[step.compare];
     if (!asked || !given || !this.isOver || !optionOf(asked, given)) return [];
     const made = element("p", "lesson-predicted");
-    made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? ""));
-    return [made, this.reply(asked, given)];
+    const isFixed = Object.fromEntries(asked.scene).fixed === "true"; // the learner's own setting is another one
+    const values = isFixed ? this.asked.get(asked.name) : undefined;
+    if (isFixed && !values) return []; // predicted before the page was loaded
+    made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? "", values));
+    return [made, this.reply(asked, given, values)];
   }
 
   drawMoves() {

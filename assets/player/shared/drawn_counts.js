@@ -39,7 +39,7 @@ export function drawDistance(curve, history, goal) {
  */
 export function verdictWords({ draws, accepted, distance, is_other }, isDone, isGreedy) {
   const kept = `${draws.toLocaleString("en")} draws, ${Math.round((100 * accepted) / draws)} % of the guesses kept.`;
-  if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count: either every text is the same, or the rule is wrong.`;
+  if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count: either every text is the same, but for ties that rounding decides, or the rule is wrong.`;
   const numbers = `Distance ${distance.total_variation.toFixed(3)}, noise floor ${distance.noise_floor.toFixed(3)}.`;
   if (!isDone) return `${kept} ${numbers}`;
   if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says: this is another distribution.`;

@@ -11,7 +11,7 @@ import { RedrawView } from "../../shared/redraw_view.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Widget } from "../widget.js";
 import { acceptance, barsOf, changed, common, overlap } from "./two_distributions.js";
-import { RedrawFromTarget } from "./wrong_redraw.js";
+import { doubledBin, RedrawFromTarget } from "./wrong_redraw.js";
 
 const CONTEXT = 14; // tokens of the text before the guess
 const [WIDE, NARROW] = [0.9, 0.1]; // overlaps that exercises ask for
@@ -101,6 +101,7 @@ export class AcceptReject extends Widget {
       favourite: text(favourite), favourite_p: plan.p[0], prompt: trace.header.prompt, model: trace.header.target.name,
       draws: DRAWS, distance: this.redraw.redraw?.distance, floor: this.redraw.redraw?.floor,
       more_token: most?.token, more_came: most?.came, more_p: most?.p,
+      twice_token: text(plan.ids[doubledBin(plan)]),
       less_token: least?.token, less_came: least?.came, less_p: least?.p,
     };
   }

@@ -21,11 +21,11 @@ const FIELDS = {
   parameters: { title: "Target, billions of parameters", low: 0.001, high: 10000 },
   draft_parameters: { title: "Draft, billions of parameters", low: 0.001, high: 10000 },
   bytes_per_weight: { title: "Bytes per weight", low: 0.25, high: 8 },
-  experts: { title: "Experts of the target (1: none)", low: 1, high: 512, isWhole: true },
+  experts: { title: "Experts, if the target is a mixture of them (1: it is not)", low: 1, high: 512, isWhole: true },
   active: { title: "Experts that a token uses", low: 1, high: 512, isWhole: true },
   a: { title: "α, share of examined guesses that pass", low: 0, high: 1, step: 0.05 },
   K: { title: "K, guesses ahead", low: 1, high: 32, isWhole: true },
-  rows: { title: "Rows decoded at once", low: 1, high: 512, isWhole: true },
+  rows: { title: "Rows: texts decoded at once", low: 1, high: 512, isWhole: true },
   prompt: { title: "Tokens of the prompt", low: 1, high: 100000, isWhole: true },
   answer: { title: "Tokens of the answer", low: 1, high: 100000, isWhole: true },
 };
@@ -141,8 +141,10 @@ export class Deployment extends Widget {
     this.choice.value = this.machine;
     const answer = await this.course.drive.ask("deployment", this.at);
     if (number !== this.asked) return;
-    if (!answer || answer.error) return setText(this.error, answer?.error ?? "The server cannot be reached.");
-    setText(this.error, "");
+    const problem = answer ? answer.error : "The server cannot be reached.";
+    setText(this.error, problem ?? "");
+    this.verdict.hidden = this.facts.hidden = this.picture.hidden = this.isLocked || Boolean(problem); // of another plan
+    if (problem) return;
     this.answer = answer;
     this.draw();
     if (this.isMoved) {
@@ -177,8 +179,8 @@ export class Deployment extends Widget {
       ["a look over its guesses, beside one over a token", `${overhead.toFixed(2)} times`],
       ["a guess, beside a look", cost.toFixed(3)],
       ["arithmetic binds from", `${Math.round(ridge).toLocaleString("en")} tokens in a forward`],
-      ["pays for certain up to", paying ? `${paying.toLocaleString("en")} rows` : "no batch"],
-      ["one whole request, with its prompt", `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`],
+      ["pays at every batch up to", paying ? `${paying.toLocaleString("en")} rows` : "none: not with one row"],
+      ["a whole request alone, with its prompt", `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`],
       ...(at.experts > 1 ? [["experts that a look reads", `${answer.touched.toFixed(1)} of ${at.experts}; one token: ${answer.touched_one.toFixed(0)}`]] : []),
     ];
     this.facts.replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));

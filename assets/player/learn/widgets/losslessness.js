@@ -263,7 +263,7 @@ export class LosslessnessLab extends Widget {
     const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
-    if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", specimen.seen));
+    if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : "")); // it tells whether the rule is wrong
     const titles = ["The next token", last ? `The one after it, behind ${tokenLabel(last.usual)}` : "The one after it"];
     this.cells.forEach(({ title, bins }, at) => {
       setText(title, titles[at]);

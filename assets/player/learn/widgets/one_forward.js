@@ -64,7 +64,7 @@ export class OneForward extends Widget {
     }
     this.row.box.hidden = false;
     if (!this.times.isWhole && scene.measured === "true") this.replay(); // a link leads into the middle of the lesson
-    if (this.times.isWhole && !this.roof) await this.fit();
+    if (this.times.isWhole) await this.fit();
     this.draw();
     if (this.times.isWhole) this.on.reached("measured");
   }
