@@ -68,6 +68,20 @@ def test_folded_settings_open_for_their_error(app_url: str, turn_page: Open) -> 
         tab.fill(ref, before)
 
 
+def test_the_sentence_about_a_field_stands_above_the_buttons_on_a_low_screen(
+    random_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(random_url, "?tokens=8", viewport={"width": 1280, "height": 720})
+    tab.fill("temperature", "warm")
+    tab.press_race()
+    assert "Temperature" in one_sentence(tab)
+    tab.settle()
+    error, buttons = tab.page.locator(".form .error:visible"), tab.page.locator(".form .actions")
+    below = error.bounding_box(), buttons.bounding_box()
+    assert below[0] and below[1] and below[0]["y"] + below[0]["height"] <= below[1]["y"]
+    tab.fill("temperature", "0")
+
+
 def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
     random_url: str, open_page: Open
 ) -> None:

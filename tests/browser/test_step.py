@@ -6,7 +6,7 @@ import pytest
 
 from specviz.golden import OPENING, golden_names, golden_trace
 from specviz.records import Outcome
-from tests.browser.step_driver import CURSOR, LAST, TRACE, StepDriver, moments
+from tests.browser.step_driver import CURSOR, LAST, NAME, TRACE, StepDriver, moments
 
 
 def test_arrows_go_through_every_moment_forward_and_back(opened: StepDriver) -> None:
@@ -22,6 +22,38 @@ def test_arrows_go_through_every_moment_forward_and_back(opened: StepDriver) -> 
     assert opened.place == (0, 0)
     opened.press("ArrowLeft")
     assert opened.place == (0, 0)
+
+
+RATES = "[data-ref=stepRates] p:first-child"
+
+
+def test_the_running_rates_count_a_verdict_as_soon_as_it_shows(opened: StepDriver) -> None:
+    opened.press("n")  # the first rejection
+    first = TRACE.rounds[opened.place[0]]
+    before = [each for each in TRACE.rounds[: opened.place[0]] for each in each.verdicts]
+    examined = sum(each.outcome is not Outcome.UNREACHED for each in before)
+    said = opened.page.locator(RATES).inner_text()
+    path = 1 + len(first.accepted)
+    assert f" of {examined + path} examined were accepted" in said
+    opened.press("ArrowLeft")
+    if path > 1:
+        said = opened.page.locator(RATES).inner_text()
+        assert f" of {examined + path - 1} examined were accepted" in said
+
+
+def test_an_address_stands_until_its_moment_has_come(opened: StepDriver) -> None:
+    """Whoever goes back and forth in haste finds each place where it was left."""
+    asked = f"?view=step&trace={NAME}&round=4&pos=2"
+    opened.driver.evaluate(
+        f"""{{ history.replaceState(null, "", {asked!r});
+            const page = specviz.step;
+            page.place.forget();
+            page.restore();
+            page.write();
+            page.place.address.flush(); }}"""
+    )
+    assert opened.driver.evaluate("location.search") == asked
+    opened.driver.until(f"{CURSOR}.round === 3 && {CURSOR}.at === 1")
 
 
 def test_keys_go_by_round_phase_and_to_the_ends(opened: StepDriver) -> None:

@@ -11,7 +11,7 @@ import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
-import { stageOf, standing, thoughtMoments } from "./moments.js";
+import { knownColumn, stageOf, standing, thoughtMoments } from "./moments.js";
 import { RunningRates } from "./running_rates.js";
 import { StepTable } from "./step_table.js";
 
@@ -85,7 +85,7 @@ export class MomentView {
     this.cache.draw(trace, /** @type {Round} */ (current), moment, cursor.node);
     const place = `${cursor.round} ${at} ${node} ${draw(round)}`;
     if (this.isNew("place", place)) return true;
-    this.drawCharts(trace, round, { ...cursor.moment, node, stage, judged: judgedBy(seen) });
+    this.drawCharts(trace, round, { ...cursor.moment, node, stage, judged: judgedBy(seen), levels: levelsBy(cursor) });
     return false;
   }
 
@@ -146,10 +146,9 @@ export class MomentView {
    * @param {any} known
    */
   drawCharts(trace, round, known) {
-    const { node, stage, phase } = known;
+    const { node, stage, phase, levels } = known;
     const index = round.record.i;
-    const judged = index + (phase === "commit" ? 1 : 0); // rounds that are judged whole by now
-    if (this.isNew("rates", judged)) this.rates.show(trace.rounds.slice(0, judged));
+    if (this.isNew("rates", `${index} ${levels}`)) this.rates.show([...trace.rounds.slice(0, index), { levels }]);
     if (this.isNew("remarks", index)) this.remarks.draw(trace, round.remarks);
     if (this.isNew("mask", `${index} ${phase === "draft"}`)) this.drawMask(round, phase !== "draft");
     const figure = node === null ? null : round.barsFigure(node);
@@ -226,6 +225,13 @@ function draw(round) {
 /** @param {{ moments: Moment[], at: number }} seen */
 function judgedBy({ moments, at }) {
   return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "resample") && node !== null ? [node] : []));
+}
+
+// What became of the levels of the cursor's round by now; what was never examined shows once it is over.
+/** @param {StepCursor} cursor */
+function levelsBy({ current, moments, at, moment }) {
+  const { levels } = knownColumn(/** @type {Round} */ (current), moments, at);
+  return moment.phase === "commit" ? levels : levels.filter((each) => each !== "unreached");
 }
 
 // In whose colour and mark a node stands: what was not judged yet looks like what was never examined.

@@ -150,9 +150,9 @@ export class StepPage extends Page {
     this.write();
   }
 
-  // A link stays in the address until all of its run is there.
+  // A link stays in the address until all of its run is there, and the moment that it names.
   write() {
-    if (!this.remaking) this.place.write();
+    if (!this.remaking && !this.wanted) this.place.write();
   }
 
   enter() {
@@ -459,6 +459,7 @@ export class StepPage extends Page {
     if (this.view.isForking) this.menu.showRunAgain(), this.view.fork.errors.report(text);
     else this.menu.fail(text);
     if (this.before) this.goBack(this.before);
+    this.wanted = null;
     this.view.expect(null);
     this.menu.select(this.source);
     if (!this.view.trace) this.view.show(this.race.trace);
@@ -469,6 +470,7 @@ export class StepPage extends Page {
   async failedToRemake(text) {
     this.endRemaking();
     if (this.before) this.goBack(this.before);
+    this.wanted = null;
     this.view.expect(null);
     if (this.view.trace?.header) this.menu.select(this.source);
     else await this.choose(this.setup.traces[0]?.name ?? RACE);
