@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.errors import InputError
@@ -79,6 +79,11 @@ class DecodingConfig:
             f"{setting.word} {value:g}" if isinstance(value, float) else f"{setting.word} {value}"
             for setting, value in shown
         ]
+
+    def with_option(self, name: str, value: int) -> DecodingConfig:
+        """The same with one option of the method set."""
+        others = (option for option in self.options if option[0] != name)
+        return replace(self, options=(*others, (name, value)))
 
     @property
     def beside_method(self) -> dict[str, Any]:

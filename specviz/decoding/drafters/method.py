@@ -80,6 +80,8 @@ class Method:
     `depth_cap` says what else keeps a path short, where the draft length is not all that does.
     `extra_memory` is what it holds beside models and their caches.
     `make_rows` drafts for all rows of a batch in one forward, or is None where that cannot be.
+    `settle` writes out what the setting leaves to the models at hand, or is None where that is
+    nothing.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Method:
     shares_cache: bool = False
     extra_memory: ExtraMemory = ExtraMemory.NOTHING
     make_rows: Callable[[Sequence[Setup]], BatchDrafter | None] | None = None
+    settle: Callable[[Setup], DecodingConfig] | None = None
 
     @property
     def is_lossless(self) -> bool:

@@ -20,6 +20,7 @@ from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.row_drafters import BatchDrafter, RowDrafters
 from specviz.errors import InputError
+from specviz.records import DecodingConfig
 
 _METHODS = (
     draft_model.CHAIN,
@@ -50,6 +51,15 @@ def make_drafter(setup: Setup) -> Drafter:
     method = method_named(setup.config.method)
     method.check(setup.config)
     return method.make(setup)
+
+
+def settled(setup: Setup) -> DecodingConfig:
+    """The setting as it is used: elsewhere it means the same, whatever is chosen there by default.
+
+    For a drafter that was made: what a method lacks has been refused.
+    """
+    settle = method_named(setup.config.method).settle
+    return setup.config if settle is None else settle(setup)
 
 
 def make_row_drafters(setups: Sequence[Setup]) -> BatchDrafter:

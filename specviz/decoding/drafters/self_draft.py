@@ -64,8 +64,11 @@ def _quantised(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
     if setup.parts.self_drafting is None:
         raise setup.lacks(Need.LAYERS)
     target = _target(setup)
-    bits = QUANTISED.completed(setup.config)[BITS.name] or usual_bits(target)
-    return quantised(target, bits), range(target.info.layers)
+    return quantised(target, _bits(setup)), range(target.info.layers)
+
+
+def _bits(setup: Setup) -> int:
+    return QUANTISED.completed(setup.config)[BITS.name] or usual_bits(_target(setup))
 
 
 def _quantised_rows(setups: Sequence[Setup]) -> StaticRows | None:
@@ -103,6 +106,7 @@ QUANTISED = Method(
     options=(BITS,),
     extra_memory=ExtraMemory.ROUNDED_TARGET,
     make_rows=_quantised_rows,
+    settle=lambda setup: setup.config.with_option(BITS.name, _bits(setup)),
 )
 SKIPPING = Method(
     "layer-skip",

@@ -10,7 +10,7 @@ from specviz.decoding.batch import BatchStep
 from specviz.decoding.batch_options import BatchOptions, row_seed
 from specviz.decoding.batch_target import batch_target
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.registry import make_row_drafters, method_named
+from specviz.decoding.drafters.registry import make_row_drafters, method_named, settled
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating, run_lanes
 from specviz.experiments.run.racing import RaceRequest, load_request, trace_header
@@ -56,12 +56,11 @@ class BatchRace:
             for ids, config in zip(prompts, configs, strict=True):
                 check_prompt(model, ids, config)
         rehearse(loaded, max(prompts, key=len), configs[0])
-        self._drafter = make_row_drafters(
-            [
-                Setup(target, loaded.parts, config, cache_capacity(ids, config))
-                for ids, config in zip(prompts, configs, strict=True)
-            ]
-        )
+        setups = [
+            Setup(target, loaded.parts, config, cache_capacity(ids, config))
+            for ids, config in zip(prompts, configs, strict=True)
+        ]
+        self._drafter = make_row_drafters(setups)
         plain = batch_target(target, prompts, configs[0])
         shares_cache = method_named(configs[0].method).shares_cache
         drafted = batch_target(
@@ -77,8 +76,10 @@ class BatchRace:
         self._codec = loaded.codec
         self._recorders = [Recorder() for _ in rows]
         self._headers = [
-            trace_header(row, loaded, ids, self._drafter.memory.weights)
-            for row, ids in zip(rows, prompts, strict=True)
+            trace_header(
+                replace(row, config=settled(setup)), loaded, ids, self._drafter.memory.weights
+            )
+            for row, setup, ids in zip(rows, setups, prompts, strict=True)
         ]
 
     def run_lane(self, lane: str) -> Iterator[BatchStep]:

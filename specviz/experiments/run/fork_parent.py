@@ -52,8 +52,7 @@ def with_measured_nodes(parent: Trace, config: DecodingConfig) -> DecodingConfig
     if not is_measured or not alike:
         return config
     nodes = max(len(each.tree.nodes) for each in alike)
-    others = (option for option in config.options if option[0] != NODES.name)
-    return replace(config, options=(*others, (NODES.name, nodes))) if nodes else config
+    return config.with_option(NODES.name, nodes) if nodes else config
 
 
 def _shape(config: DecodingConfig) -> tuple[object, ...]:

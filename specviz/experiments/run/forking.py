@@ -22,7 +22,7 @@ from itertools import chain
 from specviz.decoding import speculative
 from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.registry import make_drafter
+from specviz.decoding.drafters.registry import make_drafter, settled
 from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
@@ -123,7 +123,8 @@ class Fork:
             target, self._drafter, prompt_ids, config, loaded.codec.eos_ids, departure
         )
         self._recorder = Recorder()
-        header = trace_header(request, loaded, prompt_ids, self._drafter.memory.weights)
+        used = replace(request, config=settled(replace(setup, config=config)))
+        header = trace_header(used, loaded, prompt_ids, self._drafter.memory.weights)
         bias = _bias(header, self._rounds, parent)
         lane = replace(header.main, total_variation=bias, forks=request.forks)
         self._copied = copied_baseline(parent, header)

@@ -15,7 +15,7 @@ from specviz.bias import measured_bias
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.registry import make_drafter, method_named
+from specviz.decoding.drafters.registry import make_drafter, method_named, settled
 from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
@@ -85,7 +85,8 @@ class Race:
         self._recorder = Recorder()
         self.request = request
         self.warning = template_warning(loaded.codec, (request.prompt,))  # for who asked
-        self.header = trace_header(request, loaded, prompt_ids, drafter.memory.weights)
+        used = replace(request, config=settled(setup))
+        self.header = trace_header(used, loaded, prompt_ids, drafter.memory.weights)
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """All lanes on fair clocks, after a forward of each model that no clock counts."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.decoding.drafters.tree_budget import NODES
 from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.models.pair_catalog import pair_named
@@ -159,8 +160,7 @@ def _with_tree(setting: SweepSetting, value: Value) -> SweepSetting:
 
 def _nodes(setting: SweepSetting, value: Value) -> SweepSetting:
     assert isinstance(value, int)
-    others = tuple(each for each in setting.config.options if each[0] != "nodes")
-    return replace(setting, config=replace(setting.config, options=(*others, ("nodes", value))))
+    return replace(setting, config=setting.config.with_option(NODES.name, value))
 
 
 def _of_setting(field: str) -> Apply:

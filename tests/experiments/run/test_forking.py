@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 
 from specviz import trace_file
+from specviz.decoding.drafters import self_draft
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.drafters.tree_budget import NODES
 from specviz.errors import InputError
@@ -145,6 +146,22 @@ def test_a_trace_from_a_file_forks_like_the_one_in_memory():
     read = trace_file.loads(trace_file.dumps(parent))
     trace, _ = forked(read, 2)
     assert trace.emitted_ids == parent.emitted_ids
+
+
+def test_a_trace_says_how_many_bits_the_copy_has_and_a_fork_elsewhere_takes_as_many(monkeypatch):
+    parent = parent_of("quantised-self", max_new_tokens=8)
+    assert parent.config.options == (("bits", 8),)
+    drafted = []
+    monkeypatch.setattr(self_draft, "usual_bits", lambda target: 4)
+    taken = self_draft.quantised
+    monkeypatch.setattr(
+        self_draft, "quantised", lambda target, bits: drafted.append(bits) or taken(target, bits)
+    )
+    trace, _ = forked(parent, 1)
+    assert set(drafted) == {8} and trace.config == parent.config
+    older = changed(parent, config=dataclasses.replace(parent.config, options=()))
+    trace, _ = forked(older, 1)
+    assert trace.config.options == (("bits", 4),)
 
 
 def test_a_forced_draw_flips_the_verdict_as_foretold_and_the_text_goes_on():
