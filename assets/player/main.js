@@ -30,10 +30,9 @@ export async function mount(host, gradio) {
   endLeftTimer();
   const root = /** @type {HTMLElement} */ (host.querySelector("[data-specviz]"));
   const files = ["player/page.html", "player/room/room.html", ...PAGES.map(({ id }) => `player/${id}/${id}.html`)];
-  const [setup, prompts, , ...markup] = await Promise.all([
+  const [setup, prompts, ...markup] = await Promise.all([
     fetched("setup.json", "json"),
     fetched("prompts.json", "json"),
-    loadPlotly(new URL("plotly.min.js", HOME)),
     ...files.map((file) => fetched(file, "text")),
   ]);
   root.innerHTML = markup.join("\n"); // our own files; no text of a model or a person is in them
@@ -44,4 +43,5 @@ export async function mount(host, gradio) {
   makeFields(root);
   window.specviz = new App(root, setup, new HeldOut(prompts), gradio).pages; // for the console, and for tests
   root.dataset.ready = "yes";
+  root.dataset.charts = (await loadPlotly(new URL("plotly.min.js", HOME))) ? "drawn" : "missing";
 }

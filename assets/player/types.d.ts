@@ -68,7 +68,7 @@ type Remark = (string | number[] | { text: string; term: string })[];
 
 type RunMessage =
   | { kind: "loading"; pair: string }
-  | { kind: "header"; trace: TraceRecord; command?: string | null }
+  | { kind: "header"; trace: TraceRecord; command?: string | null; draft_bytes?: number | null }
   | EventMessage
   | NumbersMessage
   | { kind: "warning"; text: string }
@@ -161,7 +161,6 @@ interface PairOffer {
   note: string;
   claim: string;
   is_here: boolean;
-  draft_bytes: Record<string, number> | null;
   refusals: Record<string, string>;
   refusals_alone?: Record<string, string>;
   prompts: string; // a kind of held-out prompts

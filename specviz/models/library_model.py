@@ -11,11 +11,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.errors import InputError
@@ -38,6 +37,9 @@ from specviz.models.language_model import (
 from specviz.models.local_model import LocalModel
 from specviz.models.windows import FULL, SLIDING, Windows
 from specviz.records import ModelInfo
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class LibraryModel(LocalModel):

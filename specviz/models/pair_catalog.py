@@ -253,7 +253,7 @@ def _bundled_pair(environment: Environment) -> Pair:
         str(folder / "target"),
         str(folder / "draft"),
         "Comes with the app; needs no download.",
-        model_type="llama",
+        model_type="" if environment.models_folder else "llama",
         medusa=_part(folder / "medusa"),
         eagle=_part(folder / "eagle"),
         foreign_draft=_part(folder / "foreign-draft"),

@@ -14,14 +14,17 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from specviz.environment import Environment
+from specviz.errors import InputError
 from specviz.models.files.hub import download_problems, local_folder
-from specviz.models.files.loading import resolve_device, resolve_dtype
+from specviz.models.files.loading import TABLE, resolve_device, resolve_dtype
 from specviz.models.files.survey import (
     Survey,
     has_draft_vocabulary,
     known_to_run_by_layers,
+    read_config,
     survey_model,
 )
+from specviz.models.llama.llama_model import FAMILY, tied_copy_bytes
 from specviz.models.memory import dtype_warnings, gigabytes, room_bytes, shortage
 from specviz.models.memory_estimate import NO_REQUEST, Demand, MemoryEstimate, estimate
 from specviz.models.pair_catalog import Pair, pairs
@@ -67,9 +70,18 @@ def _is_missing(pair: Pair, need: Need) -> bool:
         case Need.FOREIGN_DRAFT:
             return not pair.foreign_draft
         case Need.LAYERS:
-            return known_to_run_by_layers(pair.target, pair.model_type) is False
+            return _runs_by_layers(pair) is False
         case Need.TEXT:
             return False
+
+
+def _runs_by_layers(pair: Pair) -> bool | None:
+    """None where it is not known. Pairs of our own are what the catalog says: to read it from a
+    configuration takes seconds where it is the first, for all of the library comes with that.
+    """
+    if pair.is_here and pair.model_type:
+        return pair.model_type in FAMILY
+    return known_to_run_by_layers(pair.target, pair.model_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +223,30 @@ def head_bytes(pair: Pair, needs: frozenset[Need], dtype: torch.dtype) -> int | 
         return None
 
 
+def draft_bytes(pair: Pair, dtype: torch.dtype) -> int | None:
+    """What the pair's draft takes in memory, told by its configuration and the headers of its
+    weights alone; None where they are not here or broken.
+    """
+    folder = local_folder(pair.draft)
+    if folder is None:
+        return None
+    try:
+        copied = tied_copy_bytes(read_config(pair.draft, folder), resolve_device("auto"), dtype)
+        return _numbers(folder, besides=TABLE) * dtype.itemsize + copied
+    except (InputError, OSError, SafetensorError):
+        return None
+
+
 HALF_PRECISION = 2  # bytes, in which heads are pickled
 
 
-def _numbers(folder: Path) -> int:
-    """How many there are in all tensors, told by headers; of pickled files, by their size."""
+def _numbers(folder: Path, besides: str = "") -> int:
+    """How many there are in all other tensors, told by headers; of pickled files, by their size."""
     total = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, "pt") as weights:
-            total += sum(prod(weights.get_slice(name).get_shape()) for name in weights.keys())
+            names = set(weights.keys()) - {besides}
+            total += sum(prod(weights.get_slice(name).get_shape()) for name in names)
     pickled = [file for end in ("bin", "pt") for file in folder.glob(f"*.{end}")]
     return total or sum(file.stat().st_size for file in pickled) // HALF_PRECISION
 

@@ -8,6 +8,7 @@ model's). A failure is only logged; the race that needs the pair reports it.
 from __future__ import annotations
 
 import logging
+import threading
 from concurrent.futures import Future
 
 from specviz.decoding.drafters.registry import method_named
@@ -19,6 +20,25 @@ from specviz.models.pair_loading import load_pair
 from specviz.models.threads import begin_in_decoding_thread
 
 log = logging.getLogger("specviz")
+HEAD_START_SECONDS = 4.0  # for whoever opens the page at once, until its recording plays
+
+
+def preload_soon() -> Future[None]:
+    """Preload once a first page had time to open; done when that is. A race before it loads for
+    itself.
+    """
+    loaded: Future[None] = Future()
+
+    def begin() -> None:
+        try:
+            preload().add_done_callback(lambda _: loaded.set_result(None))
+        except InputError as error:
+            loaded.set_exception(error)
+
+    timer = threading.Timer(HEAD_START_SECONDS, begin)
+    timer.daemon = True
+    timer.start()
+    return loaded
 
 
 def preload() -> Future[None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from specviz.decoding.race import LaneEvent
 from specviz.experiments.run.forking import Fork
-from specviz.experiments.run.racing import Race
+from specviz.experiments.run.racing import Race, RaceRequest
 from specviz.experiments.run.recorded_race import Replay
 from specviz.experiments.run.recorder import mentioned_ids
 from specviz.figures.bars import bars_figure
@@ -27,6 +27,8 @@ from specviz.figures.time_split import time_split_figure
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_drawing
 from specviz.metrics import RunMeter
+from specviz.models.files.loading import DTYPES
+from specviz.models.pair_check import draft_bytes
 from specviz.pause import Gate, in_turns
 from specviz.records import Event, FinishReason, Position, Prefill, Round, TokenStep, Trace
 from specviz.trace_file import encode, encode_trace
@@ -37,6 +39,12 @@ from specviz.ui.race_line import race_line
 Figure = dict[str, Any]
 SUMMARY_SECONDS = 0.25
 STOPPED = FinishReason.STOPPED.value
+
+
+def _spared(request: RaceRequest) -> int | None:
+    """What the draft of the pair would take, for methods without one; None where nothing tells."""
+    pair = request.pair
+    return draft_bytes(pair, DTYPES[request.dtype]) if pair.is_here and pair.draft else None
 
 
 class RaceMessages:
@@ -62,7 +70,8 @@ class RaceMessages:
         """
         request = self._race.request if isinstance(self._race, Race) else None
         line = None if request is None else race_line(request)
-        yield {"kind": "header", "trace": encode_trace(self._header), "command": line}
+        told = {"command": line, "draft_bytes": None if request is None else _spared(request)}
+        yield {"kind": "header", "trace": encode_trace(self._header)} | told
         if isinstance(self._race, Race) and self._race.warning:
             yield {"kind": "warning", "text": self._race.warning}
         began, spent = time.monotonic(), 0.0

@@ -19,7 +19,7 @@ from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
-from specviz.ui.preload import preload
+from specviz.ui.preload import preload_soon
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
         progress(f"specviz is at {page.local_url} (Ctrl+C ends it)")
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, partial(_end, handlers))
-        handlers.preloading = preload()  # only now: loading would take the page its processor time
+        handlers.preloading = preload_soon()  # only then: loading would take its processor time
         page.block_thread()
     return {"url": page.local_url}
 

@@ -11,8 +11,6 @@ from typing import Any
 from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
-from specviz.environment import Environment
-from specviz.errors import InputError
 from specviz.experiments.run.racing import device_name
 from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
@@ -20,7 +18,6 @@ from specviz.figures.theme import PALETTES
 from specviz.glossary import places, tooltips
 from specviz.golden import OPENING, SAMPLED, golden_names, golden_parts
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
-from specviz.models.files.survey import survey_pair_of
 from specviz.models.pair_catalog import BUNDLED, Pair, default_pair, pair_named, pairs
 from specviz.models.parts import Need
 from specviz.prompts import CHAT_TASKS, tasks
@@ -193,7 +190,6 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "claim": pair.claim,
         "is_here": pair.is_here,
         "prompts": "chat" if pair.instruct else "plain",
-        "draft_bytes": _draft_bytes(pair) if pair.is_here and pair.draft else None,
         "refusals": refusals(pair),
     }
 
@@ -217,16 +213,6 @@ def _models_note() -> str:
     if not Environment.read().is_public:
         return ""
     return "This server is public and runs the models of this menu; run specviz yourself for more."
-
-
-def _draft_bytes(pair: Pair) -> dict[str, int] | None:
-    """What its draft model takes by precision, told from its small files; None without them."""
-    try:
-        _, survey = survey_pair_of(pair.target, pair.draft, Environment.read())
-    except InputError:
-        return None
-    is_on_cpu = resolve_device("auto").type == "cpu"
-    return {name: survey.size(dtype).held(is_on_cpu) for name, dtype in DTYPES.items()}
 
 
 def _method(method: Method) -> dict[str, Any]:

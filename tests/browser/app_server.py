@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest.mock import patch
@@ -41,6 +41,14 @@ def serve(name: str, log: Path) -> Generator[str]:
     finally:
         process.terminate()
         process.join(20)
+
+
+def exit_code(target: Callable[[], None]) -> int | None:
+    """Of a process of its own that makes the call, with what apps import and nothing else."""
+    process = _forks.Process(target=target)
+    process.start()
+    process.join(START_SECONDS)
+    return process.exitcode
 
 
 def run(name: str, environment: dict[str, str], log: Path) -> None:

@@ -82,7 +82,7 @@ class RaceDriver:
         self.until("!specviz.race?.isReopening")
 
     def _until_ready(self) -> None:
-        self.page.wait_for_selector("[data-ready]", timeout=60_000)
+        self.page.wait_for_selector("[data-ready][data-charts]", timeout=60_000)
         self.unfold()
 
     def unfold(self) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
+from playwright.sync_api import Route
+
 from specviz.golden import OPENING, SAMPLED, golden_trace
+from specviz.ui.course.course import course_offer
+from specviz.ui.lab.lab import lab_offer
+from specviz.ui.setup import page_setup
+from tests.browser.app_server import exit_code
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
@@ -40,6 +47,40 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     assert verdict in ("faster", "slower", "about equal")
     assert tab.text("baselineMeta").endswith("finished")
     assert tab.text("speculativeMeta").endswith("finished")
+
+
+def test_no_class_of_a_model_is_imported_before_the_page_is_served(random_url: str) -> None:
+    assert exit_code(gather_what_is_served_first) == 0
+
+
+def gather_what_is_served_first() -> None:
+    page_setup()
+    lab_offer()
+    course_offer()
+    sys.exit("transformers.modeling_utils" in sys.modules)
+
+
+PLOTLY = "**/plotly.min.js"
+HAS_CHART = "document.querySelector('[data-ref=speedupChart] .main-svg') !== null"
+
+
+def test_the_recorded_race_plays_before_charts_can_be_drawn_and_they_come_by_themselves(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, reduced_motion="no-preference")
+    held: list[Route] = []
+    tab.page.route(PLOTLY, lambda route: held.append(route))
+    tab.page.goto(random_url)
+    tab.until(f"window.specviz && {IS_PLAYING} && specviz.race.view.cursor.round > 0")
+    assert held and not tab.evaluate(HAS_CHART)
+    held[0].continue_()
+    tab.until(HAS_CHART)
+    tab.page.unroute(PLOTLY)
+    tab.may_complain = True  # of a file that does not come
+    tab.page.route(PLOTLY, lambda route: route.abort())
+    tab.page.goto(random_url)
+    tab.until("document.querySelector('[data-ref=speedupChart]')?.innerText.includes('Reload')")
+    tab.page.unroute(PLOTLY)
 
 
 def test_a_link_with_a_setting_leads_to_that_setting_and_to_no_recording(
@@ -99,18 +140,24 @@ def test_without_models_the_draws_are_a_recording_s_and_ones_own_race_comes_back
     tab.page.get_by_role("button", name="Back to your race").click()
     tab.ref("ownNotice").wait_for()
     tab.until("specviz.race.trace.ending !== null")
+    tab.settle()
     assert tab.lane_text("speculative") == own and tab.ref("recordedNotice").is_hidden()
 
 
-def test_in_the_debugger_one_press_shows_a_recording_that_is_drawn_anew(
+def test_in_the_debugger_one_press_races_the_question_with_draws_or_shows_a_recording_of_them(
     random_url: str, open_page: Open
 ) -> None:
-    tab = open_page(random_url)
-    tab.page.goto(f"{random_url}?view=step&trace={OPENING}")
-    tab.until("window.specviz?.step?.view.trace?.rounds.length > 0")
-    tab.page.get_by_role("button", name="Show it at temperature 0.7").click()
-    tab.until("specviz.step.view.views.redraw.redraw?.count === 1000")
+    tab = open_page(random_url, f"?view=step&trace={OPENING}")
+    tab.until("specviz.step.view.trace?.rounds.length > 0")
+    tab.page.get_by_role("button", name="Race the question of the race page at temp").click()
+    drawn = "specviz.step.view.views.redraw.redraw?.count === 1000"
+    tab.until(drawn)
+    assert tab.evaluate("specviz.step.view.trace === specviz.race.trace")
+    assert tab.evaluate("specviz.race.trace.main.config.temperature") == 0.7
+    assert tab.evaluate("specviz.race.trace.header.prompt === specviz.race.form.order.prompt")
+    tab.evaluate("specviz.step.showSampled()")
     tab.until(f"location.search.includes('{SAMPLED}')")
+    tab.until(f"specviz.step.source === '{SAMPLED}' && {drawn}")
     assert tab.errors == []
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from huggingface_hub import errors
 from transformers import AutoTokenizer
 
+from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models import memory, pair_check
+from specviz.models.files.survey import survey_pair_of
 from specviz.models.memory_estimate import Demand
-from specviz.models.pair_catalog import custom_pair
-from specviz.models.pair_check import PairReport, check_pair_sources
+from specviz.models.pair_catalog import custom_pair, pair_named
+from specviz.models.pair_check import PairReport, check_pair_sources, draft_bytes
 from specviz.models.parts import Need
 from specviz.models.text.vocabulary import Relation
 from tests.models.hub_stub import HubStub, answer
@@ -210,3 +214,11 @@ def test_one_source_in_two_roles_is_looked_at_once(
     assert seen == [folder]
     alone = report((Path(folder), Path(folder)), Need.TEXT)
     assert found.bytes_needed == alone.bytes_needed
+
+
+def test_what_a_draft_takes_follows_from_headers_as_from_the_model_itself() -> None:
+    pair = pair_named("bundled")
+    _, surveyed = survey_pair_of(pair.target, pair.draft, Environment.read())
+    for dtype in (torch.float32, torch.bfloat16):
+        assert draft_bytes(pair, dtype) == surveyed.size(dtype).held(is_on_cpu=True) > 0
+    assert draft_bytes(replace(pair, draft="/nowhere"), torch.float32) is None

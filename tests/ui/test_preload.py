@@ -27,6 +27,7 @@ def test_the_page_is_served_while_its_models_are_loaded(monkeypatch) -> None:
         loaded.set_result(threading.current_thread().name)
 
     monkeypatch.setattr(preloading, "load_pair", load)
+    monkeypatch.setattr(preloading, "HEAD_START_SECONDS", 0.1)
     monkeypatch.setattr(gr.Blocks, "launch", lambda *_, **__: served.set())
     monkeypatch.setattr(gr.Blocks, "block_thread", lambda *_: None)
     with pytest.raises(SystemExit):

@@ -16,8 +16,7 @@ export class Result {
   constructor(refs, glossary) {
     this.refs = refs;
     this.glossary = glossary;
-    /** @type {any} */
-    this.pair = null; // of the race, as the server's setup describes it
+    this.draftBytes = 0; // what the draft of the pair would take
     /** @type {number[] | null} the speedups of several runs, of which the middle one is shown */
     this.speedups = null;
     this.clear();
@@ -58,7 +57,7 @@ export class Result {
     const sentence = timeSentence(summary);
     setText(refs.timeWords, sentence);
     refs.timeWords.hidden = !sentence;
-    this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.pair).map((each) => this.row(each)));
+    this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.draftBytes).map((each) => this.row(each)));
   }
 
   /**
@@ -110,9 +109,9 @@ function unbroken(command) {
  * @param {RunSummaryRecord | null} summary
  * @param {Trace | null} trace
  * @param {string | null} ending
- * @param {any} [pair]
+ * @param {number} [draftBytes]
  */
-function statistics(summary, trace, ending, loss = "", pair = null) {
+function statistics(summary, trace, ending, loss = "", draftBytes = 0) {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
   return [
@@ -120,7 +119,7 @@ function statistics(summary, trace, ending, loss = "", pair = null) {
     { label: "tokens per target forward τ", term: "block_efficiency", value: ratio(speculative?.block_efficiency) },
     { label: "target forwards, for tokens after the first", term: "target_forward", value: forwards(speculative) },
     { label: firstTokenLabel(baseline, speculative), term: "ttft", value: roughMilliseconds(speculative?.ttft_seconds) },
-    memory(trace, pair),
+    memory(trace, draftBytes),
     textVerdict(summary, trace?.main, ending, loss),
   ];
 }
@@ -188,13 +187,13 @@ function ratio(value) {
 // the pair's would take.
 /**
  * @param {any} trace
- * @param {{ draft_bytes: Record<string, number> | null } | null} pair
+ * @param {number} [draftBytes]
  */
-export function memory(trace, pair = null) {
+export function memory(trace, draftBytes = 0) {
   const term = "drafter_memory";
   if (!trace) return { label: "memory added to the target’s", term, value: NOTHING };
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
-  const spared = draft ? 0 : (pair?.draft_bytes?.[dtype] ?? 0);
+  const spared = draft ? 0 : draftBytes;
   const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
   const value = (/** @type {number[]} */ ...held) => (held.some(Boolean) ? `+${sumOf(held)}` : "0 MB");
   const added = `added to the target’s ${targetWords(target, dtype)}${other}`;

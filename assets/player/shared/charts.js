@@ -2,26 +2,39 @@
 // labels cut to the room they have. Keeps its own reference to Plotly: another copy may later take the
 // global name.
 
-import { element } from "./dom.js";
+import { element, setText } from "./dom.js";
+
+const MISSING = "This chart could not be drawn, for a file of the page did not come. Reload the page to try again.";
 
 /** @type {any} */
 let plotly = null;
+let isMissing = false;
+/** @type {Set<Chart>} with something to draw before plotly.js is there */
+const early = new Set();
 
-/** @param {URL} url */
+// The page does not wait for it: texts and buttons are there before charts are. The answer is whether it came.
+/**
+ * @param {URL} url
+ * @returns {Promise<boolean>}
+ */
 export function loadPlotly(url) {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const script = document.createElement("script");
+    const arrived = (/** @type {any} */ copy) => (takePlotly(copy), resolve(copy !== null));
     script.src = url.href;
-    script.onload = () => resolve((plotly = window.Plotly));
-    script.onerror = () => reject(new Error("plotly.min.js could not be loaded"));
+    script.onload = () => arrived(window.Plotly);
+    script.onerror = () => arrived(null);
     document.head.append(script);
   });
 }
 
-// Where the page holds plotly.js already.
+// The page's own copy, null where there is none to be had.
 /** @param {any} copy */
 export function takePlotly(copy) {
   plotly = copy;
+  isMissing = copy === null;
+  for (const chart of early) chart.react();
+  early.clear();
 }
 
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
@@ -76,13 +89,20 @@ export class Chart {
   }
 
   react() {
-    if (!plotly || !this.figure) return;
+    if (!this.figure) return;
+    if (!plotly) return this.waitForPlotly();
     this.isStale = this.width === 0 || (this.isLazy && !this.isSeen);
     if (this.isStale) return;
     const { data, layout } = this.shown;
     plotly.react(this.box, data, layout, CONFIG);
     this.bind();
     this.saving.show(true);
+  }
+
+  waitForPlotly() {
+    this.isStale = true;
+    if (isMissing) setText(this.box, MISSING);
+    else early.add(this);
   }
 
   // The figure in the colours and the sizes of the page.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+import transformers
 
 from specviz.models.files.gguf_file import dequantised
 from specviz.models.files.gguf_source import LibrarySource, gguf_path
@@ -93,11 +93,13 @@ def load_library_model(source: str, device: torch.device, dtype: str) -> Any:
     """The library's own module of a model that is on this machine, ready to run."""
     where, number, file = LibrarySource.of(source), resolve_dtype(dtype), gguf_path(source)
     with where.reading():
-        config = AutoConfig.from_pretrained(where.place, local_files_only=True, **where.options)
+        config = transformers.AutoConfig.from_pretrained(
+            where.place, local_files_only=True, **where.options
+        )
     attention = attention_of(config)
     if file is not None:
         return dequantised(file, config, number, attention).to(device).eval()
-    model = AutoModelForCausalLM.from_pretrained(
+    model = transformers.AutoModelForCausalLM.from_pretrained(
         source, dtype=number, attn_implementation=attention, local_files_only=True
     )
     return model.to(device).eval()

@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 import torch
+import transformers
 from torch.profiler import ProfilerActivity, profile
-from transformers import DynamicCache
 
 from specviz.decoding.clock import wait_for
 from specviz.environment import silence_profiler
@@ -157,7 +157,7 @@ def library_step(module: Any, model: LanguageModel) -> Callable[[], None]:
 
     Each call is one token behind CONTEXT others.
     """
-    cache = DynamicCache(config=module.config)
+    cache = transformers.DynamicCache(config=module.config)
     ids = torch.zeros((1, CONTEXT), dtype=torch.int64, device=model.device)
 
     @torch.inference_mode()

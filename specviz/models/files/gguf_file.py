@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+import transformers
 
 from specviz.errors import InputError
 from specviz.models.files.gguf_reader import quick_headers
@@ -24,8 +23,10 @@ def unpack_gguf(file: Path, folder: Path) -> None:
     where = LibrarySource.of(file)
     try:
         with where.reading():
-            model = dequantised(file, AutoConfig.from_pretrained(where.place, **where.options))
-            tokenizer = AutoTokenizer.from_pretrained(where.place, **where.options)
+            model = dequantised(
+                file, transformers.AutoConfig.from_pretrained(where.place, **where.options)
+            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where.place, **where.options)
     except Exception as error:  # gguf, torch and transformers each raise their own
         raise InputError(f"file {file.name!r} cannot be read: {first_line(error)}") from None
     model.save_pretrained(folder)
@@ -41,7 +42,11 @@ def dequantised(
 
     The library's own way to load such a file asks for a further package, accelerate.
     """
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention)
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    model = transformers.AutoModelForCausalLM.from_config(
+        config, dtype=dtype, attn_implementation=attention
+    )
     with quick_headers():
         weights = load_gguf_checkpoint(
             str(file), return_tensors=True, model_to_load=model, torch_dtype=dtype

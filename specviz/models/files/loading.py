@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors import safe_open
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
 
 from specviz.environment import Environment
 from specviz.errors import InputError
@@ -44,7 +44,7 @@ DTYPES = {
     "float16": torch.float16,
 }
 DEVICES = ("auto", "cpu", "cuda")
-_TABLE = "d2t"  # of a draft vocabulary: token id minus row
+TABLE = "d2t"  # of a draft vocabulary: token id minus row
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,10 @@ def _widened(survey: Survey, folder: Path, model: LanguageModel) -> LanguageMode
     offsets = torch.empty(0)
     for file in folder.glob("*.safetensors"):
         with safe_open(file, "pt") as weights:
-            if _TABLE in weights.keys():  # noqa: SIM118, it is no dict
-                offsets = weights.get_tensor(_TABLE)
+            if TABLE in weights.keys():  # noqa: SIM118, it is no dict
+                offsets = weights.get_tensor(TABLE)
     if offsets.dtype != torch.int64 or offsets.shape != (size,):
-        raise InputError(f"model {source!r} must have {_TABLE}, {size} whole numbers")
+        raise InputError(f"model {source!r} must have {TABLE}, {size} whole numbers")
     try:
         drafted = DraftVocabulary.of_offsets(offsets.to(model.device), survey.codec.vocab_size)
     except ValueError as error:
@@ -136,7 +136,7 @@ def resolve_dtype(dtype: str) -> torch.dtype:
 
 def attention_of(config: Any) -> str:
     """The library's attention that takes a mask of what each token sees, in the fastest way."""
-    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    kind: Any = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     return "sdpa" if kind._supports_sdpa else "eager"
 
 
@@ -145,7 +145,7 @@ def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: P
     try:
         if folder.is_file():
             return _read_gguf(survey, folder, dtype, placement)
-        module, report = AutoModelForCausalLM.from_pretrained(
+        module, report = transformers.AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
             dtype=dtype,

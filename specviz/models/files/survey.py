@@ -14,8 +14,6 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from specviz.environment import Environment
 from specviz.errors import InputError
@@ -98,7 +96,7 @@ def survey_model(source: str, environment: Environment, target: TextCodec | None
     """
     silence_libraries()
     folder, listing = locate(source, environment, weights=False)
-    config = _read_config(source, folder)
+    config = read_config(source, folder)
     check_config(source, config)
     if not is_on_the_hub(source):
         check_weights(source, folder)
@@ -147,7 +145,7 @@ def known_to_run_by_layers(source: str, model_type: str = "") -> bool | None:
     if folder is None:
         return model_type in FAMILY if model_type else None
     try:
-        return is_supported(_read_config(source, folder))
+        return is_supported(read_config(source, folder))
     except InputError:  # loading will say what is wrong
         return None
 
@@ -174,7 +172,10 @@ def first_line(error: Exception) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
-def _read_config(source: str, folder: Path) -> Any:
+def read_config(source: str, folder: Path) -> Any:
+    """The library's configuration object; InputError where it is none that the library knows."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
     if folder.is_file():
         return read_gguf_config(source, folder)
     file = folder / "config.json"
@@ -202,7 +203,9 @@ def _read_config(source: str, folder: Path) -> Any:
             f"{transformers.__version__} does not know"
         )
     try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return transformers.AutoConfig.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
     except Exception as error:  # a configuration class may raise anything for odd values
         raise InputError(f"model {source!r} has a bad config.json: {first_line(error)}") from None
 
@@ -215,7 +218,7 @@ def _read_tokenizer(source: str, folder: Path) -> Any:
     where = LibrarySource.of(folder)
     try:
         with where.reading():
-            tokenizer = AutoTokenizer.from_pretrained(
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
                 where.place, local_files_only=True, trust_remote_code=False, **where.options
             )
     except Exception:  # parsers of several libraries, each with errors of its own
@@ -239,7 +242,7 @@ def _eos_ids(source: str, folder: Path, config: Any, tokenizer: Any) -> list[int
     chosen = config
     try:
         if folder.is_dir():
-            chosen = GenerationConfig.from_pretrained(folder, local_files_only=True)
+            chosen = transformers.GenerationConfig.from_pretrained(folder, local_files_only=True)
     except Exception:  # none there, or one that the library cannot read
         chosen = config
     listed = getattr(chosen, "eos_token_id", None)
@@ -254,7 +257,7 @@ def _eos_ids(source: str, folder: Path, config: Any, tokenizer: Any) -> list[int
 def _count_parameters(config: Any) -> int | None:
     try:
         with torch.device("meta"):
-            module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+            module = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     except Exception:  # a configuration class may raise anything; reading the weights will too
         return None
     return sum(int(weight.numel()) for weight in module.parameters())

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
@@ -33,6 +32,8 @@ _HALFWAY = 0.7  # a path this far on the way to a wrong tree; rounding alone com
 
 def check_config(name: str, config: Any) -> None:
     """Raise InputError where the configuration shows that a draft cannot be rolled back."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
     kind = str(config.model_type)
     if config.is_encoder_decoder:
         raise InputError(f"model {name!r} is an encoder-decoder ({kind}): {_CHOOSE}")

@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor
-from transformers import LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specviz.models.heads.draft_output import DraftOutput, copied_output, drafted_tokens
 from specviz.models.heads.eagle_head import ChoiceShares, EagleHead, FusedEntry, NormedEntry
@@ -80,6 +79,8 @@ class _Reader:
         embed = self._embedding()
         output = self._output(self._norm("norm") if is_third else None)
         source.finish()
+        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
         embedding = LlamaRotaryEmbedding(self._config).to(target.device)
         return EagleHead(
             target,
@@ -239,7 +240,7 @@ def _config(source: HeadWeights) -> Any:
     for key in ("hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size"):
         source.number(key)
     try:
-        config = LlamaConfig.from_dict(source.config)
+        config = transformers.LlamaConfig.from_dict(source.config)
         heads = take_heads(config)
         is_known = config.hidden_act == "silu" and is_fixed(config)
     except Exception as error:  # a configuration class may raise anything for odd values
