@@ -34,8 +34,8 @@ EDGES = """[...document.querySelectorAll(".step .debugger > .inspect")].map((row
         return [left, right, bottom].map(Math.round);
     }))"""
 TOPS = """Object.fromEntries(
-    ["stepTrace", "stepStrip", "stepText", "stepTree", "stepBars", "cacheSlots", "nextMatch",
-     "forkGo", "profileGo"].map((ref) => [ref, specviz.race.view.refs[ref]])
+    ["stepText", "stepStrip", "stepBars", "stepTrace", "stepTree", "cacheSlots",
+     "nextMatch", "forkGo", "profileGo"].map((ref) => [ref, specviz.race.view.refs[ref]])
     .map(([ref, each]) => [ref, each.getBoundingClientRect().top]))"""
 
 
@@ -83,17 +83,33 @@ def test_every_row_has_the_same_two_columns(sized: Callable[..., StepDriver], wi
 
 
 @pytest.mark.parametrize("width", [390, 768])
-def test_a_narrow_page_goes_from_the_run_to_its_moments_and_ends_with_the_profiler(
+def test_a_narrow_page_begins_with_the_moment_and_ends_with_the_profiler(
     sized: Callable[..., StepDriver], width: int
 ) -> None:
     step = sized(width)
     tops = step.driver.evaluate(TOPS)
     assert list(tops) == sorted(tops, key=lambda ref: tops[ref])
-    order = """[...document.querySelectorAll("[data-ref=nextMatch], [data-ref=stepText]")]
-        .map((each) => each.dataset.ref)"""
-    assert step.driver.evaluate(order) == ["stepText", "nextMatch"]  # for keys and readers too
+    parts = ["stepTrace", "nextMatch", "stepText", "stepBars", "stepResidual"]  # in a wide page
+    order = f"""[...document.querySelectorAll("{",".join(f"[data-ref={each}]" for each in parts)}")]
+        .map((each) => each.dataset.ref).join()"""
+    narrow = "stepText,stepBars,stepResidual,stepTrace,nextMatch"  # for keys and readers too
+    assert step.driver.evaluate(order) == narrow
     step.page.set_viewport_size({"width": 1280, "height": 900})
-    step.driver.until(f"{order}.join() === 'nextMatch,stepText'")
+    step.driver.until(f"{order} === '{','.join(parts)}'")
+    step.page.set_viewport_size({"width": width, "height": 900})
+    step.driver.until(f"{order} === '{narrow}'")
+
+
+def test_on_a_phone_a_moment_s_sentence_and_its_chart_are_on_one_screen(
+    sized: Callable[..., StepDriver],
+) -> None:
+    step = sized(390)
+    top = "(ref) => specviz.race.view.refs[ref].getBoundingClientRect()"
+    for phase, chart in (("judge", "stepBars"), ("resample", "stepResidual")):
+        step.driver.evaluate(f"specviz.step.view.cursor.toPhase('{phase}')")
+        step.settle()
+        span = f"(({top})('{chart}').bottom - ({top})('stepSentence').top)"
+        assert 0 < step.driver.evaluate(span) < 730  # what header and steps leave of 844 pixels
 
 
 def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(

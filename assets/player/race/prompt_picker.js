@@ -127,6 +127,7 @@ export class PromptPicker {
     this.refs.nextPrompt.hidden = this.refs.anyPrompt.hidden = isFree;
     this.refs.prompt.placeholder = isFree ? "Type a message to a chat model, or a beginning for other models to continue." : "";
     const count = (this.prompts[this.task] ?? []).length;
+    setText(this.refs.asked, this.text.trim() || "Ask something …");
     setText(this.refs.promptPlace, isFree ? "" : this.isHeldOut ? `${this.place + 1} of ${count}` : "edited");
   }
 }

@@ -25,13 +25,13 @@ import { WhatIf } from "./what_if.js";
 export class StepView {
   // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
   // `onFork` of an order to fork, `onHold` of one to hold the run, `onExample` that a run is asked for in
-  // which something is drawn.
+  // which something is drawn, as `exampleWords` say.
   /**
    * @param {any} refs
    * @param {any} theme
-   * @param {{ ask?: ((name: string, question: object) => Promise<any>) | null, onMove: () => void, onFork?: any, onHold?: any, onExample?: (() => void) | null, setup: any }} on
+   * @param {{ ask?: ((name: string, question: object) => Promise<any>) | null, onMove: () => void, onFork?: any, onHold?: any, onExample?: (() => void) | null, exampleWords?: () => string, setup: any }} on
    */
-  constructor(refs, theme, { ask = null, onMove, onFork, onHold, onExample = null, setup }) {
+  constructor(refs, theme, { ask = null, onMove, onFork, onHold, onExample = null, exampleWords, setup }) {
     this.refs = refs;
     this.theme = theme;
     this.onMove = onMove;
@@ -47,7 +47,7 @@ export class StepView {
     this.axis = AXES[0];
     const toNode = (/** @type {number} */ node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
     this.code = new CodeCard(refs, code, () => this.frame.ask());
-    this.views = new MomentView(refs, theme, { onSelect: toNode, onExample, glossary });
+    this.views = new MomentView(refs, theme, { onSelect: toNode, onExample, exampleWords, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
     /** @type {any} what only a server can do */
     this.whatIf = this.fork = this.live = null;
@@ -56,8 +56,7 @@ export class StepView {
       this.fork = new ForkForm(refs, methods, this.whatIf, onFork);
       this.live = new LiveRun(refs, onHold);
     }
-    const cards = [refs.stopsCard, refs.fork].filter((card) => card.isConnected); // a report has no fork
-    new NarrowOrder(cards, (isNarrow) => (isNarrow ? { after: refs.hood } : { into: refs.side }));
+    this.orderCards();
     this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
     this.strip = new Strip(refs.stepStrip, {
       onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
@@ -70,6 +69,16 @@ export class StepView {
     });
     this.template = new TemplateToggle(refs.stepTemplate, () => this.showPrompt());
     this.wire();
+  }
+
+  // On a narrow screen the moment comes first: the text so far, the sentence, the chart that the sentence is about.
+  orderCards() {
+    const { runCard, stopsCard, fork, side, stepEmpty, momentCard, barsCard, residualCard, distributions, textCard, hood } = this.refs;
+    new NarrowOrder([barsCard, residualCard], (isNarrow) => (isNarrow ? { after: momentCard } : { into: distributions }));
+    new NarrowOrder([textCard], (isNarrow) => ({ after: isNarrow ? stepEmpty : momentCard }));
+    new NarrowOrder([runCard], (isNarrow) => (isNarrow ? { after: residualCard } : { into: side }));
+    const cards = [stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
+    new NarrowOrder(cards, (isNarrow) => (isNarrow ? { after: hood } : { into: side }));
   }
 
   wire() {
