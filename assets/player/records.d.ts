@@ -164,6 +164,8 @@ interface LookRecord {
   size: number;
   word: string;
   title: string;
+  short: string;
+  term: string;
   origin: string;
   underline: string;
   tint: string;

@@ -27,6 +27,7 @@ ENDINGS = dict.fromkeys(_TURN_ENDS, "⟨end of the answer⟩") | dict.fromkeys(
     _TEXT_ENDS, "⟨end of the text⟩"
 )
 _SHORT_ENDING = "⟨end⟩"
+_SPACE = "⟨space⟩"  # a token of its own: a dot alone would say nothing
 
 
 def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
@@ -40,7 +41,11 @@ def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
     'interna…'
     >>> visible_text("<|im_end|>"), visible_text("<|im_end|>", 40)
     ('⟨end⟩', '⟨end of the answer⟩')
+    >>> visible_text(" "), visible_text("  ")
+    ('⟨space⟩', '··')
     """
+    if text == " ":
+        return _SPACE
     if text in ENDINGS:
         return ENDINGS[text] if len(ENDINGS[text]) <= length else _SHORT_ENDING
     shown = "".join(_visible(character) for character in text[: 4 * length]) or "∅"
@@ -77,14 +82,14 @@ def _visible(character: str) -> str:
 def probability(value: float) -> str:
     """Two decimals, and more where two would read as nothing or as all.
 
-    >>> [probability(p) for p in (0.5, 0.0031, 0.00031, 0.9962, 0.99999, 0.0, 1.0)]
-    ['0.50', '0.0031', '3e-4', '0.9962', '>0.9999', '0', '1']
+    >>> [probability(p) for p in (0.5, 0.0031, 0.00031, 5e-8, 0.9962, 0.99999, 0.0, 1.0)]
+    ['0.50', '0.0031', '3.1e-4', '5e-8', '0.9962', '>0.9999', '0', '1']
     """
     if value in (0, 1):
         return f"{value:.0f}"
     if value < 0.001:
-        mantissa, exponent = f"{value:.0e}".split("e")
-        return f"{mantissa}e{int(exponent)}"
+        mantissa, exponent = f"{value:.1e}".split("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
     if value < 0.01:
         return f"{value:.2g}"
     if value < 0.995:

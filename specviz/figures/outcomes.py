@@ -17,7 +17,8 @@ class Look:
 
     `symbol` is Plotly's name of the mark, `size` its pixels in a tree. `word` is the share of the
     colour in the ink of a word, so that it can be read on a card. `underline` and `tint` are of a
-    token in a text. `cell` is how a cell of the strip of rounds is filled.
+    token in a text. `cell` is how a cell of the strip of rounds is filled. `short` is the name in a
+    legend, where `term` (of the glossary, "" for none) says the rest.
     """
 
     light: str
@@ -26,7 +27,9 @@ class Look:
     symbol: str
     size: int
     word: str
-    title: str  # in the legend
+    title: str  # of a token that is shown
+    short: str
+    term: str = ""
     origin: str = ""  # of a token that is in the text
     underline: str = "0"
     tint: str = "0%"
@@ -42,6 +45,8 @@ LOOKS = {
         size=13,
         word="80%",
         title="accepted draft",
+        short="accepted draft",
+        term="accepted",
         origin="accepted draft",
         underline="2px solid",
         tint="12%",
@@ -54,6 +59,8 @@ LOOKS = {
         size=11,
         word="70%",
         title="rejected",
+        short="rejected",
+        term="rejected",
         cell="crossed",
     ),
     ExtraKind.RECOVERED.value: Look(
@@ -64,6 +71,8 @@ LOOKS = {
         size=13,
         word="48%",
         title="recovered: the target's correction",
+        short="recovered",
+        term="recovered_token",
         origin="recovered from the residual",
         underline="2px dashed",
         tint="20%",
@@ -76,6 +85,8 @@ LOOKS = {
         size=16,
         word="60%",
         title="bonus: all accepted (of a tree a whole path), one on top",
+        short="bonus",
+        term="bonus_token",
         origin="bonus token",
         underline="4px double",
         tint="15%",
@@ -88,6 +99,7 @@ LOOKS = {
         size=12,
         word="80%",
         title="nothing drafted: the target alone",
+        short="target alone (no colour)",
         origin="written by the target alone",
     ),
     Outcome.UNREACHED.value: Look(
@@ -98,6 +110,8 @@ LOOKS = {
         size=11,
         word="60%",
         title="drafted, never examined",
+        short="never examined",
+        term="unreached",
         cell="faint",
     ),
 }

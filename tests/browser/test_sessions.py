@@ -75,6 +75,27 @@ def test_reload_in_mid_run_frees_it(app_url: str, open_page: Open) -> None:
     tab.wait_for_end(5)
 
 
+def test_a_race_that_a_reload_ended_is_named_and_can_be_run_again(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=9")
+    tab.fill("prompt", "Where did it go?")
+    tab.ref("raceHeld").click()
+    tab.ref("advance").wait_for(state="visible")
+    tab.page.locator("[data-page=race]").first.click()
+    tab.rest()
+    tab.reload()
+    notice = tab.text("lostNotice")
+    assert "ended with it" in notice and "“Where did it go?”" in notice
+    tab.ref("lostAgain").click()
+    tab.wait_for_rounds()
+    tab.wait_for_end()
+    assert tab.evaluate("specviz.race.trace.header.prompt") == "Where did it go?"
+    assert tab.ref("lostNotice").is_hidden() and tab.ref("staleNotice").is_hidden()
+    tab.reload()
+    assert tab.ref("lostNotice").is_hidden()
+
+
 def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
     first = open_page(app_url, "?task=code&tokens=700")
     second = open_page(app_url, "?task=code&tokens=300")

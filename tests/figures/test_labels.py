@@ -52,7 +52,7 @@ def test_shortening_never_cuts_an_entity() -> None:
     ("value", "shown"),
     [
         *((0.0, "0"), (1.0, "1"), (0.34, "0.34"), (0.0049, "0.0049"), (0.0096, "0.0096")),
-        *((2.5e-7, "2e-7"), (0.9951, "0.9951"), (0.999999, ">0.9999")),
+        *((2.5e-7, "2.5e-7"), (5e-8, "5e-8"), (0.9951, "0.9951"), (0.999999, ">0.9999")),
     ],
 )
 def test_something_never_reads_as_nothing(value: float, shown: str) -> None:

@@ -5,10 +5,15 @@ import { test } from "node:test";
 
 import { cut } from "../../assets/player/shared/charts.js";
 import { drawn, leftWords, probability, timeWords, waitingWords, whole } from "../../assets/player/shared/number_words.js";
+import { tokenLabel } from "../../assets/player/shared/token_label.js";
 
 test("small probabilities keep their digits, and nothing but 1 reads as 1", () => {
-  const values = [0, 1, 0.6014, 0.01, 0.00312, 0.00031, 0.9996, 0.99999, null];
-  assert.deepEqual(values.map(probability), ["0", "1.000", "0.601", "0.010", "0.0031", "3.1e-4", "0.9996", "> 0.9999", "—"]);
+  const values = [0, 1, 0.6014, 0.01, 0.00312, 0.00031, 5e-8, 0.9996, 0.99999, null];
+  assert.deepEqual(values.map(probability), ["0", "1.000", "0.601", "0.010", "0.0031", "3.1e-4", "5e-8", "0.9996", "> 0.9999", "—"]);
+});
+
+test("a token is named by its text on one line, and a space alone by its name", () => {
+  assert.deepEqual([" ", " a", "\n", ""].map(tokenLabel), ["⟨space⟩", "·a", "⏎", "∅"]);
 });
 
 test("a draw and its threshold are rounded alike, and never to the same number", () => {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Ribbon } from "../../assets/player/shared/ribbon.js";
+import { endsInBytes, isOpen, joined, withCharacters } from "../../assets/player/shared/split_characters.js";
 
 // Tokens on lines of their own, 20 pixels each, in a box that shows five of them.
 function ribbon(count, given) {
@@ -32,4 +33,14 @@ test("a text with a selected token scrolls to that, and stays where it is in sig
   text.selected = text.spans[21];
   text.reveal();
   assert.equal(text.box.scrollTop, scrollTop);
+});
+
+test("a character of several tokens stands in the text with the last of them, and no sooner", () => {
+  const tokens = ["Hi ", " ⟨F0⟩⟨9F⟩", "⟨98⟩", "⟨80⟩! "];
+  assert.equal(joined(tokens.slice(1, 3)), null);
+  assert.deepEqual(joined(tokens.slice(1)), [" ", "", "😀! "]);
+  assert.deepEqual([endsInBytes("⟨F0⟩"), endsInBytes("⟨80⟩!"), endsInBytes("⟨end⟩")], [true, false, false]);
+  assert.deepEqual([isOpen(["a⟨F0⟩⟨9F⟩", "⟨98⟩"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩", "x"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩⟨FF⟩"])], [true, false, false]);
+  assert.equal(joined(["⟨F0⟩", "no"]), null); // bytes that are no text stay as they are
+  assert.equal(withCharacters("x⟨C3⟩⟨A9⟩ ⟨FF⟩"), "xé ⟨FF⟩");
 });

@@ -146,8 +146,8 @@ test("the strip shows of a round only what is judged by then", () => {
   const made = round();
   const moments = momentsOf(made);
   const column = (at) => knownColumn(made, moments, at);
-  assert.deepEqual(column(0), { levels: ["unreached", "unreached"], extraKind: null });
-  assert.deepEqual(column(3), { levels: ["rejected", "unreached"], extraKind: null });
-  assert.deepEqual(column(5), { levels: ["accepted", "rejected"], extraKind: null });
+  assert.deepEqual(column(0), { levels: ["unreached", "unreached"], extraKind: undefined });
+  assert.deepEqual(column(3), { levels: ["rejected", "unreached"], extraKind: undefined });
+  assert.deepEqual(column(5), { levels: ["accepted", "rejected"], extraKind: undefined });
   assert.deepEqual(column(7), { levels: ["accepted", "rejected"], extraKind: "recovered" });
 });

@@ -27,3 +27,13 @@ test("rounds that are still to come in a replay leave their room and a line", ()
   strip.hideFrom(pen, 1);
   assert.deepEqual(drawn, [["clear", 13, 0, 87, 60], ["line", 14, 55, 18, 2]]);
 });
+
+test("a round to which the target added nothing has a line where its mark would be, once that is known", () => {
+  const linesOf = (kind) => {
+    let lines = 0;
+    const pen = { fillRect: () => (lines += 1) };
+    Object.assign(Object.create(Strip.prototype), { colours: {} }).mark(pen, kind, 10, 10);
+    return lines;
+  };
+  assert.deepEqual([null, undefined].map(linesOf), [1, 0]);
+});

@@ -8,7 +8,7 @@ import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { controlsOf, putText, textOf } from "../shared/setting_fields.js";
-import { allSettings, defaults, labelled, plainNumbers, problemOf, settingNamed } from "../shared/settings.js";
+import { allSettings, brief, defaults, labelled, plainNumbers, problemOf, settingNamed } from "../shared/settings.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
@@ -122,8 +122,10 @@ export class Form {
     const { draft_length, temperature, max_new_tokens, seed } = this.fields;
     const task = this.setup.tasks.find((each) => each.name === this.picker.task)?.title ?? "free text";
     const place = this.picker.isHeldOut ? ` ${this.picker.place + 1}` : "";
+    const text = this.picker.text.trim();
+    const prompt = text ? ` “${brief(text)}”` : "";
     const shape = [this.method?.title ?? "", `K ${draft_length}`, ...this.methodPart.words];
-    return [`${task}${place}`, ...this.framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
+    return [`${task}${place}${prompt}`, ...this.framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
   }
 
   // What is folded away: the models, and each setting that is not what it usually is.

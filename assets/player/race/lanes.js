@@ -44,7 +44,7 @@ class Card {
     box.setAttribute("aria-label", isNamed ? `${label} (${name})` : label);
     if (words) box.append(words.content.cloneNode(true));
     if (kind !== "speculative") this.loss.remove(); // only our own decoder has lossy rules
-    this.ribbon = new Ribbon(box, on);
+    this.ribbon = new Ribbon(box, { ...on, isRunning: true });
   }
 
   clear() {

@@ -16,6 +16,7 @@ import { isOf } from "./recorded.js";
 import { Repeats } from "./repeats.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
+const GOING = "going"; // and the one that goes on
 const RACING = "racing …";
 const DRAWN = "0.7"; // the temperature at which draws are shown
 const WRITE_MILLISECONDS = 200;
@@ -27,6 +28,9 @@ const ENDINGS = {
   "end-of-sequence": "finished: the text came to its end",
   stopped: "stopped",
 };
+
+// What is raced, in words, and as parameters of an address, null where no address says all of it.
+/** @typedef {{ order: any, words: string, query: string | null }} Ordered */
 
 export class RacePage extends Page {
   static id = "race";
@@ -58,7 +62,7 @@ export class RacePage extends Page {
     this.view = new RaceView(root, refs, theme, setup, {
       onMove: () => this.recording || this.writeSoon(),
       onExample: () => (this.isRaceable ? this.raceDrawn() : this.showSampled()),
-      exampleWords: () => (this.isRaceable ? `Race this question at temperature ${DRAWN}` : `Show a recording at temperature ${DRAWN}`),
+      exampleWords: () => this.exampleWords,
     });
     this.form = new Form(refs, setup, prompts, {
       onChange: () => this.settingChanged(),
@@ -83,6 +87,7 @@ export class RacePage extends Page {
     // On a narrow screen the texts come first, once there are any to come.
     this.order = new NarrowOrder([refs.form], (isNarrow) => ({ after: isNarrow && this.hasTexts ? refs.legendRow : refs.experiments }));
     this.setBusy(false, "");
+    this.showLost();
   }
 
   wire() {
@@ -91,6 +96,7 @@ export class RacePage extends Page {
     refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
     refs.repeat.addEventListener("click", () => this.repeat());
+    refs.lostAgain.addEventListener("click", () => this.lost && this.raceOrder(this.lost));
     refs.recordedBack.addEventListener("click", () => this.goBack());
     // The Enter that started the race, held down, must not stop it.
     refs.stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
@@ -165,19 +171,42 @@ export class RacePage extends Page {
     if (this.transport.isBusy && !this.isReopening) return;
     this.form.clearErrors();
     if (this.form.refuses()) return;
+    if (!this.section.hidden) this.setting.write(); // else a link of another page asked for it
+    const query = this.isSent ? this.setting.query.toString() : null;
+    await this.raceOrder({ order: this.form.order, words: this.form.words, query }, isHeld);
+  }
+
+  /**
+   * @param {Ordered} ordered
+   * @param {boolean} [isHeld]
+   */
+  async raceOrder(ordered, isHeld = false) {
+    if (this.transport.isBusy && !this.isReopening) return;
     if (this.isReopening) this.transport.leave();
     this.isReopening = this.isExample = false;
     this.recording = null;
     this.before = undefined;
-    this.refs.linkNotice.hidden = true;
+    this.refs.linkNotice.hidden = this.refs.lostNotice.hidden = true;
     this.showWarning("");
-    if (!this.section.hidden) this.setting.write(); // else a link of another page asked for it
     this.setBusy(true, "starting …");
-    this.ordered = [this.form.order, this.form.words];
-    this.query = this.isSent ? this.setting.query.toString() : null;
-    this.view.result.pair = this.form.pair;
+    this.ordered = [ordered.order, ordered.words];
+    this.query = ordered.query;
     this.isHeld = isHeld;
-    await this.transport.start("join", { form: this.ordered[0], held: isHeld });
+    tab.keep(GOING, ordered);
+    await this.transport.start("join", { form: ordered.order, held: isHeld });
+  }
+
+  // The race that went on when this tab loaded the page again, null for none.
+  /** @returns {Ordered | null} */
+  get lost() {
+    return tab.recall(GOING, ({ order, words }) => typeof words === "string" && order !== null);
+  }
+
+  // It ended with the page, for nobody may wait for what a closed page runs; its setting is still there.
+  showLost() {
+    const { lost } = this;
+    this.refs.lostNotice.hidden = !lost;
+    if (lost) setText(this.refs.lostWords, `Your race was still going on when this page was loaded again, and ended with it: ${lost.words}.`);
   }
 
   // Whether a link makes the race of the form again: not with models that may have to be fetched.
@@ -224,6 +253,7 @@ export class RacePage extends Page {
 
   async startAgain() {
     this.isHeld = false;
+    if (this.ordered) tab.keep(GOING, { order: this.ordered[0], words: this.ordered[1], query: this.query });
     await this.transport.start("join", { form: this.ordered?.[0], held: false });
   }
 
@@ -277,6 +307,10 @@ export class RacePage extends Page {
   // Whether the models of the form are at hand and can do its method.
   get isRaceable() {
     return Boolean(this.form?.pair?.is_here) && !this.form.refusal;
+  }
+
+  get exampleWords() {
+    return this.isRaceable ? `Race ${this.section.hidden ? "the question of the race page" : "this question"} at temperature ${DRAWN}` : `Show a recording at temperature ${DRAWN}`;
   }
 
   // The visitor's own question above temperature 0, for its draws.
@@ -378,6 +412,7 @@ export class RacePage extends Page {
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.view.take(message);
     if (message.kind === "header") this.view.result.setCommand(this.isReopening ? this.command : message.command);
+    if (message.kind === "header") this.view.result.draftBytes = message.draft_bytes ?? 0;
     if (message.kind === "header") this.begun();
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "event") this.heard("grew");
@@ -401,7 +436,7 @@ export class RacePage extends Page {
     if (isRepeated && this.repeats.ended(reason, this.trace.summary?.speedup)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
-    if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
+    if (!this.isReopening) tab.forget(GOING), this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
     const { isExample } = this;
     const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
     this.isReopening = this.isExample = false;
@@ -415,6 +450,7 @@ export class RacePage extends Page {
 
   // The draws that the race or the recording was asked for.
   showRedraw() {
+    if (this.section.hidden) return; // whoever asked shows them
     this.view.redraw();
     this.refs.proof.scrollIntoView(); // only now it has room for its bars
   }
@@ -464,6 +500,7 @@ export class RacePage extends Page {
   /** @param {string} text */
   failed(text) {
     this.repeats.isOn = false;
+    if (!this.isReopening) tab.forget(GOING);
     this.root.classList.remove("is-opening");
     if (this.trace.isLive) this.view.interrupt();
     if (!this.trace.summary) this.view.result.clear();

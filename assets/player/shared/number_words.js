@@ -9,7 +9,13 @@ export function probability(value) {
   if (value === 0) return "0";
   if (value >= 0.9995 && value < 1) return value < 0.99995 ? value.toFixed(4) : "> 0.9999";
   if (value >= 0.01) return value.toFixed(3);
-  return value >= 0.001 ? value.toPrecision(2) : value.toExponential(1);
+  return value >= 0.001 ? value.toPrecision(2) : tiny(value);
+}
+
+// Two figures, and 5e-8 for 5.0e-8: as `probability` of specviz/figures/labels.py writes them in charts.
+/** @param {number} value */
+export function tiny(value) {
+  return value.toExponential(1).replace(".0", "");
 }
 
 const DRAW_PLACES = 3;

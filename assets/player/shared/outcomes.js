@@ -2,6 +2,7 @@
 // as CSS variables, marks and words.
 
 import { element } from "./dom.js";
+import { termButton } from "./terms.js";
 
 /** @type {Map<string, Look>} */
 const looks = new Map();
@@ -22,14 +23,15 @@ export function lookOf(outcome) {
 }
 
 export function legendRows() {
-  const rows = [...looks.values()].map(({ name, mark, title, origin, underline }) => {
+  const rows = [...looks.values()].map(({ name, mark, short, term }) => {
     const row = element("li", name);
-    const isBare = origin && underline === "0"; // it is in the text, and looks like any
-    row.append(element("i", "", mark), isBare ? `${title} (no colour)` : title);
+    row.append(element("i", "", mark), term ? termButton(short, term) : short);
     return row;
   });
   const first = element("li");
-  first.append(element("span", "token first", "first"), "the first token, from the prompt alone");
+  const word = termButton("first token", "first_token");
+  word.classList.add("token", "first");
+  first.append(word);
   return [...rows, first];
 }
 

@@ -17,7 +17,7 @@ export class RedrawCard extends RedrawView {
    * @param {(() => void) | null} [onExample]
    * @param {() => string} [exampleWords]
    */
-  constructor(box, onExample = null, exampleWords = () => "Show it at temperature 0.7, in a recording") {
+  constructor(box, onExample = null, exampleWords = () => "") {
     super(box);
     this.exampleWords = exampleWords;
     this.example = element("button", "primary", exampleWords());

@@ -3,17 +3,22 @@
 // text's last block alone.
 
 import { element } from "./dom.js";
+import { endsInBytes, isOpen, joined } from "./split_characters.js";
 import { tokenText } from "./token_label.js";
 
 const BLOCK = 200; // tokens, and then those up to the end of the line
 
 export class Ribbon {
+  // `isRunning`: a text to read, in which a character of several tokens is that character.
   /**
    * @param {HTMLElement} box
-   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void, onScroll?: () => void }} on
+   * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void, onScroll?: () => void, isRunning?: boolean }} on
    */
-  constructor(box, { onSelect, onHover, onScroll }) {
+  constructor(box, { onSelect, onHover, onScroll, isRunning = false }) {
     this.box = box;
+    this.isRunning = isRunning;
+    /** @type {HTMLElement[]} */
+    this.split = []; // the tokens of a character that is not whole yet
     this.ledTop = 0; // where the text was scrolled to, but for what its reader did
     this.empty = [...box.children];
     box.replaceChildren(...this.empty);
@@ -45,6 +50,7 @@ export class Ribbon {
   clear() {
     this.box.replaceChildren(...this.empty);
     this.spans = [];
+    this.split = [];
     this.marked = [];
     this.selected = null;
     this.later = 0;
@@ -97,6 +103,18 @@ export class Ribbon {
     if (isOver) this.box.append(this.startBlock());
     this.block.append(span);
     this.spans.push(span);
+    if (this.isRunning) this.join(span);
+  }
+
+  // With its last token a character that several tokens share stands there.
+  /** @param {HTMLElement} span */
+  join(span) {
+    if (!this.split.length && !endsInBytes(span.textContent ?? "")) return;
+    this.split.push(span);
+    const texts = this.split.map((each) => each.textContent ?? "");
+    const whole = joined(texts);
+    if (whole) for (const [at, each] of this.split.entries()) each.replaceChildren(...visible(whole[at]));
+    if (whole || !isOpen(texts)) this.split = [];
   }
 
   startBlock() {

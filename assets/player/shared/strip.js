@@ -5,6 +5,7 @@ import { lookOf } from "./outcomes.js";
 
 const SIDE = 3; // pixels
 const GAP = 2;
+const NO_MARK = 7; // pixels of the line that stands for it
 const LANE = 0.24; // share of the height kept for the mark of the extra token
 
 export class Strip {
@@ -70,7 +71,7 @@ export class Strip {
   /**
    * @param {Round[]} rounds
    * @param {number} selected
-   * @param {{ axis?: { from: number, ends: number[] }, forks?: number[], known?: { levels: string[], extraKind: string | null } | null, until?: number }} [how]
+   * @param {{ axis?: { from: number, ends: number[] }, forks?: number[], known?: { levels: string[], extraKind?: string | null } | null, until?: number }} [how]
    */
   draw(rounds, selected, { axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = [], known = null, until = rounds.length } = {}) {
     const { canvas, picture, width, height } = this;
@@ -140,7 +141,7 @@ export class Strip {
 
   /**
    * @param {CanvasRenderingContext2D} pen
-   * @param {{ levels: string[], extraKind: string | null }} round
+   * @param {{ levels: string[], extraKind?: string | null }} round
    * @param {number} index
    * @param {number} height
    * @param {number} deepest
@@ -199,15 +200,17 @@ export class Strip {
     pen.stroke();
   }
 
+  // `kind`: of the token that the target added, null where it added none, undefined while that is not known.
   /**
    * @param {CanvasRenderingContext2D} pen
-   * @param {string | null} kind
+   * @param {string | null | undefined} kind
    * @param {number} x
    * @param {number} y
    */
   mark(pen, kind, x, y) {
-    if (!kind) return;
-    pen.fillStyle = this.colours[kind];
+    if (kind === undefined) return;
+    pen.fillStyle = this.colours[kind ?? "muted"];
+    if (!kind) return void pen.fillRect(x - NO_MARK / 2, y - 1, NO_MARK, 2); // the text ends with a guess
     pen.font = "700 10px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.textBaseline = "middle";

@@ -3,6 +3,7 @@
 
 /** @type {Record<string, string>} */
 const MARKS = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
+const SPACE = "⟨space⟩"; // a token of its own: a dot alone would say nothing
 /** @type {Map<string, string>} */
 const endings = new Map();
 
@@ -14,6 +15,7 @@ export function takeEndings(names) {
 
 /** @param {string} text */
 export function tokenLabel(text) {
+  if (text === " ") return SPACE;
   return endings.get(text) ?? [...(text || "∅")].map((character) => MARKS[character] ?? character).join("");
 }
 

@@ -2,6 +2,7 @@
 // Fed by messages (specviz/ui/race_messages.py); knows nothing of how they came or who draws.
 
 import { Round } from "./round.js";
+import { withCharacters } from "./split_characters.js";
 
 // One lane of a run: what the header says of it (specviz/records/trace.py), and what has happened in it.
 class Lane {
@@ -83,15 +84,6 @@ function countAt(items, moment) {
 
 const NO_LANE = new Lane(/** @type {any} */ ({ name: "", kind: "", config: null, draft: null, forks: [] }));
 
-// Bytes of a character that was split between tokens, such as ⟨F0⟩⟨9F⟩⟨98⟩⟨80⟩, as that character again.
-/** @param {string} text */
-function withBytes(text) {
-  return text.replace(/(?:⟨[0-9A-F]{2}⟩)+/g, (bytes) => {
-    const values = bytes.match(/[0-9A-F]{2}/g) ?? [];
-    return new TextDecoder().decode(Uint8Array.from(values, (each) => parseInt(each, 16)));
-  });
-}
-
 /** @type {((round: Round) => boolean)[]} */
 const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isWhole && round.outcomes.length > 0];
 
@@ -151,7 +143,7 @@ export class Trace {
     if (!this.header) return null;
     const { prompt, prompt_ids: ids } = this.header;
     const tokens = ids.map((/** @type {number} */ id) => this.text(id));
-    const isTyped = !ids.length || withBytes(tokens.join("")).trimEnd().endsWith(prompt.trimEnd());
+    const isTyped = !ids.length || withCharacters(tokens.join("")).trimEnd().endsWith(prompt.trimEnd());
     return isTyped ? null : tokens;
   }
 

@@ -1,6 +1,7 @@
 // Why p comes out, in the numbers of one place: a token is a guess that was kept, or it is drawn from the
 // residual after a rejection, and the two ways add up to p. Knows a plan of shared/redraw.js and no view.
 
+import { tiny } from "./number_words.js";
 import { residual, sharedOf } from "./redraw.js";
 
 // The first guess decides: siblings after it draw from the same residual. `kept` is min(p, q) at the token,
@@ -37,5 +38,5 @@ export function twoWaysWords(name, { kept, rejected, residual: left, sum, p }, i
 export function share(value) {
   const hundredths = 100 * value;
   if (hundredths === 0 || hundredths >= 0.95) return `${Number(hundredths.toFixed(1))} %`;
-  return `${hundredths >= 0.001 ? Number(hundredths.toPrecision(2)) : hundredths.toExponential(0)} %`;
+  return `${hundredths >= 0.001 ? Number(hundredths.toPrecision(2)) : tiny(hundredths)} %`;
 }

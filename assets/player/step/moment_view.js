@@ -4,10 +4,12 @@
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, setText } from "../shared/dom.js";
+import { redrawPlan } from "../shared/redraw.js";
 import { RedrawCard } from "../shared/redraw_card.js";
 import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
+import { twoWays, twoWaysWords } from "../shared/two_ways.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
@@ -19,9 +21,9 @@ export class MomentView {
   /**
    * @param {Refs} refs
    * @param {Theme} theme
-   * @param {{ onSelect: (node: number) => void, onExample: (() => void) | null, glossary: Glossary }} on
+   * @param {{ onSelect: (node: number) => void, onExample: (() => void) | null, exampleWords?: () => string, glossary: Glossary }} on
    */
-  constructor(refs, theme, { onSelect, onExample, glossary }) {
+  constructor(refs, theme, { onSelect, onExample, exampleWords, glossary }) {
     this.refs = refs;
     this.theme = theme;
     const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
@@ -32,7 +34,7 @@ export class MomentView {
     this.table = new StepTable(refs.stepTable, { onSelect });
     this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
     this.remarks = new Remarks(refs.stepRemarks, glossary);
-    this.redraw = new RedrawCard(refs.stepRedraw, onExample);
+    this.redraw = new RedrawCard(refs.stepRedraw, onExample, exampleWords);
     this.rates = new RunningRates(refs.stepRates);
     /** @type {Record<string, any>} */
     this.drawn = {}; // part -> what its picture shows
@@ -157,6 +159,7 @@ export class MomentView {
     this.redraw.show({ trace, round: trace.rounds[index], node, words: stage === "drafted" ? REDRAW_LATER : "" });
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
     this.drawResidual(round, parent, known);
+    this.drawTwoWays(trace, round, parent, known);
     const position = stage === "drafted" ? undefined : round.record.positions.find((each) => each.parent === parent);
     this.refs.stepNumbers.replaceChildren(...distributionNumbers(position, ruleDistribution(trace.configOf(index))));
   }
@@ -193,6 +196,7 @@ export class MomentView {
    */
   drawResidual(round, parent, { node, stage, judged }) {
     this.refs.residualCard.hidden = round.isGreedy; // p lies on one token: the sentence says it all
+    this.refs.residualCard.classList.toggle("is-due", node === EXTRA && stage === "judged");
     const isKnown = stage !== "drafted" && !round.isGreedy;
     const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
@@ -201,6 +205,21 @@ export class MomentView {
     const words = figure ? residualWords(round, parent, judged, stage) : noResidualWords(round, parent, stage);
     this.refs.stepNoResidual.hidden = false;
     setText(this.refs.stepNoResidual, words);
+  }
+
+  // Why nothing but p comes out, in the numbers of the token that the moment is about.
+  /**
+   * @param {Trace} trace
+   * @param {Round} round
+   * @param {any} parent
+   * @param {any} known
+   */
+  drawTwoWays(trace, round, parent, { node, stage }) {
+    const id = stage === "judged" ? round.tokenId(node) : null;
+    const plan = id === null ? null : redrawPlan(round, parent, id);
+    const ways = plan?.guesses.length && id !== null ? twoWays(plan, id) : null;
+    this.refs.stepTwoWays.hidden = !ways;
+    setText(this.refs.stepTwoWays, ways && id !== null ? twoWaysWords(tokenLabel(trace.text(id)), ways, true) : "");
   }
 }
 

@@ -62,7 +62,8 @@ export function stageOf(round, moments, at, node) {
  */
 export function knownColumn(round, moments, at) {
   const judged = round.outcomes.map((outcome, node) => (stageOf(round, moments, at, node) === "judged" ? outcome : "unreached"));
-  const extraKind = stageOf(round, moments, at, EXTRA) === "judged" ? round.extraKind : null;
+  const isOver = stageOf(round, moments, at, EXTRA) === "judged" || moments[at].phase === "commit";
+  const extraKind = isOver ? round.extraKind : undefined;
   return { levels: round.judgedLevels(judged), extraKind };
 }
 

@@ -40,7 +40,7 @@ export class StepPage extends Page {
     this.recipes = new WeakMap();
     /** @type {Recipe | null} of the run that is to come */
     this.recipe = null;
-    this.isExample = false; // the recording that is opened is to be drawn anew
+    this.isExample = false; // the run that is to come is to be drawn anew
     this.hasNewRace = false; // one that was not stepped through yet
     /** @type {{ forks: ForkOrder[], wanted: any } | null} what is still to be made of a link's run */
     this.remaking = null;
@@ -55,7 +55,8 @@ export class StepPage extends Page {
       onMove: () => this.write(),
       onFork: (/** @type {any} */ order) => (this.endRemaking(), this.fork(order)),
       onHold: (/** @type {string} */ what) => this.hold(what),
-      onExample: () => this.showSampled(),
+      onExample: () => (race.isRaceable ? this.raceDrawn() : this.showSampled()),
+      exampleWords: () => race.exampleWords,
       setup,
     });
     this.keptRaces = new KeptRaces();
@@ -85,7 +86,7 @@ export class StepPage extends Page {
       began: (/** @type {boolean} */ isHeld) => this.raceBegan(isHeld),
       grew: () => this.raceGrew(),
       ended: (/** @type {string} */ reason) => this.raceEnded(reason),
-      failed: (/** @type {string} */ text) => this.remaking && this.failed(text),
+      failed: (/** @type {string} */ text) => this.raceFailed(text),
       wanted: () => this.bringBack(),
     });
     this.bringBack();
@@ -330,11 +331,22 @@ export class StepPage extends Page {
     await this.choose(this.setup.sampled);
   }
 
+  // The question of the race page, with draws.
+  async raceDrawn() {
+    if (this.race.transport.isBusy) return;
+    this.wanted = null;
+    this.endRemaking();
+    this.choose(RACE);
+    this.isExample = true;
+    await this.race.raceDrawn();
+  }
+
   // Where it tells most, and drawn at once.
   redrawExample() {
-    const { cursor } = this.view;
-    const { rounds, tellingRound } = this.opened;
+    const { cursor, trace } = this.view;
+    const { rounds, tellingRound } = trace;
     this.isExample = false;
+    if (!rounds.length) return;
     cursor.toNode(tellingRound, rounds[tellingRound].tellingStop);
     this.view.redraw();
   }
@@ -527,6 +539,14 @@ export class StepPage extends Page {
     if (this.source !== RACE) this.choose(RACE);
   }
 
+  // One that was asked for here.
+  /** @param {string} text */
+  raceFailed(text) {
+    const isOurs = this.isExample || this.remaking !== null;
+    this.isExample = false;
+    if (isOurs) this.failed(text);
+  }
+
   raceGrew() {
     if (this.source === RACE) this.view.grew();
   }
@@ -536,6 +556,7 @@ export class StepPage extends Page {
   async raceEnded(reason) {
     const { trace } = this.race;
     if (this.source === RACE) this.menu.showRun(trace), this.goOnRemaking(reason);
+    if (this.source === RACE && this.isExample) this.redrawExample();
     const { header } = trace;
     const name = await this.keptRaces.keep(trace);
     if (!name || trace.header !== header) return; // another race began meanwhile
