@@ -11,6 +11,7 @@ from typing import Any
 from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.environment import Environment
 from specviz.experiments.run.racing import device_name
 from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
