@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from specviz.models.files.chat_model import HUB_ID
+from specviz.models.files.hub import CHAT_ID
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def test_the_versions_are_the_tested_ones() -> None:
 
 def test_the_chat_model_is_put_into_the_cache_while_the_space_is_built() -> None:
     (line,) = FRONT["preload_from_hub"]
-    assert PRELOADED.fullmatch(line) and line.split()[0] == HUB_ID
+    assert PRELOADED.fullmatch(line) and line.split()[0] == CHAT_ID
 
 
 def test_a_space_installs_what_the_app_needs_from_the_file_that_it_reads() -> None:

@@ -26,6 +26,7 @@ export async function mount(document) {
   takeSettings(setup.settings);
   window.specviz = { step: new Report(root, setup, messages) }; // as in the app
   root.dataset.ready = "yes";
+  root.dataset.charts = "drawn"; // the library is in the file
 }
 
 class Report {

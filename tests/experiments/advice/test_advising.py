@@ -177,7 +177,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0.0
 
-    def perf_counter(self) -> float:
+    def seconds(self) -> float:
         self.now += 1
         return self.now
 
@@ -187,7 +187,7 @@ def test_what_no_time_was_left_for_says_how_many_seconds_would_do(
 ) -> None:
     methods = ("draft-model", "draft-tree", "eagle", "prompt-lookup")
     request = replace(REQUEST, methods=methods, config=replace(CONFIG, max_new_tokens=3))
-    monkeypatch.setattr(measuring, "time", Clock())
+    monkeypatch.setattr(measuring, "own_time", Clock().seconds)
     short = Advising(request, seconds=14)
     list(short)
     left = {each.method: each.why for each in short.probe.refusals}
@@ -196,14 +196,14 @@ def test_what_no_time_was_left_for_says_how_many_seconds_would_do(
     (why,) = set(left.values())
     found = re.fullmatch(r"no time was left to probe it; (\d+) seconds would do", why)
     assert found and int(found[1]) > 14
-    monkeypatch.setattr(measuring, "time", Clock())
+    monkeypatch.setattr(measuring, "own_time", Clock().seconds)
     enough = Advising(request, seconds=int(found[1]))
     list(enough)
     assert not enough.probe.refusals
 
 
 def test_a_prompt_is_enough_of_a_probe_where_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "time", Clock())
+    monkeypatch.setattr(measuring, "own_time", Clock().seconds)
     advising = Advising(REQUEST, seconds=8)
     list(advising)
     assert all(len(run.prompts) == 1 for run in advising.probe.runs if not run.is_race)
