@@ -17,7 +17,6 @@ START = 'specviz.race.transport.start("join", { form: { ...specviz.race.form.ord
 
 BAD_FIELDS = [
     ("prompt", "", "Prompt"),
-    ("prompt", "word " * 20_000, "Prompt"),
     ("draftLength", "0", "Draft length"),
     ("temperature", "", "Temperature"),
 ]

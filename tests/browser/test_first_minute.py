@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Route
 
 from specviz.golden import OPENING, SAMPLED, golden_trace
@@ -144,6 +145,7 @@ def test_without_models_the_draws_are_a_recording_s_and_ones_own_race_comes_back
     assert tab.lane_text("speculative") == own and tab.ref("recordedNotice").is_hidden()
 
 
+@pytest.mark.slow
 def test_in_the_debugger_one_press_races_the_question_with_draws_or_shows_a_recording_of_them(
     random_url: str, open_page: Open
 ) -> None:
@@ -168,6 +170,7 @@ def text_of_the_opening() -> str:
     return "".join(texts[each] or "∅" for each in trace.baseline.emitted_ids[:-1])
 
 
+@pytest.mark.slow
 def test_an_experiment_asks_first_and_answers_after_both_of_its_runs(
     random_url: str, turn_page: Open
 ) -> None:

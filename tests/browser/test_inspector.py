@@ -130,9 +130,10 @@ def test_work_beside_the_verification_is_seen_as_such(random_url: str, turn_page
     assert "draft ahead" in text and "of it while the target verified" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "seed"),
-    [(NARROW, 4), in_slow(WIDE, 4), in_slow(NARROW, 5), in_slow(WIDE, 5)],
+    [(NARROW, 4), (WIDE, 4), (NARROW, 5), (WIDE, 5)],
     ids=["narrow 4", "wide 4", "narrow 5", "wide 5"],
 )
 def test_labels_of_the_timeline_do_not_collide(
@@ -146,9 +147,10 @@ def test_labels_of_the_timeline_do_not_collide(
         assert tab.page.evaluate(COLLISIONS, "timelineChart") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "length"),
-    [in_slow(NARROW, 5), in_slow(NARROW, 16), (NARROW, 32), in_slow(WIDE, 32)],
+    [(NARROW, 5), (NARROW, 16), (NARROW, 32), (WIDE, 32)],
     ids=["narrow 5", "narrow 16", "narrow 32", "wide 32"],
 )
 def test_labels_of_the_depths_do_not_collide(
@@ -159,7 +161,8 @@ def test_labels_of_the_depths_do_not_collide(
     assert tab.page.evaluate(COLLISIONS, "depthChart") == []
 
 
-@pytest.mark.parametrize("size", [NARROW, in_slow(WIDE)], ids=["narrow", "wide"])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 def test_labels_of_the_speedup_do_not_collide(
     random_url: str, turn_page: Open, size: dict[str, int]
 ) -> None:

@@ -56,6 +56,7 @@ def test_costs_follow_every_field_and_say_what_is_wrong_with_one(lab: LabDriver)
     lab.page.wait_for_selector("[data-ref=costsError]", state="hidden")
 
 
+@pytest.mark.slow
 def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabDriver) -> None:
     claims = lab.page.locator(".lab-claim")
     assert claims.count() == 32

@@ -160,6 +160,7 @@ def test_what_is_wrong_is_one_line_at_its_field_as_it_is_typed(
     assert lab.driver.errors == []
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used(
     lab: LabDriver,
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used
     assert driver.ref("sweepRest").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_stopped_while_it_waits_leaves_the_one_before_it(
     open_page: OpenPage, random_url: str
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.browser.axe_findings import findings
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, KEPT_RUN_SHOWN, StepDriver
@@ -19,6 +21,7 @@ CUT = """(() => {
 })()"""
 
 
+@pytest.mark.slow
 def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     open_page: OpenPage, app_url: str
 ) -> None:

@@ -213,6 +213,7 @@ def test_a_system_prompt_and_a_raw_prompt_are_kept_in_the_link_and_the_template_
     assert prompt.inner_text() == typed
 
 
+@pytest.mark.slow
 def test_a_race_is_repeated_five_times_and_its_middle_run_is_shown_with_the_spread(
     random_url: str, turn_page: Open
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, TRACE, StepDriver
 
@@ -92,6 +94,7 @@ def test_go_to_a_token_leads_to_the_moment_that_it_came_from(opened: StepDriver)
     assert message == "go to must be a number on the axis, got “next”"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_held_keeps_no_fork_of_another_page_waiting(
     open_page: OpenPage, app_url: str
 ) -> None:

@@ -41,6 +41,7 @@ def test_two_races_take_turns_each_has_its_own_and_both_say_so(
     first.wait_for_end(20)
 
 
+@pytest.mark.slow
 def test_tabs_of_one_link_see_one_race_and_a_stop_leaves_it_to_the_others(
     app_url: str, open_page: Open, turn_page: Open
 ) -> None:
@@ -62,6 +63,7 @@ def test_tabs_of_one_link_see_one_race_and_a_stop_leaves_it_to_the_others(
     second.wait_for_end(5)
 
 
+@pytest.mark.slow
 def test_reload_in_mid_run_frees_it(app_url: str, open_page: Open) -> None:
     tab = open_page(app_url, "?task=code&tokens=700")
     tab.press_race()
@@ -75,6 +77,7 @@ def test_reload_in_mid_run_frees_it(app_url: str, open_page: Open) -> None:
     tab.wait_for_end(5)
 
 
+@pytest.mark.slow
 def test_a_race_that_a_reload_ended_is_named_and_can_be_run_again(
     random_url: str, open_page: Open
 ) -> None:
@@ -96,6 +99,7 @@ def test_a_race_that_a_reload_ended_is_named_and_can_be_run_again(
     assert tab.ref("lostNotice").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
     first = open_page(app_url, "?task=code&tokens=700")
     second = open_page(app_url, "?task=code&tokens=300")

@@ -144,9 +144,11 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     assert len(trace.emitted_ids) == 12 and trace.emitted_ids == trace.lane(BASELINE).emitted_ids
 
 
-# a process of its own that drafts ahead takes seconds to start
+# a method with a model, one with heads, one with neither; the others are in make slow
 FREE_TEXT = [
-    pytest.param(name, marks=pytest.mark.slow if name == "pre-speculation" else ())
+    pytest.param(
+        name, marks=() if name in ("draft-model", "medusa", "lookahead") else pytest.mark.slow
+    )
     for name in DRAFTERS
 ]
 

@@ -138,6 +138,7 @@ def test_a_run_that_is_dropped_is_forgotten_by_the_worker(target, draft):
     assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_one(target, mortal):
     config, drafter = drafter_of(AHEAD, target, mortal, PROMPT, max_new_tokens=60)
     events = speculative.decode(target, drafter, PROMPT, config)

@@ -29,6 +29,7 @@ def few_messages(sources: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(chat, "keep_freed_memory", lambda of_any_size: True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_messages", "step_a_second")
 def test_drafters_are_made_that_the_app_opens_with_cards_of_their_scores(
     sources: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -96,6 +96,7 @@ def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room
     assert found.total_seconds == pytest.approx(alone)
 
 
+@pytest.mark.slow
 def test_the_drafters_reading_of_the_prompt_is_measured_apart_from_its_rounds() -> None:
     """Of a prompt of 400 tokens, so that reading it takes longer than any level.
 
@@ -224,6 +225,7 @@ def test_what_can_be_fastest_is_probed_first_and_a_draft_as_large_as_its_target_
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_passes")
 def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
     warm = replace(REQUEST, config=replace(CONFIG, temperature=1.0))

@@ -98,7 +98,7 @@ def race_request(name: str, **changes: Any) -> RaceRequest:
 
 # a drawn tree and a greedy one feed the same shapes, and these methods have every kind of model,
 # cache and head between them: the rest is in make slow
-QUICK = ("draft-model", "eagle", "pre-speculation")
+QUICK = ("draft-model", "eagle")
 
 
 @pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
