@@ -81,6 +81,7 @@ def test_the_sentence_about_a_field_stands_above_the_buttons_on_a_low_screen(
     tab.fill("temperature", "0")
 
 
+@pytest.mark.slow
 def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
     random_url: str, open_page: Open
 ) -> None:

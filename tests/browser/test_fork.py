@@ -95,6 +95,7 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
     assert other.text("stepNote") == step.driver.text("stepNote")
 
 
+@pytest.mark.slow
 def test_the_link_to_a_fork_of_ones_own_race_makes_both_again_for_another_visitor(
     turn_page: OpenPage, open_page: OpenPage, app_url: str
 ) -> None:
@@ -290,6 +291,7 @@ def test_a_race_that_is_stopped_while_held_leaves_the_next_one_free(
     assert driver.rounds > 5
 
 
+@pytest.mark.slow
 def test_a_race_after_a_fork_is_stepped_through_and_the_fork_keeps_what_it_was_forked_from(
     turn_page: OpenPage, app_url: str
 ) -> None:

@@ -34,6 +34,7 @@ def test_before_a_sweep_the_page_says_what_will_appear(lab: LabDriver) -> None:
     assert findings(driver.page) == []
 
 
+@pytest.mark.slow
 def test_a_link_and_a_reload_bring_the_forms_back(open_page: OpenPage, random_url: str) -> None:
     given = "lab-task=own&lab-text=one%0Atwo&lab-vary=temperature&lab-values=0%2C1&lab-top-k=40"
     driver = open_page(random_url, f"?view=lab&{given}&lab-batch=4&lab-tokens=0&lab-method=magic")

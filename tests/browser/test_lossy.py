@@ -53,6 +53,7 @@ def test_during_and_after_the_run_it_is_said_at_every_claim(tab: RaceDriver) -> 
     assert "total variation 0.25 from the target’s distribution" in tab.text("stats")
 
 
+@pytest.mark.slow
 def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> None:
     tab.race()
     tab.evaluate("specviz.race.view.cursor.select(0)")
@@ -65,6 +66,7 @@ def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> Non
         assert "beyond q" not in tab.text("tokenSentence")
 
 
+@pytest.mark.slow
 def test_a_lossless_race_after_it_has_no_such_badge(tab: RaceDriver) -> None:
     tab.race()
     tab.ref("treeKind").select_option(METHOD.kinds[0].value)

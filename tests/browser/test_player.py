@@ -204,6 +204,7 @@ def test_a_replay_can_be_followed(random_url: str, turn_page: Open) -> None:
     tab.until("specviz.race.view.cursor.round >= 1 && specviz.race.view.cursor.round <= 4", 8)
 
 
+@pytest.mark.slow
 def test_rounds_that_arrive_leave_half_of_the_time_to_keys_and_clicks(
     random_url: str, turn_page: Open
 ) -> None:

@@ -40,6 +40,7 @@ def is_asked(driver: RaceDriver) -> bool:
     return driver.ref("roomAsk").is_visible()
 
 
+@pytest.mark.slow
 def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     open_page: OpenPage, random_url: str
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, NAME, StepDriver
 
@@ -50,6 +52,7 @@ def test_back_leads_through_the_runs_that_were_opened(open_page: OpenPage, rando
     assert step.driver.evaluate(LENGTH) == before + 2
 
 
+@pytest.mark.slow
 def test_a_run_of_this_page_can_be_chosen_again(open_page: OpenPage, random_url: str) -> None:
     driver = open_page(random_url, "?tokens=40")
     driver.race()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import CURSOR, StepDriver
 
@@ -37,6 +39,7 @@ def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_u
     StepDriver(driver)
 
 
+@pytest.mark.slow
 def test_a_race_stopped_before_it_began_leaves_no_complaint(
     open_page: OpenPage, turn_page: OpenPage, random_url: str
 ) -> None:

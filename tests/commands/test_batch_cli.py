@@ -40,6 +40,7 @@ def test_race_reports_the_batch_and_every_row_and_saves_a_trace_of_each(capsys, 
         assert all(isinstance(note, BatchRound) and note.row == number for note in notes)
 
 
+@pytest.mark.slow
 def test_a_row_is_what_race_makes_of_its_prompt_and_seed_alone(capsys):
     sampled = ["--temperature", "0.8", "--max-new-tokens", "16", "--repeat", "1"]
     row = run_json(capsys, "race", "--batch-size", "2", "--seed", "4", *sampled)["rows"][1]
@@ -68,6 +69,7 @@ def test_prompts_of_a_file_are_rows_by_the_rules_of_every_command(capsys, tmp_pa
     assert "prompt-file must have a prompt for each of 4 rows, got 2" in err
 
 
+@pytest.mark.slow
 def test_a_text_of_ones_own_is_in_every_row_with_other_draws(capsys):
     result = run_json(
         capsys, "race", "--batch-size", "3", "--prompt", "x = ", "--temperature", "1",

@@ -163,6 +163,7 @@ def test_race_runs_every_method_on_free_text(capsys, method):
     assert result["speculative"]["target_forwards"] >= 2
 
 
+@pytest.mark.slow
 def test_lossless_gives_a_verdict(capsys):
     result = run_json(capsys, "lossless", "--samples", "100", "--draft-length", "2")
     assert result["verdict"] == "lossless"

@@ -103,6 +103,7 @@ def test_long_accepted_paths_equal_the_chain_s_too(target, close_draft, sampling
 
 # A model of transformers takes its worker seconds to import: its process is in make slow; that a
 # copy of it gives the same logits is shown by the tests of the worker.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "executor, make",
     [

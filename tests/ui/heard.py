@@ -1,12 +1,22 @@
 """All that a run says to a page that asks until its end."""
 
+import asyncio
 import json
 import time
-from typing import Any
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from specviz.ui.handlers import Handlers
 
 PATIENCE_SECONDS = 60.0
+T = TypeVar("T")
+
+
+def awaited(answer: Coroutine[Any, Any, T]) -> T:
+    """What it comes to, in a thread of its own: the browser's driver has a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, answer).result()
 
 
 def heard(handlers: Handlers, ticket: str) -> list[dict[str, Any]]:

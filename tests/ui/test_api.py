@@ -20,6 +20,7 @@ from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
 from specviz.ui.turns import Work
 from tests.browser.app_server import free_port
+from tests.ui.heard import awaited
 from tests.ui.random_race import RandomRace
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
@@ -142,7 +143,6 @@ def test_the_claims_come_with_their_verdicts(client: Client) -> None:
 @pytest.mark.slow
 def test_agents_find_the_endpoints_as_tools() -> None:
     """By the client of the Model Context Protocol itself."""
-    import asyncio
 
     from mcp import ClientSession
     from mcp.client.streamable_http import streamablehttp_client
@@ -165,7 +165,7 @@ def test_agents_find_the_endpoints_as_tools() -> None:
             return tools, told.content[0].text, raced.content[-1].text
 
     try:
-        tools, told, raced = asyncio.run(ask())
+        tools, told, raced = awaited(ask())
     finally:
         page.close(verbose=False)
     assert {endpoint.name for endpoint in ENDPOINTS} | {"claims", "theory"} <= tools

@@ -25,7 +25,7 @@ from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.page import ASKED, LAB_ASKED
 from specviz.ui.pair_words import report_lines
 from specviz.ui.settings_form import form_demand, form_method, refusals
-from tests.ui.heard import heard
+from tests.ui.heard import awaited, heard
 from tests.ui.random_race import RandomRace
 from tests.ui.test_pair_words import FINE
 
@@ -270,7 +270,7 @@ def test_a_page_hears_what_is_new_and_waits_in_no_thread() -> None:
         assert threading.active_count() <= threads + 1  # the one that decodes
         return found
 
-    for messages in asyncio.run(all_told()):
+    for messages in awaited(all_told()):
         assert [each["seq"] for each in messages] == list(range(len(messages)))
         assert messages[-1]["kind"] == "end"
 
@@ -278,7 +278,7 @@ def test_a_page_hears_what_is_new_and_waits_in_no_thread() -> None:
 def test_hearing_nonsense_is_answered_with_one_line() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     for question in NONSENSE:
-        error = asyncio.run(handlers.hear(question))["error"]
+        error = awaited(handlers.hear(question))["error"]
         assert error is None or "\n" not in error
 
 

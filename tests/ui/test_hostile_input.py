@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import resource
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import ASKED, LAB_ASKED
 from tests.hostile_inputs import hostile_questions
+from tests.ui.heard import awaited
 from tests.ui.random_race import RandomRace
 
 MOST_GROWN = 150_000_000  # bytes, of a process that has read files of 30 MB
@@ -31,7 +31,7 @@ def answer(handlers: Handlers, name: str, question: Any) -> dict[str, Any]:
     owner: Any = handlers.course
     owner = handlers if name in ASKED else handlers.lab if name in LAB_ASKED else owner
     found = getattr(owner, name)(question)
-    told: dict[str, Any] = asyncio.run(found) if iscoroutine(found) else found
+    told: dict[str, Any] = awaited(found) if iscoroutine(found) else found
     return told
 
 

@@ -145,6 +145,7 @@ def test_no_graph_is_captured_in_the_rounds_that_a_fork_adds(name: str, captures
     assert len(rounds) > 2 and captures.timed == [] and captures.untimed
 
 
+@pytest.mark.slow
 def test_no_graph_is_captured_in_the_blocks_of_a_sweep(captures: Captures) -> None:
     request = race_request("early-exit")
     setting = SweepSetting(request.pair, request.config, prompts=1, texts=(PROMPT,), device="cpu")
