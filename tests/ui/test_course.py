@@ -17,12 +17,18 @@ from specviz.records import Outcome, ProposalKind, Round
 from specviz.trace_file import decode
 from specviz.ui.course.batch_order import LENGTH, ROWS, TOKENS, batch_order
 from specviz.ui.course.course import course_offer
-from specviz.ui.course.forwards_order import COUNTS, REPEATS, forwards_order
-from specviz.ui.course.head_order import head_order
 from specviz.ui.course.lesson_recordings import RECORDED, recorded
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
+from specviz.ui.course.pair_orders import (
+    COUNTS,
+    NUMBERS,
+    PLACES,
+    REPEATS,
+    forwards_order,
+    head_order,
+    rounding_order,
+)
 from specviz.ui.course.race_order import RACES, race_order
-from specviz.ui.course.rounding_order import NUMBERS, PLACES, rounding_order
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_order import LabOrder

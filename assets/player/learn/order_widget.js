@@ -94,7 +94,18 @@ export class OrderWidget extends Widget {
   }
 
   // The order's message is there.
-  came() {}
+  came() {
+    this.draw();
+    this.on.reached("shown");
+  }
+
+  draw() {}
+
+  // What a question hid may be seen: what was measured, else the recording.
+  showFound() {
+    this.row.box.hidden = false;
+    if (!this.found) this.replay();
+  }
 
   halt() {
     this.course.drive.stop();

@@ -12,13 +12,11 @@ from specviz.trace_file import encode
 from specviz.ui.answers import Question, answers
 from specviz.ui.course.batch_order import batch_order
 from specviz.ui.course.deployment_answer import deployment_answer
-from specviz.ui.course.forwards_order import forwards_order
-from specviz.ui.course.head_order import head_order
 from specviz.ui.course.lesson_recordings import recorded
 from specviz.ui.course.lesson_sweeps import lesson_sweep
+from specviz.ui.course.pair_orders import forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import race_order
 from specviz.ui.course.roofline_answer import roofline_answer
-from specviz.ui.course.rounding_order import rounding_order
 from specviz.ui.course.theory_answer import theory_answer
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab import TakePlace

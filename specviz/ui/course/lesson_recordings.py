@@ -21,11 +21,9 @@ from specviz.lessons import LESSONS
 from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
 from specviz.ui.course.batch_order import batch_order
-from specviz.ui.course.forwards_order import forwards_order
-from specviz.ui.course.head_order import head_order
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
+from specviz.ui.course.pair_orders import NUMBERS, forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import RACES, race_order
-from specviz.ui.course.rounding_order import NUMBERS, rounding_order
 from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message

@@ -57,10 +57,7 @@ export class EagleHead extends OrderWidget {
 
   reveal() {
     this.isTold = true;
-    if (this.scene.show === "levels") {
-      this.row.box.hidden = false;
-      if (!this.found) this.replay();
-    }
+    if (this.scene.show === "levels") this.showFound();
     this.draw();
     this.on.changed();
   }

@@ -38,15 +38,9 @@ export class MeasuredRace extends OrderWidget {
 
   reveal() {
     this.scene = { ...this.scene, hidden: "false" };
-    this.row.box.hidden = false;
-    if (!this.found) this.replay();
+    this.showFound();
     this.draw();
     this.on.changed();
-  }
-
-  came() {
-    this.draw();
-    this.on.reached("shown");
   }
 
   get values() {

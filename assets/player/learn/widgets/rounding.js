@@ -54,15 +54,9 @@ export class Rounding extends OrderWidget {
 
   reveal() {
     this.scene = { ...this.scene, show: "margins" };
-    this.row.box.hidden = false;
-    if (!this.found) this.replay();
+    this.showFound();
     this.draw();
     this.on.changed();
-  }
-
-  came() {
-    this.draw();
-    this.on.reached("shown");
   }
 
   // ---- sums
