@@ -276,6 +276,7 @@ def save_model(network: Network, tokenizer: PreTrainedTokenizerFast, folder: Pat
     model.generation_config = GenerationConfig(eos_token_id=0, pad_token_id=0)
     model.to(torch.bfloat16).save_pretrained(folder, max_shard_size=SHARD_SIZE)
     tokenizer.save_pretrained(folder)
+    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     for path in folder.iterdir():
         path.chmod(0o644)  # safetensors writes for its owner alone
 
