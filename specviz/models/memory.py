@@ -92,6 +92,8 @@ def is_shortage(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     words = str(error).lower()
+    if isinstance(error, SystemError):  # the interpreter could not even make an exception
+        return "without exception set" in words
     return isinstance(error, RuntimeError) and any(each in words for each in _SHORTAGE_WORDS)
 
 

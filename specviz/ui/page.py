@@ -23,7 +23,7 @@ from specviz.environment import Environment
 from specviz.folders import ASSETS
 from specviz.prompts import all_held_out
 from specviz.ui.answers import asked_by
-from specviz.ui.api import add_endpoints
+from specviz.ui.api import add_endpoints, refusal
 from specviz.ui.course.course import course_offer
 from specviz.ui.guard import Guard
 from specviz.ui.handlers import Handlers
@@ -89,9 +89,17 @@ import(page).then((module) => module.mount(element, {{
 TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p></div>'
 
 
+class _Page(gr.Blocks):  # type: ignore[misc] # Gradio has no types
+    """A call with too few values is refused in one sentence; Gradio would print a traceback."""
+
+    def validate_inputs(self, block_fn: gr.blocks.BlockFunction, inputs: list[Any]) -> None:
+        if len(inputs) < len(block_fn.inputs):
+            raise refusal(f"data must have {len(block_fn.inputs)} values, got {len(inputs)}")
+
+
 def build_page(handlers: Handlers) -> gr.Blocks:
     """The page. Runs go through the queue of `handlers`, not through Gradio's."""
-    with gr.Blocks(title="specviz", analytics_enabled=False, fill_width=True) as page:
+    with _Page(title="specviz", analytics_enabled=False, fill_width=True) as page:
         asked = [getattr(handlers, name) for name in ASKED]
         asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
         asked += [getattr(handlers.course, name) for name in COURSE_ASKED]

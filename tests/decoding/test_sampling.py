@@ -175,6 +175,12 @@ def test_draws_have_the_distribution():
     assert shares.tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=0.015)
 
 
+def test_a_token_of_one_in_a_billion_is_drawn_by_its_share_of_the_draws():
+    distributions = torch.tensor([[1.0, 1e-9]] * 2)
+    uniforms = torch.tensor([1 - 0.5e-9, 1 - 2e-9], dtype=torch.float64)
+    assert draw(distributions, uniforms).tolist() == [1, 0]
+
+
 def test_a_vocabulary_of_150_000_keeps_its_tail():
     distributions = torch.full((1, 150_000), 1 / 150_000)
     for share in (0.1, 0.5, 0.999999):

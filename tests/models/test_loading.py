@@ -116,6 +116,7 @@ def test_a_weight_file_may_be_replaced_while_its_model_runs(save_model: Save, fa
     [
         MemoryError(),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
+        SystemError("error return without exception set"),
         RuntimeError(
             "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate"
             " memory: you tried to allocate 99999999999 bytes. Error code 12"

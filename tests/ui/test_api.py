@@ -112,6 +112,18 @@ def test_what_breaks_a_rule_is_refused_in_one_sentence(
     assert str(refused.value).startswith(sentence) and "\n" not in str(refused.value)
 
 
+def test_a_call_with_too_few_values_is_refused_in_one_sentence(
+    url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = urllib.request.Request(f"{url}gradio_api/call/race", b'{"data": []}', method="POST")
+    asked.add_header("Content-Type", "application/json")
+    event = json.load(urllib.request.urlopen(asked))["event_id"]
+    heard = urllib.request.urlopen(f"{url}gradio_api/call/race/{event}").read().decode()
+    count = len(ENDPOINTS[0].parameters)
+    assert "event: error" in heard and f"data must have {count} values, got 0" in heard
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
 def test_a_call_that_is_cancelled_ends_its_run(client: Client, handlers: Handlers) -> None:
     ended = handlers.queue.turns.ended[Work.RACE]
     call = client.submit(**PROMPT, max_new_tokens=800, api_name="/race")

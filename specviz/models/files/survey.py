@@ -27,6 +27,7 @@ from specviz.models.files.hub import (
 )
 from specviz.models.files.tree_check import check_config
 from specviz.models.llama.llama_model import FAMILY, is_supported, tied_copy_bytes
+from specviz.models.memory import is_shortage
 from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import fingerprint
@@ -207,6 +208,8 @@ def read_config(source: str, folder: Path) -> Any:
             folder, local_files_only=True, trust_remote_code=False
         )
     except Exception as error:  # a configuration class may raise anything for odd values
+        if is_shortage(error):
+            raise
         raise InputError(f"model {source!r} has a bad config.json: {first_line(error)}") from None
 
 
