@@ -267,6 +267,17 @@ def test_the_target_probability_of_a_sibling_is_that_before_any_other_failed(kin
     assert found.residual_probs.tolist() != pytest.approx([0.2, 0.5, 0.3])
 
 
+def test_a_walk_examines_siblings_in_turn_however_deep_it_has_come():
+    firsts = range(0, 24, 3)  # of three siblings at each of eight depths; the third goes on
+    children = [(), *[()] * 24]
+    for depth, first in enumerate(firsts):
+        children[3 * depth] = (first, first + 1, first + 2)
+    accept = [0.2, 0.2, 0.8] * 8
+    found = walk(children, accept, [0.5] * 24)
+    assert found.path == tuple(first + 2 for first in firsts)
+    assert found.rejected == tuple(node for node in range(24) if node % 3 < 2)
+
+
 def test_a_walk_that_is_cut_forgets_who_failed_behind_its_end():
     whole = Walk(path=(1, 3), rejected=(0, 2))
     assert whole.cut({1}, depths=(1, 1, 2, 2)) == Walk((1,), (0,))
