@@ -34,7 +34,10 @@ MAY_IMPORT = {
     "advisor": {"errors", "records", "theory", "forward_curve"},
     "glossary": {"errors"},
     "metrics": {"errors", "records", "theory"},
-    "claims": {"errors", "records", "theory", "metrics", "serving_cost", "forward_curve"},
+    "sizing": {"errors", "records", "theory", "serving_cost"},
+    "claims": {
+        *("errors", "records", "theory", "metrics", "serving_cost", "forward_curve", "sizing")
+    },
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},
     "lessons": {"errors", "folders", "records", "trace_file", "glossary"},
@@ -61,6 +64,7 @@ MAY_ENTER = {
 }
 PURE = {"records", "errors", "folders", "metrics", "theory", "trace_file", "glossary", "figures"}
 PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor", "lessons", "sixty_lines"}
+PURE |= {"sizing"}
 FRONT = {"ui", "cli", "__main__", "app"}
 READS_ENVIRONMENT = {"environment"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}

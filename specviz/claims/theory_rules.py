@@ -19,6 +19,8 @@ from specviz.errors import InputError
 from specviz.forward_curve import ForwardCurve
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.serving_cost import HOURS_A_DAY, Load, Machine, daily_cost
+from specviz.sizing.forward_time import GIGA, GPUS, TERA
+from specviz.sizing.shape import MODELS, PRECISIONS
 
 Found = tuple[ClaimVerdict | None, dict[str, Any]]
 HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
@@ -28,17 +30,16 @@ USUAL_COST_RATIO = 0.1  # c where a claim names none: a draft of a tenth of the 
 SAME_COST = 0.1  # values of c that differ by no more may be of one draft
 USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))  # 0.02 to 0.3: c of usual pairs
 
-# an H100 SXM by its data sheet: dense bfloat16 arithmetic, memory bandwidth and size
-FLOPS_PER_SECOND = 989e12
-BYTES_PER_SECOND = 3.35e12
-MEMORY_BYTES = 80e9
+H100 = GPUS["h100-sxm"]  # by its data sheet: dense bfloat16 arithmetic, bandwidth, memory
+FLOPS_PER_SECOND = H100.bf16 * TERA
+BYTES_PER_SECOND = H100.bandwidth * GIGA
+MEMORY_BYTES = H100.memory * GIGA
 BFLOAT16_BYTES = 2
 RIDGE_TOKENS = FLOPS_PER_SECOND / BYTES_PER_SECOND  # 2 FLOP a weight of 2 bytes: 1 FLOP a byte
 USUAL_ROWS = 256  # sequences that a server decodes together at the most, unless told otherwise
 COARSEST_BITS = 4.0  # a weight, in common quantised checkpoints
-Q4_K_M_BITS = 4.89  # a weight on average, by llama.cpp's table for an 8 B model
-# of a token: keys and values, 32 layers, 8 heads of 128, 2 bytes each
-LLAMA_8B_CACHE_BYTES = 2 * 32 * 8 * 128 * BFLOAT16_BYTES
+Q4_K_M_BITS = PRECISIONS["q4_k_m"]
+LLAMA_8B_CACHE_BYTES = BFLOAT16_BYTES * MODELS["llama-3-1-8b"].cache_values_per_token
 
 DAYS_A_YEAR = 365
 HIGHEST_PEAK = 10.0  # of the busiest hour over the mean, that is looked at

@@ -1,7 +1,8 @@
 """A lesson's calculator: what theory says of speculation on a deployment that somebody plans.
 
 Target and draft are taken for rooflines: each forward reads the weights, or computes, whichever
-takes longer. What is left out only adds time: attention, the cache, the host.
+takes longer. What is left out only adds time: attention, the cache, the host. The page Serve says
+more of a deployment, from the same forwards.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from specviz.errors import InputError, short
 from specviz.figures.deployment import deployment_figure
 from specviz.forward_curve import ForwardCurve
 from specviz.records import MAX_DRAFT_LENGTH
+from specviz.sizing.forward_time import GIGA, TERA, Hardware
+from specviz.sizing.shape import Weights
 from specviz.ui.course.numbers import number_between, whole_between
 
-GIGA, TERA = 1e9, 1e12
 MOST_ROWS = 512
 DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(37)}))  # 1 to MOST_ROWS
 COUNTS = tuple(sorted({*range(1, 65), *(round(2 ** (step / 8)) for step in range(48, 133))}))
@@ -46,19 +48,27 @@ class Deployment:
 
     def target_seconds(self, count: int) -> float:
         """Of a forward over `count` tokens of all rows together."""
-        read = theory.touched_experts(self.experts, self.active, count) / self.experts
-        used = self.active / self.experts
-        return max(read * self._read(self.parameters), count * used * self._token(self.parameters))
+        return self._hardware.roofline(self._target, self.bytes_per_weight, count)
 
     def draft_seconds(self, count: int) -> float:
-        small = self.draft_parameters
-        return max(self._read(small), count * self._token(small))
+        draft = Weights(self.draft_parameters * GIGA)
+        return self._hardware.roofline(draft, self.bytes_per_weight, count)
 
     @property
     def ridge(self) -> float:
         """Tokens from which the target's arithmetic takes longer than reading all its weights."""
-        used = self.active / self.experts
-        return self._read(self.parameters) / (used * self._token(self.parameters))
+        hardware, target = self._hardware, self._target
+        read = self.bytes_per_weight * self.parameters * GIGA / hardware.bytes_per_second
+        return read * hardware.flops_per_second / (2 * target.used)
+
+    @property
+    def _hardware(self) -> Hardware:
+        """At its peaks."""
+        return Hardware(self.bandwidth * GIGA, self.arithmetic * TERA)
+
+    @property
+    def _target(self) -> Weights:
+        return Weights(0.0, self.parameters * GIGA, self.experts, self.active)
 
     @property
     def curves(self) -> tuple[ForwardCurve, ForwardCurve]:
@@ -75,13 +85,6 @@ class Deployment:
         costs = [self.target_seconds(k + 1) + k * draft for k in range(length + 1)]
         prefill = self.target_seconds(self.prompt) + drafted  # and with it the first token
         return prefill + theory.expected_seconds(self.answer - 1, survival, costs)
-
-    def _read(self, billions: float) -> float:
-        return billions * self.bytes_per_weight / self.bandwidth
-
-    def _token(self, billions: float) -> float:
-        """A multiplication and an addition for each weight."""
-        return 2 * billions * GIGA / (self.arithmetic * TERA)
 
 
 def deployment_answer(question: Mapping[str, Any]) -> dict[str, Any]:

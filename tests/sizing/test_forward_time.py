@@ -1,0 +1,69 @@
+"""A forward takes as long as its reading or its arithmetic, and what comes on top."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz.errors import InputError
+from specviz.sizing.forward_time import GPUS, Hardware, PlacedModel, placed
+from specviz.sizing.shape import MODELS, ModelShape
+
+TINY = ModelShape(layers=2, hidden_size=8, heads=2, vocabulary=10, intermediate_size=16)
+ROWS, TOKENS, CONTEXTS = st.integers(1, 64), st.integers(1, 16), st.integers(0, 4096)
+PLACED = {
+    "dense": placed(MODELS["llama-3-1-8b"], GPUS["h100-sxm"], 1, "bf16"),
+    "experts": placed(MODELS["mixtral-8x7b"], GPUS["a100-80"], 2, "bf16"),
+    "latent": placed(MODELS["deepseek-v3"], GPUS["h200"], 8, "fp8", "fp8"),
+}
+
+
+def test_a_forward_is_computed_by_hand() -> None:
+    weights = TINY.weights.used
+    slow_memory = PlacedModel(TINY, Hardware(100.0, 1e12))
+    read = 2 * weights + 3 * 50 * 2 * TINY.cache_values_per_token
+    assert slow_memory.seconds(3, 1, 50) == pytest.approx(read / 100)
+    slow_arithmetic = PlacedModel(TINY, Hardware(1e12, 100.0))
+    flops = 6 * (2 * weights + 50 * TINY.attention_flops)
+    assert slow_arithmetic.seconds(3, 2, 50) == pytest.approx(flops / 100)
+
+
+def test_layers_forwards_and_exchanges_come_on_top() -> None:
+    two = Hardware(1e30, 1e30, layer_seconds=1.0, forward_seconds=10.0, gpus=2, link_seconds=0.5)
+    sent = 4 * 8 * 2.0  # tokens, width, bytes; a half of it, twice
+    assert PlacedModel(TINY, two).seconds(4, 1, 0) == pytest.approx(10 + 2 + 2 * 2 * (0.5 + sent))
+
+
+@given(ROWS, TOKENS, CONTEXTS, st.sampled_from(sorted(PLACED)))
+def test_more_work_never_takes_less_time(rows: int, tokens: int, context: int, name: str) -> None:
+    model = PLACED[name]
+    seconds = model.seconds(rows, tokens, context)
+    assert seconds <= model.seconds(rows + 1, tokens, context)
+    assert seconds <= model.seconds(rows, tokens + 1, context)
+    assert seconds <= model.seconds(rows, tokens, context + 1)
+    assert seconds > model.hardware.roofline(model.model.weights, model.weight_bytes, rows * tokens)
+
+
+def test_an_endless_prompt_is_bound_by_arithmetic_and_one_token_by_memory() -> None:
+    model = PLACED["dense"]
+    read = model.weight_bytes * model.model.weights.used / model.hardware.bytes_per_second
+    assert model.seconds(1, 1, 0) == pytest.approx(read, rel=0.2)
+    computed = 2 * 8192 * model.model.weights.used / model.hardware.flops_per_second
+    assert model.prefill_seconds(1, 8192) > 0.9 * computed > 10 * read
+
+
+def test_a_faster_card_more_cards_and_fewer_bits_take_less_time() -> None:
+    model = MODELS["llama-3-1-70b"]
+
+    def seconds(gpu: str, count: int, precision: str) -> float:
+        return placed(model, GPUS[gpu], count, precision).seconds(1, 1, 500)
+
+    slow = seconds("a100-80", 2, "bf16")
+    assert slow > seconds("h100-sxm", 2, "bf16") > seconds("h100-sxm", 4, "bf16")
+    assert slow > seconds("a100-80", 2, "int8") > seconds("a100-80", 2, "int4")
+
+
+def test_no_more_gpus_than_there_can_be() -> None:
+    with pytest.raises(InputError, match="gpus must be from 1 to 64, got 65"):
+        GPUS["t4"].together(65)

@@ -1,0 +1,152 @@
+"""Times, memory, load and money of a plan hang together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz import theory
+from specviz.errors import InputError
+from specviz.sizing.serving_plan import FIELDS, read_plan
+from specviz.sizing.sized_plan import SizedPlan, acceptance_of
+from specviz.sizing.sizing_answer import size
+
+
+def sized(**fields: Any) -> SizedPlan:
+    return SizedPlan(read_plan(fields))
+
+
+def test_speedup_is_theorys_at_the_forwards_times() -> None:
+    found = sized(draft_length=5)
+    step = found.target.seconds(8, 1, found.context)
+    assert found.draft is not None
+    whole = found.target.seconds(8, 6, found.context)
+    whole += 5 * found.draft.seconds(8, 1, found.context)
+    assert found.round_seconds(8, 5) == pytest.approx(whole)
+    assert found.speedup(8, 5) == pytest.approx(theory.expected_tokens(0.7, 5) * step / whole)
+    plain, fast = found.speeds(8, 0), found.speeds(8, 5)
+    assert plain.token / fast.token == pytest.approx(found.speedup(8, 5))
+
+
+@given(st.integers(1, 1024), st.integers(0, 8), st.floats(0, 1))
+def test_rows_are_the_rate_times_how_long_each_stays(rows: int, K: int, a: float) -> None:
+    """Little's law, and no more tokens than the rounds alone would give."""
+    found = sized(acceptance=a)
+    speeds = found.speeds(rows, K)
+    stays = speeds.first_token + 255 * speeds.loaded_token
+    assert speeds.requests_per_second * stays == pytest.approx(rows)
+    assert speeds.tokens_per_second <= rows / speeds.token * 256 / 255
+    assert speeds.loaded_token >= speeds.token * (1 - 1e-9) or rows == 1
+
+
+def test_it_pays_between_its_bounds_and_not_beyond() -> None:
+    found = sized(draft_length=4)
+    assert found.paying_batches is not None
+    least, most = found.paying_batches
+    assert (least, found.speedup(1, 4) > 1) == (1, True)
+    assert found.speedup(most, 4) > 1 >= found.speedup(most + 1, 4)
+    assert sized(acceptance=0.0).paying_batches is None
+
+
+def test_a_mixture_of_experts_gains_less_alone_than_a_dense_model_of_its_size() -> None:
+    same = {"draft": "n-gram", "draft_length": 4, "batch": 1, "gpus": 2}
+    experts = sized(target="mixtral-8x7b", **same)
+    assert experts.verification_overhead(1, 4) > 1
+    assert sized(target="qwen2-5-32b", **same).verification_overhead(1, 4) < 0.1
+    assert experts.speedup(1, 4) < experts.speedup(64, 4)
+
+
+@given(st.integers(1, 512))
+def test_memory_grows_with_the_batch_and_the_largest_is_the_last_that_fits(rows: int) -> None:
+    found = sized(batch=rows)
+    (card,), (more,) = found.memory(rows), found.memory(rows + 1)
+    assert card.used < more.used
+    assert card.used + card.headroom == pytest.approx(0.9 * 80e9)
+    most = found.largest_batch
+    assert found.fits(most) and not found.fits(most + 1)
+
+
+def test_weights_and_caches_are_shared_out_over_the_cards_and_nothing_is_lost() -> None:
+    shared, apart = sized(), sized(draft_gpus=1)
+    (card,) = shared.memory(8)
+    target, draft = apart.memory(8)
+    assert 4 * card.target == pytest.approx(2 * 70.55e9, rel=0.001)
+    assert 4 * card.draft == pytest.approx(draft.draft) == pytest.approx(2 * 1.236e9, rel=0.001)
+    assert 4 * card.draft_cache == pytest.approx(draft.draft_cache)
+    assert (target.draft, target.draft_cache, draft.target) == (0, 0, 0)
+
+
+def test_a_draft_on_cards_of_its_own_costs_them() -> None:
+    shared, apart = sized(draft_length=4), sized(draft_length=4, draft_gpus=2)
+    assert (shared.cards(4), apart.cards(4), apart.cards(0)) == (4, 6, 4)
+    assert apart.money_per_million(8, 4) > shared.money_per_million(8, 4)
+    assert apart.first_token_seconds(4) == apart.first_token_seconds(0)
+    assert shared.first_token_seconds(4) > shared.first_token_seconds(0)
+
+
+def test_goodput_keeps_both_limits() -> None:
+    loose, tight = sized(), sized(token_limit=10)
+    for found in (loose, tight):
+        rows, rate = found.goodput(0)
+        if rows:
+            assert found.speeds(rows, 0).loaded_token * 1000 <= found.plan.token_limit
+            assert rate == found.speeds(rows, 0).requests_per_second
+    assert tight.goodput(0) == (0, 0.0) and tight.goodput(tight.K)[1] > 0
+    assert sized(first_token_limit=1).goodput(0) == (0, 0.0)
+
+
+def test_the_best_length_is_the_best() -> None:
+    found = sized()
+    gains = [found.speedup(8, K) for K in range(1, 33)]
+    assert found.K == found.best_length(8) and found.speedup(8, found.K) == max(gains)
+
+
+def test_the_first_sentence_says_what_the_numbers_say() -> None:
+    assert size(read_plan({}))["sentence"].startswith("Yes: about 2.2x at 8 requests at once.")
+    none = size(read_plan({"gpus": 1}))
+    assert none["verdict"] == "does not fit" and "4 of these cards hold it." in none["sentence"]
+    few = size(read_plan({"gpus": 2, "batch": 8}))
+    assert few["sentence"].endswith("Room is for 1 request.")
+    late = size(read_plan({"batch": 400, "draft_length": 5}))
+    assert late["verdict"] == "not here" and "above that it loses" in late["sentence"]
+    never = size(read_plan({"target": "gpt2", "draft": "distilgpt2", "acceptance": 0.3}))
+    assert never["verdict"] == "no" and "acceptance rate of" in never["sentence"]
+
+
+def test_every_verdict_can_be_given_for_the_smallest_and_the_largest_plan() -> None:
+    for end in ("low", "high"):
+        numbers = {name: getattr(field, end) for name, field in FIELDS.items() if not field.choices}
+        assert size(read_plan(numbers | {"draft_gpus": 0}))["sentence"]
+
+
+@pytest.mark.parametrize(
+    "given_fields, said",
+    [
+        ({"gpus": 0}, "gpus must be an integer from 1 to 64, got 0"),
+        ({"gpus": "two"}, "gpus must be an integer from 1 to 64, got 'two'"),
+        ({"gpus": 1.5}, "gpus must be an integer from 1 to 64, got 1.5"),
+        ({"acceptance": "nan"}, "acceptance must be a number from 0 to 1, got 'nan'"),
+        ({"batch": True}, "batch must be an integer from 1 to 1024, got True"),
+        ({"gpu": "h300"}, "gpu must be one of a100-40, .*, got 'h300'"),
+        ({"target": ["x"]}, r"target must be one of .*, got an array of 1 item"),
+        ({"colour": 1}, "field must be one of .*, got 'colour'"),
+        ({"draft": "eagle", "draft_gpus": 1}, "draft_gpus must be 0 for eagle, .* got 1"),
+        ({"draft": "n-gram", "draft_gpus": 1}, "draft_gpus must be 0 for n-gram, .* got 1"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_rule_and_value(
+    given_fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        read_plan(given_fields)
+
+
+def test_an_acceptance_rate_follows_from_tokens_a_round() -> None:
+    assert acceptance_of(theory.expected_tokens(0.8, 5), 5) == pytest.approx(0.8)
+    assert acceptance_of(7.0, 5) is None
+    plan = replace(read_plan({}), acceptance=1.0)
+    assert SizedPlan(plan).speedup(1, 4) < 5
