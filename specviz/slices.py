@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 SLICE_SECONDS = 0.5
-INSIDE_SECONDS = 2.0  # that a measured run is left alone for before others are let by in it
+INSIDE_SECONDS = 0.5  # that a measured run is left alone for before others are let by in it
 
 
 class Stopped(BaseException):

@@ -9,7 +9,8 @@ Most people ask as the page does, but without drawing anything; a few are real b
 guess in it; two sweep all the time. Between two things a person looks at what came, for some
 seconds. Prints what a person waited from the press to the first round, between two rounds, and for
 recordings and lessons; every failure by its sentence; the server's memory after the first minute
-and at the end. Ends with status 1 where anything failed.
+and at the end; the processor time of the server, of this script and of its browsers, for they share
+a machine. Ends with status 1 where anything failed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ class Findings:
     done: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     memory: list[tuple[float, int]] = field(default_factory=list)  # seconds, bytes
+    processor: dict[str, float] = field(default_factory=dict)  # seconds, by who took them
 
     def add(self, kind: str, seconds: float) -> None:
         """How long somebody waited for something."""
@@ -82,7 +84,13 @@ class Findings:
         lines.append(f"done: {done}")
         lines.append(f"failures: {sum(self.failures.values())}")
         lines += [f"  {count} x {text}" for text, count in self.failures.most_common()]
-        return "\n".join([*lines, self.memory_line()])
+        return "\n".join([*lines, self.memory_line(), self.processor_line()])
+
+    def processor_line(self) -> str:
+        """Who took how much of a core."""
+        elapsed = time.monotonic() - self.began
+        shares = (f"{name} {100 * each / elapsed:.0f} %" for name, each in self.processor.items())
+        return f"of a core, on {os.cpu_count()} cores: {', '.join(shares)}"
 
     def memory_line(self) -> str:
         """After the first minute and at the end."""
@@ -276,23 +284,43 @@ def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
     raise SystemExit(f"the server did not start:\n{log.read_text()}")
 
 
+def family(process: int) -> Iterator[int]:
+    """A process and all that it started and that go on."""
+    yield process
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in task.read_text().split():
+            yield from family(int(child))
+
+
 def resident_bytes(process: int) -> int:
     """Of a process and all that it started."""
-    size = sum(
-        int(line.split()[1]) * 1024
-        for line in Path(f"/proc/{process}/status").read_text().splitlines()
-        if line.startswith("VmRSS")
-    )
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return size + sum(resident_bytes(int(each)) for each in children)
+    texts = [Path(f"/proc/{each}/statm").read_text() for each in family(process)]
+    return sum(int(text.split()[1]) for text in texts) * os.sysconf("SC_PAGE_SIZE")
+
+
+def processor_seconds(processes: Iterable[int]) -> float:
+    """Of processes, with those that they have waited for."""
+    fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2] for each in processes]
+    ticks = sum(int(each) for text in fields for each in text.split()[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def watch(process: int | None, findings: Findings, until: float) -> None:
-    """The server's memory, every few seconds."""
-    began = time.monotonic()
-    while process is not None and time.monotonic() < until:
-        findings.memory.append((time.monotonic() - began, resident_bytes(process)))
-        await asyncio.sleep(5)
+    """The server's memory and everybody's processor time, every few seconds."""
+    began, before = time.monotonic(), processor_seconds([process] if process else [])
+    while True:
+        mine, here = os.getpid(), [] if process is None else list(family(process))
+        browsers = [each for each in family(mine) if each not in (mine, *here)]
+        findings.processor = {
+            "server": processor_seconds(here) - before,
+            "script": time.process_time(),
+            "browsers": processor_seconds(browsers),
+        }
+        if process is not None:
+            findings.memory.append((time.monotonic() - began, resident_bytes(process)))
+        if time.monotonic() >= until:
+            return
+        await asyncio.sleep(2)
 
 
 async def load(options: argparse.Namespace, url: str, process: int | None) -> Findings:
@@ -321,7 +349,7 @@ def main() -> int:
     parser.add_argument("--url", default="", help="a server that runs already; else one is started")
     parser.add_argument("--people", type=int, default=40)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--browsers", type=int, default=3, help="of the people")
+    parser.add_argument("--browsers", type=int, default=2, help="of the people")
     parser.add_argument("--sweeps", type=int, default=2, help="people who sweep all the time")
     parser.add_argument("--pair", default=BUNDLED)
     parser.add_argument("--seed", type=int, default=0)

@@ -126,11 +126,12 @@ class Handlers:
             title=title_of(request),
             work=work_of(request),
             make=lambda order: self._messages(order, request),
+            visitor=str(question.get("address", "")),
             request=request,
             weight=weight_of(question),
             is_held=is_held,
         )
-        self._runs.join(str(question["ticket"]), order, str(question.get("address", "")))
+        self._runs.join(str(question["ticket"]), order)
         return {}
 
     def _fetch(self, order: QueuedOrder, request: Request) -> Steps:

@@ -62,7 +62,7 @@ class Runs:
 
     # ---- to begin and to end
 
-    def join(self, ticket: str, order: QueuedOrder, address: str = "") -> None:
+    def join(self, ticket: str, order: QueuedOrder) -> None:
         """Take a place for the order, or beside those who see the same one.
 
         InputError where the ticket is not new, or there is no place left.
@@ -72,11 +72,11 @@ class Runs:
             self._check_ticket(ticket)
             same = self._same(order)
             if same is None:
-                self._check_room(address)
+                self._check_room(order.visitor)
                 self._check_weight(order)
                 order.is_wanted = False
                 self._turns.add(order)
-            self._places[ticket] = QueuePlace(ticket, same or order, address, self._clock())
+            self._places[ticket] = QueuePlace(ticket, same or order, order.visitor, self._clock())
 
     def begin(self, ticket: str, order: QueuedOrder) -> bool:
         """A recording is opened: it waits for no one. False where one that is here serves."""

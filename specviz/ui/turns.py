@@ -1,29 +1,40 @@
 """Who moves next: orders of all sessions take turns in the one thread that decodes.
 
-A turn is a slice of an order: a few of its messages. Inside a class of work everybody has a turn
-before anybody has a second one; between classes time is dealt by shares, so that a person's race
-hardly notices somebody's sweep, and the sweep still gets on. Knows nothing of threads, of Gradio or
-of what an order does: an order is an iterator of messages, and None where it gave way.
+A turn is a slice of an order: a few of its messages. Time is dealt between classes of work by their
+shares, so that a person's race hardly notices somebody's sweep, and the sweep still gets on. Inside
+a class it is dealt between visitors, so that nobody gains by asking for much at once; of one
+visitor every order has a turn before any has a second one. Orders that have not shown their first
+round go before all that, unless they are so many that others would wait for seconds. Knows nothing
+of threads, of Gradio or of what an order does: an order is an iterator of messages, and None where
+it gave way.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from operator import attrgetter
+from typing import TypeVar
 
 from specviz.pause import Gate
 from specviz.ui.answers import told
 from specviz.ui.messages import Message, encode
 
 MAX_LIVE = 48  # orders that have begun, held ones among them
-YOUNG_SECONDS = 0.2  # of decoding: about what the first round of a small model takes
-OWED_SECONDS = 1.0  # at the most, to a class of weight 1
+LIVE_OF_VISITOR = 40  # a class shares an address; the rest of the room is for others
+YOUNG_SECONDS = 2.0  # of decoding, in which an order goes before others to its first round
+YOUNG_TURN_SECONDS = 0.5  # until it has shown that
+AHEAD_SECONDS = 6.0  # that young orders may take at once while others wait, and
+AHEAD_SHARE = 0.5  # that they gain with each second of others
+OWED_SECONDS = 1.0  # at the most, to a class of weight 1 or to a visitor
+MAX_VISITORS = 1000  # whose time is remembered
+Share = TypeVar("Share", bound=Hashable)
 Steps = Iterator[Message | None]
 MayBegin = Callable[["QueuedOrder"], bool]
 
@@ -37,7 +48,7 @@ class TurnShare:
 
 
 class Work(Enum):
-    """Classes of work."""
+    """Kinds of work."""
 
     RACE = TurnShare(8, 0.03)  # somebody watches it round by round
     ASK = TurnShare(8, 0.25)  # a short question of a lesson
@@ -57,6 +68,7 @@ class QueuedOrder:
     title: str  # what others are told of it
     work: Work
     make: Callable[[QueuedOrder], Steps] | None  # None once it has ended
+    visitor: str = ""  # who asked for it: an address
     request: object = None  # what was asked for, None once it has ended
     weight: int = 0  # bytes that the request takes, roughly; 0 once it has ended
     is_held: bool = False  # it waits before its first round
@@ -68,12 +80,13 @@ class QueuedOrder:
     messages: list[str] = field(default_factory=list)
     bytes: int = 0  # of the messages
     seconds: float = 0.0  # of decoding
+    has_shown: bool = False  # its first round, or its result
     ends: float | None = None  # likely, as its own progress told last
     limit: str = ""  # why it was ended by this server
     beside: set[int] = field(default_factory=set)  # numbers of those that had turns meanwhile
     number: int = field(default_factory=count().__next__)
     steps: Steps | None = None
-    last_turn: int = -1  # its number among all turns
+    last_turn: int = -1  # its number among all turns, at first that of its arrival
     is_parked: bool = False  # it stands before its gate
     parked_at: float = 0.0  # since when
     awaited: Future[None] | None = None  # what it waits for while others move, such as a download
@@ -81,6 +94,15 @@ class QueuedOrder:
     def __post_init__(self) -> None:
         if self.is_held:
             self.gate.pause()
+
+    @property
+    def is_young(self) -> bool:
+        """Whether somebody waits for the first of it, which will not take long."""
+        return self.work is not Work.LAB and not self.has_shown and self.seconds < YOUNG_SECONDS
+
+    @property
+    def turn_seconds(self) -> float:
+        return YOUNG_TURN_SECONDS if self.is_young else self.work.value.seconds
 
     @property
     def can_move(self) -> bool:
@@ -130,6 +152,8 @@ class Turns:
         self._clock = clock
         self._orders: list[QueuedOrder] = []
         self._used = dict.fromkeys(Work, 0.0)  # each class's seconds over its share
+        self._used_by: dict[str, float] = {}  # seconds of visitors
+        self._ahead = AHEAD_SECONDS  # that young orders may take before others
         self.seconds = dict.fromkeys(Work, 0.0)  # of decoding, since the server began
         self.ended = dict.fromkeys(Work, 0)  # orders, since then
         self._turn = count()
@@ -165,6 +189,7 @@ class Turns:
     def add(self, order: QueuedOrder) -> None:
         """The order waits for its first turn."""
         with self._lock:
+            order.last_turn = next(self._turn)
             self._orders.append(order)
 
     def drop(self, order: QueuedOrder) -> bool:
@@ -181,9 +206,9 @@ class Turns:
         order = self._next(may_begin)
         if order is None:
             return False
-        began, said = self._clock(), len(order.messages)
+        began, said, was_young = self._clock(), len(order.messages), order.is_young
         try:
-            goes_on = self._slice(order, began + order.work.value.seconds)
+            goes_on = self._slice(order, began)
         except Exception as error:
             order.say({"kind": "error", "text": told(error, "a turn")})
             goes_on = False
@@ -194,7 +219,10 @@ class Turns:
             order.end(limit_words(budget))
         has_worked = not order.is_parked or len(order.messages) > said
         with self._lock:
+            gained = -seconds if was_young else seconds * AHEAD_SHARE
+            self._ahead = min(AHEAD_SECONDS, self._ahead + gained)
             self._used[order.work] += seconds / order.work.value.weight
+            self._used_by[order.visitor] += seconds
             self.seconds[order.work] += seconds
             self.ended[order.work] += not goes_on
             for each in self._orders:
@@ -203,35 +231,50 @@ class Turns:
             if not goes_on:
                 self._orders.remove(order)
                 order.finish()
+                self._forget_visitors()
         return True
 
     def _next(self, may_begin: MayBegin) -> QueuedOrder | None:
-        """Of the class that is owed most, a new order, or that whose last turn is longest ago."""
+        """A young order, else one of the class that is owed most; of the visitor who is."""
         wanted = [each for each in self.waiting if may_begin(each)]
         with self._lock:
-            room = self._most_live - sum(each.state is State.RUNNING for each in self._orders)
-            ready = []
-            for each in self._orders:
-                if each.state is State.RUNNING:
-                    ready += [each] if each.can_move else []
-                elif room > 0 and each in wanted:
-                    ready.append(each)
-                    room -= 1
+            ready = self._ready(wanted)
             if not ready:
                 return None
-            work = self._owed_most({each.work for each in ready})
-            order = min((each for each in ready if each.work is work), key=_turn_order)
+            young = [each for each in ready if each.is_young and self._ahead > 0]
+            if not young:
+                work = owed_most(self._used, [each.work for each in ready])
+                ready = [each for each in ready if each.work is work]
+            visitor = owed_most(self._used_by, [each.visitor for each in young or ready])
+            order = min(
+                (each for each in young or ready if each.visitor == visitor),
+                key=attrgetter("number" if young else "last_turn"),
+            )
             order.state, order.last_turn = State.RUNNING, next(self._turn)
             return order
 
-    def _owed_most(self, works: set[Work]) -> Work:
-        """Who asked for nothing while others worked is owed a moment, and not all that time."""
-        most = max(self._used[work] for work in works)
-        for work in works:
-            self._used[work] = max(self._used[work], most - OWED_SECONDS)
-        return min(works, key=lambda work: (self._used[work], work.value.seconds))
+    def _ready(self, wanted: list[QueuedOrder]) -> list[QueuedOrder]:
+        """Those that can move, and of those that are to begin as many as there is room for."""
+        live = Counter(each.visitor for each in self._orders if each.state is State.RUNNING)
+        ready = []
+        for each in self._orders:
+            if each.state is State.RUNNING:
+                ready += [each] if each.can_move else []
+            elif each in wanted and self._has_room(live, each.visitor):
+                ready.append(each)
+                live[each.visitor] += 1
+        return ready
 
-    def _slice(self, order: QueuedOrder, until: float) -> bool:
+    def _has_room(self, live: Counter[str], visitor: str) -> bool:
+        of_one = min(self._most_live, LIVE_OF_VISITOR)
+        return live.total() < self._most_live and live[visitor] < of_one
+
+    def _forget_visitors(self) -> None:
+        """Those who have had least, and would be owed no more than a new one."""
+        for visitor in sorted(self._used_by, key=self._used_by.__getitem__)[:-MAX_VISITORS]:
+            del self._used_by[visitor]
+
+    def _slice(self, order: QueuedOrder, began: float) -> bool:
         """Whether the order goes on after it."""
         if order.steps is None:
             assert order.make is not None
@@ -247,20 +290,31 @@ class Turns:
             if is_parked and not order.is_parked:
                 order.parked_at = self._clock()
             order.is_parked = is_parked
-            if message is None or self._clock() >= until:
+            if message is None or self._clock() >= began + order.turn_seconds:
                 return True
 
     def _heard(self, order: QueuedOrder, message: Message) -> None:
         """Those who wait are told how long an order says that it will take."""
+        order.has_shown = order.has_shown or message.get("type") == "round"
         if "seconds_left" in message:
             left = message["seconds_left"]
             order.ends = None if left is None else self._clock() + left
         order.say(message)
 
 
-def _turn_order(order: QueuedOrder) -> tuple[bool, int]:
-    """Who has only begun goes first: somebody waits for the first round."""
-    return order.seconds >= YOUNG_SECONDS, order.last_turn
+def owed_most(used: dict[Share, float], those: Sequence[Share]) -> Share:
+    """Of those who want something now, the one who has `used` least.
+
+    Who asked for nothing while others worked is owed a moment, and not all that time.
+
+    >>> used = {"worked": 60.0, "slept": 0.0}
+    >>> owed_most(used, ["worked", "slept"]), used["slept"]
+    ('slept', 59.0)
+    """
+    most = max(used.get(each, 0.0) for each in those)
+    for each in those:
+        used[each] = max(used.get(each, 0.0), most - OWED_SECONDS)
+    return min(those, key=used.__getitem__)
 
 
 def limit_words(seconds: float) -> str:

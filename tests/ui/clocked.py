@@ -28,9 +28,14 @@ class Workshop:
         self.closed: list[str] = []
 
     def order(
-        self, name: str, work: Work = Work.RACE, steps: int = 3, seconds: float = 0.1
+        self,
+        name: str,
+        work: Work = Work.RACE,
+        steps: int = 3,
+        seconds: float = 0.1,
+        visitor: str = "an address",
     ) -> QueuedOrder:
-        """One of so many steps, each of which takes so long; it hears its stop between them."""
+        """One of so many rounds, each of which takes so long; it hears its stop between them."""
 
         def make(order: QueuedOrder) -> Iterator[Message | None]:
             for _ in range(steps):
@@ -40,11 +45,11 @@ class Workshop:
                     yield None
                 self.clock.now += seconds
                 self.moved.append(name)
-                yield {"kind": "event", "name": name}
+                yield {"kind": "event", "type": "round", "name": name}
             self.closed.append(name)
             yield {"kind": "end", "reason": "stopped" if order.stop.is_set() else "done"}
 
-        return QueuedOrder(name, work, make, request=name)
+        return QueuedOrder(name, work, make, visitor, request=name)
 
     def add(self, name: str, *given: object) -> QueuedOrder:
         order = self.order(name, *given)  # type: ignore[arg-type]

@@ -240,7 +240,8 @@ class Slow(LabOrder):
 def test_a_race_goes_through_while_a_sweep_measures_which_hears_its_stop_deep_inside() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     handlers.take({"ticket": TICKET}, Slow())
-    handlers.look({"ticket": TICKET, "after": 0})
+    while not handlers.look({"ticket": TICKET, "after": 0})["messages"]:
+        time.sleep(0.01)
     handlers.join({"ticket": OTHER, "form": FORM})
     end = run(handlers, OTHER)[-1]
     assert end["kind"] == "end" and end["reason"] == "length"

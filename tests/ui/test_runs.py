@@ -22,7 +22,7 @@ class Room(Workshop):
 
     def join(self, number: int, name: str, *given: object, is_heard: bool = True) -> QueuedOrder:
         order = self.order(name, *given)  # type: ignore[arg-type]
-        self.runs.join(ticket(number), order, "an address")
+        self.runs.join(ticket(number), order)
         if is_heard:
             self.look(number)
         return order
@@ -195,10 +195,10 @@ def test_the_queue_has_an_end_and_an_address_a_part_of_it() -> None:
     with pytest.raises(InputError, match="runs of your address go on already"):
         room.join(998, "one more")
     for number in range(runs.MAX_OF_ADDRESS, runs.MAX_WAITING):
-        room.runs.join(ticket(number), room.order(str(number)), "another")
+        room.runs.join(ticket(number), room.order(str(number), visitor="another"))
         room.look(number)
     with pytest.raises(InputError, match="waiting already"):
-        room.runs.join(ticket(999), room.order("one more"), "a third")
+        room.runs.join(ticket(999), room.order("one more", visitor="a third"))
     room.join(1000, "7")  # beside one that is there already there is always room
 
 

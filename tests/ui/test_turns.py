@@ -1,11 +1,21 @@
 """Who moves next: everybody in turn, classes by their shares, budgets, what was measured beside."""
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 from specviz.pause import Gate
 from specviz.ui.answers import UNEXPECTED
-from specviz.ui.turns import MAX_LIVE, QueuedOrder, State, Work
+from specviz.ui.messages import Message
+from specviz.ui.turns import (
+    AHEAD_SECONDS,
+    LIVE_OF_VISITOR,
+    MAX_LIVE,
+    YOUNG_SECONDS,
+    QueuedOrder,
+    State,
+    Work,
+)
 from tests.ui.clocked import BUDGETS, Workshop
 
 
@@ -32,16 +42,73 @@ def test_short_steps_share_a_turn_and_whoever_comes_later_moves_at_once() -> Non
     assert shop.moved[6:] == ["b"] * 3
 
 
-def test_who_has_only_begun_has_the_first_turns() -> None:
+def test_a_first_round_goes_before_all_others_however_long_it_takes() -> None:
     shop = Workshop()
+    shop.add("l", Work.LAB, 100, 0.25)
     for name in "ab":
         shop.add(name, Work.RACE, 40)
     shop.run(20)
     shop.moved.clear()
-    shop.add("n", Work.RACE, 40)
+    shop.add("n", Work.RACE, 40, YOUNG_SECONDS / 2)
+    shop.add("m", Work.RACE, 40)
     shop.run(6)
-    assert shop.moved[:2] == ["n", "n"], "somebody waits for its first round"
-    assert shop.moved[2:] != ["n"] * 4
+    assert shop.moved[:2] == ["n", "m"], "each has its first round before the next one begins"
+    assert {"a", "b"} <= set(shop.moved[2:]), "and then the others have their turns"
+
+
+def test_what_shows_nothing_for_long_goes_before_others_no_more() -> None:
+    shop = Workshop()
+
+    def make(order: QueuedOrder) -> Iterator[Message]:
+        for _ in range(40):
+            shop.clock.now += YOUNG_SECONDS / 4
+            shop.moved.append("s")
+            yield {"kind": "event", "type": "step"}
+
+    shop.add("a", Work.RACE, 40)
+    shop.run(4)
+    shop.moved.clear()
+    shop.turns.add(QueuedOrder("s", Work.RACE, make, "another address"))
+    shop.run(5)
+    assert shop.moved[:4] == ["s"] * 4 and shop.moved[4] == "a"
+
+
+def test_many_first_rounds_of_a_visitor_keep_nobody_waiting_for_long() -> None:
+    shop = Workshop()
+    shop.add("a", Work.RACE, 400)
+    shop.run(10)
+    shop.moved.clear()
+    began, waits = shop.clock.now, []
+    for number in range(30):
+        shop.add(f"many {number}", Work.RACE, 1, 1.0, "another")
+    while shop.moved.count("a") < 20:
+        shop.run(1)
+        if shop.moved[-1] == "a":
+            waits.append(shop.clock.now - began)
+            began = shop.clock.now
+    assert max(waits) < AHEAD_SECONDS + 1.2
+
+
+def test_who_asks_for_much_at_once_takes_no_more_time_than_another_visitor() -> None:
+    shop = Workshop()
+    for number in range(30):
+        shop.add(f"many {number}", Work.RACE, 400, 0.1, "one")
+    shop.add("a", Work.RACE, 400, 0.1, "another")
+    shop.run(60)
+    shop.moved.clear()
+    shop.run(100)
+    assert 45 <= shop.moved.count("a") <= 55
+
+
+def test_one_visitor_leaves_room_for_others_to_begin() -> None:
+    shop = Workshop()
+    for number in range(MAX_LIVE):
+        shop.add(f"many {number}", Work.RACE, 400, 0.1, "one")
+    shop.run(2 * MAX_LIVE)
+    assert len(shop.turns.live) == LIVE_OF_VISITOR
+    shop.add("a", Work.RACE, 400, 0.1, "another")
+    shop.run(1)
+    assert shop.moved[-1] == "a"
 
 
 def test_a_race_hardly_notices_a_sweep_and_the_sweep_gets_on() -> None:
