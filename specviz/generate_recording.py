@@ -188,6 +188,7 @@ def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
         draft_length=max(1, run.longest_draft),
         tree_kind=run.kind,
         max_new_tokens=min(max(1, limit), MAX_NEW_TOKENS),
+        options=run.options,
     )
     if not is_sampled:
         return made

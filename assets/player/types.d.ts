@@ -140,6 +140,7 @@ interface MethodOption {
   high: number;
   hint: string;
   choices: number[];
+  at_least: string; // another option, or ""
 }
 
 interface MethodOffer {

@@ -13,6 +13,7 @@ from specviz.decoding.drafters.prompt_lookup import find_match
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.drafters.source import fitted
 from specviz.decoding.topology import topology
+from specviz.errors import InputError
 from specviz.models.parts import Parts
 from specviz.records import DecodingConfig, NgramMatch, ProposalKind, Round
 from tests.decoding.conftest import VOCAB
@@ -112,3 +113,31 @@ def test_prompt_lookup_takes_the_longest_match_then_the_most_recent_and_never_it
     assert find_match([5, 1, 2, 7, 9, 2, 8, 1, 2]) == NgramMatch(2, 3)
     assert find_match([1, 2, 3]) is None and find_match([4]) is None
     assert find_match([6, 6, 6]) == NgramMatch(2, 2)
+
+
+def test_a_match_is_of_the_shortest_to_the_longest_length():
+    text = [1, 2, 3, 4, 9, 3, 4, 8, 4, 7, 1, 2, 3, 4]
+    assert find_match(text, 1, 1) == NgramMatch(1, 9)  # behind the last 4
+    assert find_match(text, 1, 2) == NgramMatch(2, 7)
+    assert find_match(text, 3, 5) == NgramMatch(4, 4)
+    assert find_match(text, 5, 5) is None
+
+
+def test_prompt_lookup_obeys_its_lengths(target):
+    text = (1, 2, 3, 4, 9, 3, 4, 8, 4, 7, 1, 2, 3, 4)
+
+    def copied(**lengths):
+        config = DRAFTERS["prompt-lookup"].usual(5, options=tuple(lengths.items()))
+        proposal = make_drafter(Setup(target, Parts(), config, 64)).propose(text, 2, 0)
+        return proposal.token_ids.tolist()
+
+    assert copied(shortest_ngram=1, longest_ngram=1) == [7, 1]
+    assert copied() == copied(longest_ngram=4) == [9, 3]
+    assert copied(shortest_ngram=5, longest_ngram=8) == []
+
+
+def test_the_longest_ngram_is_no_shorter_than_the_shortest(target):
+    config = DRAFTERS["prompt-lookup"].usual(5, options=(("shortest_ngram", 4),))
+    rule = "longest_ngram must be at least shortest_ngram = 4, got 3"
+    with pytest.raises(InputError, match=rule):
+        make_drafter(Setup(target, Parts(), config, 64))

@@ -281,3 +281,10 @@ test("an option of few values takes no other", () => {
   assert.equal(optionProblem(bits, "5"), "must be one of 0, 4, 8, got “5”");
   assert.equal(optionProblem({ low: 1, high: 3, choices: [] }, "4"), "must be a whole number from 1 to 3, got “4”");
 });
+
+test("an option is not below the one that it must reach", () => {
+  const longest = { low: 1, high: 9, choices: [], at_least: "shortest" };
+  assert.equal(optionProblem(longest, "4", "4"), "");
+  assert.equal(optionProblem(longest, "3", "4"), "must be at least shortest = 4, got “3”");
+  assert.equal(optionProblem(longest, "3", "many"), "");
+});

@@ -124,7 +124,8 @@ export class MethodFields {
     const { method, refs } = this;
     const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (/** @type {string} */ text) => problemOf(settingOf("branching"), text) }] : [];
     const own = (method?.options ?? []).map((option) => {
-      return { name: option.name, control: this.inputs.get(option.name), options: method?.options, problem: (/** @type {string} */ text) => optionProblem(option, text) };
+      const problem = (/** @type {string} */ text) => optionProblem(option, text, this.inputs.get(option.at_least)?.value);
+      return { name: option.name, control: this.inputs.get(option.name), options: method?.options, problem };
     });
     return [...tree, ...own];
   }

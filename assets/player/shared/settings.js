@@ -111,14 +111,17 @@ export function numberProblem(bounds, text) {
   return got(numberBreach(bounds, text), text);
 }
 
-// Of a method's own option: a whole number within its bounds, or one of the few that there are.
+// Of a method's own option: a whole number within its bounds, or one of the few that there are; `least` is
+// the text of the option `at_least`.
 /**
- * @param {{ low: number, high: number, choices: number[] }} option
+ * @param {{ low: number, high: number, choices: number[], at_least?: string }} option
  * @param {string} text
+ * @param {string} [least]
  */
-export function optionProblem({ low, high, choices }, text) {
-  if (!choices.length) return numberProblem({ low, high, is_whole: true }, text);
-  return choices.map(String).includes(text) ? "" : got(`must be one of ${choices.join(", ")}`, text);
+export function optionProblem({ low, high, choices, at_least }, text, least = "") {
+  if (choices.length) return choices.map(String).includes(text) ? "" : got(`must be one of ${choices.join(", ")}`, text);
+  const isBelow = Number(text) < Number(least);
+  return numberProblem({ low, high, is_whole: true }, text) || got(isBelow ? `must be at least ${at_least} = ${least}` : "", text);
 }
 
 /**

@@ -24,6 +24,7 @@ class Option:
     """A whole number that only this method knows; `name` is typed, `title` and `hint` are shown.
 
     `choices` are all that there is between `low` and `high`, where that is not every number.
+    `at_least` names another option of the method, below whose value this one must not be.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Option:
     high: int
     hint: str = ""
     choices: tuple[int, ...] = ()
+    at_least: str = ""
 
     @property
     def rule(self) -> str:
@@ -149,6 +151,9 @@ class Method:
             value = values[option.name]
             if not option.holds(value):
                 raise InputError(f"{option.name} must be {option.rule}, got {value}")
+            if option.at_least and value < values[option.at_least]:
+                least = f"{option.at_least} = {values[option.at_least]}"
+                raise InputError(f"{option.name} must be at least {least}, got {value}")
         return values
 
     def check(self, config: DecodingConfig) -> None:

@@ -7,41 +7,65 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from specviz.decoding.drafters.base import Proposal, QuietDrafter, host_chain
-from specviz.decoding.drafters.method import Method
+from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.records import NgramMatch, ProposalKind
 
-MAX_NGRAM = 3
+MOST = 16  # tokens of an n-gram
+SHORTEST = Option(
+    "shortest_ngram", "Shortest n-gram", 1, 1, MOST, "fewer tokens that stood before are no match"
+)
+LONGEST = Option(
+    "longest_ngram",
+    "Longest n-gram",
+    3,
+    1,
+    MOST,
+    "a match of so many tokens is taken, however many more agree",
+    at_least=SHORTEST.name,
+)
 
 
-def find_match(token_ids: Sequence[int], max_ngram: int = MAX_NGRAM) -> NgramMatch | None:
-    """The longest suffix (at most `max_ngram`) that stood earlier; of several its last place.
+def find_match(
+    token_ids: Sequence[int], shortest: int = SHORTEST.default, longest: int = LONGEST.default
+) -> NgramMatch | None:
+    """The longest suffix of `shortest` to `longest` tokens that stood earlier; of several its last
+    place.
 
     `position` is the index behind that earlier place, where the copied text begins.
 
     >>> find_match([1, 2, 3, 9, 1, 2])
     NgramMatch(length=2, position=2)
     """
-    tokens = tuple(token_ids)
-    for length in range(min(max_ngram, len(tokens) - 1), 0, -1):
-        suffix = tokens[-length:]
-        for start in range(len(tokens) - length - 1, -1, -1):
-            if tokens[start : start + length] == suffix:
-                return NgramMatch(length, start + length)
-    return None
+    best, best_end = shortest - 1, 0
+    for end in range(len(token_ids) - 1, 0, -1):
+        length = _common_suffix(token_ids, end, min(longest, end))
+        if length > best:
+            best, best_end = length, end
+        if best == longest:
+            break
+    return NgramMatch(best, best_end) if best_end else None
+
+
+def _common_suffix(token_ids: Sequence[int], end: int, most: int) -> int:
+    """How many tokens before `end` are those at the end of the text, counted backwards."""
+    length = 0
+    while length < most and token_ids[end - 1 - length] == token_ids[-1 - length]:
+        length += 1
+    return length
 
 
 class PromptLookup(QuietDrafter):
     """A chain of up to `draft_length` copied tokens; empty where nothing matches."""
 
-    def __init__(self, draft_length: int, device: torch.device) -> None:
-        self._draft_length = draft_length
-        self._device = device
+    def __init__(self, setup: Setup) -> None:
+        values = METHOD.completed(setup.config)
+        self._sizes = values[SHORTEST.name], values[LONGEST.name]
+        self._draft_length = setup.config.draft_length
+        self._device = setup.target.device
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
-        match = find_match(committed) if room else None
+        match = find_match(committed, *self._sizes) if room else None
         start = match.position if match else len(committed)
         copied = committed[start : start + min(self._draft_length, room)]
         return host_chain(copied, self._device, (match,) if match else ())
@@ -52,5 +76,6 @@ METHOD = Method(
     "Prompt lookup",
     "Copies what followed the last few tokens earlier in the text; needs no model.",
     (ProposalKind.DETERMINISTIC,),
-    lambda setup: PromptLookup(setup.config.draft_length, setup.target.device),
+    PromptLookup,
+    options=(SHORTEST, LONGEST),
 )

@@ -21,6 +21,7 @@ from torch import Tensor
 from transformers.generation import candidate_generator as library
 
 from specviz.decoding.clock import wait_for
+from specviz.decoding.drafters.prompt_lookup import LONGEST
 from specviz.errors import InputError
 from specviz.experiments.run.generated_round import SeenVerification, Times
 from specviz.experiments.run.recorder import Recorder
@@ -65,6 +66,12 @@ class GenerateRun:
         self._seen: SeenVerification | None = None
         self._hooks = ExitStack()
         self._model = model
+
+    @property
+    def options(self) -> tuple[tuple[str, int], ...]:
+        """Of the method, where the generator has something like it."""
+        longest = getattr(self._generator, "max_matching_ngram_size", None)
+        return () if longest is None else ((LONGEST.name, int(longest)),)
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
