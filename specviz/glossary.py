@@ -29,6 +29,12 @@ class Sight:
 
 _GENERAL_TERMS = (
     Term(
+        "token",
+        "token",
+        "A piece of text as a model reads and writes it: a word, a part of one, or a mark. Each "
+        "has a number in the model’s vocabulary.",
+    ),
+    Term(
         "inference",
         "inference",
         "Running a trained model to get its output: here, writing text token by token. Its weights "
@@ -40,6 +46,12 @@ _GENERAL_TERMS = (
         "So a forward is while reading the weights from memory takes longer than computing with "
         "them. Further tokens in the same forward then cost almost nothing.",
         "seconds = max(bytes read / bandwidth, operations / peak)",
+    ),
+    Term(
+        "mixture_of_experts",
+        "mixture of experts",
+        "A model whose layers hold several sets of weights, the experts, and send each token to a "
+        "few. Tokens that are checked together read more of them than one token does.",
     ),
     Term(
         "speculative_decoding",
@@ -100,6 +112,12 @@ _GENERAL_TERMS = (
         "verification",
         "The target computes p at every node in one forward, and each token is then accepted or "
         "rejected, from the root down.",
+    ),
+    Term(
+        "attention_mask",
+        "attention mask",
+        "A table that says which tokens each token may look at. With that of a draft tree, each "
+        "sees the text and its own path only, so one forward judges all branches.",
     ),
     Term(
         "acceptance_prob",
@@ -205,6 +223,12 @@ _GENERAL_TERMS = (
         "How far two distributions are apart: 0 if they are equal, 1 if they have no token in "
         "common.",
         "half the sum of |p - q|",
+    ),
+    Term(
+        "noise_floor",
+        "noise floor",
+        "How far counts of exact draws lie from their own distribution by chance alone. It falls "
+        "as draws are added; a wrong rule stays above it.",
     ),
     Term(
         "drafter_memory",
@@ -446,6 +470,12 @@ _METHOD_TERMS = (
 
 _SERVING_TERMS = (
     Term(
+        "batch",
+        "batch",
+        "Several texts decoded together: one forward takes the next tokens of all, and reads the "
+        "weights once. What it fills with texts is no longer free for guesses.",
+    ),
+    Term(
         "continuous_batching",
         "continuous batching",
         "A server fills its batch anew at every step: where one text ends, another takes its row "
@@ -503,6 +533,9 @@ _PLACES: dict[str, Sight] = {
     "zoo": _lesson("Exactly the same?", "exactly-the-same", "zoo"),
     "price": _lesson("How far ahead?", "how-far-ahead", "the-price"),
     "best": _lesson("How far ahead?", "how-far-ahead", "find-it"),
+    "mask": _lesson("Trees, and who drafts", "trees-and-drafters", "the-mask"),
+    "batches": _lesson("When not to", "when-not-to", "many"),
+    "experts": _lesson("Memory, and many experts", "many-experts", "which-weights"),
     "ties": _lesson("Ties and rounding", "ties-and-rounding", "measure"),
     "ragged": _lesson("A ragged batch", "ragged-batch", "row-by-row"),
     "inside-eagle": _lesson("Inside EAGLE", "inside-eagle", "the-pair"),
@@ -530,6 +563,7 @@ _PLACES: dict[str, Sight] = {
 
 # term -> names of _PLACES, the best first
 _SEEN: dict[str, str] = {
+    "token": "guess rejection",
     "inference": "one-token race",
     "memory_bound": "roofline",
     "speculative_decoding": "race guess",
@@ -561,6 +595,10 @@ _SEEN: dict[str, str] = {
     "first_token": "race",
     "lossless": "distance",
     "total_variation": "distance",
+    "noise_floor": "distance zoo",
+    "attention_mask": "mask tree",
+    "mixture_of_experts": "experts",
+    "batch": "batches ragged lab",
     "drafter_memory": "lab race",
     "cost_ratio": "price",
     "verify_overhead": "lab roofline",

@@ -54,6 +54,7 @@ def test_tooltips_are_plain_values() -> None:
 
 def test_the_words_that_were_missing_are_there() -> None:
     words = "memory_bound rejection_rate token_budget quantisation continuous_batching"
+    words += " token batch mixture_of_experts attention_mask noise_floor"
     for key in (*words.split(), "paged_attention", "inference", "kl_divergence", "root", "margin"):
         assert term(key).definition
 

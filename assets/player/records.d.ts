@@ -154,6 +154,7 @@ interface LessonStepRecord {
   widget: string;
   otherwise: string;
   link: LessonLinkRecord | null;
+  part: string;
 }
 
 interface LookRecord {

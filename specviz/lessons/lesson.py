@@ -126,7 +126,7 @@ class LessonStep:
     `task` says what to do until `goal` is reached; `after` is shown when the goal is reached or the
     answer is given. `compare` names an earlier prediction, which is looked at again here. `widget`
     is one of the step's own, "" for that of the lesson. `otherwise` is the reply to a number that
-    none of the options is.
+    none of the options is. `part` is the title of the part of the lesson that begins here.
     """
 
     name: Name
@@ -144,6 +144,7 @@ class LessonStep:
     widget: str = ""
     otherwise: Text = ""
     link: LessonLink | None = None
+    part: Text = ""
 
 
 class LessonGroup(Enum):

@@ -124,7 +124,7 @@ def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequ
     _check_options(step, path, values)
     if bool(step.otherwise) != (step.kind is StepKind.NUMBER):
         raise InputError(f"{path} must have an otherwise if and only if it is a number")
-    for name in ("title", "text", "task", "after", "otherwise"):
+    for name in ("part", "title", "text", "task", "after", "otherwise"):
         check_text(getattr(step, name), f"{path}.{name}", values)
     if step.link:
         _check_link(step.link, f"{path}.link")

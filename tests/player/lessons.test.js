@@ -102,8 +102,19 @@ test("times of forwards are the quickest of their passes, and rates follow from 
   assert.ok(times.isWhole);
   assert.deepEqual([times.seconds(1), times.seconds(6), times.seconds(2)], [0.02, 0.03, undefined]);
   near(times.ratio(6), 1.5);
-  near(times.bytesPerSecond, 4e6 / 0.02);
+  near(times.bytesPerSecond(1), 4e6 / 0.02);
   near(times.operationsPerSecond(6), (2 * 1e6 * 6) / 0.03, 1);
+});
+
+test("many tokens in less time than one are noise, or are read faster, as their passes say", () => {
+  const why = (/** @type {number[][]} */ ...passes) => {
+    const times = new ForwardTimes();
+    for (const seconds of passes) times.take({ counts: [1, 6], seconds, passes: passes.length, model: null, weight_bytes: 4e8 });
+    return times.whyQuicker(6);
+  };
+  assert.equal(why([0.02, 0.03]), "");
+  assert.match(why([0.04, 0.02], [0.03, 0.031]), /only in 1 of 2 passes: that is noise/);
+  assert.match(why([0.05, 0.04], [0.06, 0.05]), /in 2 of 2 passes.*at 10\.0 GB\/s; the one for a single token reads them at 8\.0\./);
 });
 
 const PLACES = [" a", " group", " of", "."].map((token) => ({ token, likely: [[token, 0.9], [" x", 0.1]], rival: [token, " x", " y"], seconds: 0.05 }));

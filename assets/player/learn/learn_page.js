@@ -210,7 +210,8 @@ export class LearnPage extends Page {
     link.dataset.step = lesson.steps[0].name;
     const title = element("h3");
     title.append(link);
-    const facts = element("p", "hint", [counted(lesson.minutes, "minute"), counted(lesson.steps.length, "step"), ...(done ? ["done"] : [])].join(" · "));
+    const parts = lesson.steps.filter(({ part }) => part).length;
+    const facts = element("p", "hint", [counted(lesson.minutes, "minute"), ...(parts ? [counted(parts, "part")] : []), counted(lesson.steps.length, "step"), ...(done ? ["done"] : [])].join(" · "));
     const mark = MARKS[lesson.group] ?? String(lesson.number);
     item.append(element("span", "lesson-number", mark), title, element("p", "", lesson.question), facts);
     if (done) item.append(element("p", "lesson-learned", lesson.learned));

@@ -57,7 +57,7 @@ export class LessonView {
     const Kind = /** @type {NonNullable<ReturnType<typeof WIDGETS.get>>} */ (WIDGETS.get(name));
     const isShown = () => (this.step.widget || this.lesson.widget) === name;
     const widget = new Kind(box, this.course, {
-      changed: () => isShown() && this.refresh(),
+      changed: () => isShown() && this.changed(),
       reached: (goal) => isShown() && this.reached(goal),
     });
     const text = new LessonText(/** @type {WidgetKindRecord} */ (this.kinds.find((kind) => kind.name === name)));
@@ -136,6 +136,11 @@ export class LessonView {
     return { kind: "prediction", place, words: refs.lessonStepTitle.textContent, guess: "", options };
   }
 
+  // The title of the part that this step is in.
+  get part() {
+    return this.lesson.steps.slice(0, this.at + 1).findLast(({ part }) => part)?.part ?? "";
+  }
+
   get isLast() {
     return this.at === this.lesson.steps.length - 1;
   }
@@ -165,6 +170,7 @@ export class LessonView {
     text.values = this.widget.values;
     const place = PLACES[lesson.group] ?? `Lesson ${lesson.number}`;
     setText(refs.lessonPlace, `${place}, step ${this.at + 1} of ${lesson.steps.length}`);
+    setText(refs.lessonPart, this.part);
     text.inline(refs.lessonStepTitle, step.title);
     refs.lessonText.replaceChildren(...text.paragraphs(step.text));
     text.inline(refs.lessonTask, step.task);
@@ -279,13 +285,20 @@ export class LessonView {
   dot(at) {
     const item = element("li");
     const link = element("a");
-    const { name, title } = this.lesson.steps[at];
+    const { name, title, part } = this.lesson.steps[at];
+    item.classList.toggle("begins-part", at > 0 && part !== "");
     link.href = this.link(at);
     link.dataset.step = name;
     link.setAttribute("aria-label", `Step ${at + 1}: ${title.replace(/\{[^}]*\}/g, "…")}`);
     if (at === this.at) link.setAttribute("aria-current", "step");
     item.append(link);
     return item;
+  }
+
+  // What was measured may also decide which answer is right.
+  changed() {
+    if (this.step.kind === "case" && this.step.value && this.isAnswered) this.draw();
+    this.refresh();
   }
 
   // Numbers have changed: those that stand in texts follow.

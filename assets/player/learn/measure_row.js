@@ -38,10 +38,10 @@ export class MeasureRow {
     setText(this.state, words);
   }
 
+  // A recorded run can be seen meanwhile: it ends what is waited for.
   /** @param {boolean} isBusy */
   setBusy(isBusy) {
     this.go.disabled = isBusy;
-    this.old.disabled = isBusy;
   }
 
   // What is seen was measured just now, or is recorded.

@@ -1,6 +1,9 @@
 // How long forwards take by their number of tokens, from passes that were measured: what reading the weights
 // and what arithmetic would make of it. Knows no page.
 
+const GIGA = 1e9;
+const SURE = 0.6; // share of the passes from which a difference is not called noise
+
 export class ForwardTimes {
   constructor() {
     /** @type {number[]} */
@@ -45,10 +48,30 @@ export class ForwardTimes {
     return many === undefined || one === undefined ? undefined : many / one;
   }
 
-  // Bytes of weights per second, if a forward of one token reads them all and does nothing else.
-  get bytesPerSecond() {
-    const one = this.seconds(1);
-    return one === undefined ? undefined : this.weightBytes / one;
+  // Bytes of weights per second, if a forward of so many tokens reads them all and does nothing else.
+  /** @param {number} count */
+  bytesPerSecond(count) {
+    const seconds = this.seconds(count);
+    return seconds === undefined ? undefined : this.weightBytes / seconds;
+  }
+
+  // In how many of the passes it took less time than one token.
+  /** @param {number} count */
+  quickerPasses(count) {
+    const [many, one] = [this.counts.indexOf(count), this.counts.indexOf(1)];
+    return this.passes.filter((pass) => pass[many] < pass[one]).length;
+  }
+
+  // Why many tokens took less time than one, "" where they did not. Libraries multiply several rows by another
+  // routine than one row, which may read the same weights faster; a few passes may also differ by chance.
+  /** @param {number} count */
+  whyQuicker(count) {
+    if ((this.ratio(count) ?? 1) >= 1) return "";
+    const quicker = this.quickerPasses(count);
+    const passes = `in ${quicker} of ${this.passes.length} passes`;
+    if (quicker <= SURE * this.passes.length) return `${count} tokens took less time than one only ${passes}: that is noise.`;
+    const [one, many] = [1, count].map((each) => ((this.bytesPerSecond(each) ?? 0) / GIGA).toFixed(1));
+    return `${count} tokens took even less time than one, ${passes}, so it is hardly noise. The same weights are read and more is multiplied, but by another routine, made for several tokens, which reads them at ${many} GB/s; the one for a single token reads them at ${one}.`;
   }
 
   // Multiplications and additions per second in a forward of so many tokens: two for each weight and token.

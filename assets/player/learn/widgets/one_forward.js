@@ -30,6 +30,7 @@ export class OneForward extends Widget {
     this.asked = 0;
     /** @type {Record<string, string>} */
     this.scene = {};
+    this.isExplained = false; // what takes the time has been asked and told
     this.count = 1; // that the slider points at
     const pair = course.setup.settings.find(({ name }) => name === "pair")?.default;
     this.pair = course.setup.pairs.find(({ name }) => name === pair);
@@ -57,6 +58,7 @@ export class OneForward extends Widget {
   async set(scene) {
     this.scene = scene;
     this.count = 1;
+    this.isExplained = false;
     if (scene.show === "ask") {
       this.row.box.hidden = true; // nothing is measured before it was predicted
       this.draw(true);
@@ -67,6 +69,11 @@ export class OneForward extends Widget {
     if (this.times.isWhole) await this.fit();
     this.draw();
     if (this.times.isWhole) this.on.reached("measured");
+  }
+
+  reveal() {
+    this.isExplained = true;
+    this.draw();
   }
 
   measure() {
@@ -159,7 +166,7 @@ export class OneForward extends Widget {
       model: model?.name ?? pair?.title, many: MANY, machine: this.isRecorded ? this.row.recorded?.machine : "this machine",
       one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
       parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined,
-      bandwidth: giga(times.bytesPerSecond), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
+      bandwidth: giga(times.bytesPerSecond(1)), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
       largest: largest || undefined, largest_time: times.seconds(largest), largest_ratio: times.ratio(largest),
       read_time: roof?.read_seconds, token_time: roof?.token_seconds, ridge: roof?.ridge,
       count, count_time: roof?.chosen_seconds, alone_time: roof ? count * roof.read_seconds : undefined,
@@ -175,13 +182,13 @@ export class OneForward extends Widget {
     const most = Math.max(...shown.map((count) => times.seconds(count) ?? 0));
     this.bars.hidden = isRoof;
     this.bars.replaceChildren(...[1, MANY].map((count) => this.bar(count, isHidden ? 0 : most)));
-    this.picture.hidden = this.slider.hidden = this.words.hidden = !isRoof;
+    this.picture.hidden = this.slider.hidden = !isRoof;
+    setText(this.words, isRoof ? this.sentence(roof) : this.isExplained ? times.whyQuicker(MANY) : "");
     if (!isRoof) return;
     this.slider.max = String(this.mostSteps);
     this.slider.value = String(STEPS_PER_DOUBLING * Math.log2(this.count));
     this.slider.setAttribute("aria-valuetext", `${this.count} tokens`);
     this.chart.draw(roof.figure);
-    setText(this.words, this.sentence(roof));
   }
 
   /** @param {any} roof */

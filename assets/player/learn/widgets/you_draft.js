@@ -5,7 +5,7 @@ import { EXTRA } from "../../shared/cursor.js";
 import { element, setText } from "../../shared/dom.js";
 import { counted, probability } from "../../shared/number_words.js";
 import { tokenLabel, tokenText } from "../../shared/token_label.js";
-import { extraNumbers, outcomeOf, verdictHead, verdictRow } from "../../shared/verdict_row.js";
+import { outcomeOf, verdictRow } from "../../shared/verdict_row.js";
 import { Widget } from "../widget.js";
 import { RecordedGame } from "./recorded_game.js";
 import { likeliest, TypedGame } from "./typed_game.js";
@@ -213,8 +213,7 @@ export class YouDraft extends Widget {
       failed_token: rejected < 0 ? undefined : game.text(Number(round?.tokenId(rejected))),
       extra: round?.extra ? game.text(round.extra.id) : undefined,
       first_token: first < 0 ? undefined : game.text(Number(round?.tokenId(first))),
-      p: first < 0 ? undefined : round?.verdict(first).p, q: 1,
-      accept: first < 0 ? undefined : round?.verdict(first).accept,
+      p: first < 0 ? undefined : round?.verdict(first).p,
       emitted: round?.emitted.length, forward: round?.record.verify_seconds,
       rounds: game.rounds, enough: ENOUGH, lead: lead(own, other), rival_kept: rival?.accepted.length,
       own_kept: own.kept, own_examined: own.examined, own_rate: own.rate,
@@ -258,7 +257,9 @@ export class YouDraft extends Widget {
     this.table.hidden = !round?.outcomes.length;
     if (!round?.outcomes.length) return;
     const head = element("thead");
-    head.append(verdictHead(false, "min(1, p/q)", "your word"));
+    const names = element("tr");
+    names.append(...["your word", "how probable to the target", "random number", "verdict"].map((name) => element("th", "", name)));
+    head.append(names);
     const rows = element("tbody");
     for (const node of [...round.indices, ...(round.extra ? [EXTRA] : [])]) rows.append(this.row(round, node));
     this.table.replaceChildren(head, rows);
@@ -270,10 +271,10 @@ export class YouDraft extends Widget {
    */
   row(round, node) {
     const text = tokenLabel(this.game.text(round.tokenId(node)));
-    if (node === EXTRA) return verdictRow(node, text, extraNumbers(round), outcomeOf(round, node) ?? "");
-    const { p, q, accept, u } = round.verdict(node);
+    if (node === EXTRA) return verdictRow(node, text, ["", ""], outcomeOf(round, node) ?? "");
+    const { p, u } = round.verdict(node);
     const isRead = round.outcomes[node] !== "unreached";
-    const values = isRead ? [probability(p), String(q), probability(accept), u === null ? "" : probability(u)] : ["", "", "", ""];
+    const values = isRead ? [probability(p), u === null ? "" : probability(u)] : ["", ""];
     return verdictRow(node, text, values, round.outcomes[node]);
   }
 }
