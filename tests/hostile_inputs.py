@@ -15,7 +15,7 @@ from typing import Any
 
 from specviz.golden import OPENING
 from specviz.records import SETTINGS
-from specviz.ui.page import ASKED, COURSE_ASKED, LAB_ASKED
+from specviz.ui.page import ASKED, COURSE_ASKED, LAB_ASKED, ROOM_ASKED
 
 Asked = tuple[str, Any]
 FORM = {"prompt": "hello", "max_new_tokens": "3", "temperature": "0"}
@@ -123,7 +123,7 @@ def hostile_questions() -> list[Asked]:
 
 def _questions() -> Iterator[Asked]:
     tickets = (f"a-hostile-ticket-{number}" for number in count())
-    for name in (*ASKED, *LAB_ASKED, *COURSE_ASKED):
+    for name in (*ASKED, *LAB_ASKED, *COURSE_ASKED, *ROOM_ASKED):
         for question in NONSENSE:
             yield name, question
     for value in TEXTS:
@@ -152,6 +152,11 @@ def _questions() -> Iterator[Asked]:
         parent = {"golden": OPENING, "round": 0, "changes": changes}
         yield "fork", {"ticket": next(tickets), **parent}
         yield "fork", {"ticket": next(tickets), **parent, "round": 10**9, "changes": {}}
+    for value in TEXTS:
+        member = {"room": value, "member": value, "version": 0, "number": 0, "choice": value}
+        teacher = {"room": value, "secret": value, "version": value, "do": value, "page": value}
+        for name in ROOM_ASKED:
+            yield name, {"home": value} | member | teacher
     for record in RECORDS:
         for forced in ({}, {"0": "x"}, {"0": 2}, {str(i): 0.5 for i in range(99)}, [], None):
             yield "what_if", {"record": record, "forced": forced, "ends": [], "texts": {}}

@@ -82,6 +82,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope["client"] = (_address(scope), 0)  # whom the app counts orders and classes by
         answer = _with_headers(send)
         if refusal := self._refusal(scope):
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)
@@ -110,7 +111,7 @@ class Guard:
         length = Headers(scope=scope).get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
             return _too_large()
-        if Environment.read().is_public and not self._limiter.hit(_LIMIT, _address(scope)):
+        if Environment.read().is_public and not self._limiter.hit(_LIMIT, scope["client"][0]):
             return _Refused(429, f"at most {PER_MINUTE} questions a minute: wait a moment")
         return None
 

@@ -16,14 +16,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import segno
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
 
 from specviz.errors import InputError, short
 from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_file.values import boolean, integer, number, text
 from specviz.ui.answers import Question, answers
 
-MAX_ROOMS = 20
+MAX_ROOMS = 40
+ROOMS_OF_ADDRESS = 8  # a school shares an address; the other classes are for others
 MAX_MEMBERS = 200  # of a room
+MEMBERS_OF_ADDRESS = 150
+WRONG = RateLimitItemPerMinute(120)  # of an address: names can be guessed, but not all of them
 MAX_POLLS = 20  # of a room: guesses at the questions of lessons, the oldest are forgotten
 MAX_OPTIONS = 8
 MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240  # characters
@@ -34,6 +40,7 @@ ABANDONED_SECONDS = 1800.0  # without its teacher
 LOOK_SECONDS = 1.0  # from one look of a member to the next
 LOOKS_A_SECOND = 50  # of one room, at the most: in a larger one, members look more rarely
 
+TOO_MANY = "too many classes were asked for from your address: wait a minute"
 GONE = "This class has ended, or its link was mistyped."
 OPTIONS = {"verdict": ("accept", "reject")}  # a kind of question -> its options; else its own
 KINDS = ("verdict", "prediction")
@@ -86,12 +93,14 @@ class Poll:
 class Room:
     secret: str  # whoever knows it is the teacher
     teacher_seen: float
+    address: str = ""  # of the teacher
     version: int = 1  # another one wherever members have something new to see
     page: str = ""  # that the teacher shows: what its address has from "?" on
     follows: bool = True
     poll: Poll | None = None
     kept: dict[str, Poll] = field(default_factory=dict)  # guesses, by their places
     members: dict[str, float] = field(default_factory=dict)  # -> when they looked last
+    addresses: dict[str, str] = field(default_factory=dict)  # of the members
     polls: int = 0  # so far
 
     @property
@@ -113,6 +122,7 @@ class Room:
 
     def forget_member(self, member: str) -> None:
         self.members.pop(member, None)
+        self.addresses.pop(member, None)
         for poll in {id(each): each for each in (*self.kept.values(), self.poll) if each}.values():
             if not poll.is_revealed:
                 poll.votes.pop(member, None)
@@ -131,6 +141,7 @@ class Rooms:
         self._look_seconds = look_seconds
         self._rooms: dict[str, Room] = {}
         self._lock = threading.Lock()
+        self._wrong = FixedWindowRateLimiter(MemoryStorage())
 
     # ---- the teacher
 
@@ -145,10 +156,14 @@ class Rooms:
             raise InputError(f"home must be the page's own address, got {short(home)}")
         with self._lock:
             self._forget_gone()
+            address = _address(question)
+            near = sum(each.address == address for each in self._rooms.values())
             if len(self._rooms) >= MAX_ROOMS:
                 raise InputError(f"{MAX_ROOMS} classes are open here already: try again later")
+            if address and near >= ROOMS_OF_ADDRESS:
+                raise InputError(f"{near} classes of your address are open already: end one first")
             name = self._new_name()
-            room = Room(secrets.token_urlsafe(24), self._clock())
+            room = Room(secrets.token_urlsafe(24), self._clock(), address)
             self._rooms[name] = room
         link = f"{home}?class={name}"
         code = segno.make(link, error="m", micro=False)
@@ -185,13 +200,19 @@ class Rooms:
     def join_room(self, question: Question) -> Question:
         """{"room"} -> {"member": what its looks and votes carry}."""
         with self._lock:
+            if not self._wrong.test(WRONG, _address(question)):
+                raise InputError(TOO_MANY)
             room = self._room(question)
             if len(room.members) >= MAX_MEMBERS:
                 self._forget_absent(room)
             if len(room.members) >= MAX_MEMBERS:
                 raise InputError(f"this class is full: it has room for {MAX_MEMBERS}")
+            address = _address(question)
+            near = sum(each == address for each in room.addresses.values())
+            if address and near >= MEMBERS_OF_ADDRESS:
+                raise InputError(f"{near} of your address are in this class already")
             member = secrets.token_urlsafe(12)
-            room.members[member] = self._clock()
+            room.members[member], room.addresses[member] = self._clock(), address
             return {"member": member}
 
     @answers
@@ -240,21 +261,27 @@ class Rooms:
         name = question["room"]
         room = self._rooms.get(name) if isinstance(name, str) else None
         if room is None:
-            raise InputError(GONE)
+            raise self._refusal(question, GONE)
         return room
+
+    def _refusal(self, question: Question, words: str) -> InputError:
+        """To one who knows too little; whoever guesses on and on is told no more than that."""
+        is_few = self._wrong.hit(WRONG, _address(question))
+        return InputError(words if is_few else TOO_MANY)
 
     def _led(self, question: Question) -> tuple[str, Room]:
         room, secret = self._room(question), question["secret"]
         known = room.secret.encode()
         if not isinstance(secret, str) or not secrets.compare_digest(secret.encode(), known):
-            raise InputError("only the teacher of this class may do this")
+            raise self._refusal(question, "only the teacher of this class may do this")
         room.teacher_seen = self._clock()
         return question["room"], room
 
     def _membership(self, question: Question) -> tuple[Room, str]:
         room, member = self._room(question), question["member"]
         if not isinstance(member, str) or member not in room.members:
-            raise InputError("this class does not know you any more: join it again")
+            words = "this class does not know you any more: join it again"
+            raise self._refusal(question, words)
         return room, member
 
     def _new_name(self) -> str:
@@ -274,6 +301,11 @@ class Rooms:
         for member, seen in list(room.members.items()):
             if now - seen >= HERE_SECONDS:
                 room.forget_member(member)
+
+
+def _address(question: Question) -> str:
+    """Who asks, as `asked_by` says."""
+    return str(question.get("address", ""))
 
 
 # ---- what a teacher can do: each returns whether members have something new to see

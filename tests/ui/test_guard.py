@@ -57,6 +57,20 @@ def in_parts(count: int, part: bytes) -> Iterator[bytes]:
     return (part for _ in range(count))
 
 
+def test_behind_the_proxy_of_a_space_visitors_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPACE_ID", "owner/space")
+
+    async def who(request: Request) -> JSONResponse:
+        return JSONResponse(request.client and request.client.host)
+
+    app = TestClient(Starlette(routes=[Route("/", who)], middleware=[Middleware(Guard)]))
+    asked = [f"6.6.6.{number}, 1.2.3.{number % 2}" for number in range(4)]
+    told = {app.get("/", headers={"X-Forwarded-For": each}).json() for each in asked}
+    assert told == {"1.2.3.0", "1.2.3.1"}, "what a visitor adds in front is not believed"
+
+
 @pytest.mark.parametrize("path", ["/asked", "/tolerant"])
 def test_a_body_is_bounded_whether_it_says_its_length_or_not(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str

@@ -12,7 +12,6 @@ import pytest
 
 from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import Handlers
-from specviz.ui.page import ASKED, LAB_ASKED
 from tests.hostile_inputs import hostile_questions
 from tests.ui.heard import awaited
 from tests.ui.random_race import RandomRace
@@ -28,8 +27,8 @@ def public(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def answer(handlers: Handlers, name: str, question: Any) -> dict[str, Any]:
-    owner: Any = handlers.course
-    owner = handlers if name in ASKED else handlers.lab if name in LAB_ASKED else owner
+    owners: tuple[Any, ...] = (handlers, handlers.lab, handlers.course, handlers.rooms)
+    (owner,) = (each for each in owners if hasattr(each, name))
     found = getattr(owner, name)(question)
     told: dict[str, Any] = awaited(found) if iscoroutine(found) else found
     return told

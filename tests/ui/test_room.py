@@ -226,6 +226,28 @@ def test_rooms_and_members_are_bounded_and_places_of_the_absent_are_given_away(
     assert lesson.rooms.open_room({"home": HOME})["error"] is None
 
 
+def test_one_address_takes_neither_all_classes_nor_all_places_of_one(lesson: Class) -> None:
+    asked = {"home": HOME, "address": "one"}
+    errors = [lesson.rooms.open_room(asked)["error"] for _ in range(room.ROOMS_OF_ADDRESS + 1)]
+    assert errors[:-1] == [None] * room.ROOMS_OF_ADDRESS and "of your address" in errors[-1]
+    assert lesson.rooms.open_room(asked | {"address": "another"})["error"] is None
+    asked = {"room": lesson.name, "address": "one"}
+    told = [lesson.rooms.join_room(asked)["error"] for _ in range(room.MEMBERS_OF_ADDRESS + 1)]
+    assert told[:-1] == [None] * room.MEMBERS_OF_ADDRESS and "of your address" in told[-1]
+    assert lesson.rooms.join_room(asked | {"address": "another"})["error"] is None
+
+
+def test_the_name_of_a_class_is_not_found_by_trying(lesson: Class) -> None:
+    guess = {"room": "sun-moon-star", "member": "x", "version": 0, "address": "one"}
+    told = {lesson.rooms.look_room(guess)["error"] for _ in range(room.WRONG.amount)}
+    right = guess | {"room": lesson.name}
+    assert told == {room.GONE}
+    assert lesson.rooms.join_room(right)["error"] == room.TOO_MANY
+    assert lesson.rooms.look_room(right)["error"] == room.TOO_MANY
+    assert lesson.rooms.look_room(right | {"address": "another"})["error"].startswith("this class")
+    assert lesson.look(lesson.join())["error"] is None
+
+
 def test_members_of_a_large_class_look_more_rarely(lesson: Class) -> None:
     members = [lesson.join() for _ in range(2 * room.LOOKS_A_SECOND)]
     assert lesson.look(members[0])["wait"] == pytest.approx(2.0)
