@@ -49,6 +49,10 @@ COMMANDS = {  # in the order of `--help`; a module is imported when its command 
         "specviz.commands.advise_command",
         "Whether to speculate, with what, and what to expect: measured.",
     ),
+    "size": (
+        "specviz.commands.size_command",
+        "Whether speculation pays on a planned deployment, and what it takes.",
+    ),
     "claims": (
         "specviz.commands.claims_command",
         "Popular claims beside theory and measurement.",

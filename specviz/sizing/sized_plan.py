@@ -126,12 +126,14 @@ class SizedPlan:
 
     # ---- requests
 
-    def first_token_seconds(self, K: int) -> float:
-        """The prefill; a draft has one of its own, at the same time where its cards are its own."""
-        own = self.target.prefill_seconds(1, self.plan.prompt)
+    def first_token_seconds(self, K: int, rows: int = 1) -> float:
+        """The prefill of `rows` prompts together; a draft has one of its own, at the same time
+        where its cards are its own.
+        """
+        own = self.target.prefill_seconds(rows, self.plan.prompt)
         if not K or self.draft is None:
             return own
-        other = self.draft.prefill_seconds(1, self.plan.prompt)
+        other = self.draft.prefill_seconds(rows, self.plan.prompt)
         return max(own, other) if self.plan.draft_gpus else own + other
 
     def speeds(self, rows: int, K: int) -> Speeds:

@@ -1,0 +1,277 @@
+"""`size`: whether speculation pays on a deployment that somebody plans, and what it takes."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from specviz import metrics, trace_file
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import facts, table
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.sizing.forward_time import GPUS
+from specviz.sizing.published import trust
+from specviz.sizing.serving_plan import FIELDS, read_plan
+from specviz.sizing.shape import MODELS, ModelShape, shape_of_config
+from specviz.sizing.simulated_load import by_load
+from specviz.sizing.sized_plan import SizedPlan
+from specviz.sizing.sizing_answer import size
+
+_MODELS = ("target", "draft")
+_OWN = "a preset of --list, a folder or file with a config.json, or a repository of the Hub"
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Whether speculative decoding pays for two models on some GPUs, up to how many requests at "
+        "once, and what memory and money it takes. Computed from the models' shapes and the cards' "
+        "data sheets; nothing is run. --trust shows how far published measurements are from it."
+    )
+    plan = parser.add_argument_group("what is planned")
+    for field in FIELDS.values():
+        meaning = field.meaning
+        if field.name in _MODELS:
+            meaning += f": {_OWN}"
+        elif field.choices and field.name != "gpu":
+            meaning += f": {', '.join(field.choices)}"
+        flag = f"--{field.name.replace('_', '-')}"
+        plan.add_argument(flag, help=f"{meaning} (default {field.default})", metavar="X")
+    parser.add_argument("--trace", metavar="FILE", help="take the acceptance rate of a saved run")
+    parser.add_argument(
+        "--sweep", metavar="FILE", help="take the mean acceptance rate of a sweep's file"
+    )
+    parser.add_argument(
+        "--simulate", action="store_true", help="requests that arrive by chance, at several loads"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of that chance (default 0)")
+    parser.add_argument(
+        "--trust", action="store_true", help="published measurements beside what is computed"
+    )
+    parser.add_argument("--list", action="store_true", help="the preset models and GPUs")
+
+
+def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """One of {"trust"}, {"presets"}, or {"size"} with "load" beside it."""
+    if options.trust:
+        return {"trust": trust()}
+    if options.list:
+        return {"presets": _presets()}
+    given = {name: getattr(options, name) for name in FIELDS if getattr(options, name) is not None}
+    measured = _measured_acceptance(options)
+    if measured is not None:
+        if "acceptance" in given:
+            raise InputError(
+                f"acceptance must be given once, got {given['acceptance']!r} beside a file"
+            )
+        given["acceptance"] = measured
+    target, draft = (_own_shape(given, name) for name in _MODELS)
+    plan = read_plan(given, target, draft)
+    load = by_load(SizedPlan(plan), options.seed) if options.simulate else None
+    return {"size": size(plan) | {"acceptance": plan.acceptance}, "load": load}
+
+
+def _measured_acceptance(options: Namespace) -> float | None:
+    """Of a run's or a sweep's file; None where neither is given."""
+    if options.trace is not None:
+        rate = metrics.acceptance_rate(trace_file.load(options.trace).rounds)
+        if rate is None:
+            raise InputError(f"trace must be of a run that drafted, got {options.trace!r}")
+        return rate
+    if options.sweep is None:
+        return None
+    try:
+        lines = Path(options.sweep).read_text(encoding="utf-8").splitlines()
+        points = [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise InputError(f"sweep must be a sweep's file, got {options.sweep!r}: {error}") from None
+    rates = [
+        each["acceptance_rate"]
+        for each in points
+        if isinstance(each, dict) and isinstance(each.get("acceptance_rate"), float)
+    ]
+    if not rates:
+        raise InputError(f"sweep must hold points with an acceptance rate, got {options.sweep!r}")
+    return float(sum(rates) / len(rates))
+
+
+def _own_shape(given: dict[str, Any], name: str) -> ModelShape | None:
+    """Of a model that is no preset; its field is left to the default."""
+    source = given.get(name)
+    if source is None or source in FIELDS[name].choices:
+        return None
+    del given[name]
+    return shape_of_source(source)
+
+
+def shape_of_source(source: str) -> ModelShape:
+    """Of a file, a folder or a repository of the Hub, of which only the configuration is read."""
+    from specviz.models.files.config_bounds import MAX_CONFIG_BYTES, check_numbers
+    from specviz.models.files.hub import find_model_folder  # it brings the Hub's client
+
+    path = Path(source)
+    if not path.is_file():
+        path = find_model_folder(source, Environment.read(), weights=False) / "config.json"
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise InputError(f"model {source!r} must have a config.json of at most 10 MB")
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"model {source!r} must have a config.json that can be read") from None
+    if not isinstance(config, dict):
+        raise InputError(f"model {source!r} must have an object in its config.json")
+    check_numbers(source, config)
+    return shape_of_config(config, source)
+
+
+def _presets() -> dict[str, Any]:
+    models = [
+        {
+            "name": name,
+            "model": shape.title,
+            "parameters (billions)": shape.parameters / 1e9,
+            "used by a token": shape.active_parameters / 1e9,
+            "cache of a token (kB)": 2 * shape.cache_values_per_token / 1000,
+        }
+        for name, shape in MODELS.items()
+    ]
+    gpus = [
+        {
+            "name": name,
+            "GPU": gpu.title,
+            "GB": gpu.memory,
+            "GB/s": gpu.bandwidth,
+            "TFLOP/s": gpu.bf16,
+            "source": gpu.source,
+        }
+        for name, gpu in GPUS.items()
+    ]
+    return {"models": models, "gpus": gpus}
+
+
+def size_text(result: dict[str, Any]) -> str:
+    """The sentence first; then times, memory, batches and money as tables."""
+    if "trust" in result:
+        return _trust_text(result["trust"])
+    if "presets" in result:
+        return "\n\n".join(map(table, result["presets"].values()))
+    found = result["size"]
+    parts = [
+        found["sentence"],
+        facts(_numbers(found)),
+        table([_way(found, "plain"), _way(found, "speculative")]),
+        table([_card(each) for each in found["memory"]]),
+        table(
+            [
+                {"batch": each["batch"], "speedup": each["speedup"], "fits": _yes(each["fits"])}
+                for each in found["by_batch"][::4]
+            ]
+        ),
+    ]
+    if result["load"] is not None:
+        parts.append(load_text(result["load"]))
+    parts.append(trust()["sentence"])
+    return "\n\n".join([*parts, *found["assumed"]])
+
+
+def _numbers(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "target": found["target"],
+        "draft": found["draft"],
+        "acceptance rate": found["acceptance"],
+        "draft length K": found["draft_length"],
+        "best K": found["best_length"],
+        "tokens a round": found["tokens_per_round"],
+        "c, draft forward / target forward": found["cost_ratio"],
+        "v, extra cost of verifying": found["verification_overhead"],
+        "pays from an acceptance rate of": found["break_even_acceptance"],
+        "most requests that fit": found["largest_batch"],
+    }
+
+
+def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
+    speeds, money, good = found[name], found["money"][name], found["goodput"][name]
+    return {
+        "decoding": name,
+        "first token (ms)": 1000 * speeds["first_token"],
+        "token (ms)": 1000 * speeds["token"],
+        "with prefills (ms)": 1000 * speeds["loaded_token"],
+        "tokens/s": speeds["tokens_per_second"],
+        "GPUs": money["gpus"],
+        "price of a million tokens": money["per_million_tokens"],
+        "GPUs for the load": money["gpus_for_load"],
+        "requests/s within limits": good["requests_per_second"],
+    }
+
+
+def _card(each: dict[str, Any]) -> dict[str, Any]:
+    parts = ("target", "draft", "target_cache", "draft_cache", "activations", "headroom", "limit")
+    return {"cards": each["cards"]} | {
+        f"{name.replace('_', ' ')} (GB)": each[name] / 1e9 for name in parts
+    }
+
+
+def load_text(results: list[dict[str, Any]]) -> str:
+    """A line for each load and way of decoding."""
+    if not results:
+        return "No load was simulated: not even one request fits."
+    rows = [
+        {
+            "requests/s": each["load"],
+            "decoding": each["policy"],
+            "first token p50 (ms)": _first(each, "first_token_p50"),
+            "p95 (ms)": _first(each, "first_token_p95"),
+            "token p50 (ms)": 1000 * each["token_p50"],
+            "p95 (ms) ": 1000 * each["token_p95"],
+            "running": each["mean_rows"],
+            "within limits/s": each["goodput"],
+            "keeps up": _yes(each["keeps_up"]),
+        }
+        for each in results
+    ]
+    return (
+        "Requests that arrive by chance, simulated; where the deployment does not keep up, the "
+        f"queue and with it the first token grow without end:\n{table(rows)}"
+    )
+
+
+def _first(each: dict[str, Any], name: str) -> float | None:
+    return 1000 * each[name] if each["keeps_up"] else None
+
+
+def _trust_text(found: dict[str, Any]) -> str:
+    groups = [
+        {
+            "measured": each["group"],
+            "figures": each["count"],
+            "median error (%)": 100 * each["median_error"],
+            "from (%)": 100 * each["lowest_error"],
+            "to (%)": 100 * each["highest_error"],
+        }
+        for each in found["groups"]
+    ]
+    runs = [
+        {
+            "setting": each["setting"],
+            "published": each["value"],
+            "computed": each["computed"],
+            "unit": each["unit"],
+            "error (%)": 100 * each["error"],
+            "source": each["source"],
+        }
+        for each in found["runs"]
+    ]
+    sources = [
+        f"{name}: {each['title']}. {each['note']}. {each['url']}"
+        for name, each in found["sources"].items()
+    ]
+    return "\n\n".join([found["sentence"], table(groups), table(runs), "\n".join(sources)])
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+COMMAND = Command(sized, size_text, _add_flags)

@@ -1,0 +1,83 @@
+"""`size` on the command line: one sentence first, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+from specviz.sizing.published import RUNS
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["size", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_answer_is_one_sentence_and_then_its_numbers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = run(capsys, "--output", "16", "--simulate")
+    assert text.startswith("Yes: about 2.2x at 8 requests at once. It pays up to ")
+    assert "published measurements" in text and "arrive by chance" in text
+
+
+def test_json_holds_what_the_text_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "--acceptance", "0.5", "--draft-length", "3", "--json"))
+    assert (found["size"]["acceptance"], found["size"]["draft_length"]) == (0.5, 3)
+    assert found["load"] is None
+
+
+def test_trust_prints_every_published_measurement(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "--trust")
+    assert f"Of {len(RUNS)} published measurements half come out within" in text.splitlines()[0]
+    assert all(run.setting in text for run in RUNS)
+    assert "llama-3-2-1b" in run(capsys, "--list")
+
+
+def test_a_model_of_ones_own_is_read_from_its_configuration(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = {
+        "num_hidden_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+    }
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    own = json.loads(run(capsys, "--target", str(file), "--gpus", "1", "--json"))["size"]
+    preset = json.loads(run(capsys, "--target", "llama-3-1-8b", "--gpus", "1", "--json"))["size"]
+    assert own["speedup"] == preset["speedup"] and own["target"] == str(file)
+
+
+def test_the_acceptance_rate_may_come_from_a_sweep(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "sweep.jsonl"
+    points = [{"plan": 1}, {"acceptance_rate": 0.6}, {"acceptance_rate": 0.8}]
+    file.write_text("\n".join(map(json.dumps, points)))
+    found = json.loads(run(capsys, "--sweep", str(file), "--json"))
+    assert found["size"]["acceptance"] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--gpus", "0"], "gpus must be an integer from 1 to 64, got '0'"),
+        (["--gpu", "h300"], "gpu must be one of a100-40"),
+        (["--sweep", "nowhere.jsonl"], "sweep must be a sweep's file"),
+        (["--trace", "nowhere.json"], "must be an existing file"),
+        (["--target", "pyproject.toml"], "must have a config.json that can be read"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main(["size", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error and len(error.splitlines()) == 1

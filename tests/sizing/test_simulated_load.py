@@ -1,0 +1,63 @@
+"""Requests that arrive by chance: the simulation agrees with what needs none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specviz.sizing.serving_plan import read_plan
+from specviz.sizing.simulated_load import Policy, by_load, simulate
+from specviz.sizing.sized_plan import SizedPlan
+
+SMALL = {"target": "llama-3-1-8b", "gpus": 1, "output": 64, "draft_length": 3}
+
+
+def sized(**fields: Any) -> SizedPlan:
+    return SizedPlan(read_plan(SMALL | fields))
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_others() -> None:
+    found = sized()
+    first = simulate(found, Policy.SPECULATIVE, 5, seed=1)
+    assert first == simulate(found, Policy.SPECULATIVE, 5, seed=1)
+    assert first != simulate(found, Policy.SPECULATIVE, 5, seed=2)
+
+
+def test_a_lonely_request_takes_its_prefill_and_its_rounds() -> None:
+    found = sized()
+    plain = simulate(found, Policy.PLAIN, 0.001)
+    assert plain.first_token_p95 == pytest.approx(found.first_token_seconds(0))
+    assert plain.token_p50 == pytest.approx(found.step_seconds(1))
+    fast = simulate(found, Policy.SPECULATIVE, 0.001)
+    assert plain.token_p50 / fast.token_p50 == pytest.approx(found.speedup(1, 3), rel=0.1)
+
+
+def test_rows_are_the_rate_times_how_long_they_decode() -> None:
+    """Little's law, in the simulation too."""
+    found = sized()
+    plain = simulate(found, Policy.PLAIN, 20)
+    assert plain.mean_rows == pytest.approx(20 * 63 * plain.token_p50, rel=0.2)
+
+
+def test_more_load_makes_everybody_wait_longer_until_the_queue_grows_without_end() -> None:
+    found = sized()
+    light, heavy, endless = (simulate(found, Policy.PLAIN, load) for load in (5, 50, 5000))
+    assert light.first_token_p95 < heavy.first_token_p95 < endless.first_token_p95
+    assert light.token_p50 < heavy.token_p50
+    assert (light.keeps_up, endless.keeps_up) == (True, False)
+    assert light.goodput == 5 and endless.within_limits < 1
+
+
+def test_switched_speculates_where_it_pays_and_is_plain_where_it_loses() -> None:
+    found = sized(acceptance=0.5, draft="llama-3-2-3b", draft_length=6)
+    loses = sized(acceptance=0.1, draft="llama-3-2-3b", draft_length=6)
+    assert found.paying_batches is not None and loses.paying_batches is None
+    plain, switched = (simulate(loses, each, 5) for each in (Policy.PLAIN, Policy.SWITCHED))
+    assert plain.token_p95 == switched.token_p95
+    fast, switched = (simulate(found, each, 0.01) for each in (Policy.SPECULATIVE, Policy.SWITCHED))
+    assert fast.token_p95 == switched.token_p95
+
+
+def test_what_fits_nowhere_is_not_simulated() -> None:
+    assert by_load(sized(target="llama-3-1-405b")) == []
