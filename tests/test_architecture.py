@@ -19,6 +19,7 @@ PLACES = {
     "transformers": {"models", "inflation", "decoding", "experiments", "training"},
     "plotly": {"figures"},
     "networkx": {"figures"},
+    "simpy": {"sizing"},
     "gradio": {"ui", "app"},
     **dict.fromkeys(("spaces", "prometheus_client"), {"ui"}),
     **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "http.client"), {"serving"}),
@@ -179,9 +180,11 @@ def test_every_part_that_a_rule_names_is_there() -> None:
     assert named - PARTS == set()
 
 
-def test_pure_parts_import_no_outside_package_but_networkx() -> None:
+def test_pure_parts_import_no_outside_package_but_graphs_and_events() -> None:
     pure = [path for path in FILES if part(path) in PURE]
-    assert {short(path): extra for path in pure if (extra := outside(path) - {"networkx"})} == {}
+    assert {
+        short(path): extra for path in pure if (extra := outside(path) - {"networkx", "simpy"})
+    } == {}
 
 
 def test_records_import_the_standard_library_and_errors_only() -> None:

@@ -50,7 +50,7 @@ def test_more_load_makes_everybody_wait_longer_until_the_queue_grows_without_end
 
 
 def test_switched_speculates_where_it_pays_and_is_plain_where_it_loses() -> None:
-    found = sized(acceptance=0.5, draft="llama-3-2-3b", draft_length=6)
+    found = sized(acceptance=0.9, draft="llama-3-2-3b", draft_length=6)
     loses = sized(acceptance=0.1, draft="llama-3-2-3b", draft_length=6)
     assert found.paying_batches is not None and loses.paying_batches is None
     plain, switched = (simulate(loses, each, 5) for each in (Policy.PLAIN, Policy.SWITCHED))
