@@ -12,6 +12,7 @@ from specviz.advisor.probe import Candidate, Refusal
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
 from specviz.commands.flags import (
+    add_flag,
     add_many_prompts_flags,
     add_pair_flags,
     add_sampling_flags,
@@ -24,7 +25,7 @@ from specviz.errors import InputError
 from specviz.experiments.advice.advice_check import AdviceCheck
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
-from specviz.records import DecodingConfig
+from specviz.records import BATCH, DecodingConfig
 
 _MOST_ROWS = 8
 _HOW = (
@@ -37,7 +38,7 @@ def _add_flags(parser: ArgumentParser) -> None:
     add_pair_flags(parser)
     add_many_prompts_flags(parser)
     add_sampling_flags(parser.add_argument_group("decoding"))
-    parser.add_argument("--batch-size", type=int, default=1, help="so many prompts at once")
+    add_flag(parser, BATCH["batch_size"])
     parser.add_argument("--methods", help="with commas (default all)")
     parser.add_argument(
         "--seconds", type=float, default=DEFAULT_SECONDS, help="to measure (default %(default)s)"

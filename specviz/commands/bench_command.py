@@ -14,7 +14,6 @@ from specviz.commands.flags import (
     add_flag,
     add_framing_flags,
     add_pair_flags,
-    check_batch_size,
     check_integer,
     chosen_batch,
     chosen_framing,
@@ -28,7 +27,7 @@ from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan, benchmark
 from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompts, read_prompts, tasks
-from specviz.records import SETTINGS, read_integers
+from specviz.records import BATCH, SETTINGS, read_integers
 
 _DEFAULT_PROMPTS = 3
 
@@ -46,8 +45,8 @@ def _add_flags(parser: ArgumentParser) -> None:
     add_flag(parser, SETTINGS["temperature"], help="peers run at 0 only")
     add_flag(parser, SETTINGS["max_new_tokens"])
     parser.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
-    parser.add_argument("--batch-size", help="a table by batch size instead: 1,2,4,8")
-    add_batch_flags(parser)
+    by_size = "a table by batch size instead: 1,2,4,8"
+    add_batch_flags(parser, type=str, help=by_size)
 
 
 def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -106,7 +105,7 @@ def _by_batch_size(
     if not sizes:
         raise InputError("batch-size must name at least one size, such as 1,2,4,8, got none")
     for size in sizes:
-        check_batch_size(size)
+        BATCH["batch_size"].check(size)
     return batch_benchmark(plan, sizes, batch, progress)
 
 

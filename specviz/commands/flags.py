@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.commands.command import Progress
-from specviz.decoding.batch_options import MAX_BATCH_SIZE, BatchOptions
+from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.run.profiling import MAX_PROMPTS
@@ -23,6 +23,7 @@ from specviz.prompts import (
     tasks,
 )
 from specviz.records import (
+    BATCH,
     DECODING,
     SETTINGS,
     DecodingConfig,
@@ -199,23 +200,23 @@ def warn_of_template(
         progress(f"specviz: {warning} (--raw)")
 
 
-def add_batch_flags(parser: ArgumentParser) -> None:
-    """Options of a batch besides its size; read by `chosen_batch`."""
+def add_batch_flags(parser: ArgumentParser, **size: Any) -> None:
+    """How many texts run at once, and what these share; read by `chosen_batch`.
+
+    `size` are changes to `--batch-size`.
+    """
     group = parser.add_argument_group("batch")
-    group.add_argument(
-        "--speculate-up-to",
-        type=int,
-        help="rounds of more rows draft nothing; 0: measured (default: all rounds draft)",
-    )
-    group.add_argument("--draft-budget", type=int, help="drafted tokens a round, all rows together")
+    for setting in BATCH.values():
+        changes = size if setting.name == "batch_size" else {}
+        add_flag(group, setting, **({"default": None} | changes))
 
 
 def chosen_batch(options: Namespace) -> BatchOptions:
     """The options that were typed; without a batch they are refused, not dropped."""
     typed = {
         name: getattr(options, name)
-        for name in ("speculate_up_to", "draft_budget")
-        if getattr(options, name) is not None
+        for name in BATCH
+        if name != "batch_size" and getattr(options, name) is not None
     }
     if typed and options.batch_size is None:
         raise InputError(f"{next(iter(typed))} must be given with batch-size, got it alone")
@@ -279,7 +280,3 @@ def check_writable(what: str, name: str) -> None:
 def check_integer(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
         raise InputError(f"{name} must be an integer from {low} to {high}, got {value}")
-
-
-def check_batch_size(size: int) -> None:
-    check_integer("batch-size", size, 1, MAX_BATCH_SIZE)

@@ -16,7 +16,6 @@ from specviz.commands.flags import (
     add_config_flags,
     add_pair_flags,
     add_prompt_flags,
-    check_batch_size,
     check_integer,
     check_writable,
     chosen_batch,
@@ -32,6 +31,7 @@ from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.blocks import Measurement, measure
 from specviz.experiments.run.racing import RaceRequest
 from specviz.prompts import prompt_json
+from specviz.records import BATCH
 from specviz.trace_file.config_fields import encode_settings
 
 
@@ -43,7 +43,6 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--repeat", type=int, default=2, help="pairs of blocks (default %(default)s)"
     )
     parser.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
-    parser.add_argument("--batch-size", type=int, help="so many prompts at once, 1 to 64")
     add_batch_flags(parser)
 
 
@@ -88,7 +87,7 @@ def _trace_files(options: Namespace) -> list[str]:
     """Where to save traces: no file, one, or one per row. InputError for a bad batch size."""
     size = options.batch_size
     if size is not None:
-        check_batch_size(size)
+        BATCH["batch_size"].check(size)
     if options.trace is None:
         return []
     return [options.trace] if size is None else [_row_file(options.trace, i) for i in range(size)]

@@ -12,10 +12,12 @@ from specviz.commands.console import table
 from specviz.commands.flags import (
     FILE_HELP,
     TASK_HELP,
+    add_batch_flags,
     add_config_flags,
     add_framing_flags,
     add_pair_flags,
     check_writable,
+    chosen_batch,
     chosen_config,
     chosen_framing,
     chosen_pair,
@@ -27,7 +29,7 @@ from specviz.experiments.sweep.sweep_file import SweepFile, describe, write_csv
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS, SweepSetting
 from specviz.experiments.sweep.sweeping import Sweep, SweepPlan, noise_ratios
 from specviz.prompts import Framing, held_out_prompts, read_prompts, tasks
-from specviz.records import Prompt
+from specviz.records import BATCH, Prompt
 
 _DEFAULT_PROMPTS = 3
 _DEFAULT_AXIS = "draft-length=1-8"
@@ -46,6 +48,7 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--prompt-file", metavar="FILE", help=f"your own texts: {FILE_HELP}")
     add_framing_flags(parser)
     parser.add_argument("--prompts", type=int, help="how many (default 3, all of a file)")
+    add_batch_flags(parser, default=BATCH["batch_size"].default)
     parser.add_argument("--repeat", type=int, default=2, help="pairs of blocks a point")
     parser.add_argument(
         "--output", metavar="FILE", help="points as they come; goes on if it is there"
@@ -111,7 +114,9 @@ def _setting(options: Namespace) -> SweepSetting:
         prompts=count,
         device=options.device,
         dtype=options.dtype,
+        batch_size=options.batch_size,
         texts=tuple(map(chosen_framing(options).of, texts)),
+        batch=chosen_batch(options),
     )
 
 
@@ -150,9 +155,13 @@ def sweep_text(result: dict[str, Any]) -> str:
             "spread": point["speedup_spread"],
             "theory": point["theory_speedup"],
             "acceptance": point["acceptance_rate"],
+            "rejection": point["rejection_rate"],
+            "utilization": point["draft_utilization"],
             "tokens/round": point["block_efficiency"],
             "tokens/s": point["tokens_per_second"],
             "baseline": point["baseline_tokens_per_second"],
+            "first token ms": 1000 * point["ttft_seconds"],
+            "its baseline": 1000 * point["baseline_ttft_seconds"],
         }
         for point in result["points"]
     ]

@@ -16,11 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from specviz.decoding.streams import derived_seed
-from specviz.errors import InputError
-from specviz.records import Round
+from specviz.records import BATCH, Round
 
-MAX_BATCH_SIZE = 64
-MAX_DRAFT_BUDGET = 4096
 WARM_UP_ROUNDS = 3  # with anything drafted, before the limit is first measured
 
 RowsTime = Callable[[int, int], float]  # rows, tokens of each -> seconds of a target forward
@@ -36,14 +33,15 @@ class BatchOptions:
     differ from its single run. A measured limit may differ from run to run.
     """
 
-    speculate_up_to: int = MAX_BATCH_SIZE
-    draft_budget: int = 0
+    speculate_up_to: int = BATCH["speculate_up_to"].default
+    draft_budget: int = BATCH["draft_budget"].default
 
     def __post_init__(self) -> None:
-        for name, high in (("speculate_up_to", MAX_BATCH_SIZE), ("draft_budget", MAX_DRAFT_BUDGET)):
-            value = getattr(self, name)
-            if not 0 <= value <= high:
-                raise InputError(f"{name} must be an integer from 0 to {high}, got {value}")
+        for name in ("speculate_up_to", "draft_budget"):
+            BATCH[name].check(getattr(self, name))
+
+
+ALL_DRAFT = BatchOptions()
 
 
 def row_seed(seed: int, row: int) -> int:

@@ -99,6 +99,11 @@ class RoundTotals:
         return ratio(self.accepted, self.levels_reached)
 
     @property
+    def rejection_rate(self) -> float | None:
+        """Levels reached but not passed / levels reached: of a chain, rejected / examined."""
+        return ratio(self.levels_reached - self.accepted, self.levels_reached)
+
+    @property
     def draft_utilization(self) -> float | None:
         """Accepted / drafted tokens; None before anything was drafted."""
         return ratio(self.accepted, self.drafted)

@@ -37,7 +37,9 @@ from specviz.records.rounds import (
     Verdict,
 )
 from specviz.records.settings import (
+    BATCH,
     DECODING,
+    MAX_BATCH_SIZE,
     MAX_DRAFT_LENGTH,
     MAX_NEW_TOKENS,
     MAX_SEED,
@@ -66,6 +68,7 @@ __all__ = [
     "BatchRound",
     "CacheLengths",
     "Conversation",
+    "BATCH",
     "DECODING",
     "DecodingConfig",
     "DraftNode",
@@ -79,6 +82,7 @@ __all__ = [
     "Lane",
     "LaneKind",
     "LookaheadState",
+    "MAX_BATCH_SIZE",
     "MAX_DRAFT_LENGTH",
     "MAX_NEW_TOKENS",
     "MAX_SEED",

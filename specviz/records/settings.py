@@ -4,6 +4,7 @@ Whatever has to know a setting follows from its entry here: the checks of `Decod
 flags of the command line, the page's fields with their errors, its address, trace files, the axes
 of a sweep. To add a setting, add an entry to the table and a field to `DecodingConfig`; one of
 `Part.SAMPLING` also needs a field in `decoding.sampling.Sampler`. `is_newer` keeps old files open.
+What only several texts together have is in BATCH.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 from specviz.errors import InputError, short
 
 MAX_DRAFT_LENGTH = 32
+MAX_BATCH_SIZE = 64
+MAX_DRAFT_BUDGET = 4096
 MAX_NEW_TOKENS = 4096
 MAX_TEMPERATURE = 5.0
 MIN_TEMPERATURE = 1e-3  # of those above 0: colder, logits overflow when divided by it
@@ -64,6 +67,7 @@ class Part(Enum):
     SAMPLING = "sampling"  # the distribution that tokens are drawn from
     LENGTH = "length"
     SEED = "seed"
+    BATCH = "batch"  # how many texts are decoded together, and what they share
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,8 +511,50 @@ _TABLE = (
         menu="dtypes",
     ),
 )
+_BATCH_TABLE = (
+    RunSetting(
+        "batch_size",
+        "Batch size",
+        ValueType.INTEGER,
+        1,
+        Part.BATCH,
+        low=1,
+        high=MAX_BATCH_SIZE,
+        flag="--batch-size",
+        flag_help="so many prompts at once",
+        key="batch-size",
+        axis=SweepAxis("batch-size", "Batch size", "1,2,4,8,16,32"),
+    ),
+    RunSetting(
+        "speculate_up_to",
+        "Speculate up to",
+        ValueType.INTEGER,
+        MAX_BATCH_SIZE,
+        Part.BATCH,
+        high=MAX_BATCH_SIZE,
+        flag="--speculate-up-to",
+        flag_help="rounds of more rows draft nothing; 0: measured in the run",
+        key="speculate-up-to",
+        axis=SweepAxis("speculate-up-to", "Speculate up to", "1,2,4,8"),
+    ),
+    RunSetting(
+        "draft_budget",
+        "Draft budget",
+        ValueType.INTEGER,
+        0,
+        Part.BATCH,
+        high=MAX_DRAFT_BUDGET,
+        off=0,
+        flag="--draft-budget",
+        flag_help="drafted tokens a round, all rows together; 0: no budget",
+        key="draft-budget",
+        axis=SweepAxis("draft-budget", "Draft budget", "4,8,16,32"),
+    ),
+)
 SETTINGS = {setting.name: setting for setting in _TABLE}
 _OF_REQUEST = (Part.PROMPT, Part.MODELS)
 # those of DecodingConfig, and of these the ones that the target's distribution follows from
 DECODING = tuple(setting for setting in _TABLE if setting.part not in _OF_REQUEST)
 SAMPLING = tuple(setting for setting in _TABLE if setting.part is Part.SAMPLING)
+# of several texts decoded together: no settings of a single run
+BATCH = {setting.name: setting for setting in _BATCH_TABLE}

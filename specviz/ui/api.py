@@ -18,7 +18,7 @@ from specviz.errors import InputError
 from specviz.experiments.advice.advising import DEFAULT_SECONDS
 from specviz.experiments.bug_zoo.zoo import RIGHT
 from specviz.models.pair_catalog import default_pair
-from specviz.records import SETTINGS, RunSetting, ValueType
+from specviz.records import BATCH, SETTINGS, RunSetting, ValueType
 from specviz.ui.answers import Question, asked_by
 from specviz.ui.api_results import (
     AdviceResult,
@@ -157,7 +157,8 @@ def _ask_sweep(given: Given) -> Question:
     axes = [{"name": given["axis"], "values": given["values"]}]
     if given["second_axis"]:
         axes.append({"name": given["second_axis"], "values": given["second_values"]})
-    return _measured_question(given, "repeats") | {"what": "sweep", "axes": axes}
+    batch = {name: given[name] for name in BATCH}
+    return _measured_question(given, "repeats") | {"what": "sweep", "axes": axes, "batch": batch}
 
 
 def _ask_advice(given: Given) -> Question:
@@ -206,6 +207,7 @@ ENDPOINTS = (
             Parameter("second_axis", str, "another one, or empty", ""),
             Parameter("second_values", str, "its values", ""),
             Parameter("repeats", int, "of each value", DEFAULTS["repeats"]),
+            *(_of_setting(each) for each in BATCH.values()),
             *_DRAFTING,
             *MEASURED,
         ),

@@ -88,11 +88,11 @@ def _tasks() -> tuple[str, ...]:
 
 def settings_table() -> list[dict[str, Any]]:
     """The table as the browser reads it."""
-    return [_setting(setting) for setting in SETTINGS.values()]
+    return [setting_entry(setting) for setting in SETTINGS.values()]
 
 
-def _setting(setting: RunSetting) -> dict[str, Any]:
-    """One entry of the table; its default as a field holds it."""
+def setting_entry(setting: RunSetting) -> dict[str, Any]:
+    """One entry of a table; its default as a field holds it."""
     return {
         "name": setting.name,
         "title": setting.title,

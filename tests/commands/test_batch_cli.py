@@ -109,10 +109,10 @@ def test_race_shows_a_batch_as_tables(capsys):
 
 
 BAD = {
-    "batch-size must be an integer from 1 to 64, got 0": ["race", "--batch-size", "0"],
-    "batch-size must be an integer from 1 to 64, got 65": ["race", "--batch-size", "65"],
+    "batch_size must be an integer from 1 to 64, got 0": ["race", "--batch-size", "0"],
+    "batch_size must be an integer from 1 to 64, got 65": ["race", "--batch-size", "65"],
     "argument --batch-size: invalid int value: 'many'": ["race", "--batch-size", "many"],
-    "batch-size must be an integer from 1 to 64, got 99": ["bench", "--batch-size", "1,99"],
+    "batch_size must be an integer from 1 to 64, got 99": ["bench", "--batch-size", "1,99"],
     "batch-size must be integers with commas": ["bench", "--batch-size", "1,a"],
     "batch-size must name at least one size": ["bench", "--batch-size", ","],
     "speculate_up_to must be given with batch-size": ["race", "--speculate-up-to", "3"],

@@ -14,6 +14,7 @@ import pytest
 from specviz.cli import main
 from specviz.commands.sweep_command import sweep_text
 
+RATES = ("tokens_per_second", "ttft_seconds")
 SMALL = ["sweep", "--device", "cpu", "--max-new-tokens", "6", "--prompts", "1", "--repeat", "1"]
 
 
@@ -158,8 +159,10 @@ def test_without_an_axis_the_draft_length_is_swept(capsys: pytest.CaptureFixture
 
 def test_two_axes_are_a_grid_that_says_where_speculation_loses() -> None:
     speedups = {("eagle", 1): 2.0, ("eagle", 8): 0.9, ("medusa", 1): 1.5, ("medusa", 8): 1.2}
-    usual = dict.fromkeys(("theory_speedup", "acceptance_rate", "block_efficiency"))
-    rates = {"tokens_per_second": 1.0, "baseline_tokens_per_second": 1.0}
+    names = ("theory_speedup", "acceptance_rate", "rejection_rate", "block_efficiency")
+    usual = dict.fromkeys((*names, "draft_utilization"))
+    lanes = [f"{lane}{what}" for lane in ("", "baseline_") for what in RATES]
+    rates = dict.fromkeys(lanes, 1.0)
     points = [
         {"setting": {"method": method, "batch-size": size}, "speedup": speedup}
         | {"speedup_spread": [speedup, speedup], **usual, **rates}

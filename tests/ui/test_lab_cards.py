@@ -296,7 +296,7 @@ def test_a_stopped_advice_goes_by_what_was_measured() -> None:
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        (asked(batch_size="0"), "batch-size must be"),
+        (asked(batch_size="0"), "batch_size must be"),
         (asked(batch_size="two"), "batch_size must be a whole number"),
         (asked(methods="magic"), "method must be one of"),
         (asked(methods=","), "methods must name at least one"),

@@ -12,7 +12,7 @@ import pytest
 from specviz.cli import main
 from specviz.errors import InputError
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab.lab_sweeps import SweepOrder, read_sweep, sweep_offer, sweep_order
+from specviz.ui.lab.lab_sweeps import SweepOrder, header_line, read_sweep, sweep_offer, sweep_order
 from tests.ui.heard import heard
 from tests.ui.small_sweep import FORM, LENGTHS, asked, lines
 
@@ -95,6 +95,10 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked(form=FORM | {"temperature": 1.0}), "form must be settings by name"),
         (asked(form=FORM | {"task": "x" * 1000}), "task must have at most 500 characters"),
         (asked() | {"axes": "K"}, "axes must be a list"),
+        (asked(batch=[]), "batch must be of batch_size, speculate_up_to, draft_budget"),
+        (asked(batch={"rows": "2"}), "batch must be of batch_size, speculate_up_to, draft_budget"),
+        (asked(batch={"batch_size": "many"}), "batch_size must be a whole number, got 'many'"),
+        (asked(batch={"draft_budget": "5000"}), "draft_budget must be an integer from 0 to 4096"),
         (asked({"name": "draft-length", "values": "1," * 999}), "axes must have values of at most"),
     ],
 )
@@ -112,3 +116,18 @@ def test_every_axis_says_under_which_names_its_values_are_refused() -> None:
 def test_an_order_is_of_the_pair_that_it_loads() -> None:
     assert isinstance(sweep_order(asked()), SweepOrder)
     assert sweep_order(asked()).pair.name == "bundled"
+
+
+def test_what_a_batch_shares_stands_in_the_file_where_it_is_unusual() -> None:
+    plan = sweep_order(asked(batch={"batch_size": "4", "draft_budget": "8"})).plan
+    assert (plan.setting.batch_size, plan.setting.batch.draft_budget) == (4, 8)
+    assert json.loads(header_line(plan))["batch"] == {"batch_size": 4, "draft_budget": 8}
+    assert read_sweep(f"{header_line(plan)}\n").plan == plan
+    assert "batch" not in json.loads(header_line(sweep_order(asked()).plan))  # as in older files
+
+
+@pytest.mark.parametrize("batch", ["4", {"rows": 4}, {"batch_size": "4"}, {"batch_size": 99}])
+def test_a_file_with_another_batch_is_refused(batch: object) -> None:
+    header = json.loads(header_line(sweep_order(asked()).plan)) | {"batch": batch}
+    with pytest.raises(InputError, match="^file "):
+        read_sweep(f"{json.dumps(header)}\n")

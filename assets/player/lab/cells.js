@@ -8,6 +8,8 @@ import { termButton } from "../shared/terms.js";
 const TERMS = {
   speedup: "speedup",
   "acceptance α": "acceptance_rate",
+  rejection: "rejection_rate",
+  utilization: "draft_utilization",
   "tokens per round": "block_efficiency",
   "cost c": "cost_ratio",
   "first token after": "ttft",

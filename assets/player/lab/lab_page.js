@@ -115,6 +115,7 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
     method: refs.labMethod,
     k: refs.labLength,
     repeats: refs.labRepeats,
+    ...form.batch.controls,
   };
   const others = { methods: refs.adviceMethods, batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength };
   const costed = Object.entries(costFields);
@@ -130,6 +131,7 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
     values: (/** @type {string} */ text) => form.fields[0].problem(text),
     "and-values": (/** @type {string} */ text) => form.fields[1].problem(text),
     repeats: number("repeats"),
+    ...form.batch.rules,
     methods: (/** @type {string} */ text) => advice.methodsProblem(text),
     batch: number("batch_size"),
     seconds: number("seconds"),

@@ -6,6 +6,7 @@ import { FieldErrors } from "../shared/field_errors.js";
 import { labelled, numberProblem, problemOf, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { AxisField } from "./axis_field.js";
+import { BatchFields } from "./batch_fields.js";
 import { NarrowFold } from "./narrow_fold.js";
 
 const NOTHING_ELSE = "nothing else";
@@ -28,6 +29,7 @@ export class SweepForm {
     this.axes = lab.sweep.axes;
     this.repeats = lab.bounds.repeats;
     this.menu = new Menu(refs.labMethod);
+    this.batch = new BatchFields(refs.labRepeats.closest(".field"), lab.sweep.batch);
     this.errors = new FieldErrors(refs.sweepForm, {}, () => this.checked);
     const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: [], method: methods };
     const onChange = () => this.changed();
@@ -84,12 +86,13 @@ export class SweepForm {
     const { form, prompts } = this.setting().order;
     const own = { method: labMethod.value, draft_length: labLength.value };
     const axes = this.fields.map((field) => field.order).filter(Boolean);
-    return { form: { ...form, ...own }, prompts, axes, repeats: labRepeats.value };
+    return { form: { ...form, ...own }, prompts, axes, repeats: labRepeats.value, batch: this.batch.order };
   }
 
   changed() {
     const varied = this.chosenAxes.map((axis) => axis.name);
     for (const field of this.refs.sweepForm.querySelectorAll("[data-axis]")) field.hidden = varied.includes(field.dataset.axis);
+    this.batch.refresh(varied);
     this.clearErrors();
     this.drawSize();
   }
@@ -103,7 +106,7 @@ export class SweepForm {
   get words() {
     const axes = this.fields.flatMap(({ axis, input }) => (axis ? `${axis.title} ${input.value}` : []));
     const method = this.methods.find(({ name }) => name === this.refs.labMethod.value);
-    return [axes.join(" and "), method?.title, `${this.refs.labRepeats.value} repeats`].join(" · ");
+    return [axes.join(" and "), method?.title, ...this.batch.words, `${this.refs.labRepeats.value} repeats`].join(" · ");
   }
 
   // The values as an address or a reload has put them into the fields.
@@ -135,7 +138,7 @@ export class SweepForm {
     const varied = this.fields.map((field, at) => ({ name: `axis${at + 1}`, title: field.axis?.title, control: field.input, problem: (/** @type {string} */ text) => field.problem(text) }));
     const length = { name: "draft_length", control: labLength, problem: (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text) };
     const repeats = { name: "repeats", control: labRepeats, problem: (/** @type {string} */ text) => numberProblem(this.repeats, text) };
-    return [...varied, ...(labLength.closest(".field[hidden]") ? [] : [length]), repeats];
+    return [...varied, ...(labLength.closest(".field[hidden]") ? [] : [length]), ...this.batch.checked, repeats];
   }
 
   /** @param {string} text */

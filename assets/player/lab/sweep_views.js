@@ -2,7 +2,7 @@
 
 import { Chart } from "../shared/charts.js";
 import { element, setText } from "../shared/dom.js";
-import { headCell } from "./cells.js";
+import { DASH, headCell, milliseconds } from "./cells.js";
 import { KeptSweep } from "./kept_sweep.js";
 
 export class SweepViews {
@@ -95,25 +95,28 @@ export class SweepViews {
 }
 
 // All points of a sweep as a table; a row's first cell picks its point.
-const DASH = "–";
 /** @type {[string, (point: any) => string][]} */
 const COLUMNS = [
   ["speedup", (point) => `${point.speedup.toFixed(2)}×`],
   ["spread", ({ speedup_spread: [low, high] }) => `${low.toFixed(2)}–${high.toFixed(2)}`],
   ["theory", (point) => digits(point.theory_speedup, 2, "×")],
   ["acceptance α", (point) => digits(point.acceptance_rate, 2)],
+  ["rejection", (point) => digits(point.rejection_rate, 2)],
+  ["utilization", (point) => digits(point.draft_utilization, 2)],
   ["tokens per round", (point) => digits(point.block_efficiency, 2)],
   ["tok/s", (point) => point.tokens_per_second.toFixed(1)],
   ["baseline tok/s", (point) => point.baseline_tokens_per_second.toFixed(1)],
+  ["first token after", (point) => milliseconds(point.ttft_seconds)],
+  ["baseline’s", (point) => milliseconds(point.baseline_ttft_seconds)],
   ["cost c", (point) => digits(point.cost_ratio, 3)],
 ];
 
 /**
- * @param {number} value
+ * @param {number | null | undefined} value undefined in older files that lack it
  * @param {number} count
  */
 function digits(value, count, unit = "") {
-  return value === null ? DASH : value.toFixed(count) + unit;
+  return value === null || value === undefined ? DASH : value.toFixed(count) + unit;
 }
 
 // `places`: each point with its place in the plan; `titles`: those of the axes.

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from specviz.advisor.calm import calm_seconds
 from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, RoundSeen, Workload
-from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.forward_times import forward_curve, rows_time
 from specviz.environment import Environment
@@ -32,6 +31,7 @@ from specviz.models.parts import Need
 from specviz.models.text.vocabulary import difference, match_vocabularies
 from specviz.records import (
     BASELINE,
+    BATCH,
     SPECULATIVE,
     DecodingConfig,
     Lane,
@@ -76,10 +76,7 @@ class AdviceRequest:
     def __post_init__(self) -> None:
         if not self.prompts:
             raise InputError("prompts must have at least one text, got none")
-        if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
-            raise InputError(
-                f"batch-size must be an integer from 1 to {MAX_BATCH_SIZE}, got {self.batch_size}"
-            )
+        BATCH["batch_size"].check(self.batch_size)
         if not self.methods:
             raise InputError("methods must name at least one method, got none")
         for method in self.methods:

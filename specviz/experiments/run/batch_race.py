@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from specviz.decoding import batch
 from specviz.decoding.batch import BatchStep
-from specviz.decoding.batch_options import BatchOptions, row_seed
+from specviz.decoding.batch_options import ALL_DRAFT, BatchOptions, row_seed
 from specviz.decoding.batch_target import batch_target
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_row_drafters, method_named, settled
@@ -29,7 +29,7 @@ class BatchRequest:
 
     first: RaceRequest
     prompts: tuple[Prompt, ...]
-    options: BatchOptions = BatchOptions()
+    options: BatchOptions = ALL_DRAFT
 
     @property
     def rows(self) -> tuple[RaceRequest, ...]:
@@ -110,11 +110,16 @@ class BatchRace:
         self._drafter.close()  # a lane that never started has not done it
 
 
-def run_rows(rows: Sequence[RaceRequest], lane: str) -> tuple[Trace, ...]:
-    """One lane of requests that differ in their prompts only, together; a single one by itself."""
-    if len(rows) == 1:
+def run_rows(
+    rows: Sequence[RaceRequest], lane: str, options: BatchOptions = ALL_DRAFT
+) -> tuple[Trace, ...]:
+    """One lane of requests that differ in their prompts only, together.
+
+    A single one runs by itself, unless it has options that only a batch obeys.
+    """
+    if len(rows) == 1 and options == ALL_DRAFT:
         return (run_lanes(rows[0], [lane]).trace(),)
-    race = BatchRace(BatchRequest(rows[0], tuple(row.prompt for row in rows)))
+    race = BatchRace(BatchRequest(rows[0], tuple(row.prompt for row in rows), options))
     try:
         for _ in letting_by(race.run_lane(lane)):
             pass
@@ -123,10 +128,10 @@ def run_rows(rows: Sequence[RaceRequest], lane: str) -> tuple[Trace, ...]:
         race.close()
 
 
-def warm_up_rows(rows: Sequence[RaceRequest]) -> None:
+def warm_up_rows(rows: Sequence[RaceRequest], options: BatchOptions = ALL_DRAFT) -> None:
     """Decode a few tokens in both lanes, untimed."""
     config = rows[0].config
     tokens = min(WARM_UP_TOKENS + config.draft_length, config.max_new_tokens)
     short = [replace(row, config=replace(config, max_new_tokens=tokens)) for row in rows]
     for lane in alternating(0):
-        run_rows(short, lane)
+        run_rows(short, lane, options)

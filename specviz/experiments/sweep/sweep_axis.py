@@ -15,7 +15,7 @@ from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.models.pair_catalog import pair_named
 from specviz.prompts import TASKS, check_task
-from specviz.records import DECODING, RunSetting, ValueType
+from specviz.records import BATCH, DECODING, RunSetting, ValueType
 
 Value = int | float | str
 Apply = Callable[[SweepSetting, Value], SweepSetting]
@@ -111,11 +111,11 @@ def _tree(word: str) -> str:
 
 
 def _axis_of(setting: RunSetting) -> Axis:
-    """Of a number in the config: it replaces the one that was there."""
+    """Of a number: it replaces the one that was there."""
     assert setting.axis is not None
     name, title, usual = setting.axis.name, setting.axis.title, setting.axis.usual
     read = _integer if setting.type is ValueType.INTEGER else float
-    apply = _draft_length if setting.name == "draft_length" else _of_config(setting.name)
+    apply = _APPLY.get(setting.name) or _of_config(setting.name)
     return Axis(name, title, usual, read, apply, setting.name)
 
 
@@ -171,10 +171,24 @@ def _of_setting(field: str) -> Apply:
     return apply
 
 
+def _shared(field: str) -> Apply:
+    def apply(setting: SweepSetting, value: Value) -> SweepSetting:
+        changes: dict[str, Any] = {field: value}
+        return replace(setting, batch=replace(setting.batch, **changes))
+
+    return apply
+
+
 def _with_pair(setting: SweepSetting, value: Value) -> SweepSetting:
     return replace(setting, pair=pair_named(str(value)))
 
 
+_APPLY = {
+    "draft_length": _draft_length,
+    "batch_size": _of_setting("batch_size"),
+    "speculate_up_to": _shared("speculate_up_to"),
+    "draft_budget": _shared("draft_budget"),
+}
 _NUMBERS = {setting.name: _axis_of(setting) for setting in DECODING if setting.axis}
 _LENGTH = _NUMBERS.pop("max_new_tokens")  # listed beside the prompt's length
 AXES = {
@@ -195,7 +209,7 @@ AXES = {
         Axis("width", "Children of the root", "1-4", _integer, _width, "branching"),
         Axis("tree", "Tree: children by depth", "1x1x1x1,2x1,4", _tree, _with_tree, "branching"),
         Axis("nodes", "Nodes verified", "4,8,16,32", _integer, _nodes, "options"),
-        Axis("batch-size", "Batch size", "1,2,4,8,16,32", _integer, _of_setting("batch_size")),
+        *(_axis_of(setting) for setting in BATCH.values()),
     )
 }
 

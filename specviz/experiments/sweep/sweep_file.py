@@ -9,14 +9,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+from specviz.decoding.batch_options import BatchOptions
 from specviz.errors import InputError
+from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.pair_catalog import Pair, pairs
 from specviz.prompts import prompt_json
+from specviz.records import BATCH
 from specviz.trace_file.config_fields import encode_settings, with_newer
 
 FORMAT = 1
@@ -29,10 +33,11 @@ NUMBERS = (
     *("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds"),
 )
 PERHAPS_NUMBERS = (  # None where nothing was drafted
-    *("acceptance_rate", "draft_utilization", "block_efficiency", "cost_ratio"),
+    *("acceptance_rate", "rejection_rate", "draft_utilization", "block_efficiency", "cost_ratio"),
     *("verify_overhead", "theory_speedup", "drafter_bytes"),
 )
-OLDER = {"draft_prefill_seconds": 0.0}  # points of older files lack it: it was in draft_seconds
+# what points of older files lack; the first was in draft_seconds
+OLDER = {"draft_prefill_seconds": 0.0, "rejection_rate": None}
 LISTS = ("speedup_spread", "speedups", "theory_band", "acceptance_by_depth")
 KEYS = {"setting", *NUMBERS, *PERHAPS_NUMBERS, *LISTS}
 
@@ -109,7 +114,26 @@ def describe(plan: SweepPlan) -> dict[str, Any]:
         "device": setting.device,
         "dtype": setting.dtype,
         "config": encode_settings(setting.config),
+        **batch_json(setting),
     }
+
+
+def batch_json(setting: SweepSetting) -> dict[str, dict[str, int]]:
+    """{"batch": what is not as usual}, nothing where all is: as files were before there was any."""
+    given = {"batch_size": setting.batch_size, **asdict(setting.batch)}
+    unusual = {name: given[name] for name in BATCH if given[name] != BATCH[name].default}
+    return {"batch": unusual} if unusual else {}
+
+
+def batch_of(given: Mapping[str, int]) -> dict[str, Any]:
+    """The fields of a SweepSetting from numbers by name, each of them in BATCH; InputError."""
+    for name, value in given.items():
+        if name not in BATCH:
+            raise InputError(f"batch must be of {', '.join(BATCH)}, got {name!r}")
+        BATCH[name].check(value)
+    size = given.get("batch_size", BATCH["batch_size"].default)
+    shared = {name: value for name, value in given.items() if name != "batch_size"}
+    return {"batch_size": size, "batch": BatchOptions(**shared)}
 
 
 def _sources(pair: Pair) -> dict[str, str]:

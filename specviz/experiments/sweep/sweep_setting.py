@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from specviz.decoding.batch_options import MAX_BATCH_SIZE, row_seed
+from specviz.decoding.batch_options import ALL_DRAFT, BatchOptions, row_seed
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest, load_request
 from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompts, own_text, with_own_text
-from specviz.records import DecodingConfig, Prompt
+from specviz.records import BATCH, DecodingConfig, Prompt
 
 MAX_PROMPTS = 40
 MAX_PROMPT_TOKENS = 2048
@@ -29,6 +29,7 @@ class SweepSetting:
 
     With `prompt_tokens` each prompt's own text is cut to at most so many, or goes on with that of
     the next ones; a chat template around it, or a system prompt, stays whole and is not counted.
+    `batch` is what the rows of a batch share.
     """
 
     pair: Pair
@@ -40,6 +41,7 @@ class SweepSetting:
     dtype: str = "float32"
     batch_size: int = 1
     texts: tuple[Prompt, ...] = ()
+    batch: BatchOptions = ALL_DRAFT
 
     def __post_init__(self) -> None:
         most = min(MAX_PROMPTS, len(self.all_texts))
@@ -50,10 +52,7 @@ class SweepSetting:
                 f"prompt-length must be an integer from 1 to {MAX_PROMPT_TOKENS},"
                 f" got {self.prompt_tokens}"
             )
-        if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
-            raise InputError(
-                f"batch-size must be an integer from 1 to {MAX_BATCH_SIZE}, got {self.batch_size}"
-            )
+        BATCH["batch_size"].check(self.batch_size)
 
     @property
     def all_texts(self) -> tuple[Prompt, ...]:

@@ -103,13 +103,14 @@ class Sweep:
             yield from self._measure(place)
 
     def _measure(self, place: Place) -> Iterator[SweepStep]:
-        groups = self.plan.setting_at(place).groups
+        setting = self.plan.setting_at(place)
+        groups, shared = setting.groups, setting.batch
         meter = PointMeter()
-        warm_up_rows(groups[0])
+        warm_up_rows(groups[0], shared)
         for repeat in range(self.plan.repeats):
             for lane in alternating(repeat):
                 for group in groups:
-                    meter.add_rows(lane, run_rows(group, lane))
+                    meter.add_rows(lane, run_rows(group, lane, shared))
                     self._runs += 1
                     yield self._step()
             meter.end_block()
@@ -248,6 +249,7 @@ class PointMeter:
             "prompt_tokens": mean(self._prompt_tokens),
             "rounds": totals.rounds,
             "acceptance_rate": totals.acceptance_rate,
+            "rejection_rate": totals.rejection_rate,
             "draft_utilization": totals.draft_utilization,
             "block_efficiency": totals.block_efficiency,
             "acceptance_by_depth": [asdict(each) for each in totals.acceptance_by_depth],

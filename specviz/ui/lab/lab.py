@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from specviz.decoding.batch_options import MAX_BATCH_SIZE
 from specviz.errors import InputError
 from specviz.experiments.bug_zoo.laboratory import MAX_DRAWS
 from specviz.experiments.sweep.sweep_file import csv_text
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.experiments.sweep.sweeping import MAX_REPEATS
+from specviz.records import BATCH
 from specviz.ui.answers import Question, answers
 from specviz.ui.lab.lab_advice import SECONDS, advice_offer, advice_order
 from specviz.ui.lab.lab_costs import BOUNDS, daily_costs
@@ -21,7 +21,7 @@ from specviz.ui.lab.lab_peers import peers_order
 from specviz.ui.lab.lab_setting import PROMPTS, TOKENS, own_prompts
 from specviz.ui.lab.lab_sweeps import noise_of, read_sweep, sweep_offer, sweep_order
 from specviz.ui.lab.lab_views import SweepViews
-from specviz.ui.setup import number_bounds
+from specviz.ui.setup import number_bounds, setting_bounds
 
 if TYPE_CHECKING:
     from specviz.ui.lab.lab_claims import LabClaims
@@ -36,7 +36,7 @@ def lab_offer() -> dict[str, Any]:
     bounds = {
         "prompts": number_bounds(1, MAX_PROMPTS),
         "repeats": number_bounds(1, MAX_REPEATS),
-        "batch_size": number_bounds(1, MAX_BATCH_SIZE),
+        "batch_size": setting_bounds(BATCH["batch_size"]),
         "draws": number_bounds(1, MAX_DRAWS),
         "seconds": number_bounds(*SECONDS, is_whole=False),
         **{name: number_bounds(*ends, is_whole=False) for name, ends in BOUNDS.items()},

@@ -15,20 +15,26 @@ from typing import Any, ClassVar
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_axis import AXES, Axis, Value, axis_named
-from specviz.experiments.sweep.sweep_file import Point, describe, json_object, read_points
+from specviz.experiments.sweep.sweep_file import (
+    Point,
+    batch_of,
+    describe,
+    json_object,
+    read_points,
+)
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, noise_ratios
 from specviz.models.files.loading import DEVICES, DTYPES
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import prompt_from_json
-from specviz.records import SETTINGS
+from specviz.records import BATCH, SETTINGS, RunSetting
 from specviz.slices import until_stopped
 from specviz.trace_file.config_fields import decode_settings, with_newer
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import MOST_TEXT, lab_setting
 from specviz.ui.messages import Message
 from specviz.ui.settings_form import refusal
-from specviz.ui.setup import number_bounds, setting_bounds
+from specviz.ui.setup import number_bounds, setting_bounds, setting_entry
 
 DEFAULTS = {"axis": "draft-length", "values": "1-8", "repeats": 2}
 MAX_CHARACTERS = 4_000_000
@@ -41,7 +47,7 @@ CHOICES = {"device": DEVICES, "dtype": tuple(DTYPES)}
 
 
 def sweep_offer() -> dict[str, Any]:
-    """The axes as the page lists them, and what it begins with."""
+    """The axes as the page lists them, the fields of a batch, and what it begins with."""
     listed = [
         {
             "name": axis.name,
@@ -52,12 +58,18 @@ def sweep_offer() -> dict[str, Any]:
         }
         for axis in AXES.values()
     ]
-    return {"axes": listed, "defaults": DEFAULTS}
+    return {"axes": listed, "batch": list(map(_batch_field, BATCH.values())), "defaults": DEFAULTS}
+
+
+def _batch_field(setting: RunSetting) -> dict[str, Any]:
+    """`axis` is the one that varies it, in whose place no field is needed."""
+    assert setting.axis is not None
+    return setting_entry(setting) | {"axis": setting.axis.name, "hint": setting.flag_help}
 
 
 def _bounds(axis: Axis) -> dict[str, Any] | None:
     """Of each of its values; None where they are names."""
-    setting = SETTINGS.get(axis.setting)
+    setting = SETTINGS.get(axis.setting) or BATCH.get(axis.setting)
     if setting is not None and setting.is_bounded:
         return setting_bounds(setting)
     return number_bounds(1, None) if axis.is_whole else None
@@ -110,9 +122,11 @@ class SweepOrder(LabOrder):
 
 
 def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
-    """{"form", "prompts", "axes", "repeats"}, or {"file", "noise"} of a sweep to be finished.
+    """{"form", "prompts", "axes", "repeats", "batch"}, or {"file", "noise"} of a sweep to be
+    finished.
 
     Form and prompts as `lab_setting` takes them, with the method and its draft length in the form.
+    "batch" may be missing, and so may any of its settings.
     """
     if "file" in question:
         sweep = read_sweep(question["file"])
@@ -147,7 +161,15 @@ def _setting(question: Mapping[str, Any]) -> SweepSetting:
         found.device,
         found.dtype,
         texts=found.own_prompts,
+        **batch_of(_batch(question.get("batch", {}))),
     )
+
+
+def _batch(given: object) -> dict[str, int]:
+    """Numbers by name; which there are, and their bounds, the table says."""
+    if not isinstance(given, dict) or not given.keys() <= BATCH.keys():
+        raise InputError(f"batch must be of {', '.join(BATCH)}")
+    return {name: BATCH[name].read(value) for name, value in given.items()}
 
 
 def _axes(given: object) -> list[dict[str, Any]]:
@@ -232,6 +254,7 @@ def _built(header: dict[str, Any]) -> SweepPlan:
         header["device"],
         header["dtype"],
         texts=tuple(map(prompt_from_json, header.get("texts", []))),
+        **batch_of(header.get("batch", {})),
     )
     axes = tuple(
         (name, axis_named(name).values(",".join(map(str, values))))

@@ -7,13 +7,15 @@ from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.sweep.sweep_axis import axis_named
-from specviz.experiments.sweep.sweep_file import Point
+from specviz.experiments.sweep.sweep_file import Point, batch_json
+from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.figures.depth import depth_figure
 from specviz.figures.lab_heatmap import lab_heatmap_figure
 from specviz.figures.lab_speedup import lab_speedup_figure
 from specviz.figures.lab_times import lab_times_figure
 from specviz.figures.theme import Figure
 from specviz.metrics.round_totals import DepthAcceptance
+from specviz.records import BATCH
 from specviz.ui.lab.lab_setting import prompts_words
 from specviz.ui.lab.lab_sweeps import SweepSoFar
 
@@ -153,6 +155,7 @@ class SweepViews:
             "draft-length": f"K {config.draft_length}",
             "temperature": " · ".join(config.sampling_words),
             "output-length": f"{config.max_new_tokens} new tokens",
+            **_batch_words(setting),
             "repeats": _counted(plan.repeats, "repeat"),
         }
         if "task" in varied:
@@ -194,6 +197,13 @@ class SweepViews:
         low, high = point["speedup_spread"]
         spread = f" ({low:.2f} to {high:.2f})" if low < high else ""
         return f"{point['speedup']:.2f}×{spread} at {self.words(place)}"
+
+
+def _batch_words(setting: SweepSetting) -> dict[str, str]:
+    """By axis, what of the batch is not as usual."""
+    given = batch_json(setting).get("batch", {})
+    axes = {name: each.axis.name for name, each in BATCH.items() if each.axis}
+    return {axes[name]: _named(axes[name], value) for name, value in given.items()}
 
 
 def _pair(cell: tuple[int, ...]) -> tuple[int, int]:

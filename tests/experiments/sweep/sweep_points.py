@@ -28,6 +28,7 @@ def whole_point(draft_length: int) -> dict[str, Any]:
         "prompt_tokens": 20.5,
         "rounds": 10,
         "acceptance_rate": 0.8,
+        "rejection_rate": 0.2,
         "draft_utilization": 0.8,
         "block_efficiency": 1.8,
         "acceptance_by_depth": [{"depth": 1, "reached": 10, "passed": 8, "rate": 0.8}],

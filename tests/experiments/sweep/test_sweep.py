@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -42,7 +43,8 @@ def test_a_point_tells_what_was_measured(swept: Sweep, place: Place) -> None:
     rates = point["tokens_per_second"], point["baseline_tokens_per_second"]
     assert point["speedup"] == pytest.approx(rates[0] / rates[1])
     assert 1 <= point["block_efficiency"] <= dict(place)["draft-length"] + 1
-    assert 0 <= point["acceptance_rate"] <= 1
+    assert 0 <= point["draft_utilization"] <= point["acceptance_rate"] <= 1
+    assert point["rejection_rate"] == pytest.approx(1 - point["acceptance_rate"])
     assert len(point["acceptance_by_depth"]) <= dict(place)["draft-length"]
     low, high = point["theory_band"]
     assert 0 < low <= point["theory_speedup"] <= high
@@ -101,7 +103,7 @@ def test_the_baseline_beside_itself_is_as_fast_but_for_noise() -> None:
         ((("draft-length", (1,)),), 0, "repeat must be an integer from 1 to 100, got 0"),
         ((("draft-length", (33,)),), 1, "draft_length must be an integer from 1 to 32, got 33"),
         ((("temperature", (-1.0,)),), 1, "temperature must be 0 or from"),
-        ((("batch-size", (65,)),), 1, "batch-size must be an integer from 1 to 64, got 65"),
+        ((("batch-size", (65,)),), 1, "batch_size must be an integer from 1 to 64, got 65"),
         ((("prompt-length", (0,)),), 1, "prompt-length must be an integer from 1 to"),
     ],
 )
@@ -127,3 +129,20 @@ def test_a_batch_is_measured_against_the_plain_batch() -> None:
     tokens = 3 * CONFIG.max_new_tokens
     assert three["tokens_per_second"] == pytest.approx(tokens / spent)
     assert 0 < three["theory_band"][0] <= three["theory_speedup"] <= three["theory_band"][1]
+
+
+def test_a_draft_budget_is_obeyed_by_every_row_of_a_swept_batch() -> None:
+    setting = replace(SETTING, batch_size=2)
+    plan = SweepPlan(setting, (("draft-budget", (2,)),), repeats=1)
+    sweep = Sweep(plan)
+    list(sweep)
+    (point,) = sweep.points.values()
+    assert CONFIG.draft_length > 2 >= len(point["acceptance_by_depth"]) > 0
+
+
+def test_rounds_of_more_rows_than_the_limit_draft_nothing() -> None:
+    plan = SweepPlan(replace(SETTING, batch_size=2), (("speculate-up-to", (1,)),), repeats=1)
+    sweep = Sweep(plan)
+    list(sweep)
+    (point,) = sweep.points.values()
+    assert point["block_efficiency"] == 1 and point["draft_utilization"] is None

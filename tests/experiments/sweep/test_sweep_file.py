@@ -99,7 +99,7 @@ def test_a_point_that_drafted_nothing_is_whole() -> None:
 
 def test_a_point_of_an_older_file_has_the_drafters_prompt_in_its_draft_seconds() -> None:
     older = whole_point(1)
-    del older["draft_prefill_seconds"]
+    del older["draft_prefill_seconds"], older["rejection_rate"]
     (point,) = read_points(PLAN, [json.dumps(older)], "file").values()
     assert (point["draft_prefill_seconds"], point["draft_seconds"]) == (0.0, 0.1)
 
