@@ -16,7 +16,7 @@ import { ends, settingWords, SHOWN } from "../../assets/player/learn/widgets/swe
 import { mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
 import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
 import { ForwardTimes } from "../../assets/player/learn/widgets/forward_times.js";
-import { acceptance, barsOf, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
+import { acceptance, barsOf, beyond, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
 import { doubledBin, RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
 import { Redraw } from "../../assets/player/shared/redraw.js";
 
@@ -92,6 +92,16 @@ test("the token that gets its share twice is known before anything is drawn, and
   wrong.draw(20000);
   const gaps = PLAN.p.slice(0, -1).map((p, each) => wrong.share(each) - p);
   assert.equal(bin, gaps.indexOf(Math.max(...gaps)));
+});
+
+test("as much is thrown away as is owed, however the bars are dragged", () => {
+  const bars = barsOf(PLAN, 0);
+  for (const q of [bars.q, changed(bars.q, 0, 0.9), changed(bars.q, 1, 0)]) {
+    const { thrown, owed } = beyond({ ...bars, q });
+    const [lost, due] = [thrown, owed].map((each) => each.reduce((sum, share) => sum + share, 0));
+    near(lost, due, 1e-9);
+    near(lost, 1 - overlap({ ...bars, q }), 1e-9);
+  }
 });
 
 test("times of forwards are the quickest of their passes, and rates follow from the model's size", () => {

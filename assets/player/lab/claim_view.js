@@ -42,7 +42,7 @@ function claimBody(claim, budget, place) {
   const { said, sources, theory, measured, not_measurable: reason, lesson } = claim;
   const made = element("div", "claim-body");
   const texts = sources.map((/** @type {any} */ { title }) => title).join("; ");
-  made.append(part("Claim", element("p", "", said), element("p", "hint", `From ${texts}.`)));
+  made.append(part("Claim", element("p", "", said), element("p", "hint", `In substance, not word for word, from ${texts}.`)));
   made.append(part(claim.decided_by === "source" ? "Source" : "Theory", element("p", "", theory.sentence), ...numbers(theory.numbers), explained(lesson)));
   made.append(part("Try", tryForm(claim)));
   if (reason) made.append(part("Here", element("p", "", `Not measured: it ${reason}.`)));

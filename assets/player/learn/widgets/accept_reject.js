@@ -10,11 +10,12 @@ import { DRAWS, Redraw, redrawPlan } from "../../shared/redraw.js";
 import { RedrawView } from "../../shared/redraw_view.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Widget } from "../widget.js";
-import { acceptance, barsOf, changed, common, overlap } from "./two_distributions.js";
+import { acceptance, barsOf, beyond, changed, common, overlap } from "./two_distributions.js";
 import { doubledBin, RedrawFromTarget } from "./wrong_redraw.js";
 
 const CONTEXT = 14; // tokens of the text before the guess
 const [WIDE, NARROW] = [0.9, 0.1]; // overlaps that exercises ask for
+const [SLIVER, NAMED] = [0.002, 0.12]; // shares of a strip that are drawn, and that have room for their name
 const STEPS = 200; // of a slider, from 0 to 1
 
 export class AcceptReject extends Widget {
@@ -41,6 +42,7 @@ export class AcceptReject extends Widget {
     this.context = element("p", "guess-context");
     this.key = barsKey();
     this.rows = element("div", "guess-bars");
+    this.balance = element("dl", "guess-balance");
     this.line = new DrawLine((u) => this.setDraw(u));
     this.verdict = element("p", "guess-verdict");
     this.verdict.setAttribute("role", "status");
@@ -50,7 +52,7 @@ export class AcceptReject extends Widget {
     box.classList.add("guess");
     this.codeBox = element("div", "guess-code");
     this.code = new CodeView(this.codeBox, course.setup.code);
-    box.replaceChildren(this.context, this.key, this.rows, this.line.box, this.verdict, redraw, this.codeBox);
+    box.replaceChildren(this.context, this.key, this.rows, this.balance, this.line.box, this.verdict, redraw, this.codeBox);
   }
 
   /** @param {Record<string, string>} scene */
@@ -216,13 +218,12 @@ export class AcceptReject extends Widget {
    * @returns {{ row: HTMLElement, at: number, shared: HTMLElement, sliders: { which: "p" | "q", input: HTMLInputElement, number: HTMLElement }[] }}
    */
   row(at) {
-    const { bars, place, scene } = this;
-    const label = bars?.labels[at] ?? null;
-    const name = label === null ? "all others" : tokenLabel(place.trace.text(Number(label)));
+    const { bars, scene } = this;
+    const name = this.nameOf(at);
     const row = element("div", at === bars?.guess ? "guess-row is-guess" : "guess-row");
     const both = element("div", "guess-both");
     const shared = element("i", "guess-shared");
-    shared.hidden = scene.show !== "overlap";
+    shared.hidden = scene.show !== "overlap" && scene.show !== "balance";
     const sliders = (/** @type {("p" | "q")[]} */ (["p", "q"])).map((which) => {
       const input = slider(`${which === "p" ? "target p" : "draft q"} of ${name}`, which);
       input.disabled = scene.drag !== "true";
@@ -252,11 +253,45 @@ export class AcceptReject extends Widget {
     }
     const chance = acceptance(bars.p[bars.guess], bars.q[bars.guess]);
     const isTold = scene.verdict !== "hidden" || this.isRevealed;
+    this.balance.hidden = scene.show !== "balance" || !isTold;
+    if (!this.balance.hidden) this.drawBalance(bars);
     this.line.draw(this.u, chance, isTold);
     this.verdict.className = `guess-verdict${isTold ? (this.isKept ? " accepted" : " rejected") : ""}`;
     const words = this.isKept ? "u is below it: the guess is kept" : "u is not below it: the guess is thrown away";
     this.drawCode(isTold, chance);
     setText(this.verdict, isTold ? `min(1, p/q) = ${probability(chance)}, u = ${probability(this.u)}: ${words}.` : "Kept, or thrown away?");
+  }
+
+  // What is thrown away and what is owed, each laid end to end, to one scale.
+  /** @param {import("./two_distributions.js").Bars} bars */
+  drawBalance(bars) {
+    const { thrown, owed } = beyond(bars);
+    this.balance.replaceChildren(...this.strip("thrown away: q beyond p", "rejected", thrown), ...this.strip("still owed: p beyond q", "recovered", owed));
+  }
+
+  /**
+   * @param {string} title
+   * @param {string} className
+   * @param {number[]} shares of each bar
+   */
+  strip(title, className, shares) {
+    const strip = element("span", `balance-strip ${className}`);
+    shares.forEach((share, at) => {
+      if (share < SLIVER) return;
+      const part = element("i", "", share < NAMED ? "" : this.nameOf(at));
+      part.title = `${this.nameOf(at)} ${probability(share)}`;
+      part.style.width = `${100 * share}%`;
+      strip.append(part);
+    });
+    const sum = element("dd");
+    sum.append(strip, element("span", "number", probability(shares.reduce((total, share) => total + share, 0))));
+    return [element("dt", "hint", title), sum];
+  }
+
+  /** @param {number} at */
+  nameOf(at) {
+    const label = this.bars?.labels[at] ?? null;
+    return label === null ? "all others" : tokenLabel(this.place.trace.text(Number(label)));
   }
 }
 

@@ -178,10 +178,10 @@ export class OneForward extends Widget {
   draw(isHidden = false) {
     const { times, scene, roof } = this;
     const isRoof = scene.show === "roof" && roof !== null;
-    const shown = times.counts.filter((count) => count === 1 || count === MANY);
+    const shown = scene.show === "all" && times.counts.length ? times.counts : [1, MANY];
     const most = Math.max(...shown.map((count) => times.seconds(count) ?? 0));
     this.bars.hidden = isRoof;
-    this.bars.replaceChildren(...[1, MANY].map((count) => this.bar(count, isHidden ? 0 : most)));
+    this.bars.replaceChildren(...shown.map((count) => this.bar(count, isHidden ? 0 : most)));
     this.picture.hidden = this.slider.hidden = !isRoof;
     setText(this.words, isRoof ? this.sentence(roof) : this.isExplained ? times.whyQuicker(MANY) : "");
     if (!isRoof) return;

@@ -45,6 +45,14 @@ export function overlap(bars) {
   return bars.p.reduce((sum, _, at) => sum + common(bars, at), 0);
 }
 
+// Of each bar what is thrown away, q beyond p, and what is owed, p beyond q: both sum to 1 less the overlap.
+/** @param {Bars} bars */
+export function beyond(bars) {
+  const { p, q } = bars;
+  const over = (/** @type {number[]} */ values) => values.map((value, at) => Math.max(0, value - common(bars, at)));
+  return { thrown: over(q), owed: over(p) };
+}
+
 // The probability that a guess is kept: min(1, p/q). What the draft never says is never judged.
 /**
  * @param {number} p
