@@ -124,14 +124,14 @@ _GENERAL_TERMS = (
         "acceptance probability",
         "The chance that a drafted token is kept. It is 1 wherever the target likes the token at "
         "least as much as the draft did.",
-        "min(1, p / q)",
+        "min(1, p/q)",
     ),
     Term(
         "uniform_draw",
         "uniform draw (u)",
         "A random number from 0 to 1, the coin of the verdict: the token is accepted if u is "
         "below its acceptance probability.",
-        "accept if u · q < p",
+        "accepted if u < min(1, p/q)",
     ),
     Term("accepted", "accepted", "A drafted token that passed the check and stays in the text."),
     Term(

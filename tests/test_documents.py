@@ -125,3 +125,16 @@ def test_the_image_is_made_of_what_is_there():
     assert lines[-1] == 'CMD ["python", "app.py"]'
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert set(re.findall(r"torch==[\d.]+", "\n".join(lines))) <= set(constraints)
+
+
+OTHER_WAYS = re.compile(
+    r"u ?[·*] ?q <|u q <|u times q|accept if u <$|(?<!Math\.)min\(1, p / q\)|[ (]u < p/q",
+    re.MULTILINE,
+)
+
+
+def test_the_rule_of_acceptance_is_written_in_one_way():
+    folders = (ROOT / "assets" / "player", ROOT / "assets" / "lessons", ROOT / "specviz")
+    files = [file for folder in folders for file in folder.rglob("*.*")]
+    shown = [file for file in files if file.suffix in {".js", ".html", ".toml", ".py"}]
+    assert not [file for file in shown if OTHER_WAYS.search(file.read_text(encoding="utf-8"))]

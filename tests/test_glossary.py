@@ -48,7 +48,7 @@ def test_an_unknown_term_is_refused() -> None:
 
 def test_tooltips_are_plain_values() -> None:
     value = json.loads(json.dumps(tooltips()))
-    assert value["acceptance_prob"]["formula"] == "min(1, p / q)"
+    assert value["acceptance_prob"]["formula"] == "min(1, p/q)"
     assert len(value) == len(TERMS)
 
 

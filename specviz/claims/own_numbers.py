@@ -10,11 +10,11 @@ from typing import Any
 
 from specviz.claims.sentences import Values, value_at
 from specviz.errors import InputError, short
+from specviz.records.settings import typed_number
 
 MOST_OF_A_LIST = 8
 _TOTAL = 1e-6  # by which probabilities may miss 1
 _DIGITS = 12  # of a value as it stands in its field
-_IN_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
 _STEP = re.compile(r"\[(\w+)\]")
 
 
@@ -61,7 +61,7 @@ class OwnNumber:
         kind = "a whole number" if self.whole else "a number"
         plain = text.strip().replace("\u2212", "-")
         try:
-            number = float(plain.replace(",", "") if _IN_THOUSANDS.fullmatch(plain) else plain)
+            number = typed_number(plain)
         except ValueError:
             number = math.nan
         is_inside = self.low <= number <= self.high  # not for what is no number

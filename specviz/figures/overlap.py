@@ -102,10 +102,11 @@ class Overlap:
         """Where the line lies."""
         if self.judged is None:
             return ""
-        name = "u" if self.is_picked else "u times q"
+        draw = fraction(self.judged[1].uniform_draw or 0.0)
+        scale = "" if self.is_picked else ", on the scale of q"
         is_within = self.judged[1].outcome is Outcome.ACCEPTED
-        lies = "inside the area: accepted" if is_within else "outside the area: rejected"
-        return f"The line is the draw, {name} = {fraction(self._drawn)}, {lies}"
+        lies = "inside the area, so accepted" if is_within else "outside the area, so rejected"
+        return f"The line is the draw u = {draw}{scale}: {lies}"
 
     @property
     def _reach(self) -> tuple[float, float]:

@@ -10,6 +10,7 @@ What only several texts together have is in BATCH.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -232,6 +233,16 @@ def read_number(name: str, given: Any) -> float:
         return float(given)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be a number, got {short(given)}") from None
+
+
+def typed_number(text: str) -> float:
+    """A number as people write it: 10,000,000 and 1,200.5 have thousands, 0,7 a decimal comma.
+
+    ValueError where it is none.
+    """
+    if re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text):
+        return float(text.replace(",", ""))
+    return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
 
 
 def read_integer(name: str, given: object) -> int:

@@ -111,6 +111,8 @@ def test_who_wants_less_motion_finds_the_recorded_race_at_its_end_and_a_phone_sh
     tab.page.set_viewport_size({"width": 1280, "height": 720})
     assert tab.evaluate(BELOW) > 100 and not tab.evaluate(IS_FORM_AFTER)
     assert tab.evaluate(FOLD) >= 0
+    for ref in ("speedup", "textVerdict"):  # what came of the race, without scrolling
+        assert tab.ref(ref).bounding_box()["y"] > 0 and "Identical" in tab.text("textVerdict")
     tab.page.locator("[data-page=step]").first.click()
     tab.until("specviz.step.view.trace?.rounds.length > 0")
     assert OPENING in tab.query
@@ -125,7 +127,7 @@ def test_at_temperature_0_one_press_races_the_question_with_draws_and_draws_it_a
     tab.until("specviz.race.view.inspector.redraw.redraw?.count === 1000")
     assert tab.evaluate("specviz.race.trace.main.config.temperature") == 0.7
     assert tab.evaluate("specviz.race.form.fields.temperature") == "0.7"
-    assert tab.ref("drawnNotice").is_visible() and tab.ref("staleNotice").is_hidden()
+    assert tab.ref("textVerdict").is_visible() and tab.ref("staleNotice").is_hidden()
     assert not tab.evaluate(IS_PLAYING)
 
 

@@ -71,6 +71,28 @@ def test_every_draw_below_one_can_be_thought_of(thinking: StepDriver, draw: str)
     assert "counterfactual" in thinking.driver.text("stepBarsTitle")
 
 
+def test_a_thought_that_one_leaves_is_named_and_can_be_come_back_to(thinking: StepDriver) -> None:
+    each, node = examined(Outcome.REJECTED)
+    think(stand(thinking, each, node), "0,25")
+    thought = {str(node): 0.25}
+    assert thinking.driver.evaluate(FORCED) == thought
+    away = thinking.driver.ref("whatIfAway")
+    assert not away.is_visible()
+    thinking.driver.evaluate(f"{CURSOR}.stepRound(1)")
+    thinking.settle()
+    assert (
+        "0.25 was a thought at" in away.inner_text()
+        and f"round {each.index + 1};" in away.inner_text()
+    )
+    away.get_by_role("button", name="Back to it").click()
+    thinking.settle()
+    assert thinking.driver.evaluate(FORCED) == thought and not away.is_visible()
+    thinking.click("whatIfReset")
+    thinking.driver.evaluate(f"{CURSOR}.stepRound(1)")
+    thinking.settle()
+    assert not away.is_visible()
+
+
 @pytest.mark.parametrize("draw", ["1", "-0.1", "x", ""])
 def test_what_is_no_draw_is_refused_where_it_was_typed(thinking: StepDriver, draw: str) -> None:
     stand(thinking, *examined(Outcome.REJECTED))

@@ -33,8 +33,8 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
         "dtype": "float32",
     }
     tab.page.evaluate(
-        "([s, h]) => specviz.race.view.result.draw(s, { header: h, main: h }, 'length')",
-        [summary, header],
+        "([s, run]) => specviz.race.view.result.draw(s, run, 'length')",
+        [summary, {"header": header, "main": header, "rounds": []}],
     )
     assert word in tab.text("speedupWord")
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.1f}×")

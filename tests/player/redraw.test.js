@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Redraw, redrawPlan } from "../../assets/player/shared/redraw.js";
-import { twoWays, twoWaysWords } from "../../assets/player/shared/two_ways.js";
+import { likeliestThen, twoWays, twoWaysWords } from "../../assets/player/shared/two_ways.js";
 
 const P = [0.4, 0.3, 0.2, 0.1];
 const Q = [0.1, 0.2, 0.1, 0.6];
@@ -133,6 +133,13 @@ test("the two ways to a token add up to p, whatever the rule picks or draws", ()
   }
   assert.equal(twoWays(plan({ kind: "typical" }), 1), null);
   assert.equal(twoWays(plan(), 9), null);
+});
+
+test("where a guess is rejected the sum is of the token that gains most, not of one that the residual lacks", () => {
+  const id = likeliestThen(plan());
+  const left = [1, 2, 3].map((each) => twoWays(plan(), each).residual);
+  assert.equal(twoWays(plan(), id).residual, Math.max(...left));
+  assert.equal(likeliestThen(plan({ kind: "typical" })), null);
 });
 
 test("the sum is said in numbers of the place, the written token having a bin of its own", () => {

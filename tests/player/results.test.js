@@ -6,7 +6,12 @@ import { test } from "node:test";
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict } from "../../assets/player/race/result.js";
 import { middleOf, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
-import { timeSentence } from "../../assets/player/race/time_words.js";
+import { withPoint } from "../../assets/player/shared/decimal_comma.js";
+import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
+
+test("a decimal comma is a point, and a list keeps its commas", () => {
+  assert.deepEqual(["0,7", "-,5", " 1,", "3,2,1", "0.7", "x,7"].map(withPoint), ["0.7", "-.5", " 1.", "3,2,1", "0.7", "x,7"]);
+});
 
 const LANE = { tokens: 40 };
 
@@ -17,15 +22,17 @@ function verdict(temperature, ending, summary) {
 
 test("the verdict on the text is honest", () => {
   const same = verdict(0, "length", { identical: true });
-  assert.deepEqual([same.value, same.label], ["identical", "40 of 40 tokens"]);
+  assert.deepEqual([same.value, same.label], ["Identical text:", "40 of 40 tokens."]);
   const early = verdict(0, "stopped", { identical: true, compared: 12 });
-  assert.deepEqual([early.value, early.label], ["identical", "the first 12 tokens compared"]);
+  assert.deepEqual([early.value, early.label], ["Identical text:", "as far as both have come, 12 tokens."]);
   const other = verdict(0, "length", { identical: false, first_divergence: { index: 6, margin: 0.25 } });
-  assert.deepEqual([other.value, other.label], ["differs", "first difference at token 7, margin 0.25"]);
+  assert.deepEqual([other.value, other.label], ["The texts differ", "from token 7 on: margin 0.25."]);
   const tie = verdict(0, null, { identical: false, first_divergence: { index: 6, margin: 1e-5 } });
-  assert.match(tie.label, /margin 0\.000010, a numerical tie$/);
+  assert.match(tie.label, /margin 0\.000010, a numerical tie\.$/);
   const chance = verdict(0.7, "length", { identical: null });
-  assert.deepEqual([chance.value, chance.link], ["same distribution", "#why-exact"]);
+  assert.deepEqual([chance.value, chance.link], ["Two draws from one distribution", "#why-exact"]);
+  assert.doesNotMatch(`${chance.value} ${chance.label}`, /same|identical/i); // beside two texts that are not
+  assert.equal(textVerdict(null, undefined, null), null);
 });
 
 test("a method without a model of its own says what the pair's draft would take", () => {
@@ -84,6 +91,13 @@ test("where the time goes explains a gain and a loss in one sentence", () => {
   );
   assert.match(timeSentence(measured(4, 0.05, 0.15, 2)), /: about even\.$/);
   assert.equal(timeSentence(measured(0, 0, 0, 2)), "");
+});
+
+test("that several tokens are checked in about the time of one is said with the times of the run", () => {
+  const about = checkSentence(measured(4, 0.03, 0.12, 2.5), 6);
+  assert.match(about, /^Checking 6 tokens in one forward took \d+ ms, writing one alone \d+ ms: every weight is read once either way/);
+  assert.match(checkSentence(measured(4, 0.03, 1.2, 2.5), 61.25), /^Checking 61\.3 tokens .* more to compute\.$/);
+  assert.deepEqual([checkSentence(measured(0, 0, 0, 2), 6), checkSentence(measured(4, 0.03, 0.12, 2.5), 1)], ["", ""]);
 });
 
 test("the prompt's own forward is counted apart, so that the others are the rounds", () => {

@@ -62,7 +62,7 @@ def test_the_sentence_says_what_speculating_changes(rate: str, sentence: str) ->
         ("peak_factor", "0.5"),
         ("price_per_hour", "-1"),
         ("price_per_hour", "nan"),
-        ("price_per_hour", "2,50"),
+        ("price_per_hour", "2,5,0"),
         ("tokens_per_day", "1,00,000"),
         ("baseline_rate", "0"),
         ("speculative_rate", "1e99"),

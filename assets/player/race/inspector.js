@@ -8,7 +8,7 @@ import { RedrawCard } from "../shared/redraw_card.js";
 import { remarkNodes, Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
-import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, outcomeTitle, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
+import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, outcomeTitle, PICKED_RULE, pointMassNote, RULE, verdictHead, verdictRow } from "../shared/verdict_row.js";
 
 export class Inspector {
   /**
@@ -179,7 +179,8 @@ class VerdictTable {
 /** @param {Round} round */
 function ruleOf(round) {
   if (round.isTypical) return "p enough?";
-  return round.isGreedy ? GREEDY_RULE : "accept if u <";
+  if (round.isGreedy) return GREEDY_RULE;
+  return round.isPointMass ? PICKED_RULE : RULE;
 }
 
 /**

@@ -361,11 +361,10 @@ export class RacePage extends Page {
 
   // Whether this is a recording, and one of what the form says, or a race of one's own.
   showStage() {
-    const { recordedNotice, recordedTitle, recordedHere, recordedBack, ownNotice, staleNotice, drawnNotice } = this.refs;
+    const { recordedNotice, recordedTitle, recordedHere, recordedBack, ownNotice, staleNotice } = this.refs;
     recordedNotice.hidden = !this.recording;
     recordedBack.hidden = this.before === undefined;
     setText(recordedBack, this.before ? "Back to the recording before it" : "Back to your race");
-    drawnNotice.hidden = !this.trace.header || this.trace.main.config.temperature === 0 || this.view.loss.text !== "";
     ownNotice.hidden = Boolean(this.recording) || !this.trace.header || !staleNotice.hidden;
     if (!this.recording) return;
     const isOfForm = isOf(this.trace, this.form.order);

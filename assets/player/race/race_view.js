@@ -100,6 +100,8 @@ export class RaceView {
     for (const chart of Object.values(this.charts)) chart.clear();
     this.shownFigures = null;
     this.isReplayed = false; // the speedup that stands there is that of a moment
+    /** @type {boolean} */
+    this.showsWhole = true; // the lanes stand at the end of the run
     this.lastCharts = 0;
     this.frame.ask();
   }
@@ -220,11 +222,14 @@ export class RaceView {
     const { summary, ending } = trace;
     if (!summary) return;
     const { replayed } = this;
-    if (summary !== this.shownSummary || (this.isReplayed && !replayed)) result.draw(summary, trace, ending, this.loss.text);
+    const isWhole = /** @type {boolean} */ (this.moment === Infinity);
+    if (summary !== this.shownSummary || (this.isReplayed && !replayed) || isWhole !== this.showsWhole) result.draw(summary, trace, ending, this.loss.text);
     if (replayed) result.drawReplayed(replayed);
+    else if (!trace.isLive && !isWhole) result.drawWhole();
     else if (trace.isLive) result.drawLive({ tokens: this.fewestTokens, speedup: trace.speedupAt(this.moment) });
     this.shownSummary = summary;
     this.isReplayed = replayed !== null;
+    this.showsWhole = isWhole;
   }
 
   // Of either lane, at the moment that its rate is shown for.

@@ -3,9 +3,10 @@
 import { element, setText } from "../shared/dom.js";
 import { termButton } from "../shared/terms.js";
 import { speedupText, speedupWord, spreadWords } from "./speedup_words.js";
-import { timeSentence } from "./time_words.js";
+import { checkSentence, milliseconds, timeSentence } from "./time_words.js";
 
 const NOTHING = "–";
+const WHOLE = ", over the whole run";
 const FEW_TOKENS = 8; // of a running lane: its clock says nothing yet
 
 export class Result {
@@ -34,10 +35,17 @@ export class Result {
     setText(this.refs.speedup, NOTHING);
     this.refs.speedupWord.textContent = "press Race to measure";
     this.refs.speedupSpread.hidden = true;
-    this.refs.timeWords.hidden = true;
+    this.refs.textVerdict.replaceChildren();
+    for (const line of [this.refs.timeWords, this.refs.checkWords]) line.hidden = true;
     this.refs.stats.replaceChildren(); // nothing is measured yet
     setText(this.refs.statsOf, "");
     this.speedups = null;
+  }
+
+  // The lanes show a moment of the run, the number does not.
+  drawWhole() {
+    const { speedupWord: line } = this.refs;
+    if (!line.textContent.endsWith(WHOLE)) setText(line, `${line.textContent}${WHOLE}`);
   }
 
   // `loss` says that the rule was a lossy one, "" for a lossless one.
@@ -54,10 +62,12 @@ export class Result {
     setText(refs.spreadWords, spreadWords(this.speedups));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
-    const sentence = timeSentence(summary);
-    setText(refs.timeWords, sentence);
-    refs.timeWords.hidden = !sentence;
-    this.refs.stats.replaceChildren(...statistics(summary, trace, ending, loss, this.draftBytes).map((each) => this.row(each)));
+    this.isGreedy = trace.main.config.temperature === 0;
+    refs.textVerdict.hidden = false;
+    refs.textVerdict.replaceChildren(...this.verdictParts(textVerdict(summary, trace.main, ending, loss)));
+    show(refs.timeWords, timeSentence(summary));
+    show(refs.checkWords, checkSentence(summary, meanChecked(trace)));
+    refs.stats.replaceChildren(...statistics(summary, trace, this.draftBytes).map((each) => this.row(each)));
   }
 
   /**
@@ -75,27 +85,33 @@ export class Result {
     this.drawSpeedup(tokens < FEW_TOKENS ? null : speedup, null);
   }
 
-  // While the run is replayed: the speedup so far. The other numbers stay, those of the whole run.
+  // While the run is replayed: the speedup so far, and no count of all tokens beside texts that are still being
+  // written. The other numbers stay, those of the whole run.
   /** @param {{ speedup: number | null, tokens: number }} replayed */
   drawReplayed({ speedup, tokens }) {
     const known = tokens < FEW_TOKENS ? null : speedup;
+    this.refs.textVerdict.hidden = this.isGreedy;
     setText(this.refs.speedup, speedupText(known));
     setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)} so far`);
   }
 
-  /** @param {{ label: string, value: string, term?: string, tone?: string, wide?: boolean, link?: string | null }} given */
-  row({ label, term, value, tone = "", wide = false, link = null }) {
-    const row = element("div", wide ? "wide" : "");
-    const shown = element("dd", tone, link ? "" : value);
-    if (link) {
-      const anchor = element("a", "", value);
-      anchor.href = link;
-      shown.append(anchor);
-    }
+  /** @param {{ label: string, value: string, term: string }} given */
+  row({ label, term, value }) {
+    const row = element("div");
     const name = element("dt");
-    name.append(...(term && this.glossary[term] ? [termButton(label, term)] : [label]));
-    row.append(name, shown);
+    name.append(this.glossary[term] ? termButton(label, term) : label);
+    row.append(name, element("dd", "", value));
     return row;
+  }
+
+  // What became of the two texts, beside the speedup; nothing until they can be compared.
+  /** @param {TextVerdict | null} verdict */
+  verdictParts(verdict) {
+    if (!verdict) return [];
+    const { value, label, tone, term, link } = verdict;
+    const shown = element(link ? "a" : "b", tone ?? "", value);
+    if (link) /** @type {HTMLAnchorElement} */ (shown).href = link;
+    return ["· ", shown, label.startsWith(",") ? "" : " ", term && this.glossary[term] ? termButton(label, term) : label];
   }
 }
 
@@ -108,19 +124,17 @@ function unbroken(command) {
 /**
  * @param {RunSummaryRecord | null} summary
  * @param {Trace | null} trace
- * @param {string | null} ending
  * @param {number} [draftBytes]
  */
-function statistics(summary, trace, ending, loss = "", draftBytes = 0) {
+function statistics(summary, trace, draftBytes = 0) {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
   return [
     { label: "acceptance rate α", term: "acceptance_rate", value: ratio(speculative?.acceptance_rate) },
     { label: "tokens per target forward τ", term: "block_efficiency", value: ratio(speculative?.block_efficiency) },
     { label: "target forwards, for tokens after the first", term: "target_forward", value: forwards(speculative) },
-    { label: firstTokenLabel(baseline, speculative), term: "ttft", value: roughMilliseconds(speculative?.ttft_seconds) },
+    { label: firstTokenLabel(baseline, speculative), term: "ttft", value: speculative?.ttft_seconds == null ? NOTHING : milliseconds(speculative.ttft_seconds) },
     memory(trace, draftBytes),
-    textVerdict(summary, trace?.main, ending, loss),
   ];
 }
 
@@ -131,7 +145,7 @@ function statistics(summary, trace, ending, loss = "", draftBytes = 0) {
 function firstTokenLabel(baseline, speculative) {
   const [plain, drafted] = [baseline?.ttft_seconds, speculative?.ttft_seconds];
   if (plain == null || drafted == null) return "time to first token";
-  return `time to first token; the baseline’s: ${roughMilliseconds(plain)}`;
+  return `time to first token; the baseline’s: ${milliseconds(plain)}`;
 }
 
 // As many forwards as rounds: the prompt's own, which brought the first token, is the same in both lanes.
@@ -140,42 +154,53 @@ function forwards(speculative) {
   return speculative ? `${Math.max(0, speculative.target_forwards - 1)} for ${Math.max(0, speculative.tokens - 1)}` : NOTHING;
 }
 
-// One reading of a clock: two digits.
-/** @param {number | null | undefined} seconds */
-function roughMilliseconds(seconds) {
-  return seconds == null ? NOTHING : `${Number((seconds * 1000).toPrecision(2))} ms`;
+// How many tokens a forward of the target was given, on average: the guesses and the token before them.
+/** @param {Trace} trace */
+function meanChecked({ rounds }) {
+  return rounds.reduce((sum, { outcomes }) => sum + outcomes.length + 1, 0) / rounds.length;
 }
 
-// Above temperature 0 the texts differ by chance: never "identical". A lossy rule does not keep the distribution.
+/**
+ * @param {HTMLElement} line
+ * @param {string} text
+ */
+function show(line, text) {
+  setText(line, text);
+  line.hidden = !text;
+}
+
+/** @typedef {{ value: string, label: string, tone?: string, term?: string, link?: string }} TextVerdict */
+
+// Above temperature 0 the texts are two draws: never "same" or "identical". A lossy rule does not keep the
+// distribution. Null until there is something to compare.
 /**
  * @param {RunSummaryRecord | null} summary
  * @param {Lane | undefined} lane
  * @param {string | null} ending
+ * @returns {TextVerdict | null}
  */
 export function textVerdict(summary, lane, ending, loss = "") {
-  if (!summary || !lane) return { label: "same text?", value: NOTHING };
+  if (!summary || !lane) return null;
   if (lane.config.temperature > 0 && loss) {
     const distance = lane.total_variation;
     const label = distance == null ? "this rule does not keep the target’s distribution" : `total variation ${distance.toFixed(2)} from the target’s distribution, as measured`;
-    return { label, value: "▲ lossy", tone: "bad", term: "typical_acceptance" };
+    return { label: `${label}.`, value: "▲ lossy:", tone: "bad", term: "typical_acceptance" };
   }
   if (lane.config.temperature > 0) {
-    return { label: "both texts are drawn at random, so they differ; why neither is worse", value: "same distribution", link: "#why-exact" };
+    return { value: "Two draws from one distribution", label: ", so the texts differ.", link: "#why-exact" };
   }
   const { first_divergence: difference, identical, compared } = summary;
   if (difference) {
     const margin = difference.margin;
     const tie = margin !== null && margin < 1e-3 ? ", a numerical tie" : "";
-    const gap = margin === null ? "the baseline has ended" : `margin ${margin.toPrecision(2)}${tie}`;
-    const label = `first difference at token ${difference.index + 1}, ${gap}`;
-    return { label, value: "differs", tone: "bad", term: "margin" };
+    const gap = margin === null ? "the baseline had ended" : `margin ${margin.toPrecision(2)}${tie}`;
+    return { value: "The texts differ", label: `from token ${difference.index + 1} on: ${gap}.`, tone: "bad", term: "margin" };
   }
   const isOver = ending && ending !== "stopped";
   const lengths = summary.baseline.tokens === summary.speculative.tokens;
   const all = isOver && lengths ? summary.baseline.tokens : compared;
-  return identical
-    ? { label: isOver ? `${compared} of ${all} tokens` : `the first ${compared} tokens compared`, value: "identical", tone: "good" }
-    : { label: "same text?", value: NOTHING };
+  if (!identical) return null;
+  return { value: "Identical text:", label: isOver ? `${compared} of ${all} tokens.` : `as far as both have come, ${compared} tokens.`, tone: "good" };
 }
 
 /** @param {number | null | undefined} value */

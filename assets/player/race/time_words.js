@@ -1,13 +1,15 @@
-// Where the time of a round goes, in one sentence: what a round costs and what it brings.
+// Where the time of a round goes, in a sentence each: what a round costs and what it brings, and why the
+// target checks several tokens in about the time of one.
+
+const DEAR = 1.5; // times a step: from there on it is not about the same
 
 // "" until both lanes have gone on from their first token.
 /** @param {RunSummaryRecord} summary */
 export function timeSentence({ baseline, speculative }) {
   const rounds = speculative.target_forwards - 1;
-  const steps = baseline.tokens - 1;
   const { block_efficiency: brought, draft_seconds: draft, verify_seconds: verify, host_seconds: host } = speculative;
-  if (rounds < 1 || steps < 1 || brought === null) return "";
-  const step = (baseline.seconds - (baseline.ttft_seconds ?? 0)) / steps;
+  const step = stepSeconds(baseline);
+  if (rounds < 1 || step === null || brought === null) return "";
   const whole = draft + verify + host;
   const cost = whole / rounds / step;
   if (!(cost > 0) || !Number.isFinite(cost)) return "";
@@ -16,6 +18,34 @@ export function timeSentence({ baseline, speculative }) {
   if (Math.abs(Math.log(brought / cost)) < 0.1) return `${takes} and ${brings}: about even.`;
   if (brought > cost) return `${takes} and ${brings}: that is the gain.`;
   return `${takes}, ${share(draft, whole)}and ${brings}: a loss. To break even it would have to bring ${cost.toFixed(1)}.`;
+}
+
+// What checking took, beside a step of the baseline. `tokens`: how many a forward of the target was given, on
+// average.
+/**
+ * @param {RunSummaryRecord} summary
+ * @param {number} tokens
+ */
+export function checkSentence({ baseline, speculative }, tokens) {
+  const rounds = speculative.target_forwards - 1;
+  const step = stepSeconds(baseline);
+  if (rounds < 1 || step === null || !(tokens >= 1.5)) return "";
+  const check = speculative.verify_seconds / rounds;
+  const took = `Checking ${tokens.toFixed(1).replace(/\.0$/, "")} tokens in one forward took ${milliseconds(check)}, writing one alone ${milliseconds(step)}`;
+  if (check > DEAR * step) return `${took}: every weight is read once either way, but so many tokens are more to compute.`;
+  return `${took}: every weight is read once either way, and that is much of the work.`;
+}
+
+// Seconds of a token that the baseline writes, after the first; null until there is one.
+/** @param {BaselineSummaryRecord} baseline */
+function stepSeconds({ tokens, seconds, ttft_seconds: first }) {
+  return tokens > 1 ? (seconds - (first ?? 0)) / (tokens - 1) : null;
+}
+
+// One reading of a clock: two digits.
+/** @param {number} seconds */
+export function milliseconds(seconds) {
+  return `${Number((seconds * 1000).toPrecision(2))} ms`;
 }
 
 /**

@@ -2,6 +2,7 @@
 // probability. Knows no elements.
 
 import { counted, decimals, drawn } from "../shared/number_words.js";
+import { RULE } from "../shared/verdict_row.js";
 
 const ROOM = "class"; // the parameter of a link to a class
 const OF_THIS_MACHINE = /^(localhost|127(\.\d+){3}|\[::1\]|0\.0\.0\.0)$/;
@@ -64,7 +65,7 @@ export function verdictBars(poll) {
   const [rule, draw] = accept !== null && u !== null ? drawn(accept, u) : [accept === null ? "—" : decimals(accept), ""];
   return [
     { name: "this class", share: share ?? 0, words: share === null ? "nobody voted" : percent(share), mark: null },
-    { name: greedy ? "the rule" : "min(1, p/q)", share: accept ?? 0, words: rule, mark: draw ? { at: Number(u), words: `u ${draw}` } : null },
+    { name: greedy ? "the rule" : RULE, share: accept ?? 0, words: rule, mark: draw ? { at: Number(u), words: `u ${draw}` } : null },
   ];
 }
 

@@ -23,6 +23,17 @@ export function twoWays({ kind, ids, p, q, guesses, shared }, id) {
   return { kept: common[bin], rejected, residual: left, sum: common[bin] + rejected * left, p: p[bin] };
 }
 
+// The token that a rejection of the first guess makes likeliest; null where none has a bin of its own.
+/**
+ * @param {RedrawPlan} plan
+ * @returns {number | null}
+ */
+export function likeliestThen(plan) {
+  const left = (/** @type {number | null} */ id) => (id === null ? 0 : (twoWays(plan, id)?.residual ?? 0));
+  const [best] = plan.ids.toSorted((one, other) => left(other) - left(one));
+  return left(best ?? null) > 0 ? best : null;
+}
+
 /**
  * @param {string} name
  * @param {NonNullable<ReturnType<typeof twoWays>>} ways

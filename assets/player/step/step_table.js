@@ -3,9 +3,9 @@
 
 import { EXTRA } from "../shared/cursor.js";
 import { element, onNode } from "../shared/dom.js";
-import { drawn, probability } from "../shared/number_words.js";
+import { decimals, drawn, probability } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
-import { extraNumbers, GREEDY_RULE, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
+import { extraNumbers, GREEDY_RULE, outcomeOf, PICKED_RULE, RULE, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
 
 const MOST_KEPT = 10; // rows
@@ -55,7 +55,7 @@ export class StepTable {
 function ruleOf(round) {
   if (round.isTypical) return "p enough?";
   if (round.isGreedy) return GREEDY_RULE;
-  return round.isPointMass ? "p/1" : "p/q"; // a certain guess has q = 1
+  return round.isPointMass ? PICKED_RULE : RULE;
 }
 
 /**
@@ -96,7 +96,7 @@ function row(trace, round, stop, stage) {
  * @param {string} stage
  */
 function numbers(trace, round, stop, stage) {
-  const { residual, p, q, accept, u, raw_p } = round.verdict(stop);
+  const { residual, p, accept, u, raw_p } = round.verdict(stop);
   const drafted = probability(round.shownQ(stop));
   if (stage === "drafted") return ["", drafted, "", ""];
   const isJudged = stage === "judged";
@@ -106,19 +106,8 @@ function numbers(trace, round, stop, stage) {
   if (!isJudged) return [probability(p), drafted, "", ""];
   const compared = residual ?? p;
   const star = round.followsRejection(stop) ? "*" : "";
-  const [threshold, draw] = u === null ? ["", "unseen"] : drawn(accept, u);
-  const passes = accept > 0 && accept < 1 && threshold ? threshold : ratio(compared / q);
-  return [`${probability(compared)}${star}`, drafted, passes, draw];
-}
-
-// Nothing below 1 reads as 1, for from 1 on any u accepts.
-/** @param {number} value */
-function ratio(value) {
-  if (Number.isNaN(value)) return "–"; // 0 of 0
-  if (value >= 100) return "> 99";
-  if (value > 0 && value < 0.01) return probability(value);
-  if (value < 1 && value >= 0.995) return value < 0.9999 ? value.toFixed(4) : "< 1";
-  return value.toFixed(2);
+  const words = u === null ? [decimals(accept), "unseen"] : drawn(accept, u);
+  return [`${probability(compared)}${star}`, drafted, ...words];
 }
 
 // Which rows the table of a walk has at a moment: what was drafted by then, or what was examined by then

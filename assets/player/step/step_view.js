@@ -9,6 +9,7 @@ import { Ribbon } from "../shared/ribbon.js";
 import { Strip } from "../shared/strip.js";
 import { TemplateToggle } from "../shared/template_toggle.js";
 import { termButton } from "../shared/terms.js";
+import { PICKED_RULE, RULE } from "../shared/verdict_row.js";
 import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
 import { CodeCard } from "./code_card.js";
 import { Comparison } from "./comparison.js";
@@ -52,7 +53,10 @@ export class StepView {
     /** @type {any} what only a server can do */
     this.whatIf = this.fork = this.live = null;
     if (ask) {
-      this.whatIf = new WhatIf(refs, ask, () => this.frame.ask());
+      this.whatIf = new WhatIf(refs, ask, {
+        onChange: () => this.frame.ask(),
+        onBack: (round, node) => this.still(() => this.cursor.toNode(round, node)),
+      });
       this.fork = new ForkForm(refs, methods, this.whatIf, onFork);
       this.live = new LiveRun(refs, onHold);
     }
@@ -357,7 +361,7 @@ function emptyWords(trace, isHeld) {
 // Knows labels and keys of the glossary; no view.
 // the beginning of a label -> its term
 /** @type {Record<string, string>} */
-const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", "p/q": "acceptance_prob", "p/1": "point_mass", u: "uniform_draw" };
+const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", [RULE]: "acceptance_prob", [PICKED_RULE]: "point_mass", u: "uniform_draw" };
 /** @type {Record<string, string>} */
 const NUMBERS = { entropy: "entropy", overlap: "overlap", "top-2": "margin", KL: "kl_divergence" };
 const RESIDUAL = /^r (?=[\d?])/;

@@ -8,19 +8,22 @@ import { drawn, whole } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
 export class WhatIf {
-  // `onChange` hears that another draw is thought of.
+  // `onChange` hears that another draw is thought of, `onBack` that one is wanted again: of which round and node.
   /**
    * @param {Refs} refs
    * @param {(name: string, question: object) => Promise<Reply>} ask
-   * @param {() => void} onChange
+   * @param {{ onChange: () => void, onBack: (round: number, node: number) => void }} on
    */
-  constructor(refs, ask, onChange) {
+  constructor(refs, ask, { onChange, onBack }) {
     this.refs = refs;
     this.ask = ask;
     this.onChange = onChange;
     this.field = new DrawField(refs, (u) => this.think(u), (words) => this.showResult(words));
     refs.whatIfReset.addEventListener("click", () => (this.remember(undefined), this.reset(), this.onChange()));
     refs.whatIfFork.addEventListener("click", () => refs.forkGo.focus());
+    refs.whatIfBack.addEventListener("click", () => this.left && onBack(...this.left.place));
+    /** @type {{ trace: Trace, place: [number, number], words: string } | null} the draw last thought of, until it is given up */
+    this.left = null;
     this.question = 0;
     this.key = ""; // round and node
     /** @type {any} the round as it would have been, and its draw */
@@ -45,6 +48,17 @@ export class WhatIf {
    * @param {StepCursor} cursor
    */
   draw(trace, cursor) {
+    this.settle(trace, cursor);
+    const isAway = this.left?.trace === trace && this.left.place.join(" ") !== this.key;
+    this.refs.whatIfAway.hidden = !isAway;
+    setText(this.refs.whatIfAwayWords, isAway ? (this.left?.words ?? "") : "");
+  }
+
+  /**
+   * @param {Trace} trace
+   * @param {StepCursor} cursor
+   */
+  settle(trace, cursor) {
     const { refs } = this;
     const { node } = cursor;
     const round = /** @type {Round} */ (cursor.current); // there is one wherever this is drawn
@@ -75,7 +89,11 @@ export class WhatIf {
   // Whoever comes back to a place finds what was thought of there.
   /** @param {number | undefined} u */
   remember(u) {
-    this.thoughts.set(this.trace, { ...this.thoughts.get(this.trace), [this.key]: u });
+    const { trace, round, node } = this;
+    this.thoughts.set(trace, { ...this.thoughts.get(trace), [this.key]: u });
+    const name = tokenLabel(trace.text(round.tokenId(node)));
+    const words = `The draw ${whole(u ?? 0)} was a thought at ${name} in round ${round.record.i + 1}; here the run is as recorded.`;
+    this.left = u === undefined || u === round.verdict(node).u ? null : { trace, place: [round.record.i, node], words };
   }
 
   reset() {

@@ -18,6 +18,7 @@ from specviz.errors import InputError, short
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.models.pair_catalog import Pair
+from specviz.records.settings import typed_number
 from specviz.slices import until_stopped
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting
@@ -121,7 +122,7 @@ def _methods(question: Mapping[str, Any]) -> str:
 def _number(question: Mapping[str, Any], name: str) -> float:
     value = question.get(name)
     try:
-        number = float(str(value))
+        number = typed_number(str(value))
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or (name == "batch_size" and number != int(number)):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from specviz.errors import InputError, short
+from specviz.records.settings import typed_number
 from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
 
 RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
@@ -18,7 +18,6 @@ BOUNDS = {
     "price_per_hour": (0.0, 1e6),
     **dict.fromkeys(RATES, (0.01, 1e7)),
 }
-_IN_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
 
 
 def daily_costs(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def _number(form: Mapping[str, Any], name: str) -> float:
     value = form.get(name, "")
     text = str(value).replace(" ", "")
     try:
-        number = float(text.replace(",", "") if _IN_THOUSANDS.fullmatch(text) else text)
+        number = typed_number(text)
     except ValueError:
         raise InputError(f"{name} must be a number, got {short(value)}") from None
     low, high = BOUNDS[name]

@@ -1,0 +1,22 @@
+// A decimal comma, as in 0,7, becomes a point where it is typed: no field, rule or address knows another one.
+
+const WITH_COMMA = /^\s*[+-]?\d*,\d*\s*$/;
+
+// A field for decimals says so in its inputmode; one that takes thousands too (1,200) leaves its commas to the
+// server. Heard before the fields' own listeners.
+/** @param {HTMLElement} root */
+export function takeDecimalCommas(root) {
+  root.addEventListener("input", ({ target: field }) => {
+    if (!(field instanceof HTMLInputElement) || field.inputMode !== "decimal" || field.dataset.thousands !== undefined) return;
+    const text = withPoint(field.value);
+    if (text === field.value) return;
+    const { selectionStart } = field;
+    field.value = text;
+    field.setSelectionRange(selectionStart, selectionStart);
+  }, true);
+}
+
+/** @param {string} text */
+export function withPoint(text) {
+  return WITH_COMMA.test(text) ? text.replace(",", ".") : text;
+}
