@@ -21,11 +21,13 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.environment import Environment
+from specviz.ui.spending import BYTE_SECONDS, PAGE_SECONDS, TOO_MUCH, spending
 
 log = logging.getLogger("specviz")
 MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
 MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
 MAX_VALUES = 1_000_000  # of a body's JSON: each becomes an object of its own
+LARGE_BYTES = 1_000_000  # a body that whoever has asked for much has to wait with
 BODY_SECONDS = 60.0  # for the next part of a body
 PER_MINUTE = 6000  # questions of one address, which may be that of a whole class
 # routes of Gradio that store what is sent, fetch for others or show the server's inside, and that
@@ -38,6 +40,8 @@ CLOSED = tuple(
     )
 )
 CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
+# what Gradio makes anew for whoever asks
+MADE = ("/", "/config", "/openapi.json", "/gradio_api/info", "/gradio_api/openapi.json", "/metrics")
 # Gradio's page has scripts in its HTML and makes functions of texts, so both must be allowed; what
 # a script does can reach no other server
 POLICY = (
@@ -87,7 +91,7 @@ class Guard:
         if refusal := self._refusal(scope):
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)
             return
-        body = _Body(receive, answer, self._bodies)
+        body = _Body(receive, answer, self._bodies, scope["client"][0])
         try:
             await self._app(scope, body.receive, body.send)
         except (_Refused, ClientDisconnect):
@@ -106,12 +110,14 @@ class Guard:
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         if path.startswith(CLOSED):
             return _Refused(404, "specviz has no use for this")
+        visitor = scope["client"][0]
         if scope["method"] != "POST":
-            return None
+            spending.add(visitor, PAGE_SECONDS if path in MADE else 0.0)
+            return _Refused(429, TOO_MUCH) if path in MADE and spending.is_over(visitor) else None
         length = Headers(scope=scope).get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
             return _too_large()
-        if Environment.read().is_public and not self._limiter.hit(_LIMIT, scope["client"][0]):
+        if Environment.read().is_public and not self._limiter.hit(_LIMIT, visitor):
             return _Refused(429, f"at most {PER_MINUTE} questions a minute: wait a moment")
         return None
 
@@ -150,7 +156,8 @@ def _address(scope: Scope) -> str:
 class _Body:
     """One request's body as it comes in, and the answer, unless the body breaks a limit."""
 
-    def __init__(self, receive: Receive, send: Send, bodies: _Bodies) -> None:
+    def __init__(self, receive: Receive, send: Send, bodies: _Bodies, visitor: str) -> None:
+        self._visitor = visitor
         self._receive = receive
         self._send = send
         self._bodies = bodies
@@ -174,12 +181,15 @@ class _Body:
         part = message.get("body", b"")
         self._size += len(part)
         self._bodies.taken += len(part)
+        spending.add(self._visitor, len(part) * BYTE_SECONDS)
         self._values += sum(part.count(mark) for mark in (b",", b"[", b"{"))
         self._is_whole = not message.get("more_body", False)
         if self._size > MAX_BODY_BYTES:
             self._refuse(_too_large())
         if self._values > MAX_VALUES:
             self._refuse(_Refused(413, f"a question must hold at most {MAX_VALUES} values"))
+        if self._size > LARGE_BYTES and spending.is_over(self._visitor):
+            self._refuse(_Refused(429, TOO_MUCH))
         if self._bodies.taken > MAX_BODIES_BYTES:
             self._refuse(_Refused(503, "too much is being sent: try again in a moment"))
         return message

@@ -8,6 +8,7 @@ races; `handlers` does the work. Nothing is asked of other servers.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction
 from mimetypes import guess_type
@@ -39,6 +40,7 @@ from specviz.ui.page_files import (
 )
 from specviz.ui.runs import TICKET_LENGTHS
 from specviz.ui.setup import page_setup
+from specviz.ui.spending import TOO_MUCH, spending
 
 ASKED = (
     "join",
@@ -59,6 +61,7 @@ ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),
 )
+FREE = ("look", "stop", "hold", *ROOM_ASKED)  # they cost nothing, and what goes on needs them
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
@@ -138,9 +141,22 @@ def _plain(method: ServerFunction) -> Callable[..., Any]:
         return _named(later, method)
 
     def at_once(question: Any, request: gr.Request) -> Any:
-        return method(asked_by(question, request))
+        asked = asked_by(question, request)
+        return method(asked) if method.__name__ in FREE else _counted(method, asked)
 
     return _named(at_once, method)
+
+
+def _counted(method: ServerFunction, question: Any) -> Any:
+    """The answer, unless the visitor has had too many that took long."""
+    visitor = question.get("address", "") if isinstance(question, dict) else ""
+    if spending.is_over(visitor):
+        return {"error": TOO_MUCH}
+    began = time.thread_time()
+    try:
+        return method(question)
+    finally:
+        spending.add(visitor, time.thread_time() - began)
 
 
 def _named(function: Callable[..., Any], method: ServerFunction) -> Callable[..., Any]:

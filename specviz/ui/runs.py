@@ -127,12 +127,16 @@ class Runs:
         unheard = [each for each in active if not each.is_heard]
         for each in unheard[: len(unheard) + 1 - MAX_UNHEARD]:  # junk pushes out junk
             self._leave(each)
-        heard = [each for each in active if each.is_heard]
-        near = sum(each.address == address for each in heard)
-        if address and near >= MAX_OF_ADDRESS:
+        near = [each for each in active if each.address == address] if address else []
+        if len(near) >= MAX_OF_ADDRESS:
+            for each in [each for each in near if not each.is_heard][:1]:
+                self._leave(each)
+                near.remove(each)
+        if len(near) >= MAX_OF_ADDRESS:
             raise InputError(
                 f"{MAX_OF_ADDRESS} runs of your address go on already: try again in a minute"
             )
+        heard = [each for each in active if each.is_heard]
         waiting = {each.order for each in heard if each.order.state is State.WAITING}
         if len(waiting) >= MAX_WAITING:
             raise InputError(f"{MAX_WAITING} runs are waiting already: try again in a minute")

@@ -106,7 +106,7 @@ def test_a_server_refuses_them_cleanly_and_goes_on(url: str, log: Path) -> None:
             count += 1
             told = json.loads(content) if status == 200 else None
             error = told["error"] if told else content.decode("utf-8", "replace")
-            if status not in (200, 400, 413, 422) or (error and "Traceback" in error):
+            if status not in (200, 400, 413, 422, 429) or (error and "Traceback" in error):
                 wrong.append((name, repr(question)[:100], status, content[:100]))
             if told and error and ("\n" in error or len(error) > 400):
                 wrong.append((name, repr(question)[:100], status, error[:100]))

@@ -18,6 +18,7 @@ from specviz.ui import guard
 from specviz.ui.guard import CLOSED, HEADERS, Guard
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import launch_options
+from specviz.ui.spending import Spending
 
 
 async def size(request: Request) -> JSONResponse:
@@ -69,6 +70,18 @@ def test_behind_the_proxy_of_a_space_visitors_are_told_apart(
     asked = [f"6.6.6.{number}, 1.2.3.{number % 2}" for number in range(4)]
     told = {app.get("/", headers={"X-Forwarded-For": each}).json() for each in asked}
     assert told == {"1.2.3.0", "1.2.3.1"}, "what a visitor adds in front is not believed"
+
+
+def test_who_sends_much_again_and_again_has_to_wait(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "spending", Spending())
+    monkeypatch.setattr(guard, "BYTE_SECONDS", 1e-6)
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    large = b"x" * 2_000_000
+    assert [client.post("/asked", content=large).status_code for _ in range(4)] == [200] * 3 + [429]
+    assert client.post("/asked", content=b"x").status_code == 200, "what is small is answered"
+    assert client.get("/config").status_code == 429 and client.get("/page").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/asked", "/tolerant"])

@@ -202,6 +202,14 @@ def test_the_queue_has_an_end_and_an_address_a_part_of_it() -> None:
     room.join(1000, "7")  # beside one that is there already there is always room
 
 
+def test_an_address_gains_nothing_by_looking_at_its_runs_later() -> None:
+    room = Room()
+    for number in range(99):
+        room.join(number, str(number), is_heard=False)
+    active = [each for each in room.runs._places.values() if runs.is_active(each)]
+    assert len(active) == runs.MAX_OF_ADDRESS
+
+
 def test_finished_runs_are_forgotten_after_a_while() -> None:
     room = Room()
     room.join(0, "a")

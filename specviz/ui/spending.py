@@ -1,0 +1,49 @@
+"""What answers take of the processor beside decoding: in public each visitor has a bounded part.
+
+Decoding shares Python's lock with whoever unpacks a file or parses a body, so a visitor who sends
+such things without an end would slow everybody down. Knows nothing of what is asked.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from specviz.environment import Environment
+
+MOST_SECONDS = 6.0  # that a visitor may have had; a class behind one router needs a few
+SHARE = 0.2  # of a core, that a visitor may have on and on
+BYTE_SECONDS = 2e-8  # of a body: to receive, count and parse it
+PAGE_SECONDS = 0.01  # of what Gradio makes anew for each visitor
+MAX_VISITORS = 1000  # that are remembered
+TOO_MUCH = "your address has asked for much in this minute: wait a moment"
+
+
+class Spending:
+    """Seconds of each visitor, of which `SHARE` of a second is forgiven with every second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._spent: dict[str, tuple[float, float]] = {}  # seconds, and when that was so
+        self._lock = threading.Lock()
+
+    def is_over(self, visitor: str) -> bool:
+        """Whether the visitor has to wait; never where the page is not public."""
+        if not Environment.read().is_public:
+            return False
+        with self._lock:
+            return self._now(visitor) > MOST_SECONDS
+
+    def add(self, visitor: str, seconds: float) -> None:
+        with self._lock:
+            self._spent[visitor] = (self._now(visitor) + seconds, self._clock())
+            if len(self._spent) > MAX_VISITORS:
+                del self._spent[min(self._spent, key=self._now)]
+
+    def _now(self, visitor: str) -> float:
+        seconds, when = self._spent.get(visitor, (0.0, 0.0))
+        return max(0.0, seconds - SHARE * (self._clock() - when))
+
+
+spending = Spending()
