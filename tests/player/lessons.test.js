@@ -14,6 +14,7 @@ import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
 import { ends, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
 import { mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
+import { roundWords } from "../../assets/player/shared/batch_rows.js";
 import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
 import { ForwardTimes } from "../../assets/player/learn/widgets/forward_times.js";
 import { acceptance, barsOf, beyond, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
@@ -239,4 +240,12 @@ test("a race's counts: rates are of examined guesses, and of all the share is lo
   near(found.used, 4 / 6);
   assert.equal(found.per_look, 6);
   assert.deepEqual(runningRates(rounds).acceptance.slice(0, 2), [1, 0.5]);
+});
+
+test("a round of a batch is told with its empty places and the rows that are left", () => {
+  const steps = [{ seconds: 0.0123, rows: 2, tokens: 7, padding: 3 }, { seconds: 0.01, rows: 1, tokens: 1, padding: 0 }];
+  const found = { rows: [{}, {}], steps };
+  assert.equal(roundWords(found, 0), "2 prompts have been read. Each row has one token.");
+  assert.equal(roundWords(found, 1), "Round 1 of 2: 7 tokens of 2 rows ran together in 12.3 ms, 3 places stayed empty.");
+  assert.equal(roundWords(found, 2, "Look"), "Look 2 of 2: 1 token of 1 row ran together in 10.0 ms.");
 });

@@ -12,6 +12,7 @@ import pytest
 from specviz.cli import main
 from specviz.errors import InputError
 from specviz.ui.handlers import Handlers
+from specviz.ui.lab.lab_batch import batch_order
 from specviz.ui.lab.lab_sweeps import SweepOrder, header_line, read_sweep, sweep_offer, sweep_order
 from tests.ui.heard import heard
 from tests.ui.small_sweep import FORM, LENGTHS, asked, lines
@@ -131,3 +132,24 @@ def test_a_file_with_another_batch_is_refused(batch: object) -> None:
     header = json.loads(header_line(sweep_order(asked()).plan)) | {"batch": batch}
     with pytest.raises(InputError, match="^file "):
         read_sweep(f"{json.dumps(header)}\n")
+
+
+def test_the_batch_of_a_point_is_told_row_by_row() -> None:
+    order = asked({"name": "draft-budget", "values": "2,0"}, batch={"batch_size": "2"})
+    file = f"{header_line(sweep_order(order).plan)}\n"
+    *_, found, end = batch_order({"file": file, "picked": 0}).messages(threading.Event())
+    assert (found["kind"], end["reason"]) == ("batch", "done")
+    rows, steps = [row["rounds"] for row in found["rows"]], found["steps"]
+    assert len(rows) == 2 and max(map(len, rows)) == len(steps)
+    for rounds in rows:
+        assert 1 + sum(len(each["written"]) for each in rounds) == int(FORM["max_new_tokens"])
+    for at, step in enumerate(steps):
+        alive = [rounds[at] for rounds in rows if len(rounds) > at]
+        assert step["rows"] == len(alive) and sum(len(each["guesses"]) for each in alive) <= 2
+
+
+@pytest.mark.parametrize("picked", [None, -1, 3, True, "0"])
+def test_a_batch_is_of_a_point_that_there_is(picked: object) -> None:
+    file = f"{header_line(sweep_order(asked()).plan)}\n"
+    with pytest.raises(InputError, match="^picked must be an integer from 0 to 2, got "):
+        batch_order({"file": file, "picked": picked})

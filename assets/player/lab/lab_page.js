@@ -82,7 +82,7 @@ export class LabPage extends Page {
 
   // Whatever of this page runs or waits.
   halt() {
-    for (const { run } of [this.sweep, this.peers, this.exact, this.claims, this.advice]) run.stop();
+    for (const { run } of [this.sweep, this.sweep.batch, this.peers, this.exact, this.claims, this.advice]) run.stop();
   }
 
   get address() {

@@ -2,6 +2,7 @@
 
 import { setText, takeFile } from "../shared/dom.js";
 import { download } from "../step/trace_file.js";
+import { BatchCard } from "./batch_card.js";
 import { KeptSweep } from "./kept_sweep.js";
 import { LabRun } from "./lab_run.js";
 import { SweepForm } from "./sweep_form.js";
@@ -29,6 +30,7 @@ export class SweepCard {
     this.picked = null;
     this.form = new SweepForm(refs, setup, setting);
     this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
+    this.batch = new BatchCard(refs, gradio, () => this.sweep.file);
     this.run = new LabRun({ go: refs.sweepGo, stop: refs.sweepStop, state: refs.sweepState }, gradio, {
       begun: () => this.begun(),
       message: (message) => this.take(message),
@@ -133,6 +135,7 @@ export class SweepCard {
     setText(this.refs.sweepSentence, reply.sentence);
     setText(this.refs.sweepSetting, reply.setting);
     this.views.draw(reply, this.sweep);
+    this.batch.setPoint(reply);
     this.drawState();
     this.onPoint(this.views.picked, reply.picked_words);
     if (reply.picked !== null) this.form.fold.close(), this.onResult();

@@ -14,6 +14,7 @@ from specviz.experiments.sweep.sweeping import MAX_REPEATS
 from specviz.records import BATCH
 from specviz.ui.answers import Question, answers
 from specviz.ui.lab.lab_advice import SECONDS, advice_offer, advice_order
+from specviz.ui.lab.lab_batch import batch_order
 from specviz.ui.lab.lab_costs import BOUNDS, daily_costs
 from specviz.ui.lab.lab_losslessness import losslessness_order, zoo_offer
 from specviz.ui.lab.lab_order import LabOrder
@@ -57,6 +58,7 @@ class Lab:
         self._take = take
         self._orders: dict[str, Take] = {
             "sweep": sweep_order,
+            "batch": batch_order,
             "peers": peers_order,
             "advice": advice_order,
             "losslessness": losslessness_order,

@@ -129,8 +129,7 @@ def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
     "batch" may be missing, and so may any of its settings.
     """
     if "file" in question:
-        sweep = read_sweep(question["file"])
-        _check_methods(sweep.plan)
+        sweep = checked_sweep(question["file"])
         return SweepOrder(sweep.plan, sweep.known, noise_of(question.get("noise")))
     repeats = _count(question, "repeats")
     setting = _setting(question)
@@ -222,6 +221,13 @@ def read_sweep(text: object) -> SweepSoFar:
     header, *lines = text.split("\n")
     plan = _plan(json_object(header))
     return SweepSoFar(plan, read_points(plan, lines[:-1], "file"))
+
+
+def checked_sweep(text: object) -> SweepSoFar:
+    """Of a file's text, to be measured: its methods take its settings, its pair can do them."""
+    sweep = read_sweep(text)
+    _check_methods(sweep.plan)
+    return sweep
 
 
 def header_line(plan: SweepPlan) -> str:

@@ -82,6 +82,7 @@ class SweepViews:
             "line": {str(at): place for at, place in line.items()},
             "cells": {",".join(map(str, cell)): place for place, cell in cells.items()},
             "picked": self.picked,
+            "picked_rows": self._picked_rows,
             "best": self.best,
             "picked_words": "" if self.picked is None else self.words(self.picked),
             "line_words": self._line_words(),
@@ -89,6 +90,14 @@ class SweepViews:
             "noise_words": self._noise_words(),
             "setting": self._setting(),
         }
+
+    @property
+    def _picked_rows(self) -> int:
+        """How many texts the picked point decodes together."""
+        plan = self._sweep.plan
+        return (
+            plan.setting_at(plan.places[self.picked]).batch_size if self.picked is not None else 0
+        )
 
     def _title(self, axis: int) -> str:
         return axis_named(self._sweep.plan.axes[axis][0]).title

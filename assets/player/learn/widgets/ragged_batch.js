@@ -1,12 +1,10 @@
 // A batch of texts that are decoded together, row by row: each row's guesses in a look, what became of them,
 // and how far its text has come. Real rounds, measured here or recorded.
 
+import { BatchRows, roundWords } from "../../shared/batch_rows.js";
 import { element, setText } from "../../shared/dom.js";
-import { tokenLabel } from "../../shared/token_label.js";
 import { OrderWidget } from "../order_widget.js";
-import { batchNumbers, promptLine, writtenBy } from "./ragged_rows.js";
-
-const SEEN = 74; // characters of a text, the last ones
+import { batchNumbers } from "./ragged_rows.js";
 
 export class RaggedBatch extends OrderWidget {
   static id = "ragged-batch";
@@ -20,8 +18,7 @@ export class RaggedBatch extends OrderWidget {
     super(box, course, on, "batch");
     this.at = 0; // looks that are over
     this.isTold = true; // what became of the guesses of the look that is shown
-    this.rows = element("ol", "batch-rows");
-    this.rows.setAttribute("aria-label", "Rows of the batch");
+    this.rows = new BatchRows();
     this.words = element("p", "forward-words");
     this.words.setAttribute("role", "status");
     this.next = element("button", "primary", "Next look");
@@ -31,7 +28,7 @@ export class RaggedBatch extends OrderWidget {
     this.bars = element("ol", "forward-bars");
     this.bars.setAttribute("aria-label", "Time of a look at the whole batch");
     box.classList.add("ragged-batch");
-    box.replaceChildren(this.rows, this.bars, this.words, this.next, this.row.box);
+    box.replaceChildren(this.rows.box, this.bars, this.words, this.next, this.row.box);
   }
 
   /** @param {Record<string, string>} scene */
@@ -92,79 +89,20 @@ export class RaggedBatch extends OrderWidget {
     const isCost = scene.show === "cost";
     this.next.hidden = scene.show !== "walk";
     this.next.disabled = this.at === this.looks;
-    this.rows.replaceChildren(...found.rows.map((/** @type {any} */ row) => this.rowOf(row)));
-    this.rows.hidden = isCost;
+    this.rows.draw(found.rows, this.at, this.isTold);
+    this.rows.box.hidden = isCost;
     this.bars.hidden = !isCost;
     if (isCost) this.drawCost();
     setText(this.words, isCost ? this.costSentence() : this.sentence());
   }
 
   sentence() {
-    const { at, found } = this;
-    if (!at) return `${found.rows.length} prompts have been read. Each row has one token.`;
-    const { rows, tokens, padding, seconds } = found.steps[at - 1];
-    const empty = padding ? `, ${padding} places stayed empty` : "";
-    return `Look ${at} of ${this.looks}: ${tokens} ${tokens === 1 ? "token" : "tokens"} of ${rows} ${rows === 1 ? "row" : "rows"} ran together in ${(1000 * seconds).toPrecision(3)} ms${empty}.`;
+    return roundWords(this.found, this.at, "Look");
   }
 
   costSentence() {
     const { own_pace: pace = 0, gain = 0 } = batchNumbers(this.found);
     return this.isTold ? `A plain look brings each row one token, a look with drafts ${pace.toFixed(2)} on average: ${gain.toFixed(2)} times as fast, all in all.` : "";
-  }
-
-  /** @param {import("./ragged_rows.js").BatchRow} row */
-  rowOf(row) {
-    const { at } = this;
-    const isOver = row.rounds.length < at;
-    const made = element("li", isOver ? "is-over" : "");
-    const round = isOver ? undefined : row.rounds[at - 1];
-    const before = this.isTold ? at : at - 1;
-    const text = [row.first, ...row.rounds.slice(0, before).flatMap(({ written }) => written)].join("");
-    made.append(element("span", "batch-prompt", promptLine(row.prompt)), this.track(row, before), this.text(text), this.guesses(round, isOver));
-    return made;
-  }
-
-  // A square for each token, those of a look together.
-  /**
-   * @param {import("./ragged_rows.js").BatchRow} row
-   * @param {number} looks
-   */
-  track(row, looks) {
-    const track = element("span", "batch-track");
-    const counts = [1, ...writtenBy(row, looks)];
-    for (const count of counts) {
-      const group = element("span", "batch-look");
-      group.append(...Array.from({ length: count }, () => element("i")));
-      track.append(group);
-    }
-    const total = counts.reduce((sum, each) => sum + each, 0);
-    track.append(element("b", "number", `${total} ${total === 1 ? "token" : "tokens"}`));
-    return track;
-  }
-
-  /** @param {string} text */
-  text(text) {
-    return element("span", "batch-text", text.length > SEEN ? `… ${text.slice(-SEEN)}` : text.trimStart());
-  }
-
-  /**
-   * @param {import("./ragged_rows.js").RowRound | undefined} round
-   * @param {boolean} isOver
-   */
-  guesses(round, isOver) {
-    const box = element("span", "batch-guesses");
-    if (!round) {
-      box.append(element("span", "hint", isOver ? "has ended: its place is free" : ""));
-      return box;
-    }
-    round.guesses.forEach((guess, at) => {
-      const outcome = this.isTold ? round.outcomes[at] : "";
-      box.append(element("span", `typed-guess ${outcome}`, tokenLabel(guess)));
-    });
-    const kept = round.outcomes.filter((outcome) => outcome === "accepted").length;
-    const added = round.written[kept];
-    if (this.isTold && added !== undefined) box.append(element("span", "hint", "+ "), element("span", "batch-added", tokenLabel(added)));
-    return box;
   }
 
   drawCost() {

@@ -1,19 +1,9 @@
 // The looks of a batch, from what its order has sent: what each row did in each of them, what a look cost,
 // and how far rows would come if all had to keep pace with the slowest. Knows no page.
 
-/** @typedef {{ guesses: string[], outcomes: string[], written: string[] }} RowRound */
-/** @typedef {{ prompt: string, first: string, rounds: RowRound[] }} BatchRow */
-/** @typedef {{ seconds: number, rows: number, tokens: number, padding: number }} BatchStep */
-/** @typedef {{ model: string, drafter: string, length: number, rows: BatchRow[], plain: BatchStep[], steps: BatchStep[] }} BatchMessage */
+import { promptLine } from "../../shared/batch_rows.js";
 
-const SHOWN = 48; // characters of a prompt
-
-// The first words of a prompt.
-/** @param {string} prompt */
-export function promptLine(prompt) {
-  const line = prompt.trimStart().split("\n", 1)[0];
-  return line.length > SHOWN ? line.slice(0, SHOWN + 1).replace(/\W+\w*$/, "") : line;
-}
+/** @typedef {import("../../shared/batch_rows.js").BatchMessage} BatchMessage */
 
 // The numbers of a batch, for a lesson.
 /** @param {BatchMessage | null} found */
@@ -37,15 +27,6 @@ export function batchNumbers(found) {
     look_time: seconds, plain_time: plainSeconds, price: seconds / plainSeconds, gain: (mean(each) * plainSeconds) / seconds,
     wasted: outcomes.filter((outcome) => outcome !== "accepted").length / outcomes.length,
   };
-}
-
-// How many tokens a row has written after so many looks, and how many of them each look brought.
-/**
- * @param {BatchRow} row
- * @param {number} looks
- */
-export function writtenBy({ rounds }, looks) {
-  return rounds.slice(0, looks).map(({ written }) => written.length);
 }
 
 /** @param {number[]} values */
