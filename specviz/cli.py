@@ -53,6 +53,10 @@ COMMANDS = {  # in the order of `--help`; a module is imported when its command 
         "specviz.commands.size_command",
         "Whether speculation pays on a planned deployment, and what it takes.",
     ),
+    "translate": (
+        "specviz.commands.translate_command",
+        "Old flags, or an article's snippet, as vLLM, SGLang or llama.cpp reads them today.",
+    ),
     "claims": (
         "specviz.commands.claims_command",
         "Popular claims beside theory and measurement.",

@@ -20,6 +20,7 @@ PLACES = {
     "plotly": {"figures"},
     "networkx": {"figures"},
     "simpy": {"sizing"},
+    "yaml": {"engines"},
     "gradio": {"ui", "app"},
     **dict.fromkeys(("spaces", "prometheus_client"), {"ui"}),
     **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "http.client"), {"serving"}),
@@ -39,6 +40,7 @@ MAY_IMPORT = {
     "claims": {
         *("errors", "records", "theory", "metrics", "serving_cost", "forward_curve", "sizing")
     },
+    "engines": {"errors", "environment", "models"},
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},
     "lessons": {"errors", "folders", "records", "trace_file", "glossary"},

@@ -1,6 +1,7 @@
 """What README and docs say is what runs."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_the_readme_is_read_in_five_minutes_and_has_five_pictures():
 def test_every_command_that_is_shown_parses(line):
     from specviz.cli import _parser
 
-    _parser().parse_args(line.split())
+    _parser().parse_args(shlex.split(line))
 
 
 def test_the_image_is_made_of_what_is_there():

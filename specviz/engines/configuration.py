@@ -1,0 +1,263 @@
+"""A deployment as an engine of today reads it: command line, YAML, Python, docker compose and, for
+vLLM, a Kubernetes manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from specviz.engines.deployment import ModelDeployment
+from specviz.engines.dialects import DIALECTS, Options
+from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, server_named
+from specviz.engines.engine_rules import ServedPair, problems, remarks
+from specviz.errors import InputError
+
+DEFAULT_PORTS = {"vllm": 8000, "sglang": 30_000, "llama.cpp": 8080}
+_HUB_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
+_SERVER_ONLY = {"--port", "--host"}  # of no use to an engine within a Python program
+_INDENT = " \\\n    "
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The same configuration in each form; "" where the engine reads no such form."""
+
+    engine: str
+    version: str
+    command: str
+    yaml: str
+    python: str
+    compose: str
+    kubernetes: str
+    remarks: tuple[str, ...]
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """Title -> text, of those that there are."""
+        named = {
+            "command line": self.command,
+            "YAML": self.yaml,
+            "Python": self.python,
+            "docker compose": self.compose,
+            "Kubernetes": self.kubernetes,
+        }
+        return {title: text for title, text in named.items() if text}
+
+
+def configure(
+    deployment: ModelDeployment,
+    engine: str,
+    further: Mapping[str, Any] | None = None,
+    pair: ServedPair | None = None,
+) -> Configuration:
+    """InputError for what the engine would refuse; `further` are flags that go in as they are."""
+    facts = server_named(engine)
+    found = problems(deployment, facts, pair)
+    if found:
+        raise InputError(found[0])
+    options = DIALECTS[engine].options(deployment) | dict(further or {})
+    return Configuration(
+        engine=engine,
+        version=facts.version,
+        command=_command(facts, options),
+        yaml=_config_file(facts, options),
+        python=_python(facts, options),
+        compose=_compose(facts, options, deployment),
+        kubernetes=_kubernetes(facts, options, deployment) if engine == "vllm" else "",
+        remarks=remarks(deployment, facts),
+    )
+
+
+def _start(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
+    """The words that start the server, and the flags behind them."""
+    if facts.name == "vllm":
+        others = {name: value for name, value in options.items() if name != "--model"}
+        return ["vllm", "serve", options["--model"]], others
+    if facts.name == "sglang":
+        return ["python3", "-m", "sglang.launch_server"], options
+    return ["llama-server"], options
+
+
+def _flags(options: Options) -> list[list[str]]:
+    """Each flag with its value, as words."""
+    return [[name] if value is True else [name, _word(value)] for name, value in _folded(options)]
+
+
+def _folded(options: Options) -> Iterable[tuple[str, Any]]:
+    """Flags and values, those of vLLM's speculation as one."""
+    speculative = _speculative(options)
+    yield from ((k, v) for k, v in options.items() if not k.startswith(SPECULATIVE))
+    if speculative:
+        yield "--speculative-config", speculative
+
+
+def _speculative(options: Options) -> dict[str, Any]:
+    return {
+        name.removeprefix(SPECULATIVE): value
+        for name, value in options.items()
+        if name.startswith(SPECULATIVE)
+    }
+
+
+def _word(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _command(facts: EngineFacts, options: Options) -> str:
+    start, others = _start(facts, options)
+    return _INDENT.join(map(shlex.join, [start, *_flags(others)])) + "\n"
+
+
+def _yaml(data: Any) -> str:
+    return str(yaml.safe_dump(data, sort_keys=False, width=4096, allow_unicode=True))
+
+
+def _config_file(facts: EngineFacts, options: Options) -> str:
+    """Of SGLang and vLLM, whose keys are the flags' names."""
+    if not facts.config_file:
+        return ""
+    told = {name.removeprefix("--"): value for name, value in _folded(options)}
+    plain = {key: _word(each) if isinstance(each, dict) else each for key, each in told.items()}
+    return f"# {facts.config_file.replace('FILE', 'config.yaml')}\n{_yaml(plain)}"
+
+
+def _python(facts: EngineFacts, options: Options) -> str:
+    if facts.name == "llama.cpp":
+        return _xllamacpp(facts, options)
+    named = {
+        name.lstrip("-").replace("-", "_"): value
+        for name, value in _folded(options)
+        if name not in _SERVER_ONLY
+    }
+    arguments = "".join(f"    {name}={value!r},\n" for name, value in named.items())
+    if facts.name == "sglang":
+        indented = arguments.replace("    ", "        ", 1).replace("\n    ", "\n        ")
+        return (
+            "import sglang\n\n"
+            'if __name__ == "__main__":  # it starts processes that import this file\n'
+            f"    engine = sglang.Engine(\n{indented}    )\n"
+        )
+    return f"from vllm import LLM\n\nllm = LLM(\n{arguments})\n"
+
+
+def _xllamacpp(facts: EngineFacts, options: Options) -> str:
+    lines = ["import xllamacpp", "", "params = xllamacpp.CommonParams()"]
+    for name, value in options.items():
+        flag = facts.current.get(name)
+        if flag is None:
+            lines.append(f"# {name} {_word(value)}: see the fields of CommonParams")
+        else:
+            lines.append(f"params.{flag.python_name} = {_python_value(name, value)}")
+    return "\n".join([*lines, "server = xllamacpp.Server(params)", ""])
+
+
+def _python_value(name: str, value: Any) -> str:
+    if name == "--spec-type":
+        kind = f"COMMON_SPECULATIVE_TYPE_{str(value).upper().replace('-', '_')}"
+        return f"[xllamacpp.common_speculative_type.{kind}]"
+    if name == "--spec-draft-sampling":
+        return repr(value == "probabilistic")
+    return repr(value)
+
+
+def _port(facts: EngineFacts, deployment: ModelDeployment) -> int:
+    return deployment.port or DEFAULT_PORTS[facts.name]
+
+
+def _in_container(facts: EngineFacts, options: Options, port: int) -> tuple[list[str], list[str]]:
+    """Words of the program and its arguments; a server must listen beyond its own container."""
+    start, others = _start(facts, options)
+    flags = _flags({**others, "--host": "0.0.0.0", "--port": port})
+    words = [word for flag in flags for word in flag]
+    if facts.name == "vllm":
+        return start[:2], [start[2], *words]
+    return start, words
+
+
+def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
+    port = _port(facts, deployment)
+    program, arguments = _in_container(facts, options, port)
+    if facts.name == "llama.cpp":  # its image begins with the server
+        program = []
+    named = (deployment.target, deployment.draft)
+    folders = [name for name in named if name and name.startswith("/")]
+    service: dict[str, Any] = {"image": facts.image}
+    if program:
+        service["entrypoint"] = program
+    service |= {
+        "command": arguments,
+        "ports": [f"{port}:{port}"],
+        "volumes": [_HUB_CACHE, *(f"{each}:{each}:ro" for each in folders)],
+        "ipc": "host",
+        "deploy": {
+            "resources": {
+                "reservations": {
+                    "devices": [
+                        {
+                            "driver": "nvidia",
+                            "count": deployment.tensor_parallel,
+                            "capabilities": ["gpu"],
+                        }
+                    ]
+                }
+            }
+        },
+    }
+    return _yaml({"services": {facts.name.replace(".", "-"): service}})
+
+
+def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
+    """A Deployment over the GPUs of one node, and a Service before it."""
+    port, name = _port(facts, deployment), "vllm"
+    program, arguments = _in_container(facts, options, port)
+    gpus = {"nvidia.com/gpu": deployment.tensor_parallel}
+    container = {
+        "name": name,
+        "image": facts.image,
+        "command": program,
+        "args": arguments,
+        "ports": [{"containerPort": port}],
+        "resources": {"limits": gpus, "requests": dict(gpus)},
+        "readinessProbe": {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 10},
+        "startupProbe": {
+            "httpGet": {"path": "/health", "port": port},
+            "periodSeconds": 10,
+            "failureThreshold": 180,
+        },
+        "volumeMounts": [
+            {"name": "shared-memory", "mountPath": "/dev/shm"},
+            {"name": "models", "mountPath": "/root/.cache/huggingface"},
+        ],
+    }
+    pods = {
+        "containers": [container],
+        "volumes": [
+            # processes of one model on several GPUs speak through it
+            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+            {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
+        ],
+    }
+    labels = {"app": name}
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": pods},
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": dict(labels), "ports": [{"port": port, "targetPort": port}]},
+    }
+    return f"{_yaml(manifest)}---\n{_yaml(service)}"

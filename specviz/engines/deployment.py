@@ -1,0 +1,199 @@
+"""One deployment of a model with speculation, in words that belong to no engine, and its rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from specviz.errors import InputError, short
+
+MAX_DRAFT_TOKENS = 1024
+MAX_LENGTH = 100_000_000  # tokens
+MAX_BATCH = 1_000_000
+MAX_PARALLEL = 4096  # processors
+MAX_NAME = 4096  # characters of a model's name
+LAST_PORT = 65_535
+
+
+class EngineMethod(Enum):
+    """How an engine drafts; not every engine has every method."""
+
+    NONE = "none"
+    DRAFT_MODEL = "draft-model"
+    PROMPT_LOOKUP = "prompt-lookup"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    MEDUSA = "medusa"
+    MTP = "mtp"
+    SUFFIX = "suffix"
+    DFLASH = "dflash"
+    DSPARK = "dspark"
+
+
+class DraftSampling(Enum):
+    """Whether drafted tokens are the likeliest ones or drawn from q."""
+
+    GREEDY = "greedy"
+    PROBABILISTIC = "probabilistic"
+
+
+HEADS = frozenset({EngineMethod.EAGLE, EngineMethod.EAGLE3, EngineMethod.MEDUSA})
+NEEDS_DRAFT = HEADS | {EngineMethod.DRAFT_MODEL, EngineMethod.DFLASH}
+MAY_HAVE_DRAFT = NEEDS_DRAFT | {EngineMethod.MTP, EngineMethod.DSPARK}
+WITHOUT_DISTRIBUTION = frozenset({EngineMethod.PROMPT_LOOKUP, EngineMethod.SUFFIX})
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRange:
+    """K for the batch sizes from `first` to `last`; K = 0 does not speculate."""
+
+    first: int
+    last: int
+    draft_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDeployment:
+    """What is served, how it drafts and on what; None leaves a choice to the engine.
+
+    `draft` names a draft model or a head. `draft_tokens` is K, the depth of a tree. A tree takes
+    `branching` children a level and verifies `tree_tokens` nodes, the root among them.
+    `lookup_min` and `lookup_max` bound the n-gram of prompt lookup. Drafting stops below
+    `min_probability`. `mixed_vocabularies`: the draft has another vocabulary, on purpose.
+    `max_length` is in tokens per request, `max_batch` in requests. A rule that does not hold
+    raises InputError.
+    """
+
+    target: str
+    method: EngineMethod = EngineMethod.NONE
+    draft: str | None = None
+    draft_tokens: int | None = None
+    min_draft_tokens: int | None = None
+    lookup_min: int | None = None
+    lookup_max: int | None = None
+    branching: int | None = None
+    tree_tokens: int | None = None
+    draft_sampling: DraftSampling | None = None
+    min_probability: float | None = None
+    mixed_vocabularies: bool = False
+    tensor_parallel: int = 1
+    draft_tensor_parallel: int | None = None
+    memory_fraction: float | None = None
+    max_length: int | None = None
+    draft_max_length: int | None = None
+    max_batch: int | None = None
+    schedule: tuple[BatchRange, ...] = ()
+    port: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_name("target", self.target)
+        if self.draft is not None:
+            _check_name("draft", self.draft)
+        for name, low, high in _INTEGERS:
+            _check_integer(name, getattr(self, name), low, high)
+        _check_part("memory-fraction", self.memory_fraction)
+        if self.memory_fraction == 0:
+            raise InputError("memory-fraction must be above 0, got 0")
+        _check_part("min-probability", self.min_probability)
+        self._check_method()
+        check_schedule(self.schedule)
+
+    def _check_method(self) -> None:
+        method = self.method
+        if method in NEEDS_DRAFT and self.draft is None:
+            raise InputError(f"draft must be given for method {method.value}, got none")
+        if method not in MAY_HAVE_DRAFT and self.draft is not None:
+            raise InputError(f"draft must not be given for method {method.value}: {self.draft!r}")
+        given = [name for name in _OF_SPECULATION if getattr(self, name)]
+        if method is EngineMethod.NONE and given:
+            raise InputError(f"method must be given where {_flag(given[0])} is, got none")
+        looked_up = [name for name in ("lookup_min", "lookup_max") if getattr(self, name)]
+        if method is not EngineMethod.PROMPT_LOOKUP and looked_up:
+            raise InputError(
+                f"{_flag(looked_up[0])} must be given for method prompt-lookup alone, "
+                f"got it for {method.value}"
+            )
+        if method in WITHOUT_DISTRIBUTION and self.draft_sampling is not None:
+            raise InputError(
+                f"draft-sampling must not be given for method {method.value}, whose drafts come "
+                f"with no distribution, got {self.draft_sampling.value}"
+            )
+        _check_order("lookup-min", self.lookup_min, "lookup-max", self.lookup_max)
+        _check_order("min-draft-tokens", self.min_draft_tokens, "draft-tokens", self.draft_tokens)
+        _check_order("draft-max-length", self.draft_max_length, "max-length", self.max_length)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether more than one token may follow another in the draft."""
+        return (self.branching or 1) > 1
+
+
+_INTEGERS = (
+    ("draft_tokens", 1, MAX_DRAFT_TOKENS),
+    ("min_draft_tokens", 0, MAX_DRAFT_TOKENS),
+    ("lookup_min", 1, MAX_DRAFT_TOKENS),
+    ("lookup_max", 1, MAX_DRAFT_TOKENS),
+    ("branching", 1, MAX_DRAFT_TOKENS),
+    ("tree_tokens", 1, MAX_DRAFT_TOKENS),
+    ("tensor_parallel", 1, MAX_PARALLEL),
+    ("draft_tensor_parallel", 1, MAX_PARALLEL),
+    ("max_length", 1, MAX_LENGTH),
+    ("draft_max_length", 1, MAX_LENGTH),
+    ("max_batch", 1, MAX_BATCH),
+    ("port", 1, LAST_PORT),
+)
+_OF_SPECULATION = (
+    *("draft_tokens", "min_draft_tokens", "branching", "tree_tokens", "draft_sampling"),
+    *("min_probability", "mixed_vocabularies", "draft_tensor_parallel", "draft_max_length"),
+    "schedule",
+)
+
+
+def check_schedule(schedule: Sequence[BatchRange]) -> None:
+    """Ranges of batch sizes must begin at 1, come in order and not overlap."""
+    end = 0
+    for each in schedule:
+        _check_integer("schedule's batch size", each.first, 1, MAX_BATCH)
+        _check_integer("schedule's batch size", each.last, 1, MAX_BATCH)
+        _check_integer("schedule's K", each.draft_tokens, 0, MAX_DRAFT_TOKENS)
+        if not end < each.first <= each.last:
+            raise InputError(
+                "schedule must have ranges of batch sizes in order that do not overlap, "
+                f"got {each.first} to {each.last} behind {end}"
+            )
+        end = each.last
+    if schedule and schedule[0].first != 1:
+        raise InputError(f"schedule must begin at batch size 1, got {schedule[0].first}")
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _check_name(name: str, value: str) -> None:
+    clean = isinstance(value, str) and value.strip() == value and value.isprintable()
+    if not clean or not 0 < len(value) <= MAX_NAME or value.startswith("-"):
+        raise InputError(f"{name} must be the name or path of a model, got {short(value)}")
+
+
+def _check_integer(name: str, value: int | None, low: int, high: int) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InputError(
+            f"{_flag(name)} must be an integer from {low} to {high}, got {short(value)}"
+        )
+
+
+def _check_part(name: str, value: float | None) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+        raise InputError(f"{name} must be a number from 0 to 1, got {short(value)}")
+
+
+def _check_order(low: str, least: int | None, high: str, most: int | None) -> None:
+    if least is not None and most is not None and least > most:
+        raise InputError(f"{low} must be at most {high}, which is {most}, got {least}")

@@ -1,0 +1,319 @@
+"""How a deployment is said to each engine, and heard back from what an engine was told.
+
+To say it is a table from flag to value, in which keys of vLLM's JSON value begin with
+`speculative_config.`; to hear it is a table from field to value as it was typed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from specviz.engines.deployment import (
+    BatchRange,
+    DraftSampling,
+    EngineMethod,
+    ModelDeployment,
+)
+from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines
+from specviz.errors import InputError, short
+
+Options = dict[str, Any]  # flag -> value; True for a switch
+Heard = dict[str, Any]  # field of a deployment, or one of the engine's own -> value
+DEPLOYMENT_FIELDS = tuple(each.name for each in fields(ModelDeployment))
+_DEFAULTS = {each.name: each.default for each in fields(ModelDeployment)}
+
+
+class Dialect(ABC):
+    """One engine's way of putting things."""
+
+    name = ""
+
+    @property
+    def facts(self) -> EngineFacts:
+        return engines()[self.name]
+
+    @abstractmethod
+    def options(self, deployment: ModelDeployment) -> Options:
+        """Every flag that the deployment needs, with its value. For a method that is served."""
+
+    @abstractmethod
+    def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
+        """Turn what was typed into fields of a deployment, in place; yields what is to be said.
+
+        `old` are the fields that came from older spellings.
+        """
+
+    def lacking(self, deployment: ModelDeployment) -> Iterator[tuple[str, str]]:
+        """Each field that was given and has no place in this engine, and why."""
+        for field, why in self.facts.lacks.items():
+            if getattr(deployment, field) != _DEFAULTS[field]:
+                yield field, why
+
+    def _plain(self, deployment: ModelDeployment) -> Options:
+        """The flags whose value is the field's."""
+        found: Options = {}
+        lacking = {field for field, _ in self.lacking(deployment)}
+        for flag in self.facts.flags:
+            if flag.field in DEPLOYMENT_FIELDS and flag.field not in lacking:
+                value = getattr(deployment, flag.field)
+                if value != _DEFAULTS.get(flag.field):
+                    found[flag.name] = self._said(flag.field, value)
+        return found
+
+    def _said(self, field: str, value: Any) -> Any:
+        match value:
+            case EngineMethod():
+                return self.facts.methods[value].name
+            case DraftSampling():
+                return value.value
+            case tuple():
+                return [[each.first, each.last, each.draft_tokens] for each in value]
+        return value
+
+    def _method_of(self, name: str) -> EngineMethod | None:
+        """Our method of the engine's name for it."""
+        methods = self.facts.methods.items()
+        return next((ours for ours, served in methods if served.name == name), None)
+
+
+class VllmDialect(Dialect):
+    name = "vllm"
+
+    def options(self, deployment: ModelDeployment) -> Options:
+        found = self._plain(deployment)
+        if deployment.draft_tokens is None and deployment.schedule:
+            key = f"{SPECULATIVE}num_speculative_tokens"
+            found[key] = max(each.draft_tokens for each in deployment.schedule)
+        return found
+
+    def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
+        draft, method = heard.get("draft"), heard.get("method")
+        if isinstance(draft, str) and draft.strip("[]") == "ngram":
+            del heard["draft"]
+            heard["method"] = EngineMethod.PROMPT_LOOKUP
+        elif isinstance(method, str):
+            heard["method"] = self._named(method)
+        elif isinstance(draft, str):
+            heard["method"] = _method_by_name(draft)
+            if heard["method"] is not EngineMethod.DRAFT_MODEL:
+                yield f"method {heard['method'].value} is told by the name {draft!r}"
+        if "lookup_max" in old and "lookup_min" not in heard:
+            heard["lookup_min"] = 1
+            yield (
+                "prompt_lookup_min is written out as 1, the default of old: left out it is now "
+                "as long as prompt_lookup_max"
+            )
+        if "method" not in heard and {"lookup_min", "lookup_max"} & heard.keys():
+            heard["method"] = EngineMethod.PROMPT_LOOKUP
+
+    def _named(self, name: str) -> EngineMethod:
+        plain = name.strip("[]")
+        if plain == "ngram_gpu":
+            return EngineMethod.PROMPT_LOOKUP
+        if plain.endswith("_mtp"):
+            return EngineMethod.MTP
+        found = self._method_of(plain)
+        if found is None:
+            names = ", ".join(each.name for each in self.facts.methods.values())
+            raise InputError(f"method must be one of {names} for vLLM, got {short(name)}")
+        return found
+
+
+def _method_by_name(draft: str) -> EngineMethod:
+    """As vLLM takes it where no method is named; heads are also told by their names."""
+    name = draft.lower()
+    marks = (
+        *(("eagle3", EngineMethod.EAGLE3), ("eagle", EngineMethod.EAGLE)),
+        *(("medusa", EngineMethod.MEDUSA), ("dflash", EngineMethod.DFLASH)),
+        ("dspark", EngineMethod.DSPARK),
+    )
+    return next((method for mark, method in marks if mark in name), EngineMethod.DRAFT_MODEL)
+
+
+class SglangDialect(Dialect):
+    name = "sglang"
+    _WITH_REJECTION = frozenset({EngineMethod.EAGLE, EngineMethod.EAGLE3, EngineMethod.MTP})
+    _STEPS, _WIDTH = "--speculative-num-steps", "--speculative-eagle-topk"
+    _NODES = "--speculative-num-draft-tokens"
+    _REJECTION = "--speculative-use-rejection-sampling"
+    _NGRAM_WIDTH = "--speculative-ngram-max-bfs-breadth"
+    _DEFAULT_NGRAM_WIDTH = 10
+    _OLD_NAMES = {"LOOKAHEAD": "NGRAM"}
+
+    def options(self, deployment: ModelDeployment) -> Options:
+        found = self._plain(deployment)
+        sampled = found.pop(self._REJECTION, None) == DraftSampling.PROBABILISTIC.value
+        depth, width = deployment.draft_tokens, deployment.branching or 1
+        match deployment.method:
+            case EngineMethod.NONE:
+                return found
+            case EngineMethod.DFLASH | EngineMethod.DSPARK:
+                for flag in (self._STEPS, self._WIDTH, self._NODES):
+                    found.pop(flag, None)
+                if depth is not None:
+                    found |= _block(deployment.method, depth)
+                return found
+            case EngineMethod.PROMPT_LOOKUP:
+                found.pop(self._WIDTH, None)
+                if width == 1:
+                    found.pop(self._STEPS, None)
+                if depth is not None:
+                    found[self._NGRAM_WIDTH] = width
+            case _:
+                if depth is not None:
+                    found[self._WIDTH] = width
+        if depth is not None and width == 1:
+            found[self._NODES] = depth + 1  # the root is verified, too
+        if sampled:
+            found[self._REJECTION] = True
+        return found
+
+    def lacking(self, deployment: ModelDeployment) -> Iterator[tuple[str, str]]:
+        yield from super().lacking(deployment)
+        if deployment.draft_sampling is not DraftSampling.PROBABILISTIC:
+            return
+        if deployment.method not in self._WITH_REJECTION or deployment.is_tree:
+            yield "draft_sampling", "drafts are sampled for chains of EAGLE, EAGLE3 and NEXTN alone"
+
+    def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
+        name = heard.pop("method", None)
+        if name is not None:
+            heard["method"] = self._named(str(name).upper(), "draft" in heard)
+        method = heard.get("method")
+        if heard.pop("draft_sampling", None):
+            heard["draft_sampling"] = DraftSampling.PROBABILISTIC
+        block, breadth = heard.pop("block", None), heard.pop("lookup_branching", None)
+        if block is not None:
+            given = read_integer("block size", block)
+            heard["draft_tokens"] = given if method is EngineMethod.DSPARK else given - 1
+        if method is EngineMethod.PROMPT_LOOKUP:
+            heard["branching"] = breadth or self._DEFAULT_NGRAM_WIDTH
+        self._settle_tree(heard)
+        yield from ()
+
+    def _settle_tree(self, heard: Heard) -> None:
+        """A chain has no branching, and its K + 1 nodes go without saying."""
+        width = read_integer("branching", heard.get("branching", 1))
+        if "tree_tokens" not in heard:
+            return
+        nodes = read_integer("tree-tokens", heard["tree_tokens"])
+        if width == 1:
+            heard.pop("branching", None)
+            del heard["tree_tokens"]
+            heard.setdefault("draft_tokens", nodes - 1)
+        else:
+            heard.setdefault("draft_tokens", max(nodes // width, 1))
+
+    def _named(self, name: str, has_draft: bool) -> EngineMethod:
+        found = self._method_of(self._OLD_NAMES.get(name, name))
+        if found is None:
+            names = ", ".join(each.name for each in self.facts.methods.values())
+            raise InputError(f"algorithm must be one of {names} for SGLang, got {short(name)}")
+        is_own = found in (EngineMethod.EAGLE, EngineMethod.EAGLE3) and not has_draft
+        return EngineMethod.MTP if is_own else found
+
+
+def _block(method: EngineMethod, depth: int) -> Options:
+    """DFlash counts the verified tokens of a block, DSpark the drafted ones."""
+    if method is EngineMethod.DSPARK:
+        return {"--speculative-dspark-block-size": depth}
+    return {"--speculative-dflash-block-size": depth + 1}
+
+
+class LlamaCppDialect(Dialect):
+    name = "llama.cpp"
+    _NGRAMS = "ngram-"
+
+    def options(self, deployment: ModelDeployment) -> Options:
+        found = self._plain(deployment)
+        for hub, file in (("--hf-repo", "--model"), ("--spec-draft-hf", "--spec-draft-model")):
+            name = found.get(file)
+            if name is not None:
+                found.pop(hub if is_file(name) else file)
+        if deployment.max_length is not None:
+            found["--ctx-size"] = deployment.max_length * (deployment.max_batch or 1)
+        if deployment.method is EngineMethod.PROMPT_LOOKUP:
+            longest = deployment.lookup_max or deployment.lookup_min
+            depth = found.pop("--spec-draft-n-max", None)
+            given = (("size-n", longest), ("size-m", depth))
+            found |= {f"--spec-ngram-simple-{end}": each for end, each in given if each is not None}
+        return found
+
+    def lacking(self, deployment: ModelDeployment) -> Iterator[tuple[str, str]]:
+        yield from super().lacking(deployment)
+        least, most = deployment.lookup_min, deployment.lookup_max
+        if least is not None and most is not None and least != most:
+            yield "lookup_min", f"it looks for n-grams of one length; the longest, {most}, is taken"
+
+    def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
+        size, tokens = heard.pop("lookup_size", None), heard.pop("lookup_tokens", None)
+        typed = heard.pop("method", None)
+        names = [name for name in _listed(typed) if name != "none"]
+        if names:
+            heard["method"] = self._named(names[0])
+            if len(names) > 1:
+                yield f"of the types {', '.join(names)} only the first is written here"
+            if names[0].startswith(self._NGRAMS) and names[0] != "ngram-simple":
+                yield f"{names[0]} is written as ngram-simple, the one n-gram method written here"
+        elif "draft" in heard:
+            heard["method"] = EngineMethod.DRAFT_MODEL
+        elif size is not None or tokens is not None:
+            heard["method"] = EngineMethod.PROMPT_LOOKUP
+        if heard.get("method") is EngineMethod.PROMPT_LOOKUP:
+            if size is not None:
+                heard["lookup_min"] = heard["lookup_max"] = size
+            if tokens is not None:
+                heard["draft_tokens"] = tokens
+        if isinstance(heard.get("draft_sampling"), bool):
+            sampled = heard["draft_sampling"]
+            heard["draft_sampling"] = "probabilistic" if sampled else "greedy"
+        context = heard.pop("context", None)
+        if context is not None and (length := read_integer("context", context)) > 0:
+            slots = read_integer("parallel", heard.get("max_batch", 1))
+            heard["max_length"] = length // max(slots, 1)
+
+    def _named(self, name: str) -> EngineMethod:
+        if name.startswith(self._NGRAMS):
+            return EngineMethod.PROMPT_LOOKUP
+        found = self._method_of(name)
+        if found is None:
+            names = ", ".join(each.name for each in self.facts.methods.values())
+            raise InputError(f"type must be one of {names} for llama.cpp, got {short(name)}")
+        return found
+
+
+def is_file(name: str) -> bool:
+    """Whether a model's name means a file or folder, rather than a repository of the Hub."""
+    return name.endswith(".gguf") or name.startswith((".", "/", "~"))
+
+
+def _listed(typed: Any) -> list[str]:
+    names = typed if isinstance(typed, list) else str(typed or "").split(",")
+    return [str(name).strip() for name in names if str(name).strip()]
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    each.name: each for each in (VllmDialect(), SglangDialect(), LlamaCppDialect())
+}
+
+
+def read_integer(name: str, value: Any) -> int:
+    """InputError where the value is none."""
+    try:
+        if isinstance(value, bool) or float(value) != int(float(value)):
+            raise ValueError
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be an integer, got {short(value)}") from None
+
+
+def read_schedule(value: Any) -> tuple[BatchRange, ...]:
+    """[[first, last, K], ...]; InputError where it is none."""
+    if not isinstance(value, list | tuple) or any(
+        not isinstance(each, list | tuple) or len(each) != 3 for each in value
+    ):
+        raise InputError(f"schedule must be a list of [first, last, K], got {short(value)}")
+    return tuple(BatchRange(*(read_integer("schedule", each) for each in row)) for row in value)

@@ -1,0 +1,150 @@
+"""What of a deployment an engine would refuse, silently leave out, or do otherwise than hoped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specviz.engines.deployment import DraftSampling, EngineMethod, ModelDeployment
+from specviz.engines.dialects import DIALECTS, is_file
+from specviz.engines.engine_facts import EngineFacts
+
+_CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPair:
+    """What two models on this machine are known to be; None where it is not known.
+
+    `rows` are the heights of the embeddings, `difference` says where the tokenizers first differ,
+    `heads` is how many Medusa heads there are.
+    """
+
+    target_rows: int | None = None
+    draft_rows: int | None = None
+    difference: str | None = None
+    heads: int | None = None
+
+
+def problems(
+    deployment: ModelDeployment, facts: EngineFacts, pair: ServedPair | None = None
+) -> tuple[str, ...]:
+    """Why the engine cannot run this, a sentence each; empty where it can."""
+    method = deployment.method
+    if method is not EngineMethod.NONE and method not in facts.methods:
+        able = ", ".join(each.value for each in facts.methods)
+        return (f"{facts.title} {facts.version} has no method {method.value}: it has {able}",)
+    rules = {"vllm": _of_vllm, "sglang": _of_sglang, "llama.cpp": _of_llama_cpp}
+    found = [*rules[facts.name](deployment)]
+    if pair is not None:
+        found += _of_pair(deployment, facts, pair)
+    return tuple(found)
+
+
+def _of_vllm(deployment: ModelDeployment) -> Iterator[str]:
+    method, split = deployment.method, deployment.tensor_parallel
+    draft_split = deployment.draft_tensor_parallel
+    if method is EngineMethod.NONE:
+        return
+    if deployment.draft_tokens is None and method not in _CHOOSES_K and not deployment.schedule:
+        yield f"draft-tokens must be given for method {method.value} in vLLM, got none"
+    if deployment.schedule and not any(each.draft_tokens for each in deployment.schedule):
+        yield "schedule must have a K above 0 somewhere, got 0 everywhere: leave out the method"
+    if draft_split is not None and draft_split not in (1, split):
+        yield (
+            f"draft-tensor-parallel must be 1 or the target's {split} in vLLM, got {draft_split}"
+        )
+    elif method is EngineMethod.DRAFT_MODEL and draft_split not in (None, split):
+        yield (
+            f"draft-tensor-parallel must be the target's {split} for a draft model in vLLM, "
+            f"got {draft_split}: its configuration passes, and the server ends when the draft loads"
+        )
+    if deployment.mixed_vocabularies and method is not EngineMethod.DRAFT_MODEL:
+        yield (
+            "mixed-vocabularies (use_heterogeneous_vocab) must be with method draft-model in vLLM, "
+            f"got {method.value}"
+        )
+    if deployment.mixed_vocabularies and deployment.draft_sampling is DraftSampling.PROBABILISTIC:
+        yield (
+            "mixed-vocabularies (use_heterogeneous_vocab) must be with draft-sampling greedy in "
+            "vLLM, got probabilistic"
+        )
+
+
+def _of_sglang(deployment: ModelDeployment) -> Iterator[str]:
+    depth = deployment.draft_tokens
+    if depth is None and (deployment.branching or deployment.tree_tokens):
+        yield (
+            "draft-tokens must be given with branching or tree-tokens in SGLang, which chooses "
+            "all three or none, got none"
+        )
+    if deployment.is_tree and deployment.tree_tokens is None:
+        yield (
+            f"tree-tokens must be given where branching is above 1 in SGLang, got branching "
+            f"{deployment.branching} alone"
+        )
+    if (
+        not deployment.is_tree
+        and depth is not None
+        and deployment.tree_tokens
+        not in (
+            None,
+            depth + 1,
+        )
+    ):
+        yield (
+            f"tree-tokens must be draft-tokens + 1 = {depth + 1} for a chain, "
+            f"got {deployment.tree_tokens}"
+        )
+    if deployment.mixed_vocabularies:
+        yield "mixed-vocabularies must be off in SGLang: a draft must have the target's vocabulary"
+
+
+def _of_llama_cpp(deployment: ModelDeployment) -> Iterator[str]:
+    if deployment.mixed_vocabularies:
+        yield (
+            "mixed-vocabularies must be off in llama.cpp: with a draft of another vocabulary it "
+            "serves without speculation, and its health says nothing of that"
+        )
+
+
+def _of_pair(deployment: ModelDeployment, facts: EngineFacts, pair: ServedPair) -> Iterator[str]:
+    is_draft = deployment.method is EngineMethod.DRAFT_MODEL
+    if is_draft and not deployment.mixed_vocabularies:
+        rows = pair.target_rows, pair.draft_rows
+        if facts.name == "vllm" and None not in rows and rows[0] != rows[1]:
+            yield (
+                f"target and draft must have vocabularies of one size in vLLM, got {rows[0]} and "
+                f"{rows[1]}; mixed-vocabularies (use_heterogeneous_vocab) takes others"
+            )
+        elif pair.difference is not None:
+            passes = (
+                ": vLLM compares the sizes alone and would start, and hardly a draft would be "
+                "accepted"
+                if facts.name == "vllm"
+                else ""
+            )
+            yield f"target and draft must have one tokenizer, got two: {pair.difference}{passes}"
+    heads, depth = pair.heads, deployment.draft_tokens
+    if deployment.method is EngineMethod.MEDUSA and heads and depth and depth > heads:
+        yield f"draft-tokens must be at most the {heads} Medusa heads there are, got {depth}"
+
+
+def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
+    """What is to be known before a server is started, and each field that goes unsaid."""
+    told = [
+        f"{field.replace('_', '-')} has no place in {facts.title}: {why}"
+        for field, why in DIALECTS[facts.name].lacking(deployment)
+    ]
+    is_gguf = deployment.target.endswith(".gguf")
+    if facts.name == "llama.cpp" and not is_gguf:
+        kind = "file" if is_file(deployment.target) else "repository"
+        told.append(f"llama.cpp reads GGUF files: {deployment.target!r} must be a {kind} of that")
+    elif facts.name != "llama.cpp" and is_gguf:
+        told.append(f"{facts.title} is meant for models as folders; {deployment.target!r} is GGUF")
+    if facts.name == "vllm" and deployment.method is EngineMethod.SUFFIX:
+        told.append("method suffix needs another package: pip install arctic-inference==0.1.1")
+    if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
+        if deployment.lookup_min is None and deployment.lookup_max is None:
+            told.append("vLLM looks for n-grams of 5 tokens where no bound is given")
+    return tuple(told)

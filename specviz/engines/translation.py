@@ -1,0 +1,300 @@
+"""A pasted text as what an engine of today reads, and what became of every flag in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from specviz.engines.configuration import Configuration, configure
+from specviz.engines.deployment import (
+    BatchRange,
+    DraftSampling,
+    EngineMethod,
+    ModelDeployment,
+)
+from specviz.engines.dialects import (
+    DEPLOYMENT_FIELDS,
+    DIALECTS,
+    Heard,
+    read_integer,
+    read_schedule,
+)
+from specviz.engines.engine_facts import (
+    SPECULATIVE,
+    EngineFacts,
+    OldFlag,
+    engines,
+    server_named,
+)
+from specviz.engines.engine_rules import ServedPair, problems
+from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
+from specviz.errors import InputError, short
+
+_SELF = "[self]"  # in an article, for a draft of the target's own first layers
+NO_TARGET = "MODEL"  # stands where none was named
+_USUAL_K = 5
+_DEFAULT_K = {"llama.cpp": 3}
+_OWN_LAYERS = (
+    "no engine here drafts with the target's own first layers: choose a head (eagle3, mtp), a "
+    "draft model or prompt-lookup"
+)
+ReadPair = Callable[[ModelDeployment], ServedPair | None]
+
+
+class Fate(Enum):
+    """What became of a flag."""
+
+    SAME = "the same"
+    MOVED = "changed"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+    KEPT = "kept"
+    DROPPED = "left out"
+
+
+@dataclass(frozen=True, slots=True)
+class FlagChange:
+    """One flag of the text: as it was typed, its value, what became of it, and why."""
+
+    typed: str
+    value: str
+    fate: Fate
+    now: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """Where there are problems there is no configuration; where a rule of the deployment itself
+    does not hold, there is no deployment either.
+    """
+
+    source: str
+    target: str
+    changes: tuple[FlagChange, ...]
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+    deployment: ModelDeployment | None
+    configuration: Configuration | None
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is gathered on the way."""
+
+    changes: list[FlagChange] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    heard: Heard = field(default_factory=dict)
+    old: set[str] = field(default_factory=set)
+    further: dict[str, Any] = field(default_factory=dict)
+
+
+def translate(
+    text: str,
+    to: str | None = None,
+    read_pair: ReadPair | None = None,
+    schedule: Sequence[BatchRange] = (),
+) -> Translation:
+    """For the text's own engine, or another: of transformers' arguments, vLLM unless named.
+
+    `read_pair` tells what is known of the two models. A `schedule` takes the place of the text's.
+    InputError where the text says nothing to any engine.
+    """
+    pasted = read_text(text)
+    source = engines()[pasted.engine]
+    target = server_named(to or (source.name if source.is_server else "vllm"))
+    work = _Work(notes=list(pasted.passed_over))
+    for flag in pasted.flags:
+        work.changes.append(_change(flag, source, target, work))
+    if schedule:
+        work.heard.pop("disable_by_batch_size", None)
+        work.heard["schedule"] = [(each.first, each.last, each.draft_tokens) for each in schedule]
+    deployment = _deployment(source, target, work)
+    configuration = None
+    if deployment is not None:
+        pair = _pair(deployment, read_pair, work)
+        work.problems += problems(deployment, target, pair)
+        if not work.problems:
+            configuration = configure(deployment, target.name, work.further, pair)
+            work.notes += configuration.remarks
+    return Translation(
+        source=source.name,
+        target=target.name,
+        changes=tuple(work.changes),
+        notes=tuple(work.notes),
+        problems=tuple(work.problems),
+        deployment=deployment,
+        configuration=configuration,
+    )
+
+
+def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _Work) -> FlagChange:
+    """What becomes of one flag; its value goes where it belongs."""
+    current, old = source.current.get(flag.name), source.older.get(flag.name)
+    if flag.value == _SELF:
+        work.problems.append(_OWN_LAYERS)
+        return _told(flag, Fate.UNKNOWN, "", f"{source.title} never had {_SELF}, old or new")
+    if isinstance(flag.value, SourceText):
+        work.notes.append(
+            f"{flag.typed} is {flag.value!r} in the code: put in what that stands for"
+        )
+    if current is not None:
+        work.heard[current.field] = flag.value
+        is_same = source is target
+        return _told(flag, Fate.SAME if is_same else Fate.MOVED, _now(current.field, target), "")
+    if old is not None:
+        return _old_flag(flag, old, target, work)
+    key = flag.name.removeprefix(SPECULATIVE)
+    is_known = flag.name in source.known
+    if flag.name.startswith(SPECULATIVE):
+        is_known = key in source.speculative_fields()
+    if not is_known:
+        why = f"{source.title} {source.version} has no such setting, and refuses it"
+        return _told(flag, Fate.UNKNOWN, "", why)
+    if source is not target:
+        return _told(flag, Fate.DROPPED, "", f"it is {source.title}'s own")
+    work.further[flag.name] = flag.value
+    return _told(flag, Fate.KEPT, flag.name, "it goes in as it is; its value is not checked")
+
+
+def _old_flag(flag: PastedFlag, old: OldFlag, target: EngineFacts, work: _Work) -> FlagChange:
+    if old.field:
+        work.heard[old.field] = flag.value
+        work.old.add(old.field)
+    if old.becomes:
+        work.heard[old.becomes] = flag.value
+    if old.goes_to and old.goes_to.startswith(SPECULATIVE) == (target.name == "vllm"):
+        work.further[old.goes_to] = flag.value
+    place = _now(old.field, target) if old.field in DEPLOYMENT_FIELDS else old.now
+    fate = Fate.MOVED if old.now else Fate.GONE
+    return _told(flag, fate, (place or old.now) if old.now else "", old.why)
+
+
+def _told(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
+    value = "" if flag.value is True else str(flag.value)
+    return FlagChange(flag.typed, value, fate, now, why)
+
+
+def _now(name: str, target: EngineFacts) -> str:
+    """The flag that sets the field in the engine that is translated to; "" where none does."""
+    found = next((flag.name for flag in target.flags if flag.field == name), "")
+    if found.startswith(SPECULATIVE):
+        return f"{found.removeprefix(SPECULATIVE)} in --speculative-config"
+    return found
+
+
+def _pair(
+    deployment: ModelDeployment, read_pair: ReadPair | None, work: _Work
+) -> ServedPair | None:
+    """None, and a note, where the models are here and cannot be read."""
+    try:
+        return read_pair(deployment) if read_pair is not None else None
+    except InputError as error:
+        work.notes.append(str(error))
+        return None
+
+
+def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelDeployment | None:
+    """None, and a problem, where the fields break a rule of a deployment."""
+    heard = work.heard
+    try:
+        if heard.pop("early_exit", None) is not None:
+            work.problems.append(_OWN_LAYERS)
+        if work.problems:
+            return None
+        if source.is_server:
+            work.notes += DIALECTS[source.name].settle(heard, frozenset(work.old))
+        else:
+            work.notes += _settle_library(heard)
+        _settle_switch(heard, work)
+        if source is not target:
+            work.notes += _settle_length(heard, source)
+        if "target" not in heard:
+            heard["target"] = NO_TARGET
+            work.notes.append(f"no model is named: put yours in the place of {NO_TARGET}")
+        values = {name: _typed(name, value) for name, value in heard.items()}
+        if values.get("method", EngineMethod.NONE) is EngineMethod.NONE:
+            work.notes.append("nothing in it speculates")
+        return ModelDeployment(**values)
+    except InputError as error:
+        work.problems.append(str(error))
+        return None
+
+
+def _settle_library(heard: Heard) -> Iterator[str]:
+    """transformers names no method: its arguments do."""
+    tokens = heard.pop("prompt_lookup_tokens", None)
+    tokenizer = heard.pop("assistant_tokenizer", None)
+    if "draft" in heard:
+        heard["method"] = EngineMethod.DRAFT_MODEL
+        if tokenizer is not None:
+            heard["mixed_vocabularies"] = True
+            yield "with two tokenizers, drafts are kept to the tokens that both vocabularies have"
+    elif tokens is not None:
+        heard |= {"method": EngineMethod.PROMPT_LOOKUP, "draft_tokens": tokens, "lookup_min": 1}
+        heard.setdefault("lookup_max", 2)
+        yield "the library looks for n-grams of 2 tokens, then of 1, unless told otherwise"
+
+
+def _settle_switch(heard: Heard, work: _Work) -> None:
+    """The batch size above which an old vLLM stopped, as a schedule."""
+    value = heard.pop("disable_by_batch_size", None)
+    if value is None:
+        return
+    size = read_integer("speculative-disable-by-batch-size", value)
+    depth = read_integer("num-speculative-tokens", heard.get("draft_tokens", 0))
+    if size < 1 or not depth:
+        work.notes.append("without a batch size above 0 and a K there is no schedule to write")
+        return
+    largest = max(size + 1, read_integer("max-num-seqs", heard.get("max_batch", size + 1)))
+    heard["schedule"] = [[1, size, depth], [size + 1, largest, 0]]
+
+
+def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
+    """A K where none was named, for each engine has a default of its own or none."""
+    method = heard.get("method", EngineMethod.NONE)
+    if "draft_tokens" not in heard and method is not EngineMethod.NONE:
+        heard["draft_tokens"] = _DEFAULT_K.get(source.name, _USUAL_K)
+        yield f"no K is named: {heard['draft_tokens']} is written, and worth a measurement"
+
+
+_FRACTIONS = {"memory_fraction", "min_probability"}
+_NAMES = {"target", "draft"}
+
+
+def _typed(name: str, value: Any) -> Any:
+    """The value of a field, read from what was typed."""
+    match name:
+        case "method":
+            return value
+        case "schedule":
+            return read_schedule(value)
+        case "draft_sampling":
+            return value if isinstance(value, DraftSampling) else _sampling(value)
+        case "mixed_vocabularies":
+            return str(value).lower() == "true"
+    if name in _NAMES:
+        return str(value)
+    return _fraction(name, value) if name in _FRACTIONS else read_integer(_flag(name), value)
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _sampling(value: Any) -> DraftSampling:
+    try:
+        return DraftSampling(value)
+    except ValueError:
+        names = " or ".join(each.value for each in DraftSampling)
+        raise InputError(f"draft-sampling must be {names}, got {short(value)}") from None
+
+
+def _fraction(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{_flag(name)} must be a number, got {short(value)}") from None

@@ -1,0 +1,44 @@
+"""A translation as JSON, for the command line, the page and programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import Enum
+from typing import Any
+
+from specviz.engines.configuration import Configuration
+from specviz.engines.deployment import ModelDeployment
+from specviz.engines.engine_facts import engines
+from specviz.engines.translation import Translation
+
+
+def translation_answer(found: Translation) -> dict[str, Any]:
+    """`forms` is empty, and `deployment` perhaps None, where there are problems."""
+    return {
+        "from": found.source,
+        "to": found.target,
+        "version": engines()[found.target].version,
+        "changes": [asdict(each) | {"fate": each.fate.value} for each in found.changes],
+        "notes": list(found.notes),
+        "problems": list(found.problems),
+        "deployment": deployment_json(found.deployment) if found.deployment else None,
+        "forms": forms_json(found.configuration) if found.configuration else {},
+    }
+
+
+def deployment_json(deployment: ModelDeployment) -> dict[str, Any]:
+    """Every field that says something."""
+    told = asdict(deployment).items()
+    plain = {name: each.value if isinstance(each, Enum) else each for name, each in told}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items() if v}
+
+
+def forms_json(configuration: Configuration) -> dict[str, str]:
+    """The configuration in each form, "" where the engine reads none of that."""
+    return {
+        "command": configuration.command,
+        "yaml": configuration.yaml,
+        "python": configuration.python,
+        "compose": configuration.compose,
+        "kubernetes": configuration.kubernetes,
+    }

@@ -1,0 +1,212 @@
+"""What is written for an engine is read back as the same deployment, in every form."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+
+from specviz.engines.configuration import configure
+from specviz.engines.deployment import BatchRange, DraftSampling, EngineMethod, ModelDeployment
+from specviz.engines.dialects import DIALECTS
+from specviz.engines.engine_facts import engines
+from specviz.engines.engine_rules import ServedPair
+from specviz.engines.translation import Fate, translate
+from specviz.errors import InputError
+from tests.engines.served_deployments import EACH, OF_ENGINES
+
+
+@pytest.mark.parametrize(("engine", "name"), EACH)
+def test_every_form_is_read_back_as_the_same_deployment(engine: str, name: str) -> None:
+    deployment = OF_ENGINES[engine][name]
+    for form, text in configure(deployment, engine).forms.items():
+        found = translate(text)
+        assert found.source == engine, form
+        assert found.problems == (), form
+        read = found.deployment
+        assert read is not None
+        if form == "Python" or form in ("docker compose", "Kubernetes"):
+            # a container names its port always, a Python program has none
+            read = _with_port(read, deployment.port)
+        assert read == deployment, form
+        fates = {each.fate for each in found.changes}
+        assert fates <= {Fate.SAME, Fate.KEPT}, (form, found.changes)
+
+
+def _with_port(deployment: ModelDeployment, port: int | None) -> ModelDeployment:
+    fields = {name: getattr(deployment, name) for name in ModelDeployment.__slots__}
+    return ModelDeployment(**(fields | {"port": port}))
+
+
+def test_a_command_is_quoted_for_a_shell() -> None:
+    command = configure(OF_ENGINES["vllm"]["names with spaces"], "vllm").command
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:3] == ["vllm", "serve", "/models/it's big"]
+    assert '"/models/small $1"' in words[-1]
+
+
+def test_a_manifest_asks_for_as_many_gpus_as_the_target_is_split_over() -> None:
+    texts = configure(OF_ENGINES["vllm"]["eagle"], "vllm")
+    manifest = next(yaml.safe_load_all(texts.kubernetes))
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 4}
+    assert "4" in container["args"]
+    (service,) = yaml.safe_load(texts.compose)["services"].values()
+    devices = service["deploy"]["resources"]["reservations"]["devices"]
+    assert devices[0]["count"] == 4
+
+
+def test_python_forms_are_python() -> None:
+    for engine, name in EACH:
+        compile(configure(OF_ENGINES[engine][name], engine).python, name, "exec")
+
+
+def test_a_field_without_a_place_is_said() -> None:
+    deployment = ModelDeployment(
+        target="org/target",
+        method=EngineMethod.DRAFT_MODEL,
+        draft="org/draft",
+        draft_tokens=4,
+        min_probability=0.5,
+        schedule=(BatchRange(1, 8, 4), BatchRange(9, 16, 0)),
+    )
+    for engine, field in (
+        ("vllm", "min-probability"),
+        ("sglang", "min-probability"),
+        ("sglang", "schedule"),
+        ("llama.cpp", "schedule"),
+    ):
+        told = configure(deployment, engine).remarks
+        assert any(each.startswith(f"{field} has no place") for each in told), (engine, told)
+
+
+def test_every_setting_of_speculation_that_is_written_is_known_to_the_engine() -> None:
+    for engine, name in EACH:
+        method = OF_ENGINES[engine][name].method
+        facts = engines()[engine]
+        if method is EngineMethod.NONE:
+            continue
+        allowed = facts.shared_fields | set(facts.methods[method].fields)
+        told = DIALECTS[engine].options(OF_ENGINES[engine][name])
+        marks = ("speculative_config.", "--speculative", "--spec-")
+        keys = {key.removeprefix(marks[0]) for key in told if key.startswith(marks)}
+        assert keys <= allowed, (engine, name, keys - allowed)
+
+
+_DRAFT: dict[str, Any] = {"target": "t", "method": EngineMethod.DRAFT_MODEL, "draft": "d"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"target": ""}, "target must be the name or path of a model, got ''"),
+        ({"target": "-x"}, "target must be the name or path"),
+        ({"target": "t", "method": EngineMethod.EAGLE}, "draft must be given for method eagle"),
+        ({"target": "t", "draft": "d"}, "draft must not be given for method none"),
+        ({"target": "t", "draft_tokens": 3}, "method must be given where draft-tokens is"),
+        (_DRAFT | {"draft_tokens": 0}, "draft-tokens must be an integer from 1 to 1024, got 0"),
+        (_DRAFT | {"draft_tokens": True}, "draft-tokens must be an integer"),
+        (_DRAFT | {"lookup_max": 3}, "lookup-max must be given for method prompt-lookup alone"),
+        (_DRAFT | {"memory_fraction": 0.0}, "memory-fraction must be above 0"),
+        (_DRAFT | {"memory_fraction": float("nan")}, "memory-fraction must be a number from 0"),
+        (_DRAFT | {"max_length": 8, "draft_max_length": 9}, "draft-max-length must be at most"),
+        (_DRAFT | {"schedule": (BatchRange(2, 4, 1),)}, "schedule must begin at batch size 1"),
+        (
+            _DRAFT | {"schedule": (BatchRange(1, 4, 1), BatchRange(4, 8, 0))},
+            "schedule must have ranges of batch sizes in order",
+        ),
+        (
+            {
+                "target": "t",
+                "method": EngineMethod.PROMPT_LOOKUP,
+                "lookup_min": 4,
+                "lookup_max": 2,
+            },
+            "lookup-min must be at most lookup-max, which is 2, got 4",
+        ),
+        (
+            {
+                "target": "t",
+                "method": EngineMethod.PROMPT_LOOKUP,
+                "draft_sampling": DraftSampling.GREEDY,
+            },
+            "draft-sampling must not be given for method prompt-lookup",
+        ),
+    ],
+)
+def test_a_deployment_names_the_rule_that_does_not_hold(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        ModelDeployment(**fields)
+
+
+@pytest.mark.parametrize(
+    ("engine", "fields", "message"),
+    [
+        ("vllm", {}, "draft-tokens must be given for method draft-model in vLLM"),
+        (
+            "vllm",
+            {"draft_tokens": 3, "tensor_parallel": 4, "draft_tensor_parallel": 2},
+            "draft-tensor-parallel must be 1 or the target's 4 in vLLM, got 2",
+        ),
+        (
+            "vllm",
+            {"draft_tokens": 3, "tensor_parallel": 4, "draft_tensor_parallel": 1},
+            "draft-tensor-parallel must be the target's 4 for a draft model in vLLM",
+        ),
+        (
+            "vllm",
+            {
+                "draft_tokens": 3,
+                "mixed_vocabularies": True,
+                "draft_sampling": DraftSampling.PROBABILISTIC,
+            },
+            "must be with draft-sampling greedy",
+        ),
+        (
+            "vllm",
+            {"method": EngineMethod.EAGLE, "draft_tokens": 3, "mixed_vocabularies": True},
+            "must be with method draft-model",
+        ),
+        ("sglang", {"method": EngineMethod.MEDUSA}, "SGLang 0.5.23 has no method medusa"),
+        ("sglang", {"draft_tokens": 3, "branching": 2}, "tree-tokens must be given"),
+        ("sglang", {"branching": 2, "tree_tokens": 8}, "draft-tokens must be given"),
+        ("sglang", {"draft_tokens": 3, "tree_tokens": 9}, "tree-tokens must be draft-tokens"),
+        ("sglang", {"draft_tokens": 3, "mixed_vocabularies": True}, "must be off in SGLang"),
+        ("llama.cpp", {"method": EngineMethod.EAGLE}, "has no method eagle"),
+        ("llama.cpp", {"draft_tokens": 3, "mixed_vocabularies": True}, "off in llama.cpp"),
+        ("tgi", {"draft_tokens": 3}, "engine must be one of vllm, sglang, llama.cpp, got 'tgi'"),
+    ],
+)
+def test_what_an_engine_would_refuse_is_refused_before(
+    engine: str, fields: dict[str, Any], message: str
+) -> None:
+    deployment = ModelDeployment(**(_DRAFT | fields))
+    with pytest.raises(InputError, match=message):
+        configure(deployment, engine)
+
+
+@pytest.mark.parametrize(
+    ("engine", "method", "pair", "message"),
+    [
+        ("vllm", "draft-model", ServedPair(64, 32), "vocabularies of one size in vLLM, got 64"),
+        (
+            "vllm",
+            "draft-model",
+            ServedPair(64, 64, "token 3 is 'a' and 'b'"),
+            "one tokenizer, got two: token 3 .* vLLM compares the sizes alone",
+        ),
+        ("sglang", "draft-model", ServedPair(64, 64, "token 3"), "one tokenizer, got two"),
+        ("llama.cpp", "draft-model", ServedPair(64, 64, "token 3"), "one tokenizer, got two"),
+        ("vllm", "medusa", ServedPair(heads=3), "at most the 3 Medusa heads there are, got 5"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(
+    engine: str, method: str, pair: ServedPair, message: str
+) -> None:
+    deployment = ModelDeployment(target="t", method=EngineMethod(method), draft="d", draft_tokens=5)
+    with pytest.raises(InputError, match=message):
+        configure(deployment, engine, pair=pair)

