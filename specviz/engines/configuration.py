@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from specviz.engines.deployment import ModelDeployment
 from specviz.engines.dialects import DIALECTS, Options
 from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, server_named
 from specviz.engines.engine_rules import ServedPair, problems, remarks
+from specviz.engines.model_deployment import ModelDeployment
 from specviz.errors import InputError
 
 DEFAULT_PORTS = {"vllm": 8000, "sglang": 30_000, "llama.cpp": 8080}

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from specviz.engines.deployment import (
+from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines
+from specviz.engines.model_deployment import (
     BatchRange,
     DraftSampling,
     EngineMethod,
     ModelDeployment,
 )
-from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines
 from specviz.errors import InputError, short
 
 Options = dict[str, Any]  # flag -> value; True for a switch

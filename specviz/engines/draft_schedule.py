@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.engines.deployment import BatchRange, check_schedule
+from specviz.engines.model_deployment import BatchRange, check_schedule
 from specviz.errors import InputError, short
 
 PAYS = 1.0  # speedup above which speculation is kept

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from specviz.engines.deployment import EngineMethod
+from specviz.engines.model_deployment import EngineMethod
 from specviz.errors import InputError
 
 SPECULATIVE = "speculative_config."  # before a key of vLLM's one value for all of speculation

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from specviz.engines.deployment import DraftSampling, EngineMethod, ModelDeployment
 from specviz.engines.dialects import DIALECTS, is_file
 from specviz.engines.engine_facts import EngineFacts
+from specviz.engines.model_deployment import DraftSampling, EngineMethod, ModelDeployment
 
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
 

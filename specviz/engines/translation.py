@@ -8,12 +8,6 @@ from enum import Enum
 from typing import Any
 
 from specviz.engines.configuration import Configuration, configure
-from specviz.engines.deployment import (
-    BatchRange,
-    DraftSampling,
-    EngineMethod,
-    ModelDeployment,
-)
 from specviz.engines.dialects import (
     DEPLOYMENT_FIELDS,
     DIALECTS,
@@ -29,6 +23,12 @@ from specviz.engines.engine_facts import (
     server_named,
 )
 from specviz.engines.engine_rules import ServedPair, problems
+from specviz.engines.model_deployment import (
+    BatchRange,
+    DraftSampling,
+    EngineMethod,
+    ModelDeployment,
+)
 from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
 from specviz.errors import InputError, short
 

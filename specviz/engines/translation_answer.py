@@ -7,8 +7,8 @@ from enum import Enum
 from typing import Any
 
 from specviz.engines.configuration import Configuration
-from specviz.engines.deployment import ModelDeployment
 from specviz.engines.engine_facts import engines
+from specviz.engines.model_deployment import ModelDeployment
 from specviz.engines.translation import Translation
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.engines.deployment import BatchRange, DraftSampling, EngineMethod, ModelDeployment
+from specviz.engines.model_deployment import (
+    BatchRange,
+    DraftSampling,
+    EngineMethod,
+    ModelDeployment,
+)
 
 SCHEDULE = (BatchRange(1, 4, 5), BatchRange(5, 16, 2), BatchRange(17, 64, 0))
 _NAMES = {"target": "org/target", "draft": "org/draft"}

@@ -9,10 +9,15 @@ import pytest
 import yaml
 
 from specviz.engines.configuration import configure
-from specviz.engines.deployment import BatchRange, DraftSampling, EngineMethod, ModelDeployment
 from specviz.engines.dialects import DIALECTS
 from specviz.engines.engine_facts import engines
 from specviz.engines.engine_rules import ServedPair
+from specviz.engines.model_deployment import (
+    BatchRange,
+    DraftSampling,
+    EngineMethod,
+    ModelDeployment,
+)
 from specviz.engines.translation import Fate, translate
 from specviz.errors import InputError
 from tests.engines.served_deployments import EACH, OF_ENGINES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.engines.deployment import EngineMethod
 from specviz.engines.dialects import DEPLOYMENT_FIELDS, DIALECTS
 from specviz.engines.engine_facts import SPECULATIVE, engines, servers
+from specviz.engines.model_deployment import EngineMethod
 
 OWN = {  # fields that a dialect turns into those of a deployment
     *("context", "lookup_size", "lookup_tokens", "lookup_branching", "block"),

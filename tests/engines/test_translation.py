@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from specviz.engines.deployment import BatchRange, DraftSampling, EngineMethod, ModelDeployment
 from specviz.engines.draft_schedule import schedule_of_sweep
 from specviz.engines.engine_rules import ServedPair
+from specviz.engines.model_deployment import (
+    BatchRange,
+    DraftSampling,
+    EngineMethod,
+    ModelDeployment,
+)
 from specviz.engines.pasted_text import MAX_TEXT
 from specviz.engines.translation import Fate, Translation, translate
 from specviz.errors import InputError

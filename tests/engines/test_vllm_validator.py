@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from specviz.engines.configuration import configure
-from specviz.engines.deployment import DraftSampling, EngineMethod, ModelDeployment
 from specviz.engines.dialects import DIALECTS
 from specviz.engines.engine_facts import engines
 from specviz.engines.engine_rules import ServedPair, problems
+from specviz.engines.model_deployment import DraftSampling, EngineMethod, ModelDeployment
 from specviz.engines.translation import translate
 from tests.engines.served_deployments import OF_ENGINES
 
