@@ -154,6 +154,24 @@ def test_the_format_of_speculators_is_read_as_the_published_one(
     assert_same(logits, plain.logits(plain(IDS, features)))
 
 
+@pytest.mark.parametrize("kind", ["peagle", "dflash", "mtp", 3, None])
+def test_other_kinds_of_speculators_are_refused_by_name(
+    tmp_path: Path, target: LanguageModel, kind: object
+) -> None:
+    """P-EAGLE's tensors have EAGLE-3's names: read as one, it would draft badly without a word."""
+    config, tensors = as_speculators()
+    folder = save_head(tmp_path, config | {"speculators_model_type": kind}, tensors)
+    rule = "must be eagle or eagle3 in speculators_model_type, got"
+    with pytest.raises(InputError, match=f"{rule} {kind!r}$"):
+        open_eagle_head(folder, target)
+
+
+def test_a_head_with_windows_is_refused(tmp_path: Path, target: LanguageModel) -> None:
+    folder = save_head(tmp_path, *with_config(layer_types=["sliding_attention"]))
+    with pytest.raises(InputError, match="must be a layer of the Llama family: .* full attention"):
+        open_eagle_head(folder, target)
+
+
 def test_its_own_output_covers_the_draft_vocabulary_and_nothing_else(
     tmp_path: Path, target: LanguageModel
 ) -> None:

@@ -156,3 +156,45 @@ def test_published_heads_of_fewer_tokens_than_the_target_has_are_refused(
     folder = save_head(tmp_path, {}, tensors)
     with pytest.raises(InputError, match="must have 0.1.weight of 61 rows or more"):
         MedusaHeads.open(folder, target)
+
+
+def as_vllm(tensors: dict[str, torch.Tensor], blocks: int) -> dict[str, torch.Tensor]:
+    """The same heads under the names of vLLM's `Medusa`."""
+    named = {}
+    for name, tensor in tensors.items():
+        head, place, *rest = name.split(".")
+        is_output = int(place) == blocks
+        new = f"lm_heads.{head}" if is_output else f"blocks.{head}.layers.{place}"
+        named[".".join((new, rest[-1]))] = tensor
+    return named
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_heads_with_vllm_s_names_are_the_published_ones(
+    tmp_path: Path, target: LanguageModel, blocks: int
+) -> None:
+    tensors, feature = published(blocks), torch.randn(WIDTH)
+    expected = MedusaHeads.open(save_head(tmp_path / "a", {}, tensors), target).logits(feature)
+    renamed = as_vllm(tensors, blocks)
+    found = MedusaHeads.open(save_head(tmp_path / "b", {}, renamed), target).logits(feature)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    for name in [each for each in tensors if each.endswith(".bias")]:
+        tensors[name] = torch.zeros_like(tensors[name])
+    expected = MedusaHeads.open(save_head(tmp_path / "c", {}, tensors), target).logits(feature)
+    unbiased = {name: each for name, each in renamed.items() if not name.endswith(".bias")}
+    found = MedusaHeads.open(save_head(tmp_path / "d", {}, unbiased), target).logits(feature)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_vllm_s_original_output_is_the_target_s_and_its_token_map_is_refused(
+    tmp_path: Path, target: LanguageModel
+) -> None:
+    tensors, feature = published(1, is_shared=True), torch.randn(WIDTH)
+    expected = MedusaHeads.open(save_head(tmp_path / "a", {}, tensors), target).logits(feature)
+    own = as_vllm(tensors, 1) | {"lm_heads.0.weight": torch.randn(VOCAB, WIDTH)}
+    folder = save_head(tmp_path / "b", {"original_lm_head": True}, own)
+    found = MedusaHeads.open(folder, target).logits(feature)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    folder = save_head(tmp_path / "c", {}, as_vllm(published(1), 1) | {"token_map": torch.zeros(3)})
+    with pytest.raises(InputError, match="has a tensor that is not part of it: token_map"):
+        MedusaHeads.open(folder, target)

@@ -33,7 +33,9 @@ from specviz.models.llama.projection import Product, Projection, compact
 T = TypeVar("T", Product, Product | None)
 
 FEATURE_LAYERS = "eagle_aux_hidden_state_layer_ids"
+SPECULATORS = ("eagle", "eagle3")  # kinds of that format; the others draft in other ways
 CHOICE_KINDS = ("greedy", "sampled")
+FULL_ATTENTION = "full_attention"
 UNUSED = ("t2d", "layers.0.self_attn.rotary_emb.inv_freq")  # what they say is said elsewhere
 
 
@@ -43,12 +45,16 @@ def open_eagle_head(folder: Path, target: LanguageModel) -> EagleHead:
     nested = source.config.get("transformer_layer_config")
     if isinstance(nested, dict):
         source.config = {**source.config, **nested}
-    source.rename("model.", "")
-    source.rename("midlayer.", "layers.0.")
-    if source.config.get("speculators_model_type") == "eagle":
+    source.rename(r"model\.", "")
+    source.rename(r"midlayer\.", "layers.0.")
+    kind = source.config.get("speculators_model_type", "eagle3")
+    if kind not in SPECULATORS:
+        kinds = " or ".join(SPECULATORS)
+        raise source.error(f"must be {kinds} in speculators_model_type, got {reprlib.repr(kind)}")
+    if kind == "eagle":
         _refuse_norms(source)
-        source.rename("fusion_fc.", "fc.")
-        source.rename("transformer.", "layers.0.")
+        source.rename(r"fusion_fc\.", "fc.")
+        source.rename(r"transformer\.", "layers.0.")
     source.skip(UNUSED)
     return _Reader(source, target).read()
 
@@ -242,12 +248,13 @@ def _config(source: HeadWeights) -> Any:
     try:
         config = transformers.LlamaConfig.from_dict(source.config)
         heads = take_heads(config)
-        is_known = config.hidden_act == "silu" and is_fixed(config)
+        kinds = set(getattr(config, "layer_types", None) or ())
+        is_known = config.hidden_act == "silu" and is_fixed(config) and kinds <= {FULL_ATTENTION}
     except Exception as error:  # a configuration class may raise anything for odd values
         raise source.error(f"has a bad config.json: {' '.join(str(error).split())[:200]}") from None
     if not is_known or heads.queries % heads.keys:
         raise source.error(
-            "must be a layer of the Llama family: silu, fixed rotary angles, and "
+            "must be a layer of the Llama family: silu, full attention, fixed rotary angles, and "
             "num_attention_heads a multiple of num_key_value_heads"
         )
     return config

@@ -6,6 +6,7 @@ Knows nothing of what a head computes.
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,10 +47,9 @@ class HeadWeights:
             )
 
     def rename(self, start: str, other: str) -> None:
-        """Tensors whose names begin with `start` begin with `other` from now on."""
+        """What begins the names of tensors, a regular expression, is `other` from now on."""
         self._tensors = {
-            other + name.removeprefix(start) if name.startswith(start) else name: tensor
-            for name, tensor in self._tensors.items()
+            re.sub(f"^(?:{start})", other, name): tensor for name, tensor in self._tensors.items()
         }
 
     def has(self, name: str) -> bool:

@@ -100,6 +100,8 @@ class MedusaHeads:
         def blocks(layer: int, outputs: int) -> tuple[list[Tensor], list[Tensor]]:
             named = [names.block(i, layer) for i in heads]
             weights = stacked([f"{each}.weight" for each in named], outputs, width)
+            if not names.are_biased:
+                return weights, [torch.zeros(outputs, dtype=dtype, device=device) for _ in heads]
             return weights, stacked([f"{each}.bias" for each in named], outputs)
 
         weights, biases = blocks(0, names.inner or width)
@@ -147,7 +149,9 @@ class _Names:
     """What tensors are called, and how many there are.
 
     In our own layout, or in that of FasterDecoding's `medusa_lm_head.pt`: a table of heads, each a
-    row of blocks with the output matrix last. Without output matrices the target's is meant.
+    row of blocks with the output matrix last. Without output matrices the target's is meant. vLLM's
+    names are made into these: its blocks may lack biases, and with `original_lm_head` the one
+    output matrix is a copy of the target's.
     """
 
     is_published: bool
@@ -156,10 +160,12 @@ class _Names:
     inner: int  # between down and up; 0 for residual blocks
     are_shared: bool  # outputs
     vocabulary: int  # rows of an output matrix; may be padded
+    are_biased: bool = True  # blocks
 
     @classmethod
     def of(cls, source: HeadWeights, target: ModelInfo) -> _Names:
-        source.rename("medusa_head.", "")
+        source.rename(r"medusa_heads?\.", "")
+        source.rename(r"blocks\.(\d+)\.layers\.(\d+)", r"\1.\2.linear")
         least = target.vocab_size
         if not source.has("0.0.linear.weight"):
             heads, are_shared = source.number("heads"), not source.has("heads.0.output.weight")
@@ -169,12 +175,16 @@ class _Names:
             return cls(False, heads, 1, inner, are_shared, vocabulary)
         heads = next(i for i in count() if not source.has(f"{i}.0.linear.weight"))
         blocks = next(j for j in count() if not source.has(f"0.{j}.linear.weight"))
+        are_biased = source.has("0.0.linear.bias")
+        if source.config.get("original_lm_head") is True:
+            source.skip(("lm_head.weight", "lm_heads.0.weight"))
+        source.rename(r"lm_heads\.(\d+)", rf"\1.{blocks}")
         output = source.shape(f"0.{blocks}.weight")
         if output is None:
-            return cls(True, heads, blocks, 0, True, least)
+            return cls(True, heads, blocks, 0, True, least, are_biased)
         if output[0] < least:
             raise source.error(f"must have 0.{blocks}.weight of {least} rows or more, got {output}")
-        return cls(True, heads, blocks, 0, False, output[0])
+        return cls(True, heads, blocks, 0, False, output[0], are_biased)
 
     def block(self, head: int, layer: int) -> str:
         if self.is_published:
