@@ -209,6 +209,7 @@ interface Setup {
   sampled: string; // of them, one in which something is drawn
   device: string;
   lab: any; // specviz/ui/lab/lab.py
+  serve: { fields: PlanField[]; trust: any }; // specviz/ui/serving.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
   endings: Record<string, string>;
@@ -329,6 +330,17 @@ interface TransportEvents {
   queued(ahead: number, running: { title: string; seconds_left: number | null } | null): void;
   company?(pages: number, beside: number): void;
   failed(text: string): void;
+}
+
+// A field of a serving plan (specviz/sizing/serving_plan.py); one of numbers has no choices.
+interface PlanField {
+  name: string;
+  title: string;
+  meaning: string;
+  unit: string;
+  default: string;
+  choices: Choice[];
+  is_whole: boolean;
 }
 
 // Of a menu.

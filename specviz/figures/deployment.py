@@ -1,6 +1,6 @@
 """Speedup over the rows of a batch, with a mark at the rows that are planned.
 
-Pure: numbers to a Plotly dict. The axis of the rows is logarithmic.
+Pure: numbers to a Plotly dict. The axis of the rows is logarithmic; the region below 1 is shaded.
 """
 
 from __future__ import annotations
@@ -10,32 +10,55 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.figures.plain_line import plain_line, plain_marks
-from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, quiet_axis
+from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 
 
-def deployment_figure(gains: Sequence[tuple[int, float]], chosen: tuple[int, float]) -> Figure:
-    """`gains` pairs rising numbers of rows with speedups; `chosen` is such a pair."""
-    rows, speedups = zip(*gains, strict=True)
+def deployment_figure(
+    gains: Sequence[tuple[int, float]], chosen: tuple[int, float], largest: int | None = None
+) -> Figure:
+    """`gains` pairs rising numbers of rows with speedups; `chosen` is such a pair.
+
+    Beyond `largest`, the rows that memory holds, the line is dotted.
+    """
+    most = gains[-1][0] if largest is None else largest
+    inside = [gain for gain in gains if gain[0] <= most]
+    beyond = gains[max(0, len(inside) - 1) :] if len(inside) < len(gains) else []
+    layout = _layout([*(gain for _, gain in gains), chosen[1]], gains[-1][0])
+    if beyond:
+        place = {"x": math.log10(max(1, most)), "y": 1, "yref": "paper", "yanchor": "bottom"}
+        is_late = most * most > gains[-1][0]  # in the right half of the axis
+        side = "right" if is_late else "left"
+        layout["annotations"].append(note(" memory is full ", xanchor=side, **place))
     return {
         "data": [
-            plain_line("expected", rows, speedups, 2.2),
+            plain_line("expected", *_columns(inside), 2.2),
+            plain_line("expected", *_columns(beyond), 2.2, "dot"),
             plain_marks("ink", [chosen], 13, "circle-open"),
         ],
-        "layout": _layout([*speedups, chosen[1]], rows[-1]),
+        "layout": layout,
     }
+
+
+def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _layout(gains: Sequence[float], most_rows: int) -> dict[str, Any]:
     layout = base_layout(240)
-    layout["margin"] = {"l": 44, "r": 16, "t": 14, "b": 42}
-    title = {"text": "rows in the batch", "font": {"size": SMALL}}
-    ticks = [1 << power for power in range(0, 10, 2)]
+    layout["margin"] = {"l": 44, "r": 16, "t": 22, "b": 42}
+    title = {"text": "requests (rows) at once", "font": {"size": SMALL}}
+    ticks = [1 << power for power in range(0, 11, 2)]
     ends = [-0.05, math.log10(most_rows) + 0.05]
     layout["xaxis"] = quiet_axis(
         type="log", range=ends, title=title, tickvals=ticks, showgrid=False
     )
     layout["yaxis"] = quiet_axis(range=[0, 1.1 * max(1.4, *gains)], ticksuffix="×", nticks=6)
     line = {"color": LIGHT["baseline"], "width": 1.2, "dash": "dash"}
-    across = {"x0": 0, "x1": 1, "y0": 1, "y1": 1}
-    layout["shapes"] = [{"type": "line", "xref": "paper", **across, "line": line, "layer": "below"}]
+    across = {"x0": 0, "x1": 1, "xref": "paper", "layer": "below"}
+    loses = {"fillcolor": LIGHT["rejected"], "opacity": 0.1, "line": {"width": 0}}
+    layout["shapes"] = [
+        {"type": "rect", **across, "y0": 0, "y1": 1, **loses},
+        {"type": "line", **across, "y0": 1, "y1": 1, "line": line},
+    ]
+    layout["annotations"] = [note("loses", x=1, xref="paper", y=0.08, xanchor="right")]
     return layout

@@ -93,8 +93,8 @@ def trust() -> dict[str, Any]:
     middle = median(abs(run.error) for run in RUNS)
     return {
         "sentence": (
-            f"Of {len(RUNS)} published measurements half come out within {middle:.0%}; the worst "
-            f"is off by {worst.error:+.0%} ({worst.setting}). Nothing was fitted to them."
+            f"Of {len(RUNS)} published measurements half come out within {100 * middle:.0f} %; the "
+            f"worst is off by {100 * worst.error:+.0f} % ({worst.setting}). Nothing was fitted."
         ),
         "median_error": middle,
         "worst_error": worst.error,

@@ -23,6 +23,7 @@ from specviz.sizing.sized_plan import PREFILL_TOKENS, SizedPlan
 SEATS = 256  # requests that decode together at the most, as engines have it by default
 REQUESTS = 240  # of a simulation; the first tenth finds an empty engine and is not counted
 LOADS = (0.5, 1.0, 1.5, 2.0, 3.0)  # of the plan's, in a curve
+SHARES = (0.3, 0.6, 0.8, 0.95)  # of the most that it can serve, where the plan's load is more
 MOST_ROUNDS = 128  # of an answer, that are simulated one by one; longer ones go several at a time
 
 
@@ -197,11 +198,16 @@ def _percentile(values: list[float], share: float) -> float:
 
 
 def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
-    """Every policy at the plan's load and at shares and multiples of it; nothing that fits none."""
+    """Every policy at several loads, the plan's own among them; nothing where no request fits."""
     if not found.largest_batch:
         return []
     return [
-        asdict(simulate(found, policy, share * found.plan.load, seed))
-        for share in LOADS
-        for policy in Policy
+        asdict(simulate(found, policy, load, seed)) for load in _loads(found) for policy in Policy
     ]
+
+
+def _loads(found: SizedPlan) -> list[float]:
+    """Shares and multiples of the plan's load; where that is too much, what can be served, too."""
+    load, rows = found.plan.load, min(SEATS, found.largest_batch)
+    most = max(found.speeds(rows, K).requests_per_second for K in (0, found.K))
+    return [share * load for share in LOADS] if load < most else [*(s * most for s in SHARES), load]

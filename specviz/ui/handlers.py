@@ -47,6 +47,7 @@ from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.recordings import requested_trace
 from specviz.ui.room import Rooms
+from specviz.ui.serving import Serving
 from specviz.ui.settings_form import form_demand, form_method, form_pair, race_request, refusals
 from specviz.ui.turns import QueuedOrder, State, Steps, Work
 from specviz.ui.zero_gpu import lent, lent_messages
@@ -95,6 +96,7 @@ class Handlers:
         self.lab = Lab(self.take)
         self.course = Course(self.take)
         self.rooms = Rooms()
+        self.serving = Serving()
         self._start = start
         self._check = check
         self._lent = lent(run_alone)

@@ -39,6 +39,7 @@ from specviz.ui.page_files import (
     version,
 )
 from specviz.ui.runs import TICKET_LENGTHS
+from specviz.ui.serving import serving_offer
 from specviz.ui.setup import page_setup
 from specviz.ui.spending import TOO_MUCH, spending
 
@@ -57,6 +58,7 @@ ASKED = (
 )
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
 COURSE_ASKED = ("drive", "theory", "roofline", "deployment", "ready")
+SERVING_ASKED = ("size", "arrivals")
 ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),
@@ -106,6 +108,7 @@ def build_page(handlers: Handlers) -> gr.Blocks:
         asked = [getattr(handlers, name) for name in ASKED]
         asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
         asked += [getattr(handlers.course, name) for name in COURSE_ASKED]
+        asked += [getattr(handlers.serving, name) for name in SERVING_ASKED]
         _player(asked + [getattr(handlers.rooms, name) for name in ROOM_ASKED])
         with gr.Column(visible=False):  # Gradio would make a component of every parameter
             add_endpoints(handlers)
@@ -191,7 +194,7 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
 
     Relative addresses reach them behind any proxy.
     """
-    setup = json.dumps(page_setup() | {"lab": lab_offer()})
+    setup = json.dumps(page_setup() | {"lab": lab_offer(), "serve": serving_offer()})
     prompts = json.dumps({"plain": all_held_out(False), "chat": all_held_out(True)})
     course = json.dumps(course_offer())
 

@@ -292,7 +292,7 @@ def test_a_deployment_is_told_its_speedup_its_ridge_and_what_a_whole_request_gai
     assert found["speedup"] == pytest.approx(theory.speedup(0.8, 5, 0.5 / 8))
     assert found["ridge"] == pytest.approx(989 / 3.35)
     assert 1 < found["request_speedup"] < found["speedup"]
-    curve, chosen = found["figure"]["data"]
+    curve, _, chosen = found["figure"]["data"]
     assert curve["y"][0] == chosen["y"][0] == found["speedup"]
 
 

@@ -22,7 +22,7 @@ from specviz.slices import give_way, until_stopped
 from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import MAX_CHECKS, RECORD_BYTES, Handlers, weight_of
 from specviz.ui.lab.lab_order import LabOrder
-from specviz.ui.page import ASKED, LAB_ASKED
+from specviz.ui.page import ASKED, LAB_ASKED, SERVING_ASKED
 from specviz.ui.pair_words import report_lines
 from specviz.ui.settings_form import form_demand, form_method, refusals
 from tests.ui.heard import awaited, heard
@@ -55,7 +55,7 @@ def test_a_bad_setting_is_refused_before_the_queue() -> None:
     assert run(handlers) == []
 
 
-HANDLERS = [*(name for name in ASKED if name != "hear"), *LAB_ASKED]
+HANDLERS = [*(name for name in ASKED if name != "hear"), *LAB_ASKED, *SERVING_ASKED]
 NONSENSE: list[Any] = [
     {},
     None,
@@ -72,7 +72,8 @@ NONSENSE: list[Any] = [
 @pytest.mark.parametrize("question", NONSENSE)
 def test_nonsense_is_answered_with_one_line(name: str, question: Any) -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
-    owner = handlers if name in ASKED else handlers.lab
+    parts = (handlers, handlers.lab, handlers.serving)
+    owner = next(part for part in parts if hasattr(part, name))
     error = getattr(owner, name)(question)["error"]
     assert error is None or ("\n" not in error and len(error) < 300)
 

@@ -1,0 +1,136 @@
+// The plan's fields, made from the server's table (specviz/sizing/serving_plan.py): what they hold, which of them
+// breaks a rule, and the part of the address that brings them back.
+
+import { element, option, setText } from "../shared/dom.js";
+import { markWrong } from "../shared/field_errors.js";
+import { tab } from "../shared/kept.js";
+import { brief } from "../shared/settings.js";
+import { termButton } from "../shared/terms.js";
+
+export const PREFIX = "serve-";
+const FIRST = ["target", "draft", "gpu", "gpus", "draft_gpus", "acceptance", "draft_length", "batch", "load"];
+const MODELS = ["target", "draft"];
+const OWN = "own"; // a choice: by its config.json
+const FORM = "serve-form"; // what a tab remembers
+const LONGEST_CONFIG = 100000;
+
+export class PlanForm {
+  /**
+   * @param {Refs} refs
+   * @param {PlanField[]} rows
+   * @param {() => void} onChange
+   */
+  constructor(refs, rows, onChange) {
+    this.refs = refs;
+    this.rows = rows;
+    /** @type {Record<string, HTMLInputElement | HTMLSelectElement>} */
+    this.controls = {};
+    /** @type {Record<string, HTMLTextAreaElement>} */
+    this.configs = {};
+    for (const row of rows) (FIRST.includes(row.name) ? refs.planFields : refs.planOthers).append(...this.made(row));
+    refs.plan.addEventListener("input", () => (this.showOwn(), onChange()));
+    refs.plan.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
+  }
+
+  /** @param {PlanField} row */
+  made(row) {
+    const { name, title, unit, meaning, choices } = row;
+    const field = element("div", choices.length ? "field is-wide" : "field");
+    const id = `sv-serve-${name}`;
+    const label = element("label");
+    label.htmlFor = id;
+    const term = termButton(title, name);
+    Object.assign(term.dataset, { title, meaning });
+    label.append(term, ...(unit ? [" ", element("span", "hint", unit)] : []));
+    const control = choices.length ? menu(choices) : number(row);
+    control.id = id;
+    control.setAttribute("aria-describedby", "sv-plan-error");
+    this.controls[name] = control;
+    field.append(label, control);
+    if (!MODELS.includes(name)) return [field];
+    const config = element("textarea");
+    Object.assign(config, { rows: 5, spellcheck: false, maxLength: LONGEST_CONFIG, placeholder: '{"num_hidden_layers": 32, "hidden_size": 4096, …}', hidden: true });
+    config.setAttribute("aria-label", `config.json of the ${title}`);
+    this.configs[name] = config;
+    field.append(config);
+    return [field];
+  }
+
+  showOwn() {
+    for (const name of MODELS) this.configs[name].hidden = this.controls[name].value !== OWN;
+  }
+
+  // What the server is asked.
+  get question() {
+    const plan = Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value.trim()]));
+    const configs = MODELS.filter((name) => plan[name] === OWN).map((name) => [`${name}_config`, this.configs[name].value]);
+    return { plan, ...Object.fromEntries(configs) };
+  }
+
+  // A sentence of the server, which begins with the name of a field; "" where nothing is wrong.
+  /** @param {string} sentence */
+  report(sentence) {
+    const { planError, planMore } = this.refs;
+    const [name] = sentence.split(" ", 1);
+    for (const control of Object.values(this.controls)) markWrong(control, false);
+    planError.hidden = !sentence;
+    const row = this.rows.find((each) => each.name === name);
+    setText(planError, row ? sentence.replace(name, row.title) : sentence);
+    if (!row) return;
+    markWrong(this.controls[name], true);
+    if (!FIRST.includes(name)) planMore.open = true;
+  }
+
+  // ---- the address
+
+  // From the address, or from what this tab remembers; a sentence for each parameter that makes no sense.
+  read() {
+    const asked = new URLSearchParams(window.location.search);
+    const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
+    const given = isAsked ? asked : new URLSearchParams(tab.recall(FORM, (value) => typeof value === "string") ?? "");
+    const problems = [];
+    for (const { name, choices, default: usual } of this.rows) {
+      const text = given.get(PREFIX + name) ?? usual;
+      const isOffered = !choices.length || choices.some((each) => each.name === text);
+      if (!isOffered || text.length > 40) problems.push(`${PREFIX}${name} “${brief(text)}”`);
+      this.controls[name].value = isOffered && text.length <= 40 ? text : usual;
+    }
+    this.refs.planMore.open = this.rows.some(({ name, default: usual }) => !FIRST.includes(name) && this.controls[name].value !== usual);
+    this.showOwn();
+    return problems;
+  }
+
+  // The fields that are not at their defaults. A pasted configuration is no part of a link.
+  /** @param {URL} url */
+  filled(url) {
+    for (const { name, default: usual } of this.rows) {
+      const value = this.controls[name].value.trim();
+      if (value === usual || value === OWN) url.searchParams.delete(PREFIX + name);
+      else url.searchParams.set(PREFIX + name, value);
+    }
+    return url.href;
+  }
+
+  /** @param {string} link */
+  keep(link) {
+    tab.keep(FORM, new URL(link).search);
+  }
+
+  get hasOwn() {
+    return MODELS.some((name) => this.controls[name].value === OWN);
+  }
+}
+
+/** @param {Choice[]} choices */
+function menu(choices) {
+  const made = element("select");
+  made.append(...choices.map(({ name, title }) => option(name, title)));
+  return made;
+}
+
+/** @param {PlanField} row */
+function number({ is_whole: isWhole }) {
+  const made = element("input");
+  Object.assign(made, { type: "text", inputMode: isWhole ? "numeric" : "decimal" });
+  return made;
+}

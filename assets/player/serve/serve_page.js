@@ -1,0 +1,154 @@
+// The page on which a deployment is planned: a form, and what the server computes of it while one types.
+
+import { Chart } from "../shared/charts.js";
+import { setText } from "../shared/dom.js";
+import { Page } from "../shared/page.js";
+import { pageIn, pageLink } from "../shared/page_parameter.js";
+import { PlanForm, PREFIX } from "./plan_form.js";
+import { roomWords, servedWords, showFacts, showTable, showTrust } from "./size_view.js";
+
+const REST_MILLISECONDS = 200; // after the last key
+const SIMULATE_MILLISECONDS = 500; // after the answer: a load takes the server longer
+const CHARTS = { batch: "planBatch", memory: "planMemory", first: "planFirst", token: "planToken" };
+
+export class ServePage extends Page {
+  static id = "serve";
+  static title = "Serve";
+
+  /** @param {Shell} shell */
+  constructor(shell) {
+    super(shell);
+    const { refs, setup, theme, gradio } = shell;
+    this.refs = refs;
+    this.gradio = gradio;
+    this.trust = setup.serve.trust;
+    this.form = new PlanForm(refs, setup.serve.fields, () => this.changed());
+    /** @type {Record<string, Chart>} */
+    this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
+    /** @type {Record<string, Figure>} */
+    this.figures = {};
+    this.asked = 0; // the latest question counts
+    setText(refs.planTrust, this.trust.sentence);
+  }
+
+  // ---- as a page
+
+  /** @param {boolean} isShown */
+  setShown(isShown) {
+    this.isShown = isShown;
+    if (!isShown) return;
+    this.readAddress();
+    this.write();
+    if (!this.asked) this.size();
+  }
+
+  returned() {
+    this.size();
+  }
+
+  // Or what the tab remembers; the page enters with it each time that it is shown.
+  readAddress() {
+    const problems = this.form.read();
+    const { planNotice } = this.refs;
+    planNotice.hidden = !problems.length;
+    setText(planNotice, `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.`);
+  }
+
+  /** @param {string} parameter */
+  owns(parameter) {
+    return parameter.startsWith(PREFIX);
+  }
+
+  get address() {
+    const link = this.form.filled(new URL(pageLink(ServePage.id), window.location.href));
+    return { link, linkLimit: this.form.hasOwn ? "without the pasted configuration" : "", write: () => this.write() };
+  }
+
+  write() {
+    const url = new URL(window.location.href);
+    if (pageIn(url.searchParams) === ServePage.id) window.history.replaceState(window.history.state, "", this.form.filled(url));
+    this.form.keep(this.address.link);
+  }
+
+  get actions() {
+    return { start: () => this.size() };
+  }
+
+  repaint() {
+    for (const [name, figure] of Object.entries(this.figures)) this.charts[name].draw(figure);
+  }
+
+  // ---- the answer
+
+  changed() {
+    window.clearTimeout(this.waiting);
+    this.waiting = window.setTimeout(() => (this.write(), this.size()), REST_MILLISECONDS);
+  }
+
+  async size() {
+    const number = (this.asked += 1);
+    window.clearTimeout(this.simulating);
+    const { question } = this.form;
+    const reply = await this.ask("size", question);
+    if (number !== this.asked) return;
+    const problem = reply ? reply.error : "The server cannot be reached.";
+    this.form.report(problem ?? "");
+    this.setStale(Boolean(problem));
+    if (problem) return setText(this.refs.planSentence, "No answer yet: one of the fields needs another value.");
+    this.draw(reply.size, reply.figures);
+    this.simulating = window.setTimeout(() => this.simulate(number, question), SIMULATE_MILLISECONDS);
+  }
+
+  /**
+   * @param {any} size
+   * @param {Record<string, Figure>} figures
+   */
+  draw(size, figures) {
+    const { refs } = this;
+    setText(refs.planSentence, size.sentence);
+    showFacts(refs.planFacts, size);
+    showTable(refs.planTable, size);
+    showTrust(refs, this.trust, size.assumed);
+    setText(refs.planRoom, roomWords(size));
+    refs.planCharts.hidden = false;
+    this.drawFigures(figures);
+    refs.planLoad.hidden = !size.largest_batch;
+    refs.planLoad.classList.toggle("is-stale", true); // until it is simulated
+  }
+
+  /**
+   * @param {number} number
+   * @param {object} question
+   */
+  async simulate(number, question) {
+    const reply = await this.ask("arrivals", question);
+    if (number !== this.asked || !reply || reply.error || !reply.results.length) return;
+    const { refs } = this;
+    refs.planLoad.classList.remove("is-stale");
+    setText(refs.planServed, servedWords(reply.results, Number(this.form.controls.load.value)));
+    this.drawFigures(reply.figures);
+  }
+
+  /** @param {Record<string, Figure>} figures */
+  drawFigures(figures) {
+    this.figures = { ...this.figures, ...figures };
+    for (const [name, figure] of Object.entries(figures)) this.charts[name].draw(figure);
+  }
+
+  /** @param {boolean} isStale */
+  setStale(isStale) {
+    for (const part of [this.refs.planFacts, this.refs.planCharts, this.refs.planLoad]) part.classList.toggle("is-stale", isStale);
+  }
+
+  /**
+   * @param {string} name
+   * @param {object} question
+   */
+  async ask(name, question) {
+    try {
+      return await this.gradio.server[name](question);
+    } catch {
+      return null;
+    }
+  }
+}

@@ -1,0 +1,33 @@
+"""Serve: an answer while one types, an address that keeps the form, one line for what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.browser.axe_findings import findings
+from tests.browser.race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+
+def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url)
+    tab.evaluate("history.pushState(null, '', '?view=serve&serve-gpus=1&serve-batch=nine')")
+    tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    error, sentence = tab.ref("planError"), tab.ref("planSentence")
+    error.wait_for()
+    assert error.inner_text() == "Requests at once must be an integer from 1 to 1024, got 'nine'"
+    batch = tab.page.locator("#sv-serve-batch")
+    assert batch.get_attribute("aria-invalid") == "true"
+    batch.fill("2")
+    sentence.filter(has_text="Does not fit: 2 requests at once need").wait_for()
+    assert not error.is_visible() and not tab.ref("planLoad").is_visible()
+    tab.page.locator("#sv-serve-gpus").fill("4")
+    sentence.filter(has_text="Yes: about 2.2x at 2 requests at once.").wait_for()
+    assert "serve-batch=2" in tab.page.url and "serve-gpus" not in tab.page.url
+    tab.ref("planServed").filter(has_text="100 %").wait_for()
+    tab.page.locator("summary", has_text="How far to trust this").click()
+    assert "Llama 2 70B, int4" in tab.ref("planRuns").inner_text()
+    assert findings(tab.page) == []
+    tab.page.locator("[data-page=lab]").click()
+    assert "serve-" not in tab.page.url
