@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.errors import InputError, short
-from specviz.figures.deployment import deployment_figure
+from specviz.figures.batch_speedup import batch_speedup_figure
 from specviz.figures.serving_charts import load_figure, memory_figure
 from specviz.models.files.config_bounds import check_numbers
 from specviz.sizing.forward_time import GPUS
@@ -76,7 +76,7 @@ class Serving:
         return {
             "size": found | {"acceptance": plan.acceptance},
             "figures": {
-                "batch": deployment_figure(
+                "batch": batch_speedup_figure(
                     gains, (plan.batch, found["speedup"]), found["largest_batch"]
                 ),
                 "memory": memory_figure(found["memory"]),

@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from specviz.figures.deployment import deployment_figure
+from specviz.figures.batch_speedup import batch_speedup_figure
 from specviz.sizing.serving_plan import FIELDS
 from specviz.ui.handlers import Handlers
 from specviz.ui.serving import OWN, serving_offer
@@ -57,7 +57,7 @@ def test_every_plan_has_its_charts_and_numbers(fields: dict[str, Any]) -> None:
 
 def test_the_line_is_dotted_where_memory_is_full() -> None:
     gains = [(1, 2.0), (4, 1.5), (16, 0.8)]
-    whole, cut = deployment_figure(gains, (4, 1.5)), deployment_figure(gains, (4, 1.5), 4)
+    whole, cut = batch_speedup_figure(gains, (4, 1.5)), batch_speedup_figure(gains, (4, 1.5), 4)
     assert whole["data"][0]["x"] == [1, 4, 16] and whole["data"][1]["x"] == []
     assert (cut["data"][0]["x"], cut["data"][1]["x"]) == ([1, 4], [4, 16])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz import theory
 from specviz.errors import InputError, short
-from specviz.figures.deployment import deployment_figure
+from specviz.figures.batch_speedup import batch_speedup_figure
 from specviz.forward_curve import ForwardCurve
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.sizing.forward_time import GIGA, TERA, Hardware
@@ -99,7 +99,7 @@ def deployment_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     gains = [theory.batch_speedup(plan.a, each, plan.rows, target, draft) for each in lengths]
     plain, fast = plan.request_seconds(0), plan.request_seconds(plan.K)
     return {
-        "figure": deployment_figure(drawn, (plan.rows, speedup)),
+        "figure": batch_speedup_figure(drawn, (plan.rows, speedup)),
         "speedup": speedup,
         "cost": plan.draft_seconds(plan.rows) / plan.target_seconds(plan.rows),
         "overhead": plan.target_seconds(plan.rows * (plan.K + 1)) / plan.target_seconds(plan.rows),

@@ -13,7 +13,7 @@ from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 
 
-def deployment_figure(
+def batch_speedup_figure(
     gains: Sequence[tuple[int, float]], chosen: tuple[int, float], largest: int | None = None
 ) -> Figure:
     """`gains` pairs rising numbers of rows with speedups; `chosen` is such a pair.
