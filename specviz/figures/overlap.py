@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.figures.distribution_rows import DistributionRow
-from specviz.figures.labels import fraction, percent
+from specviz.figures.labels import drawn, percent
 from specviz.figures.theme import LIGHT
 from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
 
@@ -85,11 +85,11 @@ class Overlap:
     def cut(self) -> dict[str, Any]:
         """`meta.scale` is what a draw is multiplied with to stand on the scale of the bars."""
         at = [] if self.judged is None else [self.judged[0]]
-        drawn = [self._drawn for _ in at]
+        lines = [self._drawn for _ in at]
         return {
             "type": "scatter",
             "mode": "lines",
-            "x": [x for x in drawn for _ in range(2)],
+            "x": [x for x in lines for _ in range(2)],
             "y": [y + side for y in at for side in self._reach],
             "line": {"color": LIGHT["ink"], "width": 2},
             "hoverinfo": "skip",
@@ -102,9 +102,10 @@ class Overlap:
         """Where the line lies."""
         if self.judged is None:
             return ""
-        draw = fraction(self.judged[1].uniform_draw or 0.0)
+        verdict = self.judged[1]
+        draw = drawn(verdict.acceptance_prob, verdict.uniform_draw or 0.0)[1]
         scale = "" if self.is_picked else ", on the scale of q"
-        is_within = self.judged[1].outcome is Outcome.ACCEPTED
+        is_within = verdict.outcome is Outcome.ACCEPTED
         lies = "inside the area, so accepted" if is_within else "outside the area, so rejected"
         return f"The line is the draw u = {draw}{scale}: {lies}"
 

@@ -76,7 +76,7 @@ class _Clock:
         layout = base_layout(ROW_PIXELS * len(self.rows) + 64)
         layout["margin"] = {"l": 118, "r": 24, "t": 22, "b": 42 if shared else 26}
         layout["barmode"] = "overlay"
-        layout["xaxis"] = quiet_axis(range=self.extent(), ticksuffix=" ms", nticks=5)
+        layout["xaxis"] = quiet_axis(range=self.extent(), ticksuffix=" ms", nticks=5, tickangle=0)
         layout["yaxis"] = quiet_axis(
             range=[len(self.rows) - 0.4, -0.6],
             showgrid=False,

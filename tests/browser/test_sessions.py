@@ -99,6 +99,16 @@ def test_a_race_that_a_reload_ended_is_named_and_can_be_run_again(
     assert tab.ref("lostNotice").is_hidden()
 
 
+def test_who_leaves_before_a_finished_race_is_kept_is_offered_it_again(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=8")
+    tab.evaluate("void (indexedDB.open = () => ({}))")  # it never answers
+    tab.race()
+    tab.reload()
+    assert tab.ref("lostNotice").is_visible() and tab.rounds == 0
+
+
 @pytest.mark.slow
 def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
     first = open_page(app_url, "?task=code&tokens=700")

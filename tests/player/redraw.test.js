@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Redraw, redrawPlan } from "../../assets/player/shared/redraw.js";
-import { likeliestThen, twoWays, twoWaysWords } from "../../assets/player/shared/two_ways.js";
+import { twoWays, twoWaysWords, waysAt } from "../../assets/player/shared/two_ways.js";
 
 const P = [0.4, 0.3, 0.2, 0.1];
 const Q = [0.1, 0.2, 0.1, 0.6];
@@ -136,10 +136,11 @@ test("the two ways to a token add up to p, whatever the rule picks or draws", ()
 });
 
 test("where a guess is rejected the sum is of the token that gains most, not of one that the residual lacks", () => {
-  const id = likeliestThen(plan());
-  const left = [1, 2, 3].map((each) => twoWays(plan(), each).residual);
-  assert.equal(twoWays(plan(), id).residual, Math.max(...left));
-  assert.equal(likeliestThen(plan({ kind: "typical" })), null);
+  const rare = { q: [0.1, 0.2, 0.5, 0.2], guesses: [guess(2)] }; // the third token has q > p
+  const { id, ways, isOther } = waysAt(plan(rare), 3, true);
+  assert.deepEqual([id, isOther, ways.residual > 0], [1, true, true]);
+  assert.equal(waysAt(plan(rare), 3, false).id, 3);
+  assert.equal(waysAt(plan({ kind: "typical" }), 3, true).ways, null);
 });
 
 test("the sum is said in numbers of the place, the written token having a bin of its own", () => {

@@ -275,6 +275,7 @@ export class RacePage extends Page {
     if (!this.ordered) return;
     const [order, words] = this.ordered;
     tab.keep(LAST, { name, order, words, command: this.view.result.command, query: this.query });
+    tab.forget(GOING); // whoever leaves before is offered to run it again
   }
 
   // `recording`: the file of that run. A race that is pressed for meanwhile goes first.
@@ -435,7 +436,8 @@ export class RacePage extends Page {
     if (isRepeated && this.repeats.ended(reason, this.trace.summary?.speedup)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
-    if (!this.isReopening) tab.forget(GOING), this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
+    if (!this.isReopening && !this.trace.header) tab.forget(GOING); // else once it is kept
+    if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
     const { isExample } = this;
     const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
     this.isReopening = this.isExample = false;

@@ -17,7 +17,7 @@ import { TemplateToggle } from "../shared/template_toggle.js";
 import { Tooltip } from "../shared/tooltip.js";
 import { Trace } from "../shared/trace.js";
 
-const COLUMNS = "A column per round, from the bottom: accepted, rejected, never examined; on top what the target added (a line: nothing). Click one to go there.";
+const COLUMNS = "A column per round: accepted, rejected, never examined; on top what the target added. Click one to go there.";
 const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
 
 export class RaceView {

@@ -1,7 +1,7 @@
 // Where the time of a round goes, in a sentence each: what a round costs and what it brings, and why the
 // target checks several tokens in about the time of one.
 
-const DEAR = 1.5; // times a step: from there on it is not about the same
+const DEAR = 1.25; // times a step: from there on it is not about the same
 
 // "" until both lanes have gone on from their first token.
 /** @param {RunSummaryRecord} summary */
@@ -32,7 +32,7 @@ export function checkSentence({ baseline, speculative }, tokens) {
   if (rounds < 1 || step === null || !(tokens >= 1.5)) return "";
   const check = speculative.verify_seconds / rounds;
   const took = `Checking ${tokens.toFixed(1).replace(/\.0$/, "")} tokens in one forward took ${milliseconds(check)}, writing one alone ${milliseconds(step)}`;
-  if (check > DEAR * step) return `${took}: every weight is read once either way, but so many tokens are more to compute.`;
+  if (check > DEAR * step) return `${took}: every weight is read once either way, but more tokens are more to compute.`;
   return `${took}: every weight is read once either way, and that is much of the work.`;
 }
 

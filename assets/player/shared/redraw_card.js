@@ -7,7 +7,7 @@ import { proofFold } from "./proof.js";
 import { redrawPlan } from "./redraw.js";
 import { RedrawView } from "./redraw_view.js";
 import { tokenLabel } from "./token_label.js";
-import { twoWays, twoWaysWords } from "./two_ways.js";
+import { LIKELIEST, twoWaysWords, waysAt } from "./two_ways.js";
 
 export class RedrawCard extends RedrawView {
   // `onExample` shows a run in which something is drawn, null where there is none at hand; `exampleWords`
@@ -78,13 +78,13 @@ export class RedrawCard extends RedrawView {
    * @param {Trace | null} trace
    */
   drawSum(plan, written, trace) {
-    const ways = plan && written !== null ? twoWays(plan, written) : null;
-    this.sum.hidden = !ways;
-    if (!ways || !trace || written === null) return setText(this.sum, "");
     const { round, node, isWhole } = this.place;
-    const name = tokenLabel(trace.text(written));
-    const told = isWhole && round.tokenId(node) !== written ? `${name}, written here instead` : name;
-    setText(this.sum, twoWaysWords(told, ways, Boolean(plan?.guesses.length)));
+    const told = plan && written !== null ? waysAt(plan, written, !isWhole && round.outcomes[node] === "rejected") : null;
+    this.sum.hidden = !told?.ways;
+    if (!told?.ways || !trace) return setText(this.sum, "");
+    const isInstead = isWhole && round.tokenId(node) !== written;
+    const name = `${tokenLabel(trace.text(told.id))}${told.isOther ? LIKELIEST : isInstead ? ", written here instead" : ""}`;
+    setText(this.sum, twoWaysWords(name, told.ways, Boolean(plan?.guesses.length)));
   }
 }
 

@@ -28,11 +28,27 @@ export function twoWays({ kind, ids, p, q, guesses, shared }, id) {
  * @param {RedrawPlan} plan
  * @returns {number | null}
  */
-export function likeliestThen(plan) {
+function likeliestThen(plan) {
   const left = (/** @type {number | null} */ id) => (id === null ? 0 : (twoWays(plan, id)?.residual ?? 0));
   const [best] = plan.ids.toSorted((one, other) => left(other) - left(one));
   return left(best ?? null) > 0 ? best : null;
 }
+
+// What the sum of a place is about: a token, or in place of a rejected guess, which has no part in the residual,
+// the one that is likeliest then: which one comes is not drawn yet.
+/**
+ * @param {RedrawPlan} plan
+ * @param {number} id
+ * @param {boolean} isRejected
+ * @returns {{ id: number, ways: ReturnType<typeof twoWays>, isOther: boolean }}
+ */
+export function waysAt(plan, id, isRejected) {
+  const ways = twoWays(plan, id);
+  const other = isRejected && ways?.residual === 0 ? likeliestThen(plan) : null;
+  return other === null ? { id, ways, isOther: false } : { id: other, ways: twoWays(plan, other), isOther: true };
+}
+
+export const LIKELIEST = ", the likeliest now"; // behind the name of such a token
 
 /**
  * @param {string} name

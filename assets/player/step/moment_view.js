@@ -9,7 +9,7 @@ import { RedrawCard } from "../shared/redraw_card.js";
 import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
-import { likeliestThen, twoWays, twoWaysWords } from "../shared/two_ways.js";
+import { LIKELIEST, twoWaysWords, waysAt } from "../shared/two_ways.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
@@ -207,8 +207,7 @@ export class MomentView {
     setText(this.refs.stepNoResidual, words);
   }
 
-  // Why nothing but p comes out, in the numbers of the token that the moment is about. A guess that is rejected
-  // has no part in the residual: there the sum is of the token that gains most, for which one comes is not drawn yet.
+  // Why nothing but p comes out, in the numbers of the token that the moment is about.
   /**
    * @param {Trace} trace
    * @param {Round} round
@@ -217,14 +216,10 @@ export class MomentView {
    */
   drawTwoWays(trace, round, parent, { node, stage }) {
     const id = stage === "judged" ? round.tokenId(node) : null;
-    if (id === null) return void (this.refs.stepTwoWays.hidden = true);
-    const plan = redrawPlan(round, parent, id);
-    const own = plan?.guesses.length ? twoWays(plan, id) : null;
-    const other = plan && own?.residual === 0 && round.outcomes[node] === "rejected" ? likeliestThen(plan) : null;
-    const ways = plan && other !== null ? twoWays(plan, other) : own;
-    const name = other === null ? tokenLabel(trace.text(id)) : `${tokenLabel(trace.text(other))}, the likeliest now`;
-    this.refs.stepTwoWays.hidden = !ways;
-    setText(this.refs.stepTwoWays, ways ? twoWaysWords(name, ways, true) : "");
+    const plan = id === null ? null : redrawPlan(round, parent, id);
+    const told = plan?.guesses.length && id !== null ? waysAt(plan, id, round.outcomes[node] === "rejected") : null;
+    this.refs.stepTwoWays.hidden = !told?.ways;
+    if (told?.ways) setText(this.refs.stepTwoWays, twoWaysWords(`${tokenLabel(trace.text(told.id))}${told.isOther ? LIKELIEST : ""}`, told.ways, true));
   }
 }
 
