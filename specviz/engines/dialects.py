@@ -96,6 +96,9 @@ class VllmDialect(Dialect):
             heard["method"] = EngineMethod.PROMPT_LOOKUP
         elif isinstance(method, str):
             heard["method"] = self._named(method)
+            written = self.facts.methods[heard["method"]].name
+            if written != method:
+                yield f"method {method} is written as {written}"
         elif isinstance(draft, str):
             heard["method"] = _method_by_name(draft)
             if heard["method"] is not EngineMethod.DRAFT_MODEL:

@@ -57,7 +57,8 @@ def _of_vllm(deployment: ModelDeployment) -> Iterator[str]:
     elif method is EngineMethod.DRAFT_MODEL and draft_split not in (None, split):
         yield (
             f"draft-tensor-parallel must be the target's {split} for a draft model in vLLM, "
-            f"got {draft_split}: its configuration passes, and the server ends when the draft loads"
+            f"got {draft_split}: leave it out, for its configuration passes and the "
+            "server ends when the draft loads"
         )
     if deployment.mixed_vocabularies and method is not EngineMethod.DRAFT_MODEL:
         yield (
@@ -137,7 +138,7 @@ def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
         for field, why in DIALECTS[facts.name].lacking(deployment)
     ]
     is_gguf = deployment.target.endswith(".gguf")
-    if facts.name == "llama.cpp" and not is_gguf:
+    if facts.name == "llama.cpp" and "gguf" not in deployment.target.lower():
         kind = "file" if is_file(deployment.target) else "repository"
         told.append(f"llama.cpp reads GGUF files: {deployment.target!r} must be a {kind} of that")
     elif facts.name != "llama.cpp" and is_gguf:

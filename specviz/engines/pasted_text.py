@@ -203,6 +203,11 @@ def _read_words(words: Sequence[str], reading: _Reading) -> None:
     place, engine = _engine_word(rest)
     if engine is None:
         if any(word.startswith("-") for word in rest):
+            if not rest[0].startswith("-"):
+                told = (
+                    "no program that is known here; its flags are read for the engine that has them"
+                )
+                reading.passed_over.append(f"{rest[0]}: {told}")
             _read_flags(rest, None, reading)
         return
     if place and rest[0].lstrip("!") in {"docker", "podman", "kubectl", "nerdctl"}:
@@ -238,7 +243,7 @@ def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> 
             is_target &= "." not in word.split("/")[0] or word.startswith((".", "/"))
             if is_target:
                 named = True
-                reading.add("--model", word, word)
+                reading.add("--model", word, "model")
             continue
         name, has_value, value = word.partition("=")
         if has_value:

@@ -143,8 +143,9 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
         )
     if current is not None:
         work.heard[current.field] = flag.value
-        is_same = source is target
-        return _told(flag, Fate.SAME if is_same else Fate.MOVED, _now(current.field, target), "")
+        if source is target:
+            return _told(flag, Fate.SAME, _place(current.name), "")
+        return _told(flag, Fate.MOVED, _now(current.field, target), "")
     if old is not None:
         return _old_flag(flag, old, target, work)
     key = flag.name.removeprefix(SPECULATIVE)
@@ -180,10 +181,14 @@ def _told(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
 
 def _now(name: str, target: EngineFacts) -> str:
     """The flag that sets the field in the engine that is translated to; "" where none does."""
-    found = next((flag.name for flag in target.flags if flag.field == name), "")
-    if found.startswith(SPECULATIVE):
-        return f"{found.removeprefix(SPECULATIVE)} in --speculative-config"
-    return found
+    return _place(next((flag.name for flag in target.flags if flag.field == name), ""))
+
+
+def _place(name: str) -> str:
+    """A flag as it is told to a person."""
+    if name.startswith(SPECULATIVE):
+        return f"{name.removeprefix(SPECULATIVE)} in --speculative-config"
+    return name
 
 
 def _pair(

@@ -188,6 +188,15 @@ def test_a_key_that_vllm_lacks_is_unknown_and_another_one_of_its_own_is_kept() -
     assert speculative(found)["rejection_sample_method"] == "block"
 
 
+def test_what_is_written_otherwise_than_it_was_typed_is_said() -> None:
+    found = translate('{"method": "ngram_gpu", "num_speculative_tokens": 3}')
+    assert "method ngram_gpu is written as ngram" in found.notes
+    found = translate("other-server x --speculative-model d --num-speculative-tokens 3")
+    assert found.notes[0].startswith("other-server: no program that is known here")
+    found = translate("llama-server -hf org/big-GGUF -hfd org/small-GGUF --draft 8")
+    assert [each.now for each in found.changes[:2]] == ["--hf-repo", "--spec-draft-hf"]
+
+
 def test_removed_flags_of_llama_cpp_find_their_place() -> None:
     found = translate(
         "./build/bin/llama-server -m big.gguf -md small.gguf --draft-max 16 --draft-min 4 "
