@@ -211,7 +211,8 @@ def _read_words(words: Sequence[str], reading: _Reading) -> None:
             _read_flags(rest, None, reading)
         return
     if place and rest[0].lstrip("!") in {"docker", "podman", "kubectl", "nerdctl"}:
-        reading.passed_over.append(f"{' '.join(rest[:place])} …: options of the container")
+        # not which ones, for a token may be among them
+        reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container")
     reading.engine = reading.engine or engine
     _read_flags(rest[place + 1 :], engine, reading)
 

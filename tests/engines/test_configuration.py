@@ -32,7 +32,7 @@ def test_every_form_is_read_back_as_the_same_deployment(engine: str, name: str) 
         assert found.problems == (), form
         read = found.deployment
         assert read is not None
-        if form == "Python" or form in ("docker compose", "Kubernetes"):
+        if form in ("Python", "docker compose", "Kubernetes"):
             # a container names its port always, a Python program has none
             read = _with_port(read, deployment.port)
         assert read == deployment, form

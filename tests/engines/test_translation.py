@@ -153,11 +153,12 @@ def test_a_shells_text_is_read_as_a_shell_does() -> None:
 
 def test_a_container_is_read_for_what_it_runs() -> None:
     found = translate(
-        "docker run --gpus all -p 8000:8000 --ipc=host vllm/vllm-openai:v0.6.3 \\\n"
+        "docker run --gpus all -e HF_TOKEN=abc -p 8000:8000 --ipc=host vllm/vllm-openai:v0.6.3 \\\n"
         "  --model org/t --speculative-model org/d --num-speculative-tokens 3"
     )
     assert speculative(found)["num_speculative_tokens"] == 3
     assert any("options of the container" in note for note in found.notes)
+    assert "abc" not in str(found)
 
 
 @pytest.mark.parametrize(
