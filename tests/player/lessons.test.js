@@ -12,7 +12,7 @@ import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
 import { raceNumbers, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
 import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
-import { ends, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
+import { byDepth, ends, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
 import { mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
 import { roundWords } from "../../assets/player/shared/batch_rows.js";
 import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
@@ -93,6 +93,11 @@ test("the token that gets its share twice is known before anything is drawn, and
   wrong.draw(20000);
   const gaps = PLAN.p.slice(0, -1).map((p, each) => wrong.share(each) - p);
   assert.equal(bin, gaps.indexOf(Math.max(...gaps)));
+});
+
+test("guesses of a sweep are counted by their depth over all its points", () => {
+  const points = [[[1, 4, 3], [2, 3, 1]], [[1, 6, 6], [2, 6, 3], [3, 0, 0]]].map((rows) => ({ acceptance_by_depth: rows.map(([depth, reached, passed]) => ({ depth, reached, passed })) }));
+  assert.deepEqual(byDepth(points), [{ depth: 1, reached: 10, passed: 9 }, { depth: 2, reached: 9, passed: 4 }]);
 });
 
 test("as much is thrown away as is owed, however the bars are dragged", () => {

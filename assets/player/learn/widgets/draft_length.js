@@ -6,6 +6,7 @@ import { element, setText } from "../../shared/dom.js";
 import { leftWords } from "../../shared/number_words.js";
 import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
+import { byDepth } from "./sweep_points.js";
 
 const SWEEP = "lengths"; // of specviz/ui/course/lesson_sweeps.py
 /** @type {[string, string, number, number, number][]} name, words, low, high, step */
@@ -45,9 +46,10 @@ export class DraftLength extends Widget {
     picture.append(title, place);
     this.words = element("p", "length-words");
     this.words.setAttribute("aria-live", "polite");
+    this.depths = element("section", "length-depths");
     this.row = new MeasureRow(course.recorded[SWEEP], { measure: () => this.measure(), replay: () => this.replay() });
     box.classList.add("draft-length");
-    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, this.row.box);
+    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, this.depths, this.row.box);
     this.chart = new Chart(place, course.theme);
   }
 
@@ -72,8 +74,9 @@ export class DraftLength extends Widget {
     this.picture.hidden = this.words.hidden = scene.hidden === "true";
     this.row.box.hidden = scene.sweep !== "true";
     this.isOver = scene.sweep === "true"; // what was measured lies over the curve
-    await this.ask();
-    if (this.isSwept) this.on.reached("swept");
+    this.drawDepths();
+    if (this.isOver && this.isSwept) await this.swept();
+    else await this.ask();
   }
 
   reveal() {
@@ -142,6 +145,7 @@ export class DraftLength extends Widget {
   // Theory at what was measured, so that both can be compared.
   async swept() {
     this.row.tell(this.isRecorded);
+    this.drawDepths();
     const { a, c } = this.measured;
     if (a === undefined || c === undefined) return;
     const overheads = this.points.map((each) => each.verify_overhead ?? 0);
@@ -186,6 +190,25 @@ export class DraftLength extends Widget {
       input.value = String(this.at[name]);
       setText(number, name === "K" ? String(this.at[name]) : this.at[name].toFixed(2));
     }
+  }
+
+  // How often a guess passed at each depth, beside the one α that theory takes for all.
+  drawDepths() {
+    const { a } = this.measured;
+    this.depths.hidden = !this.isOver || a === undefined;
+    if (a === undefined) return;
+    const bars = element("ol", "sweep-bars has-one");
+    bars.style.setProperty("--one", String(a));
+    bars.append(...byDepth(this.points).map(({ depth, reached, passed }) => {
+      const row = element("li");
+      const track = element("span", "sweep-track");
+      const bar = element("i");
+      bar.style.width = `${(100 * passed) / reached}%`;
+      track.append(bar);
+      row.append(element("span", "sweep-name", `guess ${depth}`), track, element("span", "number", `${passed} of ${reached}`));
+      return row;
+    }));
+    this.depths.replaceChildren(element("h3", "sweep-title", "Examined guesses that passed, by depth"), bars, element("p", "hint", `The line is α = ${a.toFixed(2)}, which theory takes for every depth.`));
   }
 
   drawWords() {

@@ -51,6 +51,20 @@ function treeWords(children) {
   return deep === 1 ? `${children[0]} side by side` : `${children.join(" × ")}: ${children[0]} branches, ${deep} deep`;
 }
 
+// How guesses fared by their depth, over all points: those that were examined there, and that passed.
+/** @param {any[]} points */
+export function byDepth(points) {
+  /** @type {{ depth: number, reached: number, passed: number }[]} */
+  const depths = [];
+  for (const { acceptance_by_depth: each } of points)
+    for (const { depth, reached, passed } of each) {
+      depths[depth - 1] ??= { depth, reached: 0, passed: 0 };
+      depths[depth - 1].reached += reached;
+      depths[depth - 1].passed += passed;
+    }
+  return depths.filter(({ reached }) => reached > 0);
+}
+
 // The first, the last, the best and the worst point, for texts; undefined while there are none.
 /**
  * @param {any[]} points
