@@ -228,3 +228,20 @@ def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
     lab.wait_for_end()
     values = lab.driver.evaluate(f"{SWEEP}.sweep.points.map((p) => p.setting['draft-length'])")
     assert values == sorted(set(values))
+
+
+@pytest.mark.slow
+def test_the_batch_of_the_picked_point_is_drawn_round_by_round(lab: LabDriver) -> None:
+    driver = lab.driver
+    driver.ref("axis1").select_option("batch-size")
+    lab.run(values="1,2")
+    driver.page.click("[data-place='0']")
+    driver.until(f"{SWEEP}.views.reply.picked === 0")
+    assert driver.ref("batchCard").is_hidden(), "a single text is no batch"
+    driver.page.click("[data-place='1']")
+    driver.ref("batchGo").click()
+    driver.page.wait_for_selector(".batch-rows li")
+    assert driver.ref("batchRows").locator("li").count() == 2
+    assert driver.text("batchSaid").startswith("At batch size 2, round ")
+    driver.ref("batchRound").fill("0")
+    assert driver.text("batchSaid") == "2 prompts have been read. Each row has one token."
