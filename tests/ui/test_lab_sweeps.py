@@ -153,3 +153,5 @@ def test_a_batch_is_of_a_point_that_there_is(picked: object) -> None:
     file = f"{header_line(sweep_order(asked()).plan)}\n"
     with pytest.raises(InputError, match="^picked must be an integer from 0 to 2, got "):
         batch_order({"file": file, "picked": picked})
+    with pytest.raises(InputError, match="^file must be a text"):
+        batch_order({"picked": 0})

@@ -44,7 +44,7 @@ class PointBatch(LabOrder):
 
 def batch_order(question: Mapping[str, Any]) -> PointBatch:
     """{"file" of a sweep, "picked": a point's index in its plan}; InputError for what is none."""
-    plan, picked = checked_sweep(question["file"]).plan, question.get("picked")
+    plan, picked = checked_sweep(question.get("file")).plan, question.get("picked")
     if not (type(picked) is int and 0 <= picked < len(plan.places)):
         rule = f"an integer from 0 to {len(plan.places) - 1}"
         raise InputError(f"picked must be {rule}, got {short(picked)}")
