@@ -23,7 +23,7 @@ from specviz.trace_diff.first_difference import SAME_PROB, Difference
 
 _ORIGINS = {
     Origin.FIRST: "drawn behind the prompt",
-    Origin.ACCEPTED: "an accepted draft",
+    Origin.ACCEPTED: "an accepted guess",
     Origin.RECOVERED: "recovered after a rejection",
     Origin.BONUS: "a bonus token",
     Origin.PLAIN: "written by the target alone",

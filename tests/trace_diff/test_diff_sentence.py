@@ -26,7 +26,7 @@ def short_by(finish, rounds=3):
 
 BOTH = (
     "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
-    "' t36' (an accepted draft, round 2) in b; "
+    "' t36' (an accepted guess, round 2) in b; "
 )
 EXTRAS = (
     "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
@@ -75,12 +75,12 @@ GOLDEN = {
     "stopped": (
         short_by(FinishReason.STOPPED),
         "The first 8 tokens are the same; b ends there because it was stopped, "
-        "a goes on with ' t3' (an accepted draft, round 4).",
+        "a goes on with ' t3' (an accepted guess, round 4).",
     ),
     "end of sequence": (
         short_by(FinishReason.END_OF_SEQUENCE, rounds=0),
         "The first token is the same; b ends there at the end of its sequence, "
-        "a goes on with ' t30' (an accepted draft, round 1).",
+        "a goes on with ' t30' (an accepted guess, round 1).",
     ),
     "unfinished": (
         changed(TRACE, prefill=None, rounds=(), finish=None),
@@ -109,7 +109,7 @@ def test_a_draw_that_nobody_saw_is_told_to_be_unknown():
 
 
 def test_a_token_without_a_text_is_told_by_its_number():
-    assert "#36 (an accepted draft, round 2) in b" in sentence(difference(TRACE, FORCED), {})
+    assert "#36 (an accepted guess, round 2) in b" in sentence(difference(TRACE, FORCED), {})
 
 
 def test_texts_of_any_length_and_content_leave_one_short_line():
