@@ -95,11 +95,16 @@ TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p>
 
 
 class _Page(gr.Blocks):  # type: ignore[misc] # Gradio has no types
-    """A call with too few values is refused in one sentence; Gradio would print a traceback."""
+    """Endpoints take as many plain values as they have, and say so in one sentence.
+
+    Gradio would print a traceback, or fetch what a value names and keep it.
+    """
 
     def validate_inputs(self, block_fn: gr.blocks.BlockFunction, inputs: list[Any]) -> None:
         if len(inputs) < len(block_fn.inputs):
             raise refusal(f"data must have {len(block_fn.inputs)} values, got {len(inputs)}")
+        if "gradio.FileData" in json.dumps(inputs):
+            raise refusal("data must be plain values, got a file")
 
 
 def build_page(handlers: Handlers) -> gr.Blocks:

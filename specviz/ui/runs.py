@@ -19,6 +19,7 @@ from specviz.ui.turns import QueuedOrder, State, Turns
 
 AWAY_SECONDS = 12.0  # a page asks every few seconds; after so long it is gone or asleep
 TIDY_SECONDS = 0.25
+ASLEEP_SECONDS = 5.0  # without a look and without a turn: this process slept, and heard nobody
 UNHEARD_SECONDS = 5.0  # that a run waits for somebody to ask for it at all
 KEEP_SECONDS = 60.0  # how long what is done can still be asked for
 MAX_WAITING = 64  # that somebody waits for
@@ -228,6 +229,9 @@ class Runs:
             now = self._clock()
             if now - self._tidied < TIDY_SECONDS:
                 return
+            if now - self._tidied > ASLEEP_SECONDS:
+                for place in filter(is_active, self._places.values()):
+                    place.seen = now if place.is_heard else place.seen
             self._tidied = now
             for place in tuple(self._places.values()):
                 if not is_active(place):

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
@@ -51,6 +52,17 @@ def client(url: str) -> Client:
 def test_the_examples_run_as_they_stand(source: str, url: str) -> None:
     assert "http://127.0.0.1:7860/" in source
     exec(compile(source.replace("http://127.0.0.1:7860/", url), "api.md", "exec"), {})
+
+
+def test_a_file_that_a_call_names_is_not_fetched(
+    url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    link = "http://127.0.0.1:9/x"
+    file = {"path": link, "url": link, "meta": {"_type": "gradio.FileData"}}
+    with httpx.Client(base_url=url, timeout=20) as client:
+        event = client.post("gradio_api/call/race", json={"data": [file] * 40}).json()["event_id"]
+        assert client.get(f"gradio_api/call/race/{event}").text.startswith("event: error")
+    assert capfd.readouterr().err == "", "Gradio has asked whether it may go there"
 
 
 def test_the_table_of_the_document_is_what_is_published(client: Client) -> None:

@@ -210,6 +210,17 @@ def test_an_address_gains_nothing_by_looking_at_its_runs_later() -> None:
     assert len(active) == runs.MAX_OF_ADDRESS
 
 
+def test_a_server_that_slept_waits_for_the_pages_that_it_could_not_hear() -> None:
+    room = Room()
+    order = room.join(0, "a", Work.RACE, 400)
+    room.run(2)
+    room.clock.now += 60
+    room.run(10)
+    assert state(room, 0) == "running"
+    room.run(200)
+    assert order.stop.is_set(), "a page that is really gone is left"
+
+
 def test_finished_runs_are_forgotten_after_a_while() -> None:
     room = Room()
     room.join(0, "a")

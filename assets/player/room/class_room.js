@@ -184,9 +184,9 @@ export class ClassRoom {
   }
 
   async reveal() {
-    const { asked } = this;
+    const asked = this.asked ?? this.app.shown.question; // whoever has reloaded stands before it again
     const isVerdict = this.state?.poll?.kind === "verdict";
-    await this.lead("reveal", isVerdict ? { facts: asked?.facts ?? this.app.shown.question?.facts ?? {} } : {});
+    await this.lead("reveal", isVerdict ? { facts: asked?.facts ?? {} } : {});
     if (isVerdict) asked?.land?.();
   }
 

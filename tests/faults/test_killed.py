@@ -1,0 +1,112 @@
+"""Browsers that are killed, and a machine that sleeps, in the middle of runs of a real server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tests.browser.app_server import ROOT, serve
+from tests.faults.test_ended_server import answered
+
+pytestmark = pytest.mark.slow
+FREED_SECONDS = 20.0  # a page asks every few seconds; twelve of silence, and the turn in progress
+ASLEEP_SECONDS = 60.0
+FORM = {"pair": "bundled", "method": "prompt-lookup", "prompt": "def f(", "max_new_tokens": "900"}
+RACE = ("join", {"form": FORM, "held": True})  # it goes on until somebody lets it
+SWEEP_FORM = {"pair": "bundled", "method": "draft-model", "draft_length": "4", "task": "code"}
+SWEEP = {
+    "what": "sweep",
+    "form": SWEEP_FORM | {"max_new_tokens": "256"},
+    "prompts": {"count": "8"},
+    "axes": [{"name": "draft-length", "values": "1-8"}],
+    "repeats": "9",
+}
+VISITOR = """
+import sys, time
+from tests.faults.test_ended_server import answered
+from tests.faults.test_killed import RACE, SWEEP
+url, name = sys.argv[1:]
+ask, question = RACE if name == "race" else ("measure", SWEEP)
+told = answered(url, ask, {"ticket": f"a-ticket-of-a-{name}"} | question)
+assert told["error"] is None, told
+while True:
+    answered(url, "look", {"ticket": f"a-ticket-of-a-{name}", "after": 0})
+    print("looked", flush=True)
+    time.sleep(0.2)
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("killed") / "log.txt"
+
+
+@pytest.fixture(scope="module")
+def url(log: Path) -> Iterator[str]:
+    with patch.dict(os.environ, {"SPECVIZ_PAIR": "bundled"}):
+        yield from serve("app.py", log)
+
+
+def live(url: str) -> float:
+    """How many runs the server has, when somebody else has asked for something."""
+    answered(url, "look", {"ticket": "a-ticket-of-somebody-else", "after": 0})
+    metrics = urllib.request.urlopen(url + "metrics", timeout=10).read().decode()
+    states = [line for line in metrics.splitlines() if line.startswith("specviz_runs{")]
+    assert states, metrics
+    return sum(float(line.split()[-1]) for line in states)
+
+
+def until(url: str, count: int, seconds: float) -> float:
+    began = time.monotonic()
+    while live(url) != count:
+        assert time.monotonic() - began < seconds, live(url)
+        time.sleep(0.3)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("name", ["race", "sweep"])
+def test_a_browser_that_is_killed_leaves_no_run_behind(url: str, name: str) -> None:
+    command = [sys.executable, "-c", VISITOR, url, name]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as visitor:
+        assert visitor.stdout is not None
+        visitor.stdout.readline()
+        until(url, 1, 30)
+        visitor.kill()
+        until(url, 0, FREED_SECONDS)
+
+
+def server_of(log: Path) -> int:
+    """The process that writes the log."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.path.samefile(process / "fd/1", log):
+                return int(process.name)
+        except OSError:
+            continue
+    raise AssertionError("no process writes the log")
+
+
+def test_a_run_goes_on_when_the_machine_has_slept_for_a_minute(url: str, log: Path) -> None:
+    asked: dict[str, Any] = {"ticket": "a-ticket-of-a-sleeper"}
+    assert answered(url, "measure", asked | SWEEP)["error"] is None
+    while not answered(url, "look", asked | {"after": 0})["messages"]:
+        time.sleep(0.1)
+    process = server_of(log)
+    os.kill(process, signal.SIGSTOP)
+    time.sleep(ASLEEP_SECONDS)
+    os.kill(process, signal.SIGCONT)
+    time.sleep(2.0)  # its turns go on before any page asks
+    assert answered(url, "look", asked | {"after": 0})["state"] == "running"
+    answered(url, "stop", asked)
+    until(url, 0, 15)
+    assert "Traceback" not in log.read_text()
