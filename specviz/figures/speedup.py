@@ -72,7 +72,7 @@ def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float
     layout["yaxis"] = quiet_axis(range=[low - 0.1, high * 1.1], ticksuffix="×", nticks=5)
     layout["annotations"] = [
         note(
-            "grey band: theory from measured α and cost" if band else "",
+            "grey: theory from measured α and cost" if band else "",
             xref="paper",
             x=1,
             yref="paper",
