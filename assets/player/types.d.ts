@@ -209,7 +209,7 @@ interface Setup {
   sampled: string; // of them, one in which something is drawn
   device: string;
   lab: any; // specviz/ui/lab/lab.py
-  serve: { fields: PlanField[]; trust: any }; // specviz/ui/serving.py
+  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; bandwidth: number; arithmetic: number }> }; // specviz/ui/serving.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
   endings: Record<string, string>;

@@ -44,8 +44,15 @@ _MODELS = ("target", "draft")
 
 
 def serving_offer() -> dict[str, Any]:
-    """The form's fields, and how far to trust its answers."""
-    return {"fields": [_field(field) for field in FIELDS.values()], "trust": trust()}
+    """The form's fields, how far to trust its answers, and the data sheets, for a lesson's too."""
+    return {
+        "fields": [_field(field) for field in FIELDS.values()],
+        "trust": trust(),
+        "gpus": {
+            name: {"title": gpu.title, "bandwidth": gpu.bandwidth, "arithmetic": gpu.bf16}
+            for name, gpu in GPUS.items()
+        },
+    }
 
 
 def _field(field: Field) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.browser.axe_findings import findings
 from tests.browser.race_driver import RaceDriver
 
@@ -25,9 +27,15 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     tab.page.locator("#sv-serve-gpus").fill("4")
     sentence.filter(has_text="Yes: about 2.2x at 2 requests at once.").wait_for()
     assert "serve-batch=2" in tab.page.url and "serve-gpus" not in tab.page.url
+    tab.page.locator("[data-page=lab]").click()
+    assert "serve-" not in tab.page.url
+
+
+@pytest.mark.slow
+def test_the_whole_page_can_be_read_by_everybody(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url)
+    tab.page.locator("[data-page=serve]").click()
     tab.ref("planServed").filter(has_text="100 %").wait_for()
     tab.page.locator("summary", has_text="How far to trust this").click()
     assert "Llama 2 70B, int4" in tab.ref("planRuns").inner_text()
     assert findings(tab.page) == []
-    tab.page.locator("[data-page=lab]").click()
-    assert "serve-" not in tab.page.url

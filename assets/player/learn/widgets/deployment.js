@@ -5,14 +5,10 @@ import { Chart } from "../../shared/charts.js";
 import { element, option, setText } from "../../shared/dom.js";
 import { Widget } from "../widget.js";
 
-// Data sheets: memory in GB/s and dense 16-bit arithmetic in TFLOP/s. `own`: two fields to fill in.
-/** @type {Record<string, { title: string, bandwidth: number, arithmetic: number }>} */
-const MACHINES = {
-  h100: { title: "H100 SXM: 3,350 GB/s, 989 TFLOP/s", bandwidth: 3350, arithmetic: 989 },
-  a100: { title: "A100 80 GB: 2,039 GB/s, 312 TFLOP/s", bandwidth: 2039, arithmetic: 312 },
-  rtx4090: { title: "RTX 4090: 1,008 GB/s, 165 TFLOP/s", bandwidth: 1008, arithmetic: 165 },
-  own: { title: "My own numbers", bandwidth: 100, arithmetic: 2 },
-};
+// The machines of a lesson, by their data sheets (specviz/sizing/gpus.toml). `own`: two fields to fill in.
+/** @type {Record<string, string>} */
+const SHEETS = { h100: "h100-sxm", a100: "a100-80", rtx4090: "rtx-4090" };
+const OWN = { title: "My own numbers", bandwidth: 100, arithmetic: 2 };
 /** @typedef {{ title: string, low: number, high: number, step?: number, isWhole?: boolean }} Field */
 /** @type {Record<string, Field>} */
 const FIELDS = {
@@ -47,13 +43,14 @@ export class Deployment extends Widget {
     /** @type {Record<string, number>} */
     this.at = { ...USUAL };
     this.machine = "h100";
+    this.machines = machines(course.setup.serve.gpus);
     /** @type {any} */
     this.answer = null;
     this.asked = 0;
     this.isMoved = false; // since the step began
     this.isLocked = false;
     this.choice = element("select");
-    this.choice.append(...Object.entries(MACHINES).map(([name, { title }]) => option(name, title)));
+    this.choice.append(...Object.entries(this.machines).map(([name, { title }]) => option(name, title)));
     this.choice.addEventListener("change", () => (this.take(this.choice.value), this.moved()));
     const chosen = element("label", "plan-field");
     chosen.append(element("span", "", "Machine"), this.choice);
@@ -96,7 +93,7 @@ export class Deployment extends Widget {
 
   /** @param {string} machine */
   take(machine) {
-    const { bandwidth, arithmetic } = MACHINES[machine];
+    const { bandwidth, arithmetic } = this.machines[machine];
     this.machine = machine;
     this.at = { ...this.at, bandwidth, arithmetic };
   }
@@ -160,11 +157,11 @@ export class Deployment extends Widget {
   }
 
   get values() {
-    const { at, answer, machine } = this;
+    const { at, answer, machine, machines: all } = this;
     const { figure: _figure, error: _error, ...numbers } = answer ?? {};
     const none = Object.fromEntries(NUMBERS.map((name) => [name, undefined]));
     const { bandwidth: _bandwidth, arithmetic: _arithmetic, bytes_per_weight: _bytes, ...plan } = at;
-    return { ...none, ...numbers, ...plan, machine: MACHINES[machine].title };
+    return { ...none, ...numbers, ...plan, machine: all[machine].title };
   }
 
   draw() {
@@ -193,4 +190,17 @@ const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "paying_rows"
 /** @param {number} value */
 function seconds(value) {
   return value < 1 ? `${(1000 * value).toFixed(0)} ms` : `${value.toFixed(2)} s`;
+}
+
+/**
+ * @param {Setup["serve"]["gpus"]} gpus
+ * @returns {Record<string, { title: string, bandwidth: number, arithmetic: number }>}
+ */
+function machines(gpus) {
+  const words = (/** @type {number} */ value) => Math.round(value).toLocaleString("en");
+  const known = Object.entries(SHEETS).map(([name, sheet]) => {
+    const { title, bandwidth, arithmetic } = gpus[sheet];
+    return [name, { title: `${title}: ${words(bandwidth)} GB/s, ${words(arithmetic)} TFLOP/s`, bandwidth, arithmetic }];
+  });
+  return { ...Object.fromEntries(known), own: OWN };
 }
