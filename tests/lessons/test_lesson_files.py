@@ -10,7 +10,7 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.golden import golden_names, golden_trace
-from specviz.lessons import LESSONS, Lesson, StepKind, read_lesson, read_lessons, read_widgets
+from specviz.lessons import LESSONS, Lesson, read_lesson, read_lessons, read_widgets
 from specviz.lessons.lesson_files import MAX_WORDS
 
 ROOT = Path(__file__).parent.parent.parent
