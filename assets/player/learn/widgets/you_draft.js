@@ -205,15 +205,12 @@ export class YouDraft extends Widget {
     const { game } = this;
     const { round, rival, own, other } = game;
     const rejected = round ? round.outcomes.indexOf("rejected") : -1;
-    const first = round?.indices.find((each) => round.outcomes[each] !== "unreached") ?? -1;
     return {
       prompt: this.asked, model: this.recorded?.recorded.target ?? this.pair?.title, temperature: this.recorded ? "0" : TEMPERATURE, rival: game.rivalTitle,
       typed: round?.outcomes.length, judged: round?.outcomes.filter((outcome) => outcome !== "unreached").length, kept: round?.accepted.length,
       unread: round?.outcomes.filter((outcome) => outcome === "unreached").length,
       failed_token: rejected < 0 ? undefined : game.text(Number(round?.tokenId(rejected))),
       extra: round?.extra ? game.text(round.extra.id) : undefined,
-      first_token: first < 0 ? undefined : game.text(Number(round?.tokenId(first))),
-      p: first < 0 ? undefined : round?.verdict(first).p,
       emitted: round?.emitted.length, forward: round?.record.verify_seconds,
       rounds: game.rounds, enough: ENOUGH, lead: lead(own, other), rival_kept: rival?.accepted.length,
       own_kept: own.kept, own_examined: own.examined, own_rate: own.rate,
