@@ -265,7 +265,7 @@ async def tab(browser: Any, url: str, number: int, findings: Findings, until: fl
 
 
 def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """`app.py` on a free port, once it answers."""
+    """`app.py` on a free port, once it has loaded what it begins with."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -277,10 +277,11 @@ def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
     url, deadline = f"http://127.0.0.1:{port}/", time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            httpx.get(url, timeout=2)
-            return server, url
+            if httpx.get(f"{url}ready", timeout=2).status_code == 200:
+                return server, url
         except httpx.HTTPError:
-            time.sleep(0.2)
+            pass
+        time.sleep(0.2)
     raise SystemExit(f"the server did not start:\n{log.read_text()}")
 
 
