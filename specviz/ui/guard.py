@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, ip_address
 from traceback import extract_tb
 
 from limits import RateLimitItemPerMinute
@@ -150,7 +150,9 @@ def _address(scope: Scope) -> str:
         address = ip_address(name)
     except ValueError:
         return name[:64]
-    return str(int(address) >> 64) if isinstance(address, IPv6Address) else name
+    if isinstance(address, IPv4Address):
+        return name
+    return str(address.ipv4_mapped or int(address) >> 64)
 
 
 class _Body:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,7 @@ ROOMS_OF_ADDRESS = 8  # a school shares an address; the other classes are for ot
 MAX_MEMBERS = 200  # of a room
 MEMBERS_OF_ADDRESS = 150
 WRONG = RateLimitItemPerMinute(120)  # of an address: names can be guessed, but not all of them
+MAX_ENDED = 200  # names of classes that have just ended
 MAX_POLLS = 20  # of a room: guesses at the questions of lessons, the oldest are forgotten
 MAX_OPTIONS = 8
 MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240  # characters
@@ -140,6 +141,7 @@ class Rooms:
         self._clock = clock
         self._look_seconds = look_seconds
         self._rooms: dict[str, Room] = {}
+        self._ended: deque[str] = deque(maxlen=MAX_ENDED)
         self._lock = threading.Lock()
         self._wrong = FixedWindowRateLimiter(MemoryStorage())
 
@@ -181,7 +183,7 @@ class Rooms:
             if move(room, question):
                 room.version += 1
             if question["do"] == "end":
-                del self._rooms[name]
+                self._end(name)
         return {}
 
     @answers
@@ -260,6 +262,8 @@ class Rooms:
         self._forget_gone()
         name = question["room"]
         room = self._rooms.get(name) if isinstance(name, str) else None
+        if room is None and name in self._ended:  # nobody guesses: a whole class asks after it
+            raise InputError(GONE)
         if room is None:
             raise self._refusal(question, GONE)
         return room
@@ -294,7 +298,11 @@ class Rooms:
         for name, room in list(self._rooms.items()):
             is_idle = now - room.seen >= IDLE_SECONDS
             if is_idle or now - room.teacher_seen >= ABANDONED_SECONDS:
-                del self._rooms[name]
+                self._end(name)
+
+    def _end(self, name: str) -> None:
+        del self._rooms[name]
+        self._ended.append(name)
 
     def _forget_absent(self, room: Room) -> None:
         now = self._clock()

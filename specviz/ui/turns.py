@@ -220,7 +220,8 @@ class Turns:
         has_worked = not order.is_parked or len(order.messages) > said
         with self._lock:
             gained = -seconds if was_young else seconds * AHEAD_SHARE
-            self._ahead = min(AHEAD_SECONDS, self._ahead + gained)
+            if len(self._orders) > 1 or gained > 0:  # whoever is alone keeps nobody waiting
+                self._ahead = max(0.0, min(AHEAD_SECONDS, self._ahead + gained))
             self._used[order.work] += seconds / order.work.value.weight
             self._used_by[order.visitor] += seconds
             self.seconds[order.work] += seconds

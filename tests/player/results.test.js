@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { forwardWords } from "../../assets/player/race/lanes.js";
-import { bytes, memory, textVerdict } from "../../assets/player/race/result.js";
+import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
 import { middleOf, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
 import { withPoint } from "../../assets/player/shared/decimal_comma.js";
 import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
@@ -31,8 +31,14 @@ test("the verdict on the text is honest", () => {
   assert.match(tie.label, /margin 0\.000010, a numerical tie\.$/);
   const chance = verdict(0.7, "length", { identical: null });
   assert.deepEqual([chance.value, chance.link], ["Two draws from one distribution", "#why-exact"]);
+  assert.match(chance.label, /may differ/); // a cool or short run may draw the same text twice
   assert.doesNotMatch(`${chance.value} ${chance.label}`, /same|identical/i); // beside two texts that are not
   assert.equal(textVerdict(null, undefined, null), null);
+  assert.equal(verdict(0.7, null, { baseline: { tokens: 0 } }), null); // nothing to compare yet
+});
+
+test("the window of lookahead counts among the tokens of a forward", () => {
+  assert.equal(windowOf([{ note: "ngram-match", length: 2, position: 4 }, { note: "lookahead-state", token_ids: [5, 6, 7] }]), 3);
 });
 
 test("a method without a model of its own says what the pair's draft would take", () => {

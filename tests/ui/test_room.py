@@ -248,6 +248,15 @@ def test_the_name_of_a_class_is_not_found_by_trying(lesson: Class) -> None:
     assert lesson.look(lesson.join())["error"] is None
 
 
+def test_a_class_that_asks_after_its_end_is_not_taken_for_one_who_guesses(lesson: Class) -> None:
+    asked = {"room": lesson.name, "member": "x", "version": 0, "address": "one"}
+    assert lesson.lead("end") is None
+    told = {lesson.rooms.look_room(asked)["error"] for _ in range(2 * room.WRONG.amount)}
+    assert told == {room.GONE}
+    other = lesson.rooms.open_room({"home": HOME})
+    assert lesson.rooms.join_room({"room": other["room"], "address": "one"})["error"] is None
+
+
 def test_members_of_a_large_class_look_more_rarely(lesson: Class) -> None:
     members = [lesson.join() for _ in range(2 * room.LOOKS_A_SECOND)]
     assert lesson.look(members[0])["wait"] == pytest.approx(2.0)

@@ -19,6 +19,20 @@ def test_who_has_asked_for_much_waits_and_others_do_not(monkeypatch: pytest.Monk
     assert seconds.is_over("one"), "it has not all been forgiven yet"
 
 
+def test_a_visitor_has_a_fifth_of_a_core_on_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    clock = Clock()
+    seconds = Spending(clock)
+    seconds.add("one", 6.0)
+    for _ in range(10):
+        clock.now += 5.0
+        seconds.add("one", 0.9)
+        assert not seconds.is_over("one")
+    clock.now += 5.0
+    seconds.add("one", 7.0)
+    assert seconds.is_over("one")
+
+
 def test_one_s_own_page_is_not_bounded() -> None:
     seconds = Spending()
     seconds.add("one", 99.0)

@@ -89,6 +89,28 @@ def test_many_first_rounds_of_a_visitor_keep_nobody_waiting_for_long() -> None:
     assert max(waits) < AHEAD_SECONDS + 1.2
 
 
+def test_first_rounds_go_ahead_again_after_many_of_them() -> None:
+    shop = Workshop()
+    shop.add("a", Work.RACE, 4000)
+    for number in range(30):
+        shop.add(f"many {number}", Work.RACE, 1, 1.0, "another")
+    shop.run(400)  # of which "a" has had some ten seconds alone
+    shop.add("b", Work.RACE, 4000)
+    shop.run(40)
+    shop.moved.clear()
+    shop.add("n", Work.RACE, 4, 0.1, "an address")
+    shop.run(1)
+    assert shop.moved[0] == "n"
+
+
+def test_short_asks_of_one_who_is_alone_delay_no_first_round_later() -> None:
+    shop = Workshop()
+    for number in range(60):
+        shop.add(f"ask {number}", Work.ASK, 1, 1.5)
+        shop.run()
+    assert shop.turns._ahead == AHEAD_SECONDS
+
+
 def test_who_asks_for_much_at_once_takes_no_more_time_than_another_visitor() -> None:
     shop = Workshop()
     for number in range(30):

@@ -154,10 +154,17 @@ function forwards(speculative) {
   return speculative ? `${Math.max(0, speculative.target_forwards - 1)} for ${Math.max(0, speculative.tokens - 1)}` : NOTHING;
 }
 
-// How many tokens a forward of the target was given, on average: the guesses and the token before them.
+// How many tokens a forward of the target was given, on average: the guesses, the token before them, and the window of
+// lookahead that rides along.
 /** @param {Trace} trace */
 function meanChecked({ rounds }) {
-  return rounds.reduce((sum, { outcomes }) => sum + outcomes.length + 1, 0) / rounds.length;
+  const given = rounds.map(({ outcomes, record: { notes } }) => outcomes.length + 1 + windowOf(notes));
+  return given.reduce((sum, count) => sum + count, 0) / rounds.length;
+}
+
+/** @param {NoteRecord[]} notes */
+export function windowOf(notes) {
+  return notes.reduce((sum, each) => sum + (each.note === "lookahead-state" ? each.token_ids.length : 0), 0);
 }
 
 /**
@@ -180,14 +187,14 @@ function show(line, text) {
  * @returns {TextVerdict | null}
  */
 export function textVerdict(summary, lane, ending, loss = "") {
-  if (!summary || !lane) return null;
+  if (!summary || !lane || !Math.min(summary.baseline.tokens, summary.speculative.tokens)) return null;
   if (lane.config.temperature > 0 && loss) {
     const distance = lane.total_variation;
     const label = distance == null ? "this rule does not keep the target’s distribution" : `total variation ${distance.toFixed(2)} from the target’s distribution, as measured`;
     return { label: `${label}.`, value: "▲ lossy:", tone: "bad", term: "typical_acceptance" };
   }
   if (lane.config.temperature > 0) {
-    return { value: "Two draws from one distribution", label: ", so the texts differ.", link: "#why-exact" };
+    return { value: "Two draws from one distribution", label: ", so the texts may differ.", link: "#why-exact" };
   }
   const { first_divergence: difference, identical, compared } = summary;
   if (difference) {

@@ -35,7 +35,7 @@ SKIPPED = Option(
     0,
     0,
     200,
-    "so many, spread evenly; 0: as self_drafting.json says, else a half of the middle ones",
+    "so many, spread evenly; 0: as self_drafting.json says, else half of the middle ones",
 )
 BITS = Option(
     "bits",
