@@ -61,11 +61,13 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
 def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 62, "t": 28 if band else 12, "b": 40}
-    # the first tokens jump about: how high must not set the scale of the rest; how low ends at 0
+    # the first tokens jump about: high, they set no more than a half of the scale; low, it ends at 0
+    speedups = [point.speedup for point in points]
     settled = [point.speedup for point in points if point.tokens >= last / 10]
-    values = settled + ([band.high, band.low] if band else [])
-    low = min([0.8, *values, *(point.speedup for point in points)])
-    high = max([2.0, *values])
+    edges = [band.high, band.low] if band else []
+    low = min([0.8, *speedups, *edges])
+    high = max([2.0, *settled, *edges])
+    high = max(high, min(2 * high, max(speedups, default=0.0)))
     layout["xaxis"] = quiet_axis(
         range=[0, last], showgrid=False, rangemode="tozero", title=_axis_title("tokens")
     )
