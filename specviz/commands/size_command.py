@@ -252,22 +252,26 @@ def _trust_text(found: dict[str, Any]) -> str:
         }
         for each in found["groups"]
     ]
-    runs = [
-        {
-            "setting": each["setting"],
-            "published": each["value"],
-            "computed": each["computed"],
-            "unit": each["unit"],
-            "error (%)": 100 * each["error"],
-            "source": each["source"],
-        }
-        for each in found["runs"]
+    tables = [
+        f"{name}:\n{table([_beside(each) for each in found['runs'] if each['group'] == name])}"
+        for name in (each["group"] for each in found["groups"])
     ]
     sources = [
         f"{name}: {each['title']}. {each['note']}. {each['url']}"
         for name, each in found["sources"].items()
     ]
-    return "\n\n".join([found["sentence"], table(groups), table(runs), "\n".join(sources)])
+    return "\n\n".join([found["sentence"], table(groups), *tables, "\n".join(sources)])
+
+
+def _beside(run: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "setting": run["setting"],
+        "published": run["value"],
+        "computed": run["computed"],
+        "unit": run["unit"],
+        "error (%)": 100 * run["error"],
+        "source": f"{run['source']} ({run['note']})" if run["note"] else run["source"],
+    }
 
 
 def _yes(value: bool) -> str:

@@ -84,9 +84,29 @@ export function showTrust({ planAssumed, planGroups, planRuns, planSources }, tr
   planAssumed.replaceChildren(...assumed.map((/** @type {string} */ text) => element("li", "", text)));
   const groups = trust.groups.map((/** @type {any} */ each) => [each.group, String(each.count), percent(each.median_error), `${signed(each.lowest_error)} to ${signed(each.highest_error)}`]);
   planGroups.replaceChildren(headRow(["", "figures", "median error", "from"]), body(groups.map((/** @type {string[]} */ row) => bodyRow(row))));
-  const runs = trust.runs.map((/** @type {any} */ each) => [each.setting, digits(each.value), digits(each.computed), each.unit, signed(each.error), each.source]);
-  planRuns.replaceChildren(headRow(["setting", "published", "computed", "", "error", "source"]), body(runs.map((/** @type {string[]} */ row) => bodyRow(row))));
+  planRuns.replaceChildren(...trust.groups.map((/** @type {any} */ each) => runsOf(each, trust.runs)));
   planSources.replaceChildren(...Object.entries(trust.sources).map(([name, each]) => source(name, /** @type {any} */ (each))));
+}
+
+// A group's measurements, folded under its name.
+/**
+ * @param {{ group: string, count: number }} of
+ * @param {any[]} runs
+ */
+function runsOf({ group, count }, runs) {
+  const made = element("details");
+  const table = element("table", "points");
+  const ours = runs.filter((each) => each.group === group);
+  const rows = ours.map((each) => [each.setting, digits(each.value), digits(each.computed), each.unit, signed(each.error), each.source]);
+  table.append(headRow(["setting", "published", "computed", "", "error", "source"]), body(rows.map((row) => bodyRow(row))));
+  const scroller = element("div", "scroller");
+  scroller.tabIndex = 0;
+  scroller.role = "group";
+  scroller.ariaLabel = `Published beside computed: ${group}`;
+  scroller.append(table);
+  const notes = ours.filter((each) => each.note).map((each) => element("p", "hint", `${each.setting}, ${digits(each.value)} ${each.unit}: ${each.note}.`));
+  made.append(element("summary", "", `${group} (${count})`), scroller, ...notes);
+  return made;
 }
 
 /**
