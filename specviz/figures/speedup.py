@@ -61,7 +61,7 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
 def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 62, "t": 28 if band else 12, "b": 40}
-    # the first tokens jump about: high, they set no more than a half of the scale; low, it ends at 0
+    # the first tokens jump about: high, they set at most half of the scale; low, it ends at 0
     speedups = [point.speedup for point in points]
     settled = [point.speedup for point in points if point.tokens >= last / 10]
     edges = [band.high, band.low] if band else []
