@@ -1,8 +1,8 @@
 """How long one forward takes: the roofline of a model's shape on GPUs by their data sheets.
 
 Reading (weights once, and the caches of all sequences) and arithmetic overlap, so the longer one
-counts; each layer's kernels and, over several GPUs, its exchange of activations come on top. No
-number here is fitted to a published run: `published.py` shows how far the result is from those.
+counts; each layer's kernels and, over several GPUs, its exchange of activations come on top. The
+constants are the same for all models: `published.py` shows how far they are from published runs.
 """
 
 from __future__ import annotations

@@ -113,10 +113,11 @@ def _paying(found: SizedPlan) -> str:
     least, most = found.paying_batches or (1, 1)
     start = "" if least == 1 else f"from {_requests(least)} "
     largest = min(MAX_ROWS, found.largest_batch)
+    pays = f"With K = {found.K} it pays {start}up to"
     if most < largest:
-        return f"It pays {start}up to {most:,}; above that it loses."
+        return f"{pays} {most:,}; above that it loses."
     reason = "the most that fit" if largest < MAX_ROWS else "the most looked at"
-    return f"It pays {start}up to {largest:,}, {reason}."
+    return f"{pays} {largest:,}, {reason}."
 
 
 def _requests(rows: int) -> str:

@@ -20,7 +20,7 @@ def test_the_answer_is_one_sentence_and_then_its_numbers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = run(capsys, "--output", "16", "--simulate")
-    assert text.startswith("Yes: about 2.2x at 8 requests at once. It pays up to ")
+    assert text.startswith("Yes: about 2.2x at 8 requests at once. With K = 5 it pays up to ")
     assert "published measurements" in text and "arrive by chance" in text
 
 
