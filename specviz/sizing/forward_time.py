@@ -113,6 +113,15 @@ class PlacedModel:
         """Of the cache, for one token of context."""
         return self.model.cache_values_per_token * self.cache_bytes
 
+    @property
+    def cache_cards(self) -> int:
+        """Over how many cards a cache is split: by its heads, which more cards repeat; a latent
+        one has none and is on every card.
+        """
+        if self.model.cache_values is not None:
+            return 1
+        return min(self.hardware.gpus, self.model.kv_heads or self.model.heads)
+
     def seconds(self, rows: int, tokens: int, context: float, scored: int | None = None) -> float:
         """Of a forward that gives each of `rows` sequences `tokens` new tokens behind `context`.
 
@@ -121,7 +130,9 @@ class PlacedModel:
         count = rows * tokens
         hardware, model = self.hardware, self.model
         weights = model.weights
-        read = self.weight_bytes * weights.read(count) + rows * context * self.context_bytes
+        copies = hardware.gpus / self.cache_cards
+        read = self.weight_bytes * weights.read(count)
+        read += copies * rows * context * self.context_bytes
         per_token = 2 * weights.used - model.head_flops + context * model.attention_flops
         flops = count * per_token + (count if scored is None else scored) * model.head_flops
         layers = model.layers * hardware.layer_seconds + hardware._exchange(model, count)

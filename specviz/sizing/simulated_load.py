@@ -1,30 +1,29 @@
 """Requests that arrive by chance at a deployment: how long they wait for their tokens.
 
 A simulation, and told as such: arrivals are a Poisson process, the engine batches continuously (it
-admits whoever waits, prefills, and gives every running request one round), all times are those of
-`forward_time`, and acceptance is i.i.d. The same seed gives the same numbers.
+admits whoever waits, prefills them together, and gives every running request one round), all times
+are those of `forward_time`, and acceptance is i.i.d. The same seed gives the same numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any
 
-import simpy
-
 from specviz import theory
-from specviz.sizing.sized_plan import PREFILL_TOKENS, SizedPlan
+from specviz.sizing.sized_plan import SizedPlan
 
 SEATS = 256  # requests that decode together at the most, as engines have it by default
-REQUESTS = 240  # of a simulation; the first tenth finds an empty engine and is not counted
+WARM = 4  # times that a request stays, until the first one is counted
+COUNTED = 3000  # arrivals, on average, in the time that follows
+SATURATED = 8  # times that a request stays, over which the most that is served is measured
 LOADS = (0.5, 1.0, 1.5, 2.0, 3.0)  # of the plan's, in a curve
 SHARES = (0.3, 0.6, 0.8, 0.95)  # of the most that it can serve, where the plan's load is more
-MOST_ROUNDS = 128  # of an answer, that are simulated one by one; longer ones go several at a time
+DRAWN_TOKENS = 128  # of an answer, that are drawn round by round; longer ones in one draw
 
 
 class Policy(Enum):
@@ -37,8 +36,9 @@ class Policy(Enum):
 class LoadResult:
     """Seconds at the median and at the 95th percentile, requests a second within both limits.
 
-    `keeps_up` is false where more arrive than the engine can serve at its best: then the queue
-    grows as long as that goes on, and the seconds only say how long it was simulated.
+    `keeps_up` is false where more arrive than the engine ends while somebody always waits: then
+    the queue grows as long as that goes on, so in the end nobody is within the limits, and the
+    seconds to the first token only say how long it was simulated.
     """
 
     policy: str
@@ -55,129 +55,194 @@ class LoadResult:
 
 @dataclass(slots=True)
 class _Request:
+    """How many rounds its answer takes, plain and with guesses."""
+
     arrived: float
-    left: float
+    plain: int
+    guessing: int
     first: float = math.nan
     ended: float = math.nan
+
+    def rounds(self, K: int) -> int:
+        return self.guessing if K else self.plain
 
 
 @dataclass
 class _Engine:
-    """One simulation: the requests that wait and run, and what the clock says."""
+    """One simulation: who runs, and what the clock says.
+
+    Nothing changes between two events (one arrives and has a seat, or one ends), so the rounds up
+    to the next are one step. `running` is a heap by the number of the round that ends each.
+    """
 
     found: SizedPlan
     policy: Policy
     load: float
     seed: int
-    env: simpy.Environment = field(default_factory=simpy.Environment)
-    waiting: deque[_Request] = field(default_factory=deque)
-    running: list[_Request] = field(default_factory=list)
+    now: float = 0.0
+    round: int = 0
+    K: int = 0
+    running: list[tuple[int, int, _Request]] = field(default_factory=list)
     ended: list[_Request] = field(default_factory=list)
     round_seconds: dict[tuple[int, int], float] = field(default_factory=dict)
+    prefill_seconds: dict[tuple[int, int], float] = field(default_factory=dict)
     row_seconds: float = 0.0  # rows that have their first token and no last one, over time
+    admitted: int = 0
 
     def __post_init__(self) -> None:
-        plan = self.found.plan
         # the same arrivals whatever the policy
         self.arriving, self.random = Random(f"arrivals {self.seed}"), Random(self.seed)
-        self.seats = min(SEATS, max(1, self.found.largest_batch))
-        self.stride = math.ceil(plan.output / MOST_ROUNDS)
-        self.together = max(1, PREFILL_TOKENS // plan.prompt)  # prompts of one prefill
-        self.arrival = self.env.event()
+        self.seats = seats(self.found)
+        self.arrival = self.arriving.expovariate(self.load)  # of whoever is the next to be admitted
 
-    def run(self) -> None:
-        self.env.process(self.arrivals())
-        self.env.run(self.env.process(self.serve()))
+    def run_until(self, end: float) -> None:
+        """Those that are admitted before `end`, without the last that run then."""
+        while self.now < end:
+            if not self.running and self.arrival > self.now:
+                self.now = min(self.arrival, end)
+            self.admit()
+            self.rounds(end)
 
-    def arrivals(self) -> Generator[simpy.Event]:
-        for _ in range(REQUESTS):
-            yield self.env.timeout(self.arriving.expovariate(self.load))
-            self.waiting.append(_Request(self.env.now, self.found.plan.output))
-            if not self.arrival.triggered:
-                self.arrival.succeed()
-
-    def serve(self) -> Generator[simpy.Event]:
-        while len(self.ended) < REQUESTS:
-            if not self.waiting and not self.running:
-                self.arrival = self.env.event()
-                yield self.arrival
-            yield from self.admit()
-            yield from self.round()
-
-    def admit(self) -> Generator[simpy.Event]:
+    def admit(self) -> None:
         """Prefill what waits, as much as one forward takes; the first token comes with it."""
-        free = self.seats - len(self.running)
-        count = min(free, self.together, len(self.waiting))
-        admitted = [self.waiting.popleft() for _ in range(count)]
-        if not admitted:
+        most = min(self.seats - len(self.running), self.found.together)
+        arrived: list[float] = []
+        while len(arrived) < most and self.arrival <= self.now:
+            arrived.append(self.arrival)
+            self.arrival += self.arriving.expovariate(self.load)
+        if not arrived:
             return
-        K = self.length(len(self.running) + count)
-        seconds = self.found.first_token_seconds(K, count)
-        yield self.env.timeout(seconds)
+        rows = len(self.running) + len(arrived)
+        K, count = self.length(rows), len(arrived)
+        if (K, count) not in self.prefill_seconds:
+            self.prefill_seconds[K, count] = self.found.first_token_seconds(K, count)
+        seconds = self.prefill_seconds[K, count]
         self.row_seconds += len(self.running) * seconds
-        for request in admitted:
-            request.first = self.env.now
-            request.left -= 1
-        self.running += admitted
+        self.now += seconds
+        self.change_to(K)
+        for arrival in arrived:
+            request = _Request(arrival, self.found.plan.output - 1, self.drawn_rounds(), self.now)
+            self.admitted += 1
+            heappush(self.running, (self.round + request.rounds(K), self.admitted, request))
 
     def length(self, rows: int) -> int:
-        """Guesses of a round with so many rows."""
-        if self.policy is Policy.PLAIN:
-            return 0
-        if self.policy is Policy.SPECULATIVE:
-            return self.found.K
-        paying = self.found.paying_batches
-        return self.found.K if paying and paying[0] <= rows <= paying[1] else 0
+        return length(self.found, self.policy, rows)
 
-    def round(self) -> Generator[simpy.Event]:
+    def change_to(self, K: int) -> None:
+        """Whoever runs keeps the share of its answer that is written."""
+        if bool(K) != bool(self.K):
+            for place, (end, number, request) in enumerate(self.running):
+                left = (end - self.round) / request.rounds(self.K) * request.rounds(K)
+                self.running[place] = (self.round + math.ceil(left), number, request)
+            heapify(self.running)
+        self.K = K
+
+    def rounds(self, end: float) -> None:
+        """Up to the next that ends or has a seat to take."""
         rows = len(self.running)
         if not rows:
             return
         K = self.length(rows)
+        self.change_to(K)
         if (rows, K) not in self.round_seconds:
             self.round_seconds[rows, K] = self.found.round_seconds(rows, K)
-        seconds = self.stride * self.round_seconds[rows, K]
-        yield self.env.timeout(seconds)
-        self.row_seconds += rows * seconds
-        still = []
-        for request in self.running:
-            request.left -= self.emitted(K)
-            if request.left > 0:
-                still.append(request)
-                continue
-            request.ended = self.env.now
+        each = self.round_seconds[rows, K]
+        until = self.arrival if rows < self.seats else end
+        count = max(1, min(self.running[0][0] - self.round, math.ceil((until - self.now) / each)))
+        self.round += count
+        self.now += count * each
+        self.row_seconds += rows * count * each
+        while self.running and self.running[0][0] <= self.round:
+            request = heappop(self.running)[2]
+            request.ended = self.now
             self.ended.append(request)
-        self.running = still
 
-    def emitted(self, K: int) -> float:
-        """Tokens of a row: what is accepted before the first rejection, and one more.
-
-        Several rounds at once give their mean.
+    def drawn_rounds(self) -> int:
+        """Rounds with guesses until an answer is written: each emits what is accepted before the
+        first rejection, and one more. Those of a long answer are as good as normally distributed.
         """
-        a = self.found.plan.acceptance
-        if self.stride > 1:
-            return self.stride * theory.expected_tokens(a, K)
-        if not K or a == 0:
-            return 1
+        K, a, left = self.found.K, self.found.plan.acceptance, self.found.plan.output - 1
+        if self.policy is Policy.PLAIN or a == 0:
+            return left
         if a == 1:
-            return K + 1
-        return 1 + min(K, int(math.log(1 - self.random.random()) / math.log(a)))
+            return math.ceil(left / (K + 1))
+        if left > DRAWN_TOKENS:
+            mean = theory.expected_tokens(a, K)
+            square = sum((2 * depth + 1) * a**depth for depth in range(K + 1))
+            spread = math.sqrt(left * (square - mean**2) / mean**3)
+            return max(math.ceil(left / (K + 1)), round(self.random.gauss(left / mean, spread)))
+        count, draw, log_a = 0, self.random.random, math.log(a)
+        while left > 0:
+            left -= 1 + min(K, int(math.log(1 - draw()) / log_a))
+            count += 1
+        return count
 
 
-def simulate(found: SizedPlan, policy: Policy, load: float, seed: int = 0) -> LoadResult:
-    """REQUESTS requests at a mean of `load` a second."""
-    engine = _Engine(found, policy, load, seed)
-    engine.run()
+def seats(found: SizedPlan) -> int:
+    return min(SEATS, max(1, found.largest_batch))
+
+
+def length(found: SizedPlan, policy: Policy, rows: int) -> int:
+    """Guesses of a round with so many rows."""
+    if policy is Policy.PLAIN:
+        return 0
+    if policy is Policy.SPECULATIVE:
+        return found.K
+    paying = found.paying_batches
+    return found.K if paying and paying[0] <= rows <= paying[1] else 0
+
+
+def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
+    """Seconds that a request takes at this load, by Little's law; at the most, with all seats."""
+
+    def rate(rows: int) -> float:
+        return found.speeds(rows, length(found, policy, rows)).requests_per_second
+
+    low, high = 0, seats(found)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if rate(middle) < load else (low, middle)
+    return high / rate(high)
+
+
+def capacity(found: SizedPlan, policy: Policy, seed: int = 0) -> float:
+    """Requests a second that end while somebody always waits: what exceeds it queues up."""
+    engine = _Engine(found, policy, math.inf, seed)
+    stays = _stays(found, policy, math.inf)
+    engine.run_until((WARM + SATURATED) * stays)
+    ends = [each.ended for each in engine.ended if each.ended > WARM * stays]
+    # from one end to another: those of one round end together
+    return sum(end > ends[0] for end in ends) / (ends[-1] - ends[0])
+
+
+def simulate(
+    found: SizedPlan, policy: Policy, load: float, seed: int = 0, most: float | None = None
+) -> LoadResult:
+    """Those that arrive at a mean of `load` a second while the engine is as full as it gets.
+
+    `most` is the engine's `capacity`, where it is known.
+    """
     plan = found.plan
-    counted = sorted(engine.ended, key=lambda each: each.arrived)[REQUESTS // 10 :]
+    keeps_up = load < (capacity(found, policy, seed) if most is None else most)
+    stays = _stays(found, policy, load)
+    start = WARM * stays
+    seconds = COUNTED / load if keeps_up else SATURATED * stays
+    engine = _Engine(found, policy, load, seed)
+    engine.run_until(start)
+    before, started = engine.row_seconds, engine.now
+    engine.run_until(start + seconds)
+    rows = (engine.row_seconds - before) / (engine.now - started)
+    while keeps_up and any(start <= each.arrived < start + seconds for *_, each in engine.running):
+        engine.run_until(engine.now + stays)
+    counted = [each for each in engine.ended if each.arrived >= start] if keeps_up else engine.ended
+    counted = [each for each in counted if each.arrived < start + seconds]
     firsts = [each.first - each.arrived for each in counted]
-    tokens = [(each.ended - each.first) / max(1, plan.output - 1) for each in counted]
+    tokens = [(each.ended - each.first) / (plan.output - 1) for each in counted]
     good = sum(
         1000 * first <= plan.first_token_limit and 1000 * token <= plan.token_limit
         for first, token in zip(firsts, tokens, strict=True)
     )
-    best = found.speeds(engine.seats, engine.length(engine.seats)).requests_per_second
-    share = good / len(counted)
+    share = good / len(counted) if keeps_up else 0.0
     return LoadResult(
         policy=policy.value,
         load=load,
@@ -185,10 +250,10 @@ def simulate(found: SizedPlan, policy: Policy, load: float, seed: int = 0) -> Lo
         first_token_p95=_percentile(firsts, 0.95),
         token_p50=_percentile(tokens, 0.5),
         token_p95=_percentile(tokens, 0.95),
-        goodput=share * min(load, best),
+        goodput=share * load,
         within_limits=share,
-        mean_rows=engine.row_seconds / engine.env.now,
-        keeps_up=load < best,
+        mean_rows=rows,
+        keeps_up=keeps_up,
     )
 
 
@@ -201,13 +266,14 @@ def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
     """Every policy at several loads, the plan's own among them; nothing where no request fits."""
     if not found.largest_batch:
         return []
+    most = {policy: capacity(found, policy, seed) for policy in Policy}
     return [
-        asdict(simulate(found, policy, load, seed)) for load in _loads(found) for policy in Policy
+        asdict(simulate(found, policy, load, seed, most[policy]))
+        for load in _loads(found.plan.load, max(most.values()))
+        for policy in Policy
     ]
 
 
-def _loads(found: SizedPlan) -> list[float]:
+def _loads(load: float, most: float) -> list[float]:
     """Shares and multiples of the plan's load; where that is too much, what can be served, too."""
-    load, rows = found.plan.load, min(SEATS, found.largest_batch)
-    most = max(found.speeds(rows, K).requests_per_second for K in (0, found.K))
     return [share * load for share in LOADS] if load < most else [*(s * most for s in SHARES), load]

@@ -139,14 +139,17 @@ class SizedPlan:
     def speeds(self, rows: int, K: int) -> Speeds:
         """Of `rows` requests that are always there: one that ends makes room for the next.
 
-        Each prefill holds all rows up for its time, so a request takes its prefill and its share of
-        the rounds: 1 / (prefill + answer x token time / rows) requests a second.
+        Each prefill holds all rows up for its time, and takes the prompts of all that came in one
+        round, so a request takes its share of a prefill and of the rounds:
+        1 / (prefill / prompts + answer x token time / rows) requests a second.
         """
-        first = self.first_token_seconds(K)
-        tokens = theory.expected_tokens(self.plan.acceptance, K)
-        token = self.round_seconds(rows, K) / tokens
         left = self.plan.output - 1
-        rate = 1 / (first + left * token / rows)
+        tokens = theory.expected_tokens(self.plan.acceptance, K)
+        rounds = max(1, left / tokens)
+        prompts = max(1, min(self.together, int(rows / rounds)))
+        first = self.first_token_seconds(K, prompts)
+        token = self.round_seconds(rows, K) / tokens
+        rate = 1 / (first / prompts + rounds * tokens * token / rows)
         return Speeds(
             first_token=first,
             token=token,
@@ -155,11 +158,16 @@ class SizedPlan:
             loaded_token=(rows / rate - first) / left,
         )
 
+    @property
+    def together(self) -> int:
+        """Prompts of one prefill at the most."""
+        return max(1, PREFILL_TOKENS // self.plan.prompt)
+
     def goodput(self, K: int) -> tuple[int, float]:
         """Rows, and the requests a second that they serve within both limits; 0 where none do."""
         limit, first = self.plan.token_limit / 1000, self.plan.first_token_limit / 1000
         best = (0, 0.0)
-        for rows in self.fitting(DRAWN_ROWS):
+        for rows in range(1, self.largest_batch + 1):
             found = self.speeds(rows, K)
             waited = found.first_token + self.round_seconds(rows, K) / 2  # for the round under way
             if found.loaded_token <= limit and waited <= first:
@@ -172,24 +180,26 @@ class SizedPlan:
         """Of a card of the target's, and of one of the draft's where it has its own."""
         plan, whole = self.plan, self.plan.prompt + self.plan.output + MAX_DRAFT_LENGTH
         limit = plan.gpu.memory * GIGA * plan.memory_share
-        cache = rows * whole * self.target.context_bytes
+        cache = rows * whole * self.target.context_bytes / self.target.cache_cards
         activations = self._activation_bytes(plan.target, rows)
-        draft = 0.0 if self.draft is None else self.draft.stored_bytes
-        draft_cache = 0.0 if self.draft is None else rows * whole * self.draft.context_bytes
+        draft = draft_cache = 0.0
+        if self.draft is not None:
+            draft = self.draft.stored_bytes
+            draft_cache = rows * whole * self.draft.context_bytes / self.draft.cache_cards
         cards, own = plan.gpus, plan.draft_gpus
         first = Memory(
             cards=cards,
             limit=limit,
             target=self.target.stored_bytes / cards,
             draft=0.0 if own else draft / cards,
-            target_cache=cache / cards,
-            draft_cache=0.0 if own else draft_cache / cards,
+            target_cache=cache,
+            draft_cache=0.0 if own else draft_cache,
             activations=activations / cards,
         )
         if not own or plan.draft is None:
             return [first]
         little = self._activation_bytes(plan.draft, rows) / own
-        return [first, Memory(own, limit, 0.0, draft / own, 0.0, draft_cache / own, little)]
+        return [first, Memory(own, limit, 0.0, draft / own, 0.0, draft_cache, little)]
 
     def _activation_bytes(self, model: ModelShape, rows: int) -> float:
         """Of a forward over the longest prefill, and the logits of what is scored."""
@@ -216,10 +226,11 @@ class SizedPlan:
 
     @cached_property
     def fewest_gpus(self) -> int | None:
-        """Powers of two that hold the plan's batch; None where MAX_GPUS do not."""
+        """Powers of two of the target's that hold the plan's batch; None where MAX_GPUS do not."""
         counts = (2**power for power in range(MAX_GPUS.bit_length()))
         plans = ((count, replace(self.plan, gpus=count)) for count in counts)
-        return next((n for n, plan in plans if SizedPlan(plan).fits(plan.batch)), None)
+        groups = ((n, SizedPlan(plan).memory(plan.batch)) for n, plan in plans)
+        return next((n for n, (own, *_) in groups if own.headroom >= 0), None)
 
     # ---- money
 

@@ -133,12 +133,14 @@ def _does_not_fit(found: SizedPlan) -> str:
     )
     if found.largest_batch:
         return f"{said} Room is for {_requests(found.largest_batch)}."
+    draft = "Give the draft more cards, or a smaller one."
+    if worst.target == 0:
+        return f"{said} {draft}"
     needed = found.fewest_gpus
     if needed is None:
         return f"{said} {MAX_GPUS} of these cards do not hold it either."
-    if needed <= found.plan.gpus:
-        return f"{said} Give the draft more cards, or a smaller one."
-    return f"{said} {needed} of these cards hold it."
+    also = any(each.headroom < 0 for each in found.memory(found.plan.batch)[1:])
+    return f"{said} {needed} of these cards hold it." + (f" {draft}" if also else "")
 
 
 def break_even(found: SizedPlan) -> float | None:

@@ -67,3 +67,26 @@ def test_a_faster_card_more_cards_and_fewer_bits_take_less_time() -> None:
 def test_no_more_gpus_than_there_can_be() -> None:
     with pytest.raises(InputError, match="gpus must be from 1 to 64, got 65"):
         GPUS["t4"].together(65)
+
+
+def test_a_cache_is_split_by_its_heads_and_a_latent_one_is_read_by_every_card() -> None:
+    cards, context = 16, 10**9  # so long that nothing else is read
+    for name, split in (("llama-3-1-8b", 8), ("llama-2-7b", 16), ("deepseek-v3", 1)):
+        model = placed(MODELS[name], GPUS["h100-sxm"], cards, "bf16")
+        each = context * model.context_bytes / split / (0.8 * 3350e9)
+        assert model.cache_cards == split
+        if name != "deepseek-v3":
+            assert model.seconds(1, 1, context) == pytest.approx(each, rel=0.01)
+
+
+def test_an_exchange_over_pcie_and_a_cpu_are_computed_by_hand() -> None:
+    model = MODELS["llama-3-1-8b"]
+    weights = 2 * model.weights.used  # bytes
+    pcie = placed(model, GPUS["h100-pcie"], 2, "bf16").seconds(1, 1, 0)
+    sent = 2 * 0.5 * 4096 * 2 / (0.8 * 64e9)
+    layers = 32 * (25e-6 + 2 * (30e-6 + sent))
+    assert pcie == pytest.approx(weights / (0.8 * 2 * 2039e9) + layers + 100e-6)
+    cpu = next(each for each in GPUS.values() if each.kind == "cpu")
+    assert placed(model, cpu, 1, "bf16").seconds(1, 1, 0) == pytest.approx(
+        weights / (0.7 * cpu.bandwidth * 1e9) + 32 * 2e-6 + 20e-6
+    )

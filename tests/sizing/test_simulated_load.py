@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
 
 from specviz.sizing.serving_plan import read_plan
-from specviz.sizing.simulated_load import Policy, by_load, simulate
+from specviz.sizing.simulated_load import Policy, by_load, capacity, simulate
 from specviz.sizing.sized_plan import SizedPlan
 
 SMALL = {"target": "llama-3-1-8b", "gpus": 1, "output": 64, "draft_length": 3}
@@ -61,3 +62,47 @@ def test_switched_speculates_where_it_pays_and_is_plain_where_it_loses() -> None
 
 def test_what_fits_nowhere_is_not_simulated() -> None:
     assert by_load(sized(target="llama-3-1-405b")) == []
+
+
+CARDS = {"gpus": 2, "precision": "fp8", "draft": "llama-3-1-8b", "draft_precision": "fp8"}
+POPULAR = CARDS | {"acceptance": 0.73, "draft_length": 4, "batch": 1, "token_limit": 33, "load": 6}
+
+
+def test_near_its_capacity_the_engine_is_full_before_anybody_is_counted() -> None:
+    found = SizedPlan(read_plan(POPULAR))
+    plain = simulate(found, Policy.PLAIN, 12)
+    assert plain.keeps_up and 0.3 < plain.within_limits < 0.8
+    assert plain.mean_rows == pytest.approx(12 * 255 * plain.token_p50, rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_page_of_loads_takes_no_longer_than_two_seconds() -> None:
+    found = SizedPlan(read_plan(POPULAR))
+    start = process_time()
+    assert {each["load"] for each in by_load(found)} == {3, 6, 9, 12, 18}
+    assert process_time() - start < 2
+
+
+def test_the_first_token_waits_for_a_round_however_long_the_answer() -> None:
+    for output in (1024, 8192):
+        found = sized(output=output)
+        rounds = simulate(found, Policy.PLAIN, 0.1).first_token_p95 - found.first_token_seconds(0)
+        assert rounds < 2 * found.step_seconds(4)
+
+
+def test_where_more_arrive_than_the_engine_ends_nobody_is_within_the_limits() -> None:
+    found = sized()
+    most = capacity(found, Policy.PLAIN)
+    below, above = (simulate(found, Policy.PLAIN, share * most) for share in (0.9, 1.1))
+    assert (below.keeps_up, above.keeps_up) == (True, False)
+    assert below.goodput > 0 and above.goodput == above.within_limits == 0
+    assert below.load == pytest.approx(0.9 * found.speeds(256, 0).requests_per_second, rel=0.1)
+
+
+def test_prompts_that_are_prefilled_together_count_in_what_it_keeps_up_with() -> None:
+    found = sized(prompt=32, output=16)
+    one_by_one = 1 / (found.first_token_seconds(0) + 15 * found.step_seconds(256) / 256)
+    assert simulate(found, Policy.PLAIN, 3 * one_by_one).keeps_up
+    assert found.speeds(256, 0).requests_per_second > 3 * one_by_one
+    assert found.goodput(0)[1] > 3 * one_by_one
+    assert not simulate(found, Policy.PLAIN, 10 * one_by_one).keeps_up

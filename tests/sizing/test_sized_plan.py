@@ -150,3 +150,50 @@ def test_an_acceptance_rate_follows_from_tokens_a_round() -> None:
     assert acceptance_of(7.0, 5) is None
     plan = replace(read_plan({}), acceptance=1.0)
     assert SizedPlan(plan).speedup(1, 4) < 5
+
+
+def test_memory_is_computed_by_hand() -> None:
+    """Llama 3.1 70B and 3.2 1B on 16 cards, whose 8 heads of keys and values are on two each."""
+    (card,) = sized(gpus=16, prompt=968, output=1000).memory(4)
+    tokens = 4 * (968 + 1000 + 32)
+    assert card.target_cache == pytest.approx(tokens * 80 * 2 * 8 * 128 * 2 / 8)
+    assert card.draft_cache == pytest.approx(tokens * 16 * 2 * 8 * 64 * 2 / 8)
+    weights = 2 * (70.55e9 + 1.236e9) / 16
+    caches = card.target_cache + card.draft_cache
+    assert card.used - card.activations == pytest.approx(weights + caches, rel=0.001)
+
+
+def test_a_latent_cache_is_whole_on_every_card() -> None:
+    found = sized(target="deepseek-v3", draft="n-gram", gpus=16, prompt=968, output=1000)
+    (card,) = found.memory(4)
+    assert card.target_cache == 4 * 2000 * 61 * 576 * 2
+
+
+def test_money_and_the_load_are_computed_by_hand() -> None:
+    found = sized(price=3, load=50, prompt=10, output=1000)
+    rate = found.speeds(8, 0).tokens_per_second
+    assert found.money_per_million(8, 0) == pytest.approx(4 * 3 / 3600 / rate * 1e6)
+    copies = -(-50 * 1000 // rate)  # tokens of answers, not of prompts
+    assert copies > 10 and found.cost(8, 0).machines == copies
+    assert found.cost(8, 0).money == pytest.approx(copies * 4 * 3 * 24)
+
+
+def test_goodput_is_of_all_rows_and_a_prompt_waits_for_half_a_round() -> None:
+    popular = {"draft": "llama-3-1-8b", "draft_precision": "fp8", "draft_length": 4, "batch": 1}
+    popular |= {"gpus": 2, "precision": "fp8", "acceptance": 0.73, "token_limit": 33}
+    found = sized(**popular)
+    (plain, slow), (_, fast) = found.goodput(0), found.goodput(4)
+    assert 33 >= 1000 * found.speeds(plain, 0).loaded_token
+    assert 1000 * found.speeds(plain + 1, 0).loaded_token > 33
+    assert fast / slow == pytest.approx(1.12, abs=0.005)
+    wait = found.first_token_seconds(0) + found.round_seconds(40, 0) / 2
+    assert sized(**popular, first_token_limit=1000 * wait).goodput(0)[0] == 40
+
+
+def test_a_draft_that_does_not_fit_needs_cards_of_its_own() -> None:
+    large = {"target": "llama-3-1-8b", "draft": "llama-3-1-70b", "gpus": 1}
+    said = size(read_plan(large | {"draft_gpus": 1}))["sentence"]
+    assert said.endswith("Give the draft more cards, or a smaller one.")
+    assert size(read_plan(large | {"draft_gpus": 4}))["fits"]
+    both = size(read_plan(large | {"target": "llama-3-1-405b", "draft_gpus": 1}))["sentence"]
+    assert "16 of these cards hold it. Give the draft more cards" in both
