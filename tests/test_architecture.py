@@ -19,7 +19,6 @@ PLACES = {
     "transformers": {"models", "inflation", "decoding", "experiments", "training"},
     "plotly": {"figures"},
     "networkx": {"figures"},
-    "simpy": {"sizing"},
     "yaml": {"engines"},
     "gradio": {"ui", "app"},
     **dict.fromkeys(("spaces", "prometheus_client"), {"ui"}),
@@ -182,11 +181,9 @@ def test_every_part_that_a_rule_names_is_there() -> None:
     assert named - PARTS == set()
 
 
-def test_pure_parts_import_no_outside_package_but_graphs_and_events() -> None:
+def test_pure_parts_import_no_outside_package_but_graphs() -> None:
     pure = [path for path in FILES if part(path) in PURE]
-    assert {
-        short(path): extra for path in pure if (extra := outside(path) - {"networkx", "simpy"})
-    } == {}
+    assert {short(path): extra for path in pure if (extra := outside(path) - {"networkx"})} == {}
 
 
 def test_records_import_the_standard_library_and_errors_only() -> None:
