@@ -17,6 +17,7 @@ from specviz.ui.runs import Runs
 from specviz.ui.turns import MAX_LIVE, QueuedOrder, Turns, Work
 
 LEAST_FREE_BYTES = 1_000_000_000
+REST_SECONDS = 1.0  # until pages that have gone are looked for where nobody moves and nobody asks
 # seconds of decoding that an order may take: where the page is one's own, where strangers use it
 BUDGETS = {Work.RACE: 1800.0, Work.ASK: 120.0, Work.LAB: 14_400.0}
 PUBLIC_BUDGETS = {Work.RACE: 120.0, Work.ASK: 20.0, Work.LAB: 300.0}
@@ -37,7 +38,7 @@ class DecodingQueue:
         self.turns = Turns(budgets, MAX_LIVE if is_cpu else 1)
         self.runs = Runs(self.turns)
         self._lock = threading.Lock()
-        self._is_posted = self._is_asked = False
+        self._is_posted = self._is_asked = self._is_resting = False
 
     @property
     def states(self) -> dict[str, int]:
@@ -81,3 +82,15 @@ class DecodingQueue:
             self._is_posted = False
             if has_moved or self._is_asked:
                 self._post()
+            elif self.runs.has_places and not self._is_resting:
+                self._rest()
+
+    def _rest(self) -> None:
+        self._is_resting = True
+        rest = threading.Timer(REST_SECONDS, self._end_rest)
+        rest.daemon = True  # the process ends without it
+        rest.start()
+
+    def _end_rest(self) -> None:
+        self._is_resting = False
+        self.wake()

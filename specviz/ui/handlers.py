@@ -134,6 +134,7 @@ class Handlers:
             is_held=is_held,
         )
         self._runs.join(str(question["ticket"]), order)
+        self.queue.wake()
         return {}
 
     def _fetch(self, order: QueuedOrder, request: Request) -> Steps:
@@ -219,6 +220,7 @@ class Handlers:
         )
         if self._runs.begin(str(question["ticket"]), order):
             self._openings.submit(_play, order, Replay(trace))
+        self.queue.wake()
         return {}
 
     @answers

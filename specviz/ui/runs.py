@@ -223,6 +223,11 @@ class Runs:
 
     # ---- bounds
 
+    @property
+    def has_places(self) -> bool:
+        """Whether there is anything that `tidy` may free."""
+        return bool(self._places)
+
     def tidy(self) -> None:
         """Pages that are gone leave their runs, what is done is forgotten, and bounds are kept."""
         with self._lock:

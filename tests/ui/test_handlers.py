@@ -19,6 +19,7 @@ from specviz.experiments.run.racing import RaceRequest
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.slices import give_way, until_stopped
+from specviz.ui import decoding_queue, runs
 from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import MAX_CHECKS, RECORD_BYTES, Handlers, weight_of
 from specviz.ui.lab.lab_order import LabOrder
@@ -173,6 +174,22 @@ def test_a_run_that_is_stopped_is_freed_and_keeps_its_numbers() -> None:
     assert end["reason"] == "stopped" and end["summary"] and races[0].is_closed
 
 
+def test_a_held_run_whose_page_is_gone_is_freed_though_nobody_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "AWAY_SECONDS", 0.2)
+    monkeypatch.setattr(decoding_queue, "REST_SECONDS", 0.1)
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    handlers.join({"ticket": TICKET, "form": FORM, "held": True})
+    while not is_under_way(handlers):
+        time.sleep(0.01)
+    deadline = time.monotonic() + 5
+    while handlers.queue.turns.live and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not handlers.queue.turns.live
+    assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "unknown"
+
+
 QUESTION = {"form": {"device": "auto", "dtype": "float32"}}
 
 
@@ -269,7 +286,7 @@ def test_a_page_hears_what_is_new_and_waits_in_no_thread() -> None:
     async def all_told() -> list[list[dict[str, Any]]]:
         threads = threading.active_count()
         found = await asyncio.gather(*map(told, range(8)))
-        assert threading.active_count() <= threads + 1  # the one that decodes
+        assert threading.active_count() <= threads + 2  # one decodes, one waits for its rest to end
         return found
 
     for messages in awaited(all_told()):
