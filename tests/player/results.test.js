@@ -44,7 +44,7 @@ test("the window of lookahead counts among the tokens of a forward", () => {
 test("a method without a model of its own says what the pair's draft would take", () => {
   const run = { header: { target: { bytes: 45e6 }, dtype: "float32" }, main: { drafter_bytes: 0, draft: null } };
   assert.deepEqual([memory(run).value, memory(run).label], ["0 MB", "weights added to the target’s 45 MB"]);
-  assert.match(memory(run, 3_400_000).label, /45 MB; the draft model would take 3\.4 MB$/);
+  assert.match(memory(run, 3_400_000).label, /45 MB; the pair’s draft model, not used here, would add 3\.4 MB$/);
 });
 
 test("what the processor holds of the weights a second time is said apart, in whole megabytes", () => {

@@ -226,7 +226,7 @@ export function memory(trace, draftBytes = 0) {
   if (!trace) return { label: "memory added to the target’s", term, value: NOTHING };
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
   const spared = draft ? 0 : draftBytes;
-  const other = spared ? `; the draft model would take ${bytes(spared)}` : "";
+  const other = spared ? `; the pair’s draft model, not used here, would add ${bytes(spared)}` : "";
   const value = (/** @type {number[]} */ ...held) => (held.some(Boolean) ? `+${sumOf(held)}` : "0 MB");
   const added = `added to the target’s ${targetWords(target, dtype)}${other}`;
   if (cache == null) return { label: `weights ${added}`, term, value: value(count) };
