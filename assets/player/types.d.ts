@@ -44,7 +44,7 @@ interface RoundSentences {
   draft: Remark[]; // of each level
   verify: Remark;
   judge: Remark[]; // of each node
-  resample: Remark | null;
+  extra: Remark | null;
   commit: Remark;
 }
 

@@ -23,13 +23,13 @@ _COPIED = "This drafter gives no probability."
 @dataclass(frozen=True, slots=True)
 class RoundSentences:
     """By phase; `draft` has one for each level of the tree (one alone where nothing was drafted),
-    `judge` one for each node, the unexamined ones among them, `resample` None without a token.
+    `judge` one for each node, the unexamined ones among them, `extra` None without a token.
     """
 
     draft: list[Sentence]
     verify: Sentence
     judge: list[Sentence]
-    resample: Sentence | None
+    extra: Sentence | None
     commit: Sentence
 
 
@@ -45,7 +45,7 @@ def round_sentences(round_: Round, is_greedy: bool, knows_extra: bool = True) ->
         draft=[words.draft(level) for level in levels] or [["Nothing was drafted in this round."]],
         verify=words.verify(),
         judge=[words.judge(node) for node in range(len(round_.tree.nodes))],
-        resample=None if round_.extra is None else words.resample(),
+        extra=None if round_.extra is None else words.extra(),
         commit=words.commit(),
     )
 
@@ -190,9 +190,9 @@ class _Words:
             return [x, " was never examined: the text ends before it."]
         return [x, " was never examined: the guesses before it led to another branch of the tree."]
 
-    # ---- resample and commit
+    # ---- the token that the target adds, and commit
 
-    def resample(self) -> Sentence:
+    def extra(self) -> Sentence:
         extra = self.round.extra
         assert extra is not None
         match extra.kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.golden import OPENING, golden_names, golden_trace
-from specviz.records import Outcome
+from specviz.records import ExtraKind, Outcome
 from tests.browser.step_driver import CURSOR, LAST, NAME, TRACE, StepDriver, moments
 
 
@@ -17,7 +17,10 @@ def test_arrows_go_through_every_moment_forward_and_back(opened: StepDriver) -> 
         opened.press("ArrowRight")
     assert opened.place == (2, 0)
     in_order = [phase for i, phase in enumerate(phases) if i == 0 or phases[i - 1] != phase]
-    assert in_order == 2 * ["draft", "verify", "accept/reject", "resample", "commit"]
+    kinds = [each.extra.kind for each in TRACE.rounds[:2] if each.extra]
+    words = {ExtraKind.RECOVERED: "recover", ExtraKind.BONUS: "bonus"}
+    phases_of = ["draft", "verify", "accept/reject", None, "commit"]
+    assert in_order == [word or words[kind] for kind in kinds for word in phases_of]
     opened.press(*["ArrowLeft"] * count)
     assert opened.place == (0, 0)
     opened.press("ArrowLeft")
@@ -84,9 +87,10 @@ def test_buttons_do_what_the_keys_do(opened: StepDriver) -> None:
     assert opened.place[0] == LAST
     opened.click("stepFirst")
     assert opened.place == (0, 0)
-    opened.page.get_by_role("button", name="resample").click()
+    opened.page.get_by_role("button", name="recover/bonus").click()
     opened.settle()
-    assert opened.phase == "resample"
+    assert opened.driver.evaluate(f"{CURSOR}.moment.phase") == "extra"
+    assert opened.phase in ("recover", "bonus")
 
 
 def test_play_moves_by_itself_and_stops_at_a_move_by_hand(opened: StepDriver) -> None:
@@ -107,6 +111,30 @@ def test_the_strip_scrubs(opened: StepDriver) -> None:
     opened.page.mouse.click(box["x"] + width * 5.5 / len(TRACE.rounds), box["y"] + 30)
     opened.settle()
     assert opened.place[0] == 5
+
+
+COLOURS_AHEAD = """() => {
+    const { cursor, strip: { canvas, edges } } = specviz.step.view;
+    const left = Math.ceil(edges[cursor.round] * devicePixelRatio) + 3;  // behind the frame
+    const { width, height } = canvas, copy = new OffscreenCanvas(width, height);
+    const pen = copy.getContext("2d", { willReadFrequently: true });
+    pen.drawImage(canvas, 0, 0);
+    const { data } = pen.getImageData(left, 0, width - left, height);
+    const pixels = [...new Uint32Array(data.buffer)].filter((each) => each >>> 24 === 255);
+    return new Set(pixels).size;
+}"""
+
+
+def test_the_strip_hides_what_became_of_rounds_whose_text_is_hidden(opened: StepDriver) -> None:
+    later = opened.driver.ref("stepText").locator(".token.is-later")
+    for goal, axis in ((0, "round"), (4, "round"), (0, "token"), (0, "ms")):
+        opened.driver.ref("stepAxis").select_option(axis)
+        opened.driver.evaluate(f"{CURSOR}.go({goal}, 0)")
+        opened.settle()
+        assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1  # the line of their room
+    opened.press("End")
+    opened.press("Shift+ArrowLeft")
+    assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1  # also of rounds seen before
 
 
 @pytest.mark.parametrize("axis", ["round", "token", "forward", "ms"])

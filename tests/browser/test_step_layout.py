@@ -105,7 +105,7 @@ def test_on_a_phone_a_moment_s_sentence_and_its_chart_are_on_one_screen(
 ) -> None:
     step = sized(390)
     top = "(ref) => specviz.race.view.refs[ref].getBoundingClientRect()"
-    for phase, chart in (("judge", "stepBars"), ("resample", "stepResidual")):
+    for phase, chart in (("judge", "stepBars"), ("extra", "stepResidual")):
         step.driver.evaluate(f"specviz.step.view.cursor.toPhase('{phase}')")
         step.settle()
         span = f"(({top})('{chart}').bottom - ({top})('stepSentence').top)"

@@ -62,7 +62,7 @@ def test_extra_tokens_entropy_and_texts_are_stops_too(opened: StepDriver) -> Non
     opened.page.locator("[data-rule=rejection]").uncheck()
     opened.page.locator("[data-rule=bonus]").check()
     opened.press("n")
-    assert opened.stop["outcome"] == "bonus" and opened.phase == "resample"
+    assert opened.stop["outcome"] == "bonus" and opened.phase == "bonus"
     opened.page.locator("[data-rule=bonus]").uncheck()
     opened.page.locator("[data-rule=recovered]").check()
     opened.press("n")

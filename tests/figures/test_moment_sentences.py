@@ -139,7 +139,7 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
         "the target’s distribution of the next token."
     )
     assert found.judge == []
-    assert said(found.resample) == (
+    assert said(found.extra) == (
         "Nothing was drafted, so nothing is judged: the target draws the (34 %) from p."
     )
     assert (
@@ -315,18 +315,18 @@ def test_a_recovered_token_says_from_what_it_was_drawn(
     kind: ProposalKind, is_greedy: bool, words: str
 ) -> None:
     chain = made(judged(R, 0.02, 0.5, 0.9), kind=kind)
-    assert said(round_sentences(chain, is_greedy).resample) == words
+    assert said(round_sentences(chain, is_greedy).extra) == words
 
 
 def test_after_several_rejected_siblings_the_residual_is_what_they_left() -> None:
     tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), is_wide=True)
-    words = said(round_sentences(tree, is_greedy=False).resample)
+    words = said(round_sentences(tree, is_greedy=False).extra)
     assert "from what their rejection left of p, the residual, which gives it 34 %." in words
 
 
 def test_what_the_record_does_not_keep_is_not_told() -> None:
     chain = made(judged(R, 0.02, 0.5, 0.9))
-    found = round_sentences(chain, is_greedy=False, knows_extra=False).resample
+    found = round_sentences(chain, is_greedy=False, knows_extra=False).extra
     assert said(found).endswith("from what p has beyond q, the residual.")
 
 
@@ -339,14 +339,14 @@ def test_what_the_record_does_not_keep_is_not_told() -> None:
 )
 def test_a_bonus_says_that_every_guess_passed(is_greedy: bool, draws: str) -> None:
     chain = made(*[judged(A, 1, 1, 0.5)] * 3, extra=ExtraKind.BONUS)
-    assert said(round_sentences(chain, is_greedy).resample) == (
+    assert said(round_sentences(chain, is_greedy).extra) == (
         f"All 3 guesses passed. The same forward has p for the place behind: {draws}"
     )
 
 
 def test_a_bonus_of_a_tree_says_how_deep_the_walk_came() -> None:
     tree = made(judged(A, 1, 1, 0.5), judged(U, 1, 1, 0.5), is_wide=True, extra=ExtraKind.BONUS)
-    words = said(round_sentences(tree, is_greedy=False).resample)
+    words = said(round_sentences(tree, is_greedy=False).extra)
     assert words.startswith("The walk reached a leaf of the tree, 1 guess deep.")
 
 
@@ -385,5 +385,5 @@ def test_every_round_has_a_sentence_for_every_level_and_node(seed: int, is_greed
     found = round_sentences(each, is_greedy)
     depth = max((node.depth for node in each.tree.nodes), default=0)
     assert (len(found.draft), len(found.judge)) == (max(1, depth), len(each.tree.nodes))
-    for parts in (*found.draft, found.verify, *found.judge, found.resample, found.commit):
+    for parts in (*found.draft, found.verify, *found.judge, found.extra, found.commit):
         assert said(parts).endswith(".") and "  " not in said(parts)

@@ -24,7 +24,7 @@ test("each moment has its name and the values of the variables then", () => {
   assert.equal(judged.name, "rejected");
   assert.deepEqual(judged.values, { x: "'·b'", n: "1", "p[n][x]": "0.100", "q[n][x]": "0.400", "min(1, p/q)": "0.250", uniform: "0.500" });
   assert.equal(values({ phase: "judge", node: 0 }).name, "accepted");
-  assert.deepEqual(values({ phase: "resample", node: -2 }).values, { n: "1", "len(drafted)": "2", rest: "max(0, p[n] − q[n])", "tokens[-1]": "'·c'" });
+  assert.deepEqual(values({ phase: "extra", node: -2 }).values, { n: "1", "len(drafted)": "2", rest: "max(0, p[n] − q[n])", "tokens[-1]": "'·c'" });
   assert.deepEqual(values({ phase: "commit", node: null }).values, { n: "1", rejected: "1", "len(tokens)": "14" });
 });
 

@@ -141,7 +141,7 @@ function round(kind = "iid") {
 
 test("the next verdict is the one behind the moment that shows, in a later round where this one has no more", () => {
   const rounds = [round(), round()];
-  // moments: draft, draft, verify, judge, judge, resample, commit
+  // moments: draft, draft, verify, judge, judge, extra, commit
   assert.deepEqual(nextVerdict(rounds, 0, 0), { round: 0, at: 3, node: 0 });
   assert.deepEqual(nextVerdict(rounds, 0, 3), { round: 0, at: 4, node: 1 });
   assert.deepEqual(nextVerdict(rounds, 0, 4), { round: 1, at: 3, node: 0 });

@@ -7,7 +7,7 @@ import { EXTRA } from "../../assets/player/shared/cursor.js";
 import { compose, Round } from "../../assets/player/shared/round.js";
 import { Trace } from "../../assets/player/shared/trace.js";
 import { AXES, originOf, roundAtPlace } from "../../assets/player/step/axis.js";
-import { knownColumn, momentsOf, stageOf, standing } from "../../assets/player/step/moments.js";
+import { knownColumn, momentsOf, phaseWord, stageOf, standing } from "../../assets/player/step/moments.js";
 
 // Two guesses at the first place, of which the second was accepted, and a child of it that was rejected.
 function record(changes = {}) {
@@ -58,9 +58,18 @@ test("the telling stop is the last rejection", () => {
 
 test("a round's moments are its levels, the forward, each verdict, the extra token, the commit", () => {
   const phases = momentsOf(round()).map(({ phase }) => phase);
-  assert.deepEqual(phases, ["draft", "draft", "verify", "judge", "judge", "judge", "resample", "commit"]);
+  assert.deepEqual(phases, ["draft", "draft", "verify", "judge", "judge", "judge", "extra", "commit"]);
   const empty = new Round(record({ tree: { kind: "iid", nodes: { id: [], parent: [], depth: [], q: [], score: [] } }, verdicts: { ...record().verdicts, outcome: [] } }), 1, {}, {});
-  assert.deepEqual(momentsOf(empty).map(({ phase }) => phase), ["draft", "verify", "resample", "commit"]);
+  assert.deepEqual(momentsOf(empty).map(({ phase }) => phase), ["draft", "verify", "extra", "commit"]);
+});
+
+test("the phase of the target's own token says what it is, once it is drawn", () => {
+  const words = (made) => momentsOf(made).map((_, at, moments) => phaseWord("extra", made, moments, at));
+  const of = (extra) => words(new Round(record({ extra }), 1, {}, {}));
+  const before = Array(6).fill("recover/bonus");
+  assert.deepEqual(words(round()), [...before, "recover", "recover"]);
+  assert.deepEqual(of({ id: 20, kind: "bonus", parent: 0 }), [...before, "bonus", "bonus"]);
+  assert.deepEqual(of(null), [...before, "nothing added"]);
 });
 
 test("no node shows a verdict before its moment", () => {

@@ -27,7 +27,7 @@ export function codeMoment(trace, round, moment) {
   if (phase === "draft") return moment.level ? drafting(at, Number(node)) : { name: "nothing-drafted", values: counts(at) };
   if (phase === "verify") return { name: "verify", values: counts(at) };
   if (phase === "judge") return judging(at, Number(node));
-  return phase === "resample" ? adding(at) : committing(at);
+  return phase === "extra" ? adding(at) : committing(at);
 }
 
 /** @typedef {{ trace: Trace, round: Round, known: number, drafted: number }} At */

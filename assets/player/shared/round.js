@@ -130,7 +130,7 @@ export class Round {
    * @returns {Remark}
    */
   sentenceOf(node) {
-    return (node === EXTRA ? this.sentences?.resample : this.sentences?.judge[node]) ?? [];
+    return (node === EXTRA ? this.sentences?.extra : this.sentences?.judge[node]) ?? [];
   }
 
   // The figures of a round of the main lane; those of other lanes have none.

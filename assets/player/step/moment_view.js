@@ -122,7 +122,7 @@ export class MomentView {
     const note = walkNote(round, judgedBy(seen), node);
     refs.stepResidualNote.hidden = !note;
     setText(refs.stepResidualNote, note);
-    const isOver = phase === "resample" || phase === "commit" || round.hasOtherWalk;
+    const isOver = phase === "extra" || phase === "commit" || round.hasOtherWalk;
     const unreached = round.outcomes.filter((outcome) => outcome === "unreached").length;
     refs.stepUnreached.hidden = !isOver || !unreached;
     setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: a rejection or another guess decided before`);
@@ -243,7 +243,7 @@ function draw(round) {
 
 /** @param {{ moments: Moment[], at: number }} seen */
 function judgedBy({ moments, at }) {
-  return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "resample") && node !== null ? [node] : []));
+  return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "extra") && node !== null ? [node] : []));
 }
 
 // What became of the levels of the cursor's round by now; what was never examined shows once it is over.

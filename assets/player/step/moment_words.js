@@ -20,13 +20,13 @@ export function treeWords(round, { phase, level, node }) {
     draft: level ? `level ${level} is drafted` : "nothing was drafted",
     verify: drafted ? `one target forward judges ${drafted > 1 ? `all ${drafted}` : "the guess"}` : "one target forward over the root alone",
     judge: `examining depth ${round.record.tree.nodes.depth[node ?? 0]}`,
-    resample: resampleWords(round),
+    extra: extraWords(round),
     commit: round.counts,
   }[phase];
 }
 
 /** @param {Round} round */
-function resampleWords(round) {
+function extraWords(round) {
   const failed = round.record.tree.nodes.parent.filter((each) => each === round.extra?.parent).length;
   if (round.extraKind === "recovered") return `${failed > 1 ? "every guess for this place" : "the guess"} was rejected: the target adds the recovered token`;
   return round.extraKind === "bonus" ? "every guess on the way passed: the target adds a bonus token" : "no guess to judge: the target adds its own token";

@@ -2,19 +2,36 @@
 // Knows a round's record; knows no view.
 //
 // draft: one moment per level of the tree; verify: the target's one forward; judge: one per node
-// that was examined; resample: the token that the target adds; commit: the cache is brought in order.
+// that was examined; extra: the token that the target adds; commit: the cache is brought in order.
 
 import { EXTRA } from "../shared/cursor.js";
 
-export const PHASES = ["draft", "verify", "judge", "resample", "commit"];
+export const PHASES = ["draft", "verify", "judge", "extra", "commit"];
 /** @type {Record<string, string>} */
-export const PHASE_WORDS = {
-  draft: "draft",
-  verify: "verify",
-  judge: "accept/reject",
-  resample: "resample",
-  commit: "commit",
-};
+const PHASE_WORDS = { draft: "draft", verify: "verify", judge: "accept/reject", extra: "recover/bonus", commit: "commit" };
+/** @type {Record<string, string>} */
+const EXTRA_WORDS = { recovered: "recover", bonus: "bonus", plain: "plain token" };
+
+// The name of a phase as far as a moment may tell: what the target adds has its own once it is drawn.
+/**
+ * @param {string} phase
+ * @param {Round} round
+ * @param {Moment[]} moments
+ * @param {number} at
+ */
+export function phaseWord(phase, round, moments, at) {
+  if (phase !== "extra" || (!isExtraKnown(round, moments, at) && round.outcomes.length)) return PHASE_WORDS[phase];
+  return round.extraKind ? EXTRA_WORDS[round.extraKind] : "nothing added"; // the text ended
+}
+
+/**
+ * @param {Round} round
+ * @param {Moment[]} moments
+ * @param {number} at
+ */
+export function isExtraKnown(round, moments, at) {
+  return stageOf(round, moments, at, EXTRA) === "judged" || moments[at].phase === "commit";
+}
 
 /** @param {Round} round */
 export function momentsOf(round) {
@@ -28,7 +45,7 @@ export function momentsOf(round) {
   if (!levels) moments.push({ phase: "draft", level: 0, node: null });
   moments.push({ phase: "verify", node: null });
   for (const node of round.stops) {
-    moments.push({ phase: node === EXTRA ? "resample" : "judge", node });
+    moments.push({ phase: node === EXTRA ? "extra" : "judge", node });
   }
   moments.push({ phase: "commit", node: null });
   return moments;
@@ -50,7 +67,7 @@ export function stageOf(round, moments, at, node) {
   const own = moments.findIndex((each) => each.node === node && each.phase !== "draft");
   if (node === EXTRA) return own >= 0 && own <= at ? "judged" : "absent";
   if (own >= 0) return own <= at ? "judged" : "verified";
-  return phase === "resample" || phase === "commit" ? "judged" : "verified"; // never examined
+  return phase === "extra" || phase === "commit" ? "judged" : "verified"; // never examined
 }
 
 // What the strip of rounds may show of this round: the outcome of each level as far as it is judged, and the
@@ -62,8 +79,7 @@ export function stageOf(round, moments, at, node) {
  */
 export function knownColumn(round, moments, at) {
   const judged = round.outcomes.map((outcome, node) => (stageOf(round, moments, at, node) === "judged" ? outcome : "unreached"));
-  const isOver = stageOf(round, moments, at, EXTRA) === "judged" || moments[at].phase === "commit";
-  const extraKind = isOver ? round.extraKind : undefined;
+  const extraKind = isExtraKnown(round, moments, at) ? round.extraKind : undefined;
   return { levels: round.judgedLevels(judged), extraKind };
 }
 
@@ -73,7 +89,7 @@ export function knownColumn(round, moments, at) {
  * @param {number} at
  */
 export function standing(moments, at) {
-  const isOf = (/** @type {Moment} */ { phase }) => phase === "judge" || phase === "resample";
+  const isOf = (/** @type {Moment} */ { phase }) => phase === "judge" || phase === "extra";
   if (isOf(moments[at])) return moments[at].node;
   const before = moments.slice(0, at).findLast(isOf);
   return (before ?? moments.find(isOf))?.node ?? null;
@@ -85,6 +101,6 @@ export function standing(moments, at) {
  * @param {number | null} node
  */
 export function thoughtMoments(round, node) {
-  const judged = round.stops.map((stop) => ({ phase: stop === EXTRA ? "resample" : "judge", node: stop }));
+  const judged = round.stops.map((stop) => ({ phase: stop === EXTRA ? "extra" : "judge", node: stop }));
   return { moments: [...judged, { phase: "commit", node }], at: judged.length };
 }

@@ -120,7 +120,7 @@ export class StepCursor {
   /** @param {string} phase */
   toPhase(phase) {
     const at = this.moments.findIndex((each) => each.phase === phase);
-    const isCut = at < 0 && phase === "resample"; // the text ended: nothing was drawn
+    const isCut = at < 0 && phase === "extra"; // the text ended: nothing was drawn
     if (at >= 0 || isCut) this.go(this.round, isCut ? this.moments.length - 1 : at);
   }
 

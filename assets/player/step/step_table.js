@@ -135,7 +135,7 @@ function walkRows(round, moments, at) {
 
 /** @param {Moment} moment */
 function isExamined({ phase }) {
-  return phase === "judge" || phase === "resample";
+  return phase === "judge" || phase === "extra";
 }
 
 /**

@@ -16,7 +16,7 @@ import { Comparison } from "./comparison.js";
 import { ForkForm } from "./fork_form.js";
 import { LiveRun } from "./live_run.js";
 import { MomentView } from "./moment_view.js";
-import { knownColumn, PHASES, PHASE_WORDS } from "./moments.js";
+import { isExtraKnown, knownColumn, PHASES, phaseWord } from "./moments.js";
 import { momentSentence, originNodes } from "./moment_words.js";
 import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
@@ -124,7 +124,6 @@ export class StepView {
     const item = document.createElement("li");
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = PHASE_WORDS[name];
     button.dataset.phase = name;
     button.addEventListener("click", () => this.still(() => this.cursor.toPhase(name)));
     item.append(button);
@@ -267,7 +266,7 @@ export class StepView {
     const { moments, at } = cursor;
     const ends = trace.rounds.map((/** @type {Round} */ each, /** @type {number} */ index) => axis.end(each, index));
     const forks = trace.main.forks.map((/** @type {ForkPointRecord} */ fork) => fork.round);
-    this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known: knownColumn(round, moments, at) });
+    this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known: knownColumn(round, moments, at), until: cursor.round + 1 });
     const words = placeWords(axis, trace, cursor.round);
     const isOver = cursor.moment.phase === "commit"; // before, nothing tells how many moments are left
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`);
@@ -275,7 +274,8 @@ export class StepView {
     setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1}${isOver ? ", the last" : ""}${place}`);
     for (const button of refs.stepPhases.querySelectorAll("button")) {
       const own = button.dataset.phase;
-      button.disabled = own === "judge" && !round.outcomes.length;
+      setText(button, phaseWord(own, round, moments, at));
+      button.disabled = (own === "judge" && !round.outcomes.length) || (own === "extra" && !round.extra && isExtraKnown(round, moments, at));
       if (own === cursor.moment.phase) button.setAttribute("aria-current", "step");
       else button.removeAttribute("aria-current");
     }
@@ -323,14 +323,14 @@ export class StepView {
     const { moments, at } = this.cursor;
     const past = moments.slice(0, at + 1);
     const accepted = past.filter(({ phase, node }) => phase === "judge" && round.accepted.includes(node ?? -1)).length;
-    const isDrawn = past.some(({ phase }) => phase === "resample");
+    const isDrawn = past.some(({ phase }) => phase === "extra");
     return round.firstToken + accepted + (isDrawn ? 1 : 0);
   }
 
   // The token of the text that the stop under the cursor became, -1 where none or before it is judged.
   get judgedToken() {
     const { trace, cursor } = this;
-    const isJudged = cursor.moment?.phase === "judge" || cursor.moment?.phase === "resample";
+    const isJudged = cursor.moment?.phase === "judge" || cursor.moment?.phase === "extra";
     return isJudged ? trace.tokenOf(cursor.round, cursor.node) : -1;
   }
 

@@ -147,8 +147,8 @@ export class StopList {
   // Among the round's stops: before the first of them while it is still being drafted.
   get standing() {
     const { moments, at, current } = this.cursor;
-    const stops = moments.slice(0, at + 1).filter((each) => each.phase === "judge" || each.phase === "resample");
-    const isOn = moments[at]?.phase === "judge" || moments[at]?.phase === "resample";
+    const stops = moments.slice(0, at + 1).filter((each) => each.phase === "judge" || each.phase === "extra");
+    const isOn = moments[at]?.phase === "judge" || moments[at]?.phase === "extra";
     return stops.length - (isOn || !current ? 1 : 0.5);
   }
 

@@ -199,7 +199,7 @@ export class AcceptReject extends Widget {
     this.codeBox.hidden = scene.code !== "true" || !isTold;
     if (this.codeBox.hidden) return;
     const isRedraw = scene.show === "redraw";
-    const moment = codeMoment(place.trace, place.round, isRedraw ? { phase: "resample", node: EXTRA } : { phase: "judge", node: place.node });
+    const moment = codeMoment(place.trace, place.round, isRedraw ? { phase: "extra", node: EXTRA } : { phase: "judge", node: place.node });
     if (!isRedraw) Object.assign(moment.values, { uniform: probability(u), "min(1, p/q)": probability(chance) });
     this.code.show({ ...moment, name: isRedraw ? "extra" : this.isKept ? "accepted" : "rejected" });
   }
