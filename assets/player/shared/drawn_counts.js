@@ -42,10 +42,15 @@ export function verdictWords({ draws, accepted, distance, is_other }, isDone, is
   if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count: either every text is the same, but for ties that rounding decides, or the rule is wrong.`;
   const numbers = `Distance ${distance.total_variation.toFixed(3)}, noise floor ${distance.noise_floor.toFixed(3)}.`;
   if (!isDone) return `${kept} ${numbers}`;
-  if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says: this is another distribution.`;
+  if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says. ${findingWords(true)}`;
   const p = distance.p_value < 0.001 ? "less than one in 1,000" : `${(100 * distance.p_value).toFixed(distance.p_value < 0.1 ? 1 : 0)} %`;
   const chance = `Chi-square ${distance.chi_square.toFixed(0)} with ${distance.degrees_of_freedom} degrees of freedom: draws from the target itself differ as much in ${p} of all cases.`;
-  return `${kept} ${numbers} ${chance} ${is_other ? "This is another distribution." : "No difference from the target is to be seen."}`;
+  return `${kept} ${numbers} ${chance} ${findingWords(is_other)}`;
+}
+
+/** @param {boolean} isOther */
+export function findingWords(isOther) {
+  return isOther ? "This is another distribution." : "No difference from the target is to be seen.";
 }
 
 export function barsKey() {

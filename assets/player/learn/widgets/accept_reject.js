@@ -98,7 +98,8 @@ export class AcceptReject extends Widget {
     const [most, least] = [this.largestGap(1), this.largestGap(-1)];
     return {
       token: text(id), p, q, u: this.u, ratio: q > 0 ? p / q : Infinity,
-      common: Math.min(p, q), left: Math.max(0, p - q), accept: acceptance(p, q), reject: 1 - acceptance(p, q), recorded_u: this.recorded,
+      common: Math.min(p, q), left: Math.max(0, p - q), accept: acceptance(p, q), recorded_u: this.recorded,
+      p_share: p, q_share: q, accept_share: acceptance(p, q), reject: 1 - acceptance(p, q),
       overlap: overlap(bars), thrown: 1 - overlap(bars), wide: WIDE, narrow: NARROW,
       favourite: text(favourite), favourite_p: plan.p[0], prompt: trace.header.prompt, model: trace.header.target.name,
       draws: DRAWS, distance: this.redraw.redraw?.distance, floor: this.redraw.redraw?.floor,

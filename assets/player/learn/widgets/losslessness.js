@@ -3,7 +3,7 @@
 
 import { CURVE } from "../../shared/came_out.js";
 import { drawing, element, giveTurn, option, setText } from "../../shared/dom.js";
-import { barsKey, curveKey, drawDistance, drawnRows, verdictWords } from "../../shared/drawn_counts.js";
+import { barsKey, curveKey, drawDistance, drawnRows, findingWords, verdictWords } from "../../shared/drawn_counts.js";
 import { waitingWords } from "../../shared/number_words.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Transport } from "../../shared/transport.js";
@@ -189,6 +189,7 @@ export class LosslessnessLab extends Widget {
       distance: last?.distance.total_variation, floor: last?.distance.noise_floor,
       early_distance: history[0]?.distance.total_variation,
       chi_square: last?.distance.chi_square, freedom: last?.distance.degrees_of_freedom, p_value: last?.distance.p_value,
+      finding: last && findingWords(last.is_other),
       kept: last ? last.accepted / last.draws : undefined,
       more_token: gap?.text, more_came: gap?.came, more_p: gap?.p,
     };

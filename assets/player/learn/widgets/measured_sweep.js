@@ -112,9 +112,10 @@ export class MeasuredSweep extends Widget {
     const points = this.now?.points ?? [];
     const words = (/** @type {any} */ point) => settingWords(point.setting, this.course.setup);
     const found = ends(points, this.shown, words);
-    if (points.length) return found;
+    const temperature = this.plan?.config.temperature;
+    if (points.length) return { ...found, temperature };
     const [first, last] = [this.planned[0], this.planned.at(-1)];
-    return { ...found, first: first && words(first), last: last && words(last) };
+    return { ...found, temperature, first: first && words(first), last: last && words(last) };
   }
 
   // ---- drawing
@@ -131,6 +132,12 @@ export class MeasuredSweep extends Widget {
     this.bars.classList.toggle("has-one", shown.hasOne);
     this.bars.style.setProperty("--one", String(1 / most));
     this.key.textContent = shown.hasOne ? "The line is plain decoding: left of it speculation is slower." : "";
+  }
+
+  // What all settings have in common.
+  get plan() {
+    const found = (this.row.recorded?.messages ?? []).find(({ kind }) => kind === "plan");
+    return found && JSON.parse(found.line);
   }
 
   // The settings of a sweep before it is measured: those of its recording.
