@@ -42,6 +42,9 @@ CLOSED = tuple(
 CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
 # what Gradio makes anew for whoever asks
 MADE = ("/", "/config", "/openapi.json", "/gradio_api/info", "/gradio_api/openapi.json", "/metrics")
+# what Gradio reads of an address to find one of several pages or a stored state, of which there are
+# none: a link with such a parameter would fail
+UNREAD = (b"page=", b"deep_link=")
 # Gradio's page has scripts in its HTML and makes functions of texts, so both must be allowed; what
 # a script does can reach no other server
 POLICY = (
@@ -87,6 +90,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         scope["client"] = (_address(scope), 0)  # whom the app counts orders and classes by
+        given = scope["query_string"].split(b"&")
+        scope["query_string"] = b"&".join(part for part in given if not part.startswith(UNREAD))
         answer = _with_headers(send)
         if refusal := self._refusal(scope):
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)

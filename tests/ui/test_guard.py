@@ -134,6 +134,15 @@ def test_every_answer_has_the_headers_refusals_too(client: TestClient) -> None:
         )
 
 
+def test_a_page_that_gradio_does_not_have_is_not_asked_of_it() -> None:
+    async def query(request: Request) -> JSONResponse:
+        return JSONResponse(request.url.query)
+
+    app = Starlette(routes=[Route("/", query)], middleware=[Middleware(Guard)])
+    answer = TestClient(app).get("/?page=learn&view=step&deep_link=..%2F..&round=3")
+    assert answer.json() == "view=step&round=3"
+
+
 def test_the_app_is_served_behind_the_guard() -> None:
     options: dict[str, Any] = launch_options(Environment(), Handlers())
     assert [each.cls for each in options["app_kwargs"]["middleware"]] == [Guard]
