@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specviz.decoding.race import race
+from specviz.golden import golden_trace
 from specviz.metrics import (
     DepthAcceptance,
     Divergence,
@@ -89,16 +91,36 @@ def test_cumulative_speedup_compares_the_times_for_as_many_tokens() -> None:
     assert [point.speedup for point in points] == pytest.approx([1, 1.25, 1.75])
 
 
-@pytest.mark.parametrize("steps", [0, 1, 3, 6])
+@pytest.mark.parametrize(("steps", "tokens"), [(0, 1), (1, 1), (3, 3), (5, 3), (6, 7)])
 @pytest.mark.parametrize("slow", [0.1, 0.9])
-def test_the_curve_ends_at_the_speedup_of_the_summary(steps: int, slow: float) -> None:
+def test_the_speedup_is_over_as_many_tokens_as_both_lanes_have_at_the_end_of_a_round(
+    steps: int, tokens: int, slow: float
+) -> None:
     """At any moment of a live race, after texts of different lengths, and on an uneven clock."""
     trace = tiny_trace()
     plain = trace.lane(BASELINE).steps[:steps]
     plain = (*plain[:-1], *(dataclasses.replace(last, seconds=slow) for last in plain[-1:]))
     points = speedup_points(made := changed(trace, BASELINE, steps=plain))
-    assert points[-1].speedup == pytest.approx(summarise(made).speedup)
-    assert points[-1].tokens == 7 and len({point.tokens for point in points}) == len(points)
+    summary = summarise(made)
+    assert (points[-1].tokens, points[-1].speedup) == (summary.speedup_tokens, summary.speedup)
+    own = {1: 0.1, 3: 0.24, 7: 0.4}[tokens]
+    theirs = 0.1 + sum(step.seconds for step in plain[: tokens - 1])
+    assert summary.speedup_tokens == tokens and summary.speedup == pytest.approx(theirs / own)
+
+
+@pytest.mark.parametrize("name", ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"])
+def test_at_every_moment_of_a_recorded_race_the_summary_says_where_the_curve_ends(
+    name: str,
+) -> None:
+    trace = golden_trace(name)
+    meter, ends = RunMeter(trace), []
+    for each in race({lane.name: lane.events for lane in trace.lanes}):
+        meter.add(each.lane, each.event)
+        summary, (*_, last) = meter.summary(), (None, *meter.points)
+        ends.append((summary.speedup, summary.speedup_tokens))
+        assert ends[-1] == ((last.speedup, last.tokens) if last else (None, 0))
+        assert summary.speedup_tokens <= min(summary.baseline.tokens, summary.speculative.tokens)
+    assert len(set(ends)) > 5
 
 
 def test_equal_texts_are_identical_and_say_how_many_tokens_were_compared() -> None:
@@ -200,7 +222,8 @@ def test_lanes_that_have_not_started_have_no_numbers() -> None:
 def test_a_lane_alone_has_its_own_numbers_but_no_speedup() -> None:
     trace = changed(tiny_trace(), BASELINE, prefill=None, steps=())
     summary = summarise(trace)
-    assert summary.speculative.tokens == 7 and summary.speedup is None
+    assert summary.speculative.tokens == 7
+    assert (summary.speedup, summary.speedup_tokens) == (None, 0)
     assert summary.speculative.acceptance_rate == pytest.approx(0.8)
 
 

@@ -258,6 +258,7 @@ interface RunSummaryRecord {
   baseline: BaselineSummaryRecord;
   speculative: SpeculativeSummaryRecord;
   speedup: number | null;
+  speedup_tokens: number;
   cost_ratio: number | null;
   verify_overhead: number | null;
   theory_speedup: number | null;

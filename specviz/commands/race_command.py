@@ -114,6 +114,7 @@ def _result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
         "drafter_cache_bytes": trace.main.drafter_cache_bytes,
         "speedup": measured.speedup,
         "speedup_spread": [low, high],
+        "speedup_tokens": numbers["speedup_tokens"],
         "theory_speedup": numbers["theory_speedup"],
         "lossless": request.config.tree_kind.is_lossless,
         "identical": numbers["identical"],
@@ -165,6 +166,7 @@ def race_text(result: dict[str, Any]) -> str:
         "theory_speedup": result["theory_speedup"],
         "speedup": result["speedup"],
         "speedup_spread": result["speedup_spread"],
+        "speedup_tokens": result["speedup_tokens"],
     }
     head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
     text = result["speculative"]["text"].strip("\n")

@@ -58,7 +58,7 @@ def summarise(trace: Trace) -> RunSummary:
 
 
 def speedup_points(trace: Trace) -> tuple[SpeedupPoint, ...]:
-    """Cumulative speedup at the end of the prefill and of each round; see `SpeedupCurve`."""
+    """The speedup at the end of the prefill and of each round; see `SpeedupCurve`."""
     return meter(trace).points
 
 

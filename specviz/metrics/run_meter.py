@@ -117,22 +117,8 @@ class RunMeter:
 
     @property
     def points(self) -> tuple[SpeedupPoint, ...]:
-        """The cumulative speedup so far; the last point is the speedup of the summary.
-
-        It is a point of its own while the baseline has fewer tokens, or where its text is another
-        length.
-        """
-        points, speedup = tuple(self.curve.points), self.speedup
-        lengths = (self._main.tokens, self._baseline.tokens)
-        if speedup is None or (points and lengths == (points[-1].tokens,) * 2):
-            return points
-        return (*points, SpeedupPoint(self._main.seconds, self._main.tokens, speedup))
-
-    @property
-    def speedup(self) -> float | None:
-        """The ratio of both lanes' tokens per second; None until both have some."""
-        rates = [ratio(lane.tokens, lane.seconds) for lane in (self._main, self._baseline)]
-        return rates[0] / rates[1] if rates[0] and rates[1] else None
+        """The cumulative speedup so far; the last point is the speedup of the summary."""
+        return tuple(self.curve.points)
 
     @property
     def divergence(self) -> Divergence | None:
@@ -155,10 +141,12 @@ class RunMeter:
     def summary(self) -> RunSummary:
         baseline, speculative = self._baseline_summary(), self._speculative_summary()
         costs, band = self.costs, self.theory_band
+        last = next(reversed(self.curve.points), None)
         return RunSummary(
             baseline=baseline,
             speculative=speculative,
-            speedup=self.speedup,
+            speedup=last.speedup if last else None,
+            speedup_tokens=last.tokens if last else 0,
             cost_ratio=costs.c if costs else None,
             verify_overhead=costs.v if costs else None,
             theory_speedup=band.expected if band else None,

@@ -66,14 +66,16 @@ class TheoryBand:
 class RunSummary:
     """Everything that the race shows; `dataclasses.asdict` makes it JSON.
 
-    `speedup` is the ratio of tokens per second. `cost_ratio` is c and `verify_overhead` v of
-    `theory`, both measured. `identical` and `first_divergence` speak of the first `compared` tokens
-    and exist only at temperature 0: above it the texts differ by chance.
+    `speedup` is the baseline's time for the first `speedup_tokens` tokens over the speculative
+    lane's: as many as both had at the end of a round (`SpeedupCurve`). `cost_ratio` is c and
+    `verify_overhead` v of `theory`, both measured. `identical` and `first_divergence` speak of the
+    first `compared` tokens and exist only at temperature 0: above it the texts differ by chance.
     """
 
     baseline: BaselineSummary
     speculative: SpeculativeSummary
     speedup: float | None
+    speedup_tokens: int
     cost_ratio: float | None
     verify_overhead: float | None
     theory_speedup: float | None

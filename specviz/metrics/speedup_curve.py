@@ -1,5 +1,7 @@
-"""The cumulative speedup as both lanes advance: how much sooner as many tokens were there.
+"""The speedup so far as both lanes advance: how much sooner as many tokens were there.
 
+The only place that says what the speedup of a race is: of its curve, of the big number, of the
+summary, and of a replay (`assets/player/race/speedup_curve.js` shows the points that a moment has).
 Knows only moments and token counts, so it serves a live race and a recorded one alike.
 """
 
@@ -26,8 +28,8 @@ class SpeedupCurve:
 
     A point stands at the end of the speculative prefill and of each round; it waits until the
     baseline has as many tokens, and one that the baseline never gets to is left out. Prefill time
-    counts on both lanes. Where both texts have the same length, the last point is the ratio of both
-    lanes' tokens per second.
+    counts on both lanes. The last point is the speedup so far. Where both texts have the same
+    length, it is in the end the ratio of both lanes' tokens per second.
     """
 
     def __init__(self) -> None:
@@ -54,5 +56,5 @@ class SpeedupCurve:
         ends = self._baseline_ends
         while self._waiting and self._waiting[0][1] <= len(ends):
             moment, tokens = self._waiting.popleft()
-            if tokens and moment > 0:
+            if tokens and moment > 0 and ends[tokens - 1] > 0:
                 self.points.append(SpeedupPoint(moment, tokens, ends[tokens - 1] / moment))

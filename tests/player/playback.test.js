@@ -1,12 +1,14 @@
 // A replay keeps the clocks of all lanes and ends with the last of them.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
 
 import { PACES, Playback } from "../../assets/player/race/playback.js";
 import { isOf } from "../../assets/player/race/recorded.js";
 import { selectionWords } from "../../assets/player/race/selection_words.js";
-import { curveUntil } from "../../assets/player/race/speedup_curve.js";
+import { curveUntil, endOf } from "../../assets/player/race/speedup_curve.js";
 import { Trace } from "../../assets/player/shared/trace.js";
 
 const ROUNDS = [0.5, 1];
@@ -52,19 +54,41 @@ test("a replay shows the rounds that have ended, the last of them under the curs
   assert.deepEqual(seen, [[0, 0], [1, 0], [1, 0], [2, 1], [2, 1]]);
 });
 
-test("the curve of a replay ends at the speedup of its moment, which is that of the lanes' rates", () => {
-  const trace = race();
-  trace.main.tokens = Array.from({ length: 48 }, (_, at) => ({ clock: at / 48 }));
-  const speedup = trace.speedupAt(0.5);
-  assert.equal(speedup, trace.main.rateAt(0.5) / trace.baseline.rateAt(0.5));
-  assert.equal(trace.speedupAt(9), 2);
-  assert.equal(trace.speedupAt(0), null);
-  const line = { x: [1, 5, 9], y: [0.8, 1.5, 1.9], customdata: [0.1, 0.2, 0.3] };
-  const figure = { data: [{ x: [0, 9], y: [1, 1] }, line, { x: [9], y: [1.9] }], layout: {} };
-  const [, cut, dot] = curveUntil(figure, { tokens: 8, speedup }).data;
-  assert.deepEqual([cut.x, cut.y.slice(0, 2), cut.y.at(-1)], [[1, 5, 8], [0.8, 1.5], speedup]);
-  assert.deepEqual([dot.x, dot.y], [[8], [speedup]]);
-});
+// The own time of each token of a recorded lane.
+function clocks({ prefill, rounds = [], steps }) {
+  let clock = prefill.seconds;
+  const ends = [clock];
+  const take = (seconds, count) => ((clock += seconds), ends.push(...Array(count).fill(clock)));
+  for (const round of rounds) {
+    const accepted = round.verdicts.outcome.filter((each) => each === "accepted").length;
+    take((round.draft_prefill_seconds ?? 0) + round.draft_seconds + round.verify_seconds + round.host_seconds, accepted + (round.extra ? 1 : 0));
+  }
+  for (const seconds of steps?.seconds ?? []) take(seconds, 1);
+  return ends;
+}
+
+for (const name of ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"]) {
+  test(`at every moment of ${name} the curve ends at the last round whose tokens both lanes have`, () => {
+    const file = new URL(`../../assets/traces/${name}.json.gz`, import.meta.url);
+    const { lanes } = JSON.parse(gunzipSync(readFileSync(file)));
+    const [plain, ours] = ["baseline", "speculative"].map((kind) => clocks(lanes.find((lane) => lane.kind === kind)));
+    const at = ours.map((_, token) => token + 1).filter((count) => count <= plain.length && ours[count] !== ours[count - 1]);
+    const line = { x: at, y: at.map((count) => plain[count - 1] / ours[count - 1]), customdata: at.map((count) => ours[count - 1]) };
+    const figure = { data: [{ x: [0, 9], y: [1, 1] }, line, { x: at.slice(-1), y: line.y.slice(-1) }], layout: {} };
+    assert.ok(at.length > 5 && line.y.every((each) => each > 0));
+    const end = Math.max(plain.at(-1), ours.at(-1));
+    for (let part = 0; part <= 20; part += 1) {
+      const moment = (end * part) / 20;
+      const has = (lane, count) => lane[count - 1] <= moment + 1e-9;
+      const tokens = at.findLast((count) => has(plain, count) && has(ours, count)) ?? 0;
+      const cut = curveUntil(figure, moment);
+      const found = endOf(cut);
+      assert.deepEqual(found, { tokens, speedup: tokens ? plain[tokens - 1] / ours[tokens - 1] : null });
+      assert.deepEqual([cut.data[1].customdata.length, cut.data[2].x], [cut.data[1].x.length, tokens ? [tokens] : []]);
+    }
+    assert.deepEqual(endOf(curveUntil(figure, end)), endOf(figure));
+  });
+}
 
 test("a recording is of the form where question, method and numbers are the same", () => {
   const config = { method: "lookup", draft_length: 5, temperature: 0, seed: 0, max_new_tokens: 128 };

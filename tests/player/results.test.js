@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
-import { middleOf, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
+import { middleOf, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
 import { withPoint } from "../../assets/player/shared/decimal_comma.js";
 import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
 
@@ -71,6 +71,13 @@ test("one run has two digits, and within its noise it is about equal", () => {
   assert.equal(speedupWord(1.3, "length"), "the baseline’s speed: faster");
   assert.equal(speedupWord(0.7, "length"), "the baseline’s speed: slower");
   assert.equal(speedupWord(0.7, "stopped"), "the baseline’s speed: slower, up to where it was stopped");
+});
+
+test("a speedup that is not over both whole texts says over which tokens it is", () => {
+  const scope = (plain, ours, tokens) => speedupScope({ baseline: { tokens: plain }, speculative: { tokens: ours }, speedup_tokens: tokens });
+  assert.deepEqual([scope(40, 40, 40), scope(0, 3, 0)], ["", ""]);
+  assert.equal(scope(40, 64, 38), ", over the first 38 tokens, which both have");
+  assert.equal(scope(64, 40, 40), ", over the first 40 tokens, which both have");
 });
 
 test("several runs show the middle one, and their spread decides whether they differ", () => {

@@ -10,7 +10,7 @@ import { LossBadges } from "./loss_badge.js";
 import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
 import { selectionWords } from "./selection_words.js";
-import { curveUntil } from "./speedup_curve.js";
+import { curveUntil, endOf } from "./speedup_curve.js";
 import { legendRows } from "../shared/outcomes.js";
 import { Strip } from "../shared/strip.js";
 import { TemplateToggle } from "../shared/template_toggle.js";
@@ -194,8 +194,7 @@ export class RaceView {
     this.drawMoment();
     if (!trace.header) return;
     this.drawLanes();
-    this.drawNumbers();
-    this.drawCharts();
+    this.drawNumbersAndCharts();
   }
 
   drawTransport() {
@@ -224,25 +223,17 @@ export class RaceView {
     const { replayed } = this;
     const isWhole = /** @type {boolean} */ (this.moment === Infinity);
     if (summary !== this.shownSummary || (this.isReplayed && !replayed) || isWhole !== this.showsWhole) result.draw(summary, trace, ending, this.loss.text);
-    if (replayed) result.drawReplayed(replayed);
+    if (replayed) result.drawReplayed(endOf(replayed));
     else if (!trace.isLive && !isWhole) result.drawWhole();
-    else if (trace.isLive) result.drawLive({ tokens: this.fewestTokens, speedup: trace.speedupAt(this.moment) });
     this.shownSummary = summary;
     this.isReplayed = replayed !== null;
     this.showsWhole = isWhole;
   }
 
-  // Of either lane, at the moment that its rate is shown for.
-  get fewestTokens() {
-    const { main, baseline } = this.trace;
-    return Math.min(main.tokensAt(this.moment), baseline.tokensAt(this.moment));
-  }
-
-  // Tokens and speedup as far as a replay has come, null where none goes on.
+  // The curve of the speedup as far as a replay has come, null where none goes on.
   get replayed() {
-    const { trace, playback } = this;
-    if (!playback.isPlaying || playback.moment === null) return null;
-    return { tokens: trace.main.tokensAt(playback.moment), speedup: trace.speedupAt(playback.moment) };
+    const { trace: { figures }, playback } = this;
+    return figures && playback.isPlaying && playback.moment !== null ? curveUntil(figures.speedup, playback.moment) : null;
   }
 
   // Of several runs, of which this one has the middle speedup.
@@ -253,19 +244,21 @@ export class RaceView {
     this.frame.ask();
   }
 
-  drawCharts() {
+  // Together, for the curve ends at the big number.
+  drawNumbersAndCharts() {
     const now = performance.now();
     const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);
     const wait = isRunning ? LIVE_CHART_MILLISECONDS - (now - this.lastCharts) : 0;
     window.clearTimeout(this.heldBack);
     if (wait > 0) return void (this.heldBack = window.setTimeout(() => this.frame.ask(), wait)); // the run may be held now
     this.lastCharts = now;
+    this.drawNumbers();
     const { round, node } = this.cursor;
     if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();
     const { figures } = this.trace;
     if (!figures) return;
     const { replayed } = this;
-    if (replayed) this.charts.speedup.draw(curveUntil(figures.speedup, replayed), isRunning);
+    if (replayed) this.charts.speedup.draw(replayed, isRunning);
     if (figures === this.shownFigures) return;
     this.shownFigures = replayed ? null : figures; // the curve as a whole is still to be drawn
     for (const [name, chart] of Object.entries(this.charts)) {

@@ -2,12 +2,12 @@
 
 import { element, setText } from "../shared/dom.js";
 import { termButton } from "../shared/terms.js";
-import { speedupText, speedupWord, spreadWords } from "./speedup_words.js";
+import { firstTokens, speedupScope, speedupText, speedupWord, spreadWords } from "./speedup_words.js";
 import { checkSentence, milliseconds, timeSentence } from "./time_words.js";
 
 const NOTHING = "–";
 const WHOLE = ", over the whole run";
-const FEW_TOKENS = 8; // of a running lane: its clock says nothing yet
+const FEW_TOKENS = 8; // of a run that goes on: its clocks say nothing yet
 
 export class Result {
   /**
@@ -20,6 +20,7 @@ export class Result {
     this.draftBytes = 0; // what the draft of the pair would take
     /** @type {number[] | null} the speedups of several runs, of which the middle one is shown */
     this.speedups = null;
+    this.scope = "";
     this.clear();
   }
 
@@ -45,7 +46,7 @@ export class Result {
   // The lanes show a moment of the run, the number does not.
   drawWhole() {
     const { speedupWord: line } = this.refs;
-    if (!line.textContent.endsWith(WHOLE)) setText(line, `${line.textContent}${WHOLE}`);
+    if (!this.scope && !line.textContent.endsWith(WHOLE)) setText(line, `${line.textContent}${WHOLE}`);
   }
 
   // `loss` says that the rule was a lossy one, "" for a lossless one.
@@ -55,10 +56,11 @@ export class Result {
    * @param {string | null} ending
    */
   draw(summary, trace, ending, loss = "") {
-    const { speedup } = summary;
     const { refs } = this;
-    const isEarly = ending === null && Math.min(summary.baseline.tokens, summary.speculative.tokens) < FEW_TOKENS;
-    if (!trace.isLive) this.drawSpeedup(isEarly ? null : speedup, ending);
+    const speedup = ending === null && summary.speedup_tokens < FEW_TOKENS ? null : summary.speedup;
+    this.scope = speedup === null ? "" : speedupScope(summary); // which tokens, where not all
+    setText(refs.speedup, speedupText(speedup, this.speedups));
+    setText(refs.speedupWord, `${speedupWord(speedup, ending, this.speedups)}${this.scope}${this.scope && ending === null ? " so far" : ""}`);
     setText(refs.spreadWords, spreadWords(this.speedups));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
@@ -70,29 +72,14 @@ export class Result {
     refs.stats.replaceChildren(...statistics(summary, trace, this.draftBytes).map((each) => this.row(each)));
   }
 
-  /**
-   * @param {number | null} speedup
-   * @param {string | null} ending
-   */
-  drawSpeedup(speedup, ending) {
-    setText(this.refs.speedup, speedupText(speedup, this.speedups));
-    setText(this.refs.speedupWord, speedupWord(speedup, ending, this.speedups));
-  }
-
-  // While the race runs: the speedup of the very moment whose rates the lanes show.
-  /** @param {{ speedup: number | null, tokens: number }} now */
-  drawLive({ speedup, tokens }) {
-    this.drawSpeedup(tokens < FEW_TOKENS ? null : speedup, null);
-  }
-
   // While the run is replayed: the speedup so far, and no count of all tokens beside texts that are still being
   // written. The other numbers stay, those of the whole run.
-  /** @param {{ speedup: number | null, tokens: number }} replayed */
+  /** @param {SpeedupSoFar} replayed */
   drawReplayed({ speedup, tokens }) {
     const known = tokens < FEW_TOKENS ? null : speedup;
     this.refs.textVerdict.hidden = this.isGreedy;
     setText(this.refs.speedup, speedupText(known));
-    setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)} so far`);
+    setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)}${firstTokens(tokens)} so far`);
   }
 
   /** @param {{ label: string, value: string, term: string }} given */
@@ -177,6 +164,7 @@ function show(line, text) {
 }
 
 /** @typedef {{ value: string, label: string, tone?: string, term?: string, link?: string }} TextVerdict */
+/** @typedef {import("./speedup_curve.js").SpeedupSoFar} SpeedupSoFar */
 
 // Above temperature 0 the texts are two draws: never "same" or "identical". A lossy rule does not keep the
 // distribution. Null until there is something to compare.

@@ -1,20 +1,39 @@
-// The curve of the speedup as far as a replay has come (the whole one: specviz/figures/speedup.py).
+// The speedup up to a moment of a replay, read from the curve of the whole run. What it is, and which points the
+// curve has, says specviz/metrics/speedup_curve.py.
 
-// The figure with its line cut behind `tokens` of the speculative lane, and with `speedup`, that of the moment,
-// as the last point. The axes stay those of the whole run.
+const TOLERANCE = 1e-9; // of clocks that were added up in another order
+
+/** @typedef {{ tokens: number, speedup: number | null }} SpeedupSoFar over the first `tokens` tokens, which both lanes had */
+
+// The figure as it was at `moment`, on the axes of the whole run: a point is there once both lanes have its tokens.
 /**
  * @param {Figure} figure
- * @param {{ tokens: number, speedup: number | null }} replayed
+ * @param {number} moment of the lanes' own time, in seconds
  * @returns {Figure}
  */
-export function curveUntil(figure, { tokens, speedup }) {
-  const line = figure.data.findIndex(({ customdata }) => customdata);
+export function curveUntil(figure, moment) {
+  const line = lineOf(figure);
   const { x, y, customdata } = figure.data[line];
-  const count = x.findLastIndex((/** @type {number} */ each) => each <= tokens) + 1;
-  const until = (/** @type {any[]} */ values, /** @type {number | null} */ last) => [...values.slice(0, count), ...(last === null ? [] : [last])];
-  const [xs, ys] = [until(x, speedup === null ? null : tokens), until(y, speedup)];
+  const isThere = (/** @type {number} */ seconds, /** @type {number} */ at) => Math.max(seconds, y[at] * seconds) <= moment + TOLERANCE;
+  const count = customdata.findLastIndex(isThere) + 1;
+  const [xs, ys, seconds] = [x, y, customdata].map((values) => values.slice(0, count));
   const data = [...figure.data];
-  data[line] = { ...data[line], x: xs, y: ys, customdata: customdata.slice(0, count) };
+  data[line] = { ...data[line], x: xs, y: ys, customdata: seconds };
   data[line + 1] = { ...data[line + 1], x: xs.slice(-1), y: ys.slice(-1) }; // the dot at its end
   return { ...figure, data };
+}
+
+// Where a curve ends.
+/**
+ * @param {Figure} figure
+ * @returns {SpeedupSoFar}
+ */
+export function endOf(figure) {
+  const { x, y } = figure.data[lineOf(figure)];
+  return { tokens: x.at(-1) ?? 0, speedup: y.at(-1) ?? null };
+}
+
+/** @param {Figure} figure */
+function lineOf({ data }) {
+  return data.findIndex(({ customdata }) => customdata);
 }

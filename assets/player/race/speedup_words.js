@@ -1,5 +1,7 @@
 // The speedup in words: of one run, whose clock is noisy, or of several with their spread.
 
+import { counted } from "../shared/number_words.js";
+
 const NOISE = 0.1; // what two runs of one setting often differ by
 
 /** @param {number[]} speedups */
@@ -26,6 +28,18 @@ export function speedupWord(speedup, ending, speedups = null) {
   if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
   const word = comparison(speedup, speedups ?? [speedup / (1 + NOISE), speedup * (1 + NOISE)]);
   return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
+}
+
+// Over which tokens a speedup was measured, "" over all.
+/** @param {Pick<RunSummaryRecord, "baseline" | "speculative" | "speedup_tokens">} summary */
+export function speedupScope({ baseline, speculative, speedup_tokens: tokens }) {
+  const isOfAll = tokens === baseline.tokens && tokens === speculative.tokens;
+  return isOfAll || !tokens ? "" : firstTokens(tokens);
+}
+
+/** @param {number} tokens */
+export function firstTokens(tokens) {
+  return `, over the first ${counted(tokens, "token")}, which both have`;
 }
 
 /**

@@ -274,13 +274,6 @@ export class Trace {
     return countAt(this.rounds, moment);
   }
 
-  // How much faster the main lane was than the baseline up to this moment, null before both have tokens.
-  /** @param {number} moment */
-  speedupAt(moment) {
-    const [main, baseline] = [this.main, this.baseline].map((lane) => lane.rateAt(moment));
-    return main && baseline ? main / baseline : null;
-  }
-
   // The main lane's token that a stop became, or -1.
   /**
    * @param {number} round

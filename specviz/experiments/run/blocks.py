@@ -29,7 +29,7 @@ class Measurement:
 
     @property
     def speedups(self) -> tuple[float, ...]:
-        """Speculative / baseline tokens per second, one per repeat."""
+        """How much sooner as many tokens were there, one per repeat: see `RunSummary`."""
         return tuple(each.speedup for each in self.summaries if each.speedup is not None)
 
     @property
