@@ -17,6 +17,7 @@ COPY --chown=user app.py ./
 COPY --chown=user specviz ./specviz
 COPY --chown=user assets ./assets
 COPY --chown=user docs/sixty_lines.py docs/sixty_lines.toml ./docs/
+COPY --chown=user docs/exercises ./docs/exercises
 
 # The chat model, as a part of the image; without it the app starts on the bundled pair.
 RUN python -m specviz models --get smollm2 || echo "built without the chat model"

@@ -89,6 +89,8 @@ def test_the_wheel_has_every_asset_and_nothing_beside_the_package(wheel: Path) -
     wanted = {name if name.startswith("specviz/") else f"specviz/{name}" for name in tracked}
     assert wanted <= names
     assert {"specviz/docs/sixty_lines.py", "specviz/docs/sixty_lines.toml"} <= names
+    notebooks = {path.name for path in (ROOT / "docs" / "exercises").glob("*.ipynb")}
+    assert notebooks and {f"specviz/docs/exercises/{name}" for name in notebooks} <= names
     assert not [name for name in names if name.startswith(KEPT_OUT)]
 
 

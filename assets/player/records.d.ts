@@ -136,6 +136,7 @@ interface LessonRecord {
   widget: string;
   steps: LessonStepRecord[];
   group: LessonGroupName;
+  notebook: string;
 }
 
 interface LessonStepRecord {

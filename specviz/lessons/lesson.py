@@ -162,7 +162,10 @@ class LessonGroup(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One question of the course; `name` is its folder, `number` its place."""
+    """One question of the course; `name` is its folder, `number` its place.
+
+    `notebook` is a file of docs/exercises: the same exercise, to be run outside of the page.
+    """
 
     name: Name
     number: Annotated[int, IntRange(1, 99)]
@@ -173,6 +176,7 @@ class Lesson:
     widget: Name
     steps: tuple[LessonStep, ...]
     group: LessonGroup = LessonGroup.CORE
+    notebook: str = ""
 
     def widget_of(self, step: LessonStep) -> str:
         return step.widget or self.widget

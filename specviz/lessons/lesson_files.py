@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import InputError, short
-from specviz.folders import ASSETS
+from specviz.folders import ASSETS, NOTEBOOKS
 from specviz.lessons.lesson import Lesson, LessonLink, LessonStep, StepKind, WidgetKind
 from specviz.lessons.lesson_texts import check_formula, check_text, word_count
 from specviz.trace_file import decode
@@ -89,6 +89,9 @@ def _told(value: object) -> str:
 
 def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
     _check_among("lesson.widget", lesson.widget, tuple(widgets))
+    if lesson.notebook:
+        notebooks = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
+        _check_among("lesson.notebook", lesson.notebook, notebooks)
     _check_names("steps", [step.name for step in lesson.steps])
     if not lesson.steps or not lesson.steps[0].kind.asks:
         raise InputError("lesson.steps[0] must ask before anything is told")

@@ -239,5 +239,5 @@ def _kept_file(request: Request) -> Response:
     content = page_files().get(name)
     if content is None:
         return Response(status_code=404)
-    kind, _ = guess_type(name)
+    kind = guess_type(name)[0] or "application/octet-stream"  # of a notebook
     return Response(content, media_type=kind, headers={"Cache-Control": KEPT})

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from specviz.figures.plotly_script import plotly_script
-from specviz.folders import ASSETS
+from specviz.folders import ASSETS, NOTEBOOKS
 
 PLAYER = ASSETS / "player"
 _LIST = PLAYER / "pages.js"
@@ -24,10 +24,11 @@ _SPECIFIER = re.compile(r'(\b(?:from|import)\s*\(?\s*)"(\.{1,2}/[^"]+)"')
 
 @cache
 def page_files() -> dict[str, bytes]:
-    """All that the page loads, by its address, as it was when this process began."""
+    """All that the page loads or offers, by its address, as it was when this process began."""
     paths = sorted(path for path in PLAYER.rglob("*") if path.is_file())
     player = {f"player/{path.relative_to(PLAYER).as_posix()}": path.read_bytes() for path in paths}
-    return player | {"plotly.min.js": plotly_script().read_bytes()}
+    notebooks = {f"exercises/{path.name}": path.read_bytes() for path in NOTEBOOKS.glob("*.ipynb")}
+    return player | notebooks | {"plotly.min.js": plotly_script().read_bytes()}
 
 
 def version() -> str:

@@ -61,6 +61,11 @@ BROKEN = {
     "a symbol": ("data-symbol='q'", "data-symbol='r'", "formula.symbols must be those of its"),
     "a name twice": ('name = "try"', 'name = "guess"', "names of their own, got 'guess' twice"),
     "nothing asked": ('kind = "predict"', 'kind = "read"', "steps[0] must ask before"),
+    "a notebook": (
+        "minutes = 2",
+        'minutes = 2\nnotebook = "x.ipynb"',
+        "lesson.notebook must be one of",
+    ),
     "no TOML": ("minutes = 2", "minutes =", "must be TOML"),
     "an answer beside a value": ('kind = "check"', 'kind = "check"\nvalue = "p"', "decides, got 1"),
 }

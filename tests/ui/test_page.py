@@ -18,6 +18,7 @@ from specviz.environment import Environment
 from specviz.figures.plotly_script import plotly_script
 from specviz.figures.theme import PALETTES
 from specviz.folders import ASSETS
+from specviz.lessons import LessonGroup, read_lessons
 from specviz.models.pair_catalog import BUNDLED, pairs
 from specviz.models.parts import Need
 from specviz.records import SETTINGS
@@ -130,6 +131,11 @@ def test_a_browser_keeps_the_files_of_a_version_and_other_files_are_another_vers
         assert "immutable" in client.get(f"/{FOLDER}/{file}").headers["cache-control"]
     assert "javascript" in client.get(f"/{FOLDER}/player/main.js").headers["content-type"]
     assert "cache-control" not in client.get(f"/{FOLDER}/setup.json").headers
+    for lesson in read_lessons():
+        assert bool(lesson.notebook) == (lesson.group is LessonGroup.EXERCISE)
+        if lesson.notebook:
+            notebook = client.get(f"/{FOLDER}/exercises/{lesson.notebook}")
+            assert notebook.json()["nbformat"] == 4
     assert client.get(f"/{FOLDER}/player/../page.py").status_code == 404
     before = client.get(f"/{FOLDER}/player/main.js").content
     shutil.copytree(page_files.PLAYER, tmp_path / "player")

@@ -1,5 +1,6 @@
 // The place in the course: ?view=learn&lesson=accept-or-reject&step=cases. Without a lesson, the list.
 
+import { element } from "../shared/dom.js";
 import { pageLink, setPage } from "../shared/page_parameter.js";
 
 export const OF_A_LESSON = ["lesson", "step"]; // parameters
@@ -21,6 +22,18 @@ export function linkTo(lesson, step = null) {
   if (lesson) url.searchParams.set("lesson", lesson);
   if (lesson && step) url.searchParams.set("step", step);
   return url.href;
+}
+
+// The same exercise as a notebook, to keep; null where a lesson has none.
+/** @param {LessonRecord} lesson */
+export function notebookLink({ notebook }) {
+  if (!notebook) return null;
+  const link = element("a", "", "The same as a notebook");
+  link.href = new URL(`../../exercises/${notebook}`, import.meta.url).href;
+  link.download = notebook;
+  const made = element("p", "lesson-notebook");
+  made.append(link, element("span", "hint", ", to run where specviz is installed"));
+  return made;
 }
 
 // From other pages: to a lesson's first step, without anything else.

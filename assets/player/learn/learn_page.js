@@ -3,7 +3,7 @@
 import { element, setText } from "../shared/dom.js";
 import { counted } from "../shared/number_words.js";
 import { Page } from "../shared/page.js";
-import { linkTo, OF_A_LESSON, placeInAddress } from "./learn_address.js";
+import { linkTo, notebookLink, OF_A_LESSON, placeInAddress } from "./learn_address.js";
 import { Drive } from "./drive.js";
 import { LessonView } from "./lesson_view.js";
 import { Progress } from "./progress.js";
@@ -215,6 +215,8 @@ export class LearnPage extends Page {
     const mark = MARKS[lesson.group] ?? String(lesson.number);
     item.append(element("span", "lesson-number", mark), title, element("p", "", lesson.question), facts);
     if (done) item.append(element("p", "lesson-learned", lesson.learned));
+    const notebook = notebookLink(lesson);
+    if (notebook) item.append(notebook);
     return item;
   }
 }

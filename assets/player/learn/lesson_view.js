@@ -2,7 +2,7 @@
 
 import { element, setText } from "../shared/dom.js";
 import { FormulaView } from "./formula_view.js";
-import { linkTo } from "./learn_address.js";
+import { linkTo, notebookLink } from "./learn_address.js";
 import { LessonText } from "./lesson_text.js";
 import { optionOf, rightOption, typedOption } from "./lesson_answers.js";
 import { NumberForm } from "./number_form.js";
@@ -226,8 +226,8 @@ export class LessonView {
     if (["case", "check", "number"].includes(step.kind) && this.given[step.name]) said.push(this.reply(step, this.given[step.name]));
     if (step.compare) said.push(...this.compared());
     if (this.isOver && step.after) said.push(...this.text.paragraphs(step.after));
-    if (this.isOver && this.isLast) said.push(this.ending());
-    return said;
+    if (this.isOver && this.isLast) said.push(this.ending(), notebookLink(this.lesson));
+    return said.filter((each) => each !== null);
   }
 
   // What one takes along, and the way on.
