@@ -99,3 +99,19 @@ def test_every_control_has_a_name_and_visible_focus(random_url: str, open_page: 
         seen.add(name)
         assert outline != "none" or name == "BODY", name
     assert {"prompt", "pair", "method", "draftLength", "temperature", "race"} <= seen
+
+
+ROW_HEIGHTS = """[...document.querySelectorAll(".bar > :is(.brand, .tabs, .tools)")].map((each) => {
+    const { top, bottom } = each.getBoundingClientRect();
+    return Math.round((top + bottom) / 2);
+})"""
+
+
+@pytest.mark.parametrize("width", [800, 1000, 1024, 1241])
+def test_the_header_is_one_row_beside_a_running_device(
+    random_url: str, turn_page: Open, width: int
+) -> None:
+    tab = turn_page(random_url, viewport={"width": width, "height": 768})
+    shown = "CPU (16 threads) · bfloat16"
+    tab.evaluate(f"document.querySelector('[data-ref=device]').textContent = {shown!r}")
+    assert len(set(tab.evaluate(ROW_HEIGHTS))) == 1

@@ -48,7 +48,7 @@ def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(debugger: S
     step.driver.evaluate(f"{CURSOR}.toNode({drafted}, 0)")
     step.settle()
     words = step.driver.ref("stepTable").locator("th [data-term=point_mass]")
-    assert words.all_inner_texts() == ["q", "min(1, p/1)"]
+    assert words.all_inner_texts() == ["q", "min(1,\u00a0p/1)"]
     words.last.click()
     assert "q is 1" in step.page.locator(CARD).inner_text()
     step.page.locator("#sv-text").click()

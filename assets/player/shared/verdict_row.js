@@ -6,8 +6,8 @@ import { lookOf } from "./outcomes.js";
 import { probability } from "./number_words.js";
 
 // What u has to be below: how the rule is written wherever it stands.
-export const RULE = "min(1, p/q)";
-export const PICKED_RULE = "min(1, p/1)"; // a guess that was picked counts as q = 1
+export const RULE = "min(1,\u00a0p/q)";
+export const PICKED_RULE = "min(1,\u00a0p/1)"; // a guess that was picked counts as q = 1
 export const GREEDY_RULE = "most probable?";
 export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";
 
