@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+import time
+from collections import Counter
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_address
 from traceback import extract_tb
 
@@ -26,9 +28,12 @@ from specviz.ui.spending import BYTE_SECONDS, PAGE_SECONDS, TOO_MUCH, spending
 log = logging.getLogger("specviz")
 MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
 MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
+BODIES_OF_ADDRESS = 64_000_000  # the rest is for others
+SMALL_BYTES = 64_000  # a body of at most so much finds room whatever else is under way
 MAX_VALUES = 1_000_000  # of a body's JSON: each becomes an object of its own
 LARGE_BYTES = 1_000_000  # a body that whoever has asked for much has to wait with
-BODY_SECONDS = 60.0  # for the next part of a body
+BODY_SECONDS = 60.0  # for a whole body, and
+BODY_RATE = 50_000  # bytes, for each of which it has a second more
 PER_MINUTE = 6000  # questions of one address, which may be that of a whole class
 # routes of Gradio that store what is sent, fetch for others or show the server's inside, and that
 # the page has no use for
@@ -74,7 +79,11 @@ class _Refused(Exception):
 class _Bodies:
     """Bytes of all bodies that are read or worked on now."""
 
-    taken: int = 0
+    taken: Counter[str] = field(default_factory=Counter)  # by address
+
+    def have_room(self, visitor: str) -> bool:
+        is_full = self.taken.total() > MAX_BODIES_BYTES
+        return not is_full and self.taken[visitor] <= BODIES_OF_ADDRESS
 
 
 class Guard:
@@ -168,6 +177,7 @@ class _Body:
         self._receive = receive
         self._send = send
         self._bodies = bodies
+        self._began = time.monotonic()
         self._size = 0
         self._values = 0
         self._is_whole = False
@@ -180,14 +190,15 @@ class _Body:
         if self._is_whole:  # the app waits for its client to leave
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), BODY_SECONDS)
+            ends = self._began + BODY_SECONDS + self._size / BODY_RATE
+            message = await asyncio.wait_for(self._receive(), ends - time.monotonic())
         except TimeoutError:
             return self._refuse(_Refused(408, "the question did not come"))
         if message["type"] != "http.request":
             return message
         part = message.get("body", b"")
         self._size += len(part)
-        self._bodies.taken += len(part)
+        self._bodies.taken[self._visitor] += len(part)
         spending.add(self._visitor, len(part) * BYTE_SECONDS)
         self._values += sum(part.count(mark) for mark in (b",", b"[", b"{"))
         self._is_whole = not message.get("more_body", False)
@@ -197,7 +208,7 @@ class _Body:
             self._refuse(_Refused(413, f"a question must hold at most {MAX_VALUES} values"))
         if self._size > LARGE_BYTES and spending.is_over(self._visitor):
             self._refuse(_Refused(429, TOO_MUCH))
-        if self._bodies.taken > MAX_BODIES_BYTES:
+        if self._size > SMALL_BYTES and not self._bodies.have_room(self._visitor):
             self._refuse(_Refused(503, "too much is being sent: try again in a moment"))
         return message
 
@@ -209,7 +220,9 @@ class _Body:
         await self._send(message)
 
     def close(self) -> None:
-        self._bodies.taken -= self._size
+        self._bodies.taken[self._visitor] -= self._size
+        if not self._bodies.taken[self._visitor]:
+            del self._bodies.taken[self._visitor]
 
     def _refuse(self, refused: _Refused) -> Message:
         self.refused = refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 
 from specviz.environment import Environment
 from specviz.ui import guard
@@ -19,6 +21,7 @@ from specviz.ui.guard import CLOSED, HEADERS, Guard
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import launch_options
 from specviz.ui.spending import Spending
+from tests.ui.heard import awaited
 
 
 async def size(request: Request) -> JSONResponse:
@@ -104,9 +107,62 @@ def test_bodies_under_way_are_bounded_together_and_given_back(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "MAX_BODIES_BYTES", 1000)
+    monkeypatch.setattr(guard, "SMALL_BYTES", 0)
     for _ in range(3):
         assert client.post("/asked", content=b"x" * 1000).json() == 1000
         assert client.post("/asked", content=b"x" * 1001).status_code == 503
+
+
+class Sender:
+    """Sends the first parts of a body, and then nothing."""
+
+    def __init__(self, app: Guard, address: str, parts: list[bytes]) -> None:
+        self._app, self._address, self._parts = app, address, parts
+        self.answers: list[int] = []
+
+    async def receive(self) -> Message:
+        if not self._parts:
+            await asyncio.sleep(3600)
+        return {"type": "http.request", "body": self._parts.pop(0), "more_body": True}
+
+    async def send(self, message: Message) -> None:
+        self.answers += [message["status"]] if message["type"] == "http.response.start" else []
+
+    async def ask(self) -> None:
+        scope: Scope = {"type": "http", "path": "/asked", "method": "POST", "headers": []}
+        scope |= {"query_string": b""}
+        await self._app(scope | {"client": (self._address, 1)}, self.receive, self.send)
+
+
+async def after_a_moment(*senders: Sender) -> list[list[int]]:
+    asked = [asyncio.create_task(each.ask()) for each in senders]
+    ended, waiting = await asyncio.wait(asked, timeout=0.3)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*ended)
+    return [each.answers for each in senders]
+
+
+async def read(scope: Scope, receive: Receive, send: Send) -> None:
+    await JSONResponse(len(await Request(scope, receive).body()))(scope, receive, send)
+
+
+def test_bodies_that_never_end_keep_nobody_else_from_sending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", 4000)
+    monkeypatch.setattr(guard, "SMALL_BYTES", 100)
+    guarded, part = Guard(read), b"x" * 1500
+    greedy = [Sender(guarded, "10.0.0.1", [part]) for _ in range(3)]
+    other, small = Sender(guarded, "10.0.0.2", [part]), Sender(guarded, "10.0.0.1", [b"x" * 100])
+    found = awaited(after_a_moment(*greedy, other, small))
+    assert found == [[], [], [503], [], []], "two are waited for, and those of others"
+
+
+def test_a_body_that_comes_in_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
+    slow, fast = (Sender(Guard(read), "10.0.0.1", [b"x" * size]) for size in (10, 50_000))
+    assert awaited(after_a_moment(slow, fast)) == [[408], []]
 
 
 def test_an_address_has_so_many_questions_a_minute_in_public(
