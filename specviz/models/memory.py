@@ -5,8 +5,10 @@ Where a machine does not say how much is free, the answer is None and nothing is
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import importlib.util
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ _GROUP_FILES = (
         "memory/memory.stat",
     ),
 )
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 
 
 def free_bytes(device: torch.device) -> int | None:
@@ -36,6 +39,20 @@ def free_bytes(device: torch.device) -> int | None:
         return int(free + unused)
     found = [size for size in (_system_bytes(), _group_bytes()) if size is not None]
     return min(found, default=None)
+
+
+def give_back() -> None:
+    """Return to the system what glibc's allocator holds free: it would keep that, thread by thread.
+
+    Takes some milliseconds.
+    """
+    if _TRIM is not None:
+        _TRIM(0)
+
+
+def can_give_back() -> bool:
+    """Whether the allocator is glibc's."""
+    return _TRIM is not None
 
 
 def gigabytes(count: float) -> str:

@@ -11,13 +11,14 @@ import time
 
 from specviz.environment import Environment
 from specviz.models.files.loading import resolve_device
-from specviz.models.memory import free_bytes
+from specviz.models.memory import free_bytes, give_back
 from specviz.models.threads import begin_in_decoding_thread
 from specviz.ui.runs import Runs
 from specviz.ui.turns import MAX_LIVE, QueuedOrder, Turns, Work
 
 LEAST_FREE_BYTES = 1_000_000_000
 REST_SECONDS = 1.0  # until pages that have gone are looked for where nobody moves and nobody asks
+GIVE_BACK_SECONDS = 5.0  # between two times that what runs have freed goes back to the system
 # seconds of decoding that an order may take: where the page is one's own, where strangers use it
 BUDGETS = {Work.RACE: 1800.0, Work.ASK: 120.0, Work.LAB: 14_400.0}
 PUBLIC_BUDGETS = {Work.RACE: 120.0, Work.ASK: 20.0, Work.LAB: 300.0}
@@ -39,6 +40,7 @@ class DecodingQueue:
         self.runs = Runs(self.turns)
         self._lock = threading.Lock()
         self._is_posted = self._is_asked = self._is_resting = False
+        self._gave_back = time.monotonic()
 
     @property
     def states(self) -> dict[str, int]:
@@ -78,6 +80,9 @@ class DecodingQueue:
             self._is_asked = False
         self.runs.tidy()
         has_moved = self.turns.move(self._may_begin)
+        if time.monotonic() >= self._gave_back + GIVE_BACK_SECONDS:
+            give_back()
+            self._gave_back = time.monotonic()
         with self._lock:
             self._is_posted = False
             if has_moved or self._is_asked:

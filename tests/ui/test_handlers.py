@@ -6,9 +6,11 @@ import gzip
 import json
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest
+from specviz.models import memory
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.slices import give_way, until_stopped
@@ -188,6 +191,22 @@ def test_a_held_run_whose_page_is_gone_is_freed_though_nobody_asks(
         time.sleep(0.05)
     assert not handlers.queue.turns.live
     assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "unknown"
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not memory.can_give_back(), reason="the allocator is not glibc's")
+def test_what_runs_have_freed_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding_queue, "GIVE_BACK_SECONDS", 0.0)
+    parts = [bytearray(100_000) for _ in range(2000)]
+    del parts[:-1]  # the last one keeps what lies below it
+    before = resident()
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    handlers.join({"ticket": TICKET, "form": FORM})
+    run(handlers)
+    assert parts and resident() < before - 100_000_000
 
 
 QUESTION = {"form": {"device": "auto", "dtype": "float32"}}
