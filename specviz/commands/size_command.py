@@ -14,7 +14,7 @@ from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.sizing.forward_time import GPUS
 from specviz.sizing.published import trust
-from specviz.sizing.serving_plan import FIELDS, read_plan
+from specviz.sizing.serving_plan import FIELDS, Field, read_plan
 from specviz.sizing.shape import MODELS, ModelShape, shape_of_config
 from specviz.sizing.simulated_load import by_load
 from specviz.sizing.sized_plan import SizedPlan
@@ -38,7 +38,7 @@ def _add_flags(parser: ArgumentParser) -> None:
         elif field.choices and field.name != "gpu":
             meaning += f": {', '.join(field.choices)}"
         flag = f"--{field.name.replace('_', '-')}"
-        plan.add_argument(flag, help=f"{meaning} (default {field.default})", metavar="X")
+        plan.add_argument(flag, help=f"{meaning} (default {_default(field)})", metavar="X")
     parser.add_argument("--trace", metavar="FILE", help="take the acceptance rate of a saved run")
     parser.add_argument(
         "--sweep", metavar="FILE", help="take the mean acceptance rate of a sweep's file"
@@ -51,6 +51,10 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--trust", action="store_true", help="published measurements beside what is computed"
     )
     parser.add_argument("--list", action="store_true", help="the preset models and GPUs")
+
+
+def _default(field: Field) -> str:
+    return "none" if field.default is None else str(field.default)
 
 
 def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
     target, draft = (_own_shape(given, name) for name in _MODELS)
     plan = read_plan(given, target, draft)
     load = by_load(SizedPlan(plan), options.seed) if options.simulate else None
-    return {"size": size(plan) | {"acceptance": plan.acceptance}, "load": load}
+    return {"size": size(plan), "load": load}
 
 
 def _measured_acceptance(options: Namespace) -> float | None:
@@ -158,14 +162,23 @@ def size_text(result: dict[str, Any]) -> str:
     if "presets" in result:
         return "\n\n".join(map(table, result["presets"].values()))
     found = result["size"]
-    parts = [
-        found["sentence"],
+    parts = [found["sentence"], *found["warnings"]]
+    cards = table([_card(each) for each in found["memory"]])
+    if not found["fits"]:
+        return "\n\n".join([*parts, cards])
+    parts += [
         facts(_numbers(found)),
         table([_way(found, "plain"), _way(found, "speculative")]),
-        table([_card(each) for each in found["memory"]]),
+        cards,
         table(
             [
-                {"batch": each["batch"], "speedup": each["speedup"], "fits": _yes(each["fits"])}
+                {
+                    "requests at once": each["batch"],
+                    "K": each["draft_length"],
+                    "speedup of requests": each["request_speedup"],
+                    "of tokens": each["speedup"],
+                    "fits": _yes(each["fits"]),
+                }
                 for each in found["by_batch"][::4]
             ]
         ),
@@ -182,28 +195,36 @@ def _numbers(found: dict[str, Any]) -> dict[str, Any]:
         "draft": found["draft"],
         "acceptance rate": found["acceptance"],
         "draft length K": found["draft_length"],
-        "best K": found["best_length"],
+        "best K here": found["best_length"],
         "tokens a round": found["tokens_per_round"],
         "c, draft forward / target forward": found["cost_ratio"],
-        "v, extra cost of verifying": found["verification_overhead"],
-        "pays from an acceptance rate of": found["break_even_acceptance"],
+        "v, extra time of a forward that checks K guesses": found["verification_overhead"],
+        "speedup of a token after the first": found["speedup"],
+        "a token gains from an acceptance rate of": found["break_even_acceptance"],
         "most requests that fit": found["largest_batch"],
     }
 
 
 def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
-    speeds, money, good = found[name], found["money"][name], found["goodput"][name]
-    return {
+    way, currency = found[name], found["currency"]
+    told = {
         "decoding": name,
-        "first token (ms)": 1000 * speeds["first_token"],
-        "token (ms)": 1000 * speeds["token"],
-        "with prefills (ms)": 1000 * speeds["loaded_token"],
-        "tokens/s": speeds["tokens_per_second"],
-        "GPUs": money["gpus"],
-        "price of a million tokens": money["per_million_tokens"],
-        "GPUs for the load": money["gpus_for_load"],
-        "requests/s within limits": good["requests_per_second"],
+        "request (s)": way["request"],
+        "first token (ms)": 1000 * way["first_token"],
+        "token (ms)": 1000 * way["token"],
+        "tokens/s": way["tokens_per_second"],
+        "requests/s within both limits": way["carried_requests"],
+        "at once": way["carried_batch"],
+        "cards for the load": way["cards_for_load"],
+        "card-hours a million tokens": way["card_hours_per_million"],
     }
+    if way["money_per_million"] is not None:
+        told[f"{currency} a million tokens"] = way["money_per_million"]
+    if way["job_seconds"] is not None:
+        told["batch job (h)"] = way["job_seconds"] / 3600
+    if way["job_money"] is not None:
+        told[f"batch job ({currency})"] = way["job_money"]
+    return told
 
 
 def _card(each: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def batch_speedup_figure(
         place = {"x": math.log10(max(1, most)), "y": 1, "yref": "paper", "yanchor": "bottom"}
         is_late = most * most > gains[-1][0]  # in the right half of the axis
         side = "right" if is_late else "left"
-        layout["annotations"].append(note(" memory is full ", xanchor=side, **place))
+        layout["annotations"].append(note(" no more fit ", xanchor=side, **place))
     return {
         "data": [
             plain_line("expected", *_columns(inside), 2.2),
@@ -46,7 +46,7 @@ def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float
 def _layout(gains: Sequence[float], most_rows: int) -> dict[str, Any]:
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 16, "t": 22, "b": 42}
-    title = {"text": "requests (rows) at once", "font": {"size": SMALL}}
+    title = {"text": "requests at once", "font": {"size": SMALL}}
     ticks = [1 << power for power in range(0, 11, 2)]
     ends = [-0.05, math.log10(most_rows) + 0.05]
     layout["xaxis"] = quiet_axis(

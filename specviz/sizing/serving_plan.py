@@ -10,19 +10,31 @@ from typing import Any
 from specviz.errors import InputError, short
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.sizing.forward_time import GPUS, MAX_GPUS, Gpu, gpu_named
-from specviz.sizing.shape import MODELS, PRECISIONS, ModelShape, eagle_head, model_named
+from specviz.sizing.published import N_GRAM_ACCEPTANCE, N_GRAM_LENGTH
+from specviz.sizing.shape import (
+    EAGLE,
+    MODELS,
+    N_GRAM,
+    PRECISIONS,
+    ModelShape,
+    eagle_head,
+    model_named,
+)
 
-EAGLE, N_GRAM = "eagle", "n-gram"  # drafts that are no model of their own
 MAX_ROWS = 1024
 MAX_TOKENS = 1_000_000
+MAX_JOB = 1_000_000_000
 CACHE_PRECISIONS = ("bf16", "fp8")
+CURRENCIES = ("USD", "EUR", "GBP", "CHF", "CNY", "INR", "JPY")
+USUAL_ACCEPTANCE = 0.7  # of a draft model or a head: an example, to be measured on one's own texts
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One of a plan: a choice where it has `choices`, else a number between two bounds.
 
-    `title` stands beside it on the page, `unit` behind it; `meaning` is the flag's help, too.
+    `title` stands beside it on the page, `unit` behind it; `meaning` is the flag's help, too. Where
+    the default is None, it may be left empty.
     """
 
     name: str
@@ -43,7 +55,9 @@ class Field:
                     f"{self.name} must be one of {', '.join(self.choices)}, got {short(value)}"
                 )
             return value
-        number = _number(value)
+        if self.default is None and (value is None or value == ""):
+            return None
+        number = _number(value, may_be_percent=self.is_share)
         rule = "an integer" if self.is_whole else "a number"
         is_right = number is not None and self.low <= number <= self.high
         if not is_right or (self.is_whole and number != int(number or 0)):
@@ -52,12 +66,23 @@ class Field:
             )
         return int(number or 0) if self.is_whole else number
 
+    @property
+    def is_share(self) -> bool:
+        return not self.is_whole and self.high == 1
 
-def _number(value: Any) -> float | None:
+
+def _number(value: Any, may_be_percent: bool) -> float | None:
+    """Also of text, with a decimal comma or, where it may be, in percent; None where it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(value)
+        if isinstance(value, str):
+            text = value.strip()
+            is_percent = may_be_percent and text.endswith("%")
+            number = float(text.removesuffix("%" if is_percent else "").replace(",", ".", 1))
+            number = number / 100 if is_percent else number
+        else:
+            number = float(value)
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
@@ -68,13 +93,23 @@ def _choice(name: str, title: str, default: str, choices: Iterable[str], meaning
 
 
 def _whole(
-    name: str, title: str, default: int, bounds: tuple[int, int], meaning: str, unit: str = ""
+    name: str,
+    title: str,
+    default: int | None,
+    bounds: tuple[int, int],
+    meaning: str,
+    unit: str = "",
 ) -> Field:
     return Field(name, title, default, meaning, (), *bounds, is_whole=True, unit=unit)
 
 
 def _real(
-    name: str, title: str, default: float, bounds: tuple[float, float], meaning: str, unit: str = ""
+    name: str,
+    title: str,
+    default: float | None,
+    bounds: tuple[float, float],
+    meaning: str,
+    unit: str = "",
 ) -> Field:
     return Field(name, title, default, meaning, (), *bounds, is_whole=False, unit=unit)
 
@@ -96,22 +131,25 @@ _ALL = (
     _choice("draft_precision", "Draft’s weights", "bf16", PRECISIONS, "the same for the draft"),
     _choice("cache_precision", "Cache", "bf16", CACHE_PRECISIONS, "format of keys and values"),
     _real(
-        *("acceptance", "Acceptance rate α", 0.7, (0, 1)),
-        "share of the examined guesses that the target accepts",
+        *("acceptance", "Acceptance rate α", None, (0, 1)),
+        "share of the examined guesses that the target accepts, as 0.7 or 70 %; left empty, "
+        f"{USUAL_ACCEPTANCE:g} as an example, or what published runs of {N_GRAM} had",
+        "best measured",
     ),
     _whole(
         *("draft_length", "Draft length", 0, (0, MAX_DRAFT_LENGTH)),
-        "guesses a round; 0: the best for this batch",
+        "guesses a round; 0: the best one at each number of requests at once",
         "0: best",
     ),
     _whole("batch", "Requests at once", 8, (1, MAX_ROWS), "requests decoded together"),
     _whole("prompt", "Prompt", 512, (1, MAX_TOKENS), "tokens of a prompt", "tokens"),
     _whole("output", "Answer", 256, (2, MAX_TOKENS), "tokens of an answer", "tokens"),
     _real(
-        *("price", "Price", 3.0, (0, 1000)),
-        "of one GPU for an hour; 3 is an example, type your own",
-        "per GPU-hour",
+        *("price", "Price", None, (0, 1_000_000)),
+        "of one card for an hour, yours; left empty, nothing is said of money",
+        "a card-hour",
     ),
+    _choice("currency", "Currency", CURRENCIES[0], CURRENCIES, "what the price is in"),
     _real(
         *("memory_share", "Memory used", 0.9, (0.1, 1)),
         "share of a card's memory that the engine may take",
@@ -130,6 +168,11 @@ _ALL = (
         *("load", "Load", 2.0, (0.001, 1000)),
         "requests that arrive in a second, on average",
         "a second",
+    ),
+    _whole(
+        *("job", "Batch job", None, (1, MAX_JOB)),
+        "requests of a job that is there all at once, for its hours and money; may be left empty",
+        "requests",
     ),
 )
 FIELDS = {field.name: field for field in _ALL}
@@ -152,11 +195,22 @@ class ServingPlan:
     batch: int
     prompt: int
     output: int
-    price: float
+    price: float | None
+    currency: str
     memory_share: float
     first_token_limit: float
     token_limit: float
     load: float
+    job: int | None
+
+    @property
+    def longest_draft(self) -> int:
+        """The most guesses a round among which the best is looked for.
+
+        Of n-grams no more than anybody has published: they would cost nothing here, so each further
+        one would seem to pay.
+        """
+        return MAX_DRAFT_LENGTH if self.draft else N_GRAM_LENGTH
 
 
 def read_plan(
@@ -187,6 +241,12 @@ def read_plan(
             f"draft_gpus must be 0 for {EAGLE}, which reads the target's features, "
             f"got {values['draft_gpus']}"
         )
+    if target.heads % values["gpus"]:
+        raise InputError(
+            f"gpus must divide the target's {target.heads} attention heads, got {values['gpus']}"
+        )
+    if values["acceptance"] is None:
+        values["acceptance"] = USUAL_ACCEPTANCE if draft else N_GRAM_ACCEPTANCE
     return ServingPlan(
         **values | {"target": target, "draft": draft, "gpu": gpu_named(values["gpu"])}
     )

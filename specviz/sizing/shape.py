@@ -28,6 +28,7 @@ PRECISIONS = {
     "q4_0": 4.5,
     "q4_k_m": 4.89,
 }
+EAGLE, N_GRAM = "eagle", "n-gram"  # drafts that are no model of their own
 _FILE = Path(__file__).with_name("models.toml")
 
 
@@ -76,6 +77,8 @@ class ModelShape:
     `attention_weights`, `cache_values` and `attention_width` are of one layer, and follow from the
     heads where they are None; a model with latent attention says its own. `extra_weights` are read
     by every forward besides, `shares_head`: the output layer is another model's, and no memory.
+    `context` is the most tokens of prompt and answer together, 0 where it is not known; `positions`
+    are those that the model has learned one by one.
     """
 
     layers: int
@@ -88,6 +91,7 @@ class ModelShape:
     tied: bool = False
     gated: bool = True
     positions: int = 0
+    context: int = 0
     experts: int = 1
     active_experts: int = 1
     expert_size: int = 0
@@ -103,7 +107,7 @@ class ModelShape:
     def __post_init__(self) -> None:
         for name in _NEEDED:
             _check_whole(name, getattr(self, name), 1)
-        for name in ("intermediate_size", "kv_heads", "head_dim", "expert_size", "dense_layers"):
+        for name in _COUNTED:
             _check_whole(name, getattr(self, name), 0)
         if not 1 <= self.active_experts <= self.experts:
             raise InputError(
@@ -114,6 +118,11 @@ class ModelShape:
             raise InputError("intermediate_size must be at least 1, got 0")
         if self.heads % (self.kv_heads or self.heads):
             raise InputError(f"kv_heads must divide heads = {self.heads}, got {self.kv_heads}")
+
+    @property
+    def longest(self) -> int:
+        """Tokens of prompt and answer together; 0 where it is not known."""
+        return self.context or self.positions
 
     @property
     def _head(self) -> int:
@@ -241,10 +250,15 @@ _CONFIG = {
     "shared_experts": ("n_shared_experts",),
     "dense_layers": ("first_k_dense_replace",),
     "positions": ("n_positions",),
+    "context": ("max_position_embeddings",),
 }
 
 
 _NEEDED = ("layers", "hidden_size", "heads", "vocabulary")
+_COUNTED = (
+    *("intermediate_size", "kv_heads", "head_dim", "expert_size", "dense_layers"),
+    *("positions", "context"),
+)
 
 
 def shape_of_config(config: Mapping[str, Any], title: str) -> ModelShape:
@@ -263,9 +277,7 @@ def shape_of_config(config: Mapping[str, Any], title: str) -> ModelShape:
         given.pop("positions", None)
     if given.get("experts", 1) > 1:
         given.setdefault("expert_size", given.get("intermediate_size", 0))
-    missing = [
-        name for name in ("layers", "hidden_size", "heads", "vocabulary") if name not in given
-    ]
+    missing = [name for name in _NEEDED if name not in given]
     if missing:
         raise InputError(f"model {title!r} must have {_CONFIG[missing[0]][0]} in its configuration")
     tied = bool(config.get("tie_word_embeddings", is_gpt2))

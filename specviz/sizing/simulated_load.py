@@ -9,27 +9,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from enum import Enum
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
 from specviz import theory
-from specviz.sizing.sized_plan import SizedPlan
+from specviz.sizing.sized_plan import Policy, SizedPlan
 
-SEATS = 256  # requests that decode together at the most, as engines have it by default
 WARM = 4  # times that a request stays, until the first one is counted
 COUNTED = 3000  # arrivals, on average, in the time that follows
 SATURATED = 8  # times that a request stays, over which the most that is served is measured
 LOADS = (0.5, 1.0, 1.5, 2.0, 3.0)  # of the plan's, in a curve
 SHARES = (0.3, 0.6, 0.8, 0.95)  # of the most that it can serve, where the plan's load is more
+ROUNDED = 1e-6  # tokens that sums may be off by
 DRAWN_TOKENS = 128  # of an answer, that are drawn round by round; longer ones in one draw
-
-
-class Policy(Enum):
-    PLAIN = "plain"
-    SPECULATIVE = "speculative"
-    SWITCHED = "switched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +48,9 @@ class LoadResult:
 
 @dataclass(slots=True)
 class _Request:
-    """How many rounds its answer takes, plain and with guesses."""
-
     arrived: float
-    plain: int
-    guessing: int
-    first: float = math.nan
+    first: float
     ended: float = math.nan
-
-    def rounds(self, K: int) -> int:
-        return self.guessing if K else self.plain
 
 
 @dataclass
@@ -72,7 +58,9 @@ class _Engine:
     """One simulation: who runs, and what the clock says.
 
     Nothing changes between two events (one arrives and has a seat, or one ends), so the rounds up
-    to the next are one step. `running` is a heap by the number of the round that ends each.
+    to the next are one step. `written` counts the tokens that a mean answer got since the start:
+    a round adds as many as its K gives on average. `running` is a heap by the count at which each
+    ends, further off for one whose guesses have bad luck.
     """
 
     found: SizedPlan
@@ -80,9 +68,8 @@ class _Engine:
     load: float
     seed: int
     now: float = 0.0
-    round: int = 0
-    K: int = 0
-    running: list[tuple[int, int, _Request]] = field(default_factory=list)
+    written: float = 0.0
+    running: list[tuple[float, int, _Request]] = field(default_factory=list)
     ended: list[_Request] = field(default_factory=list)
     round_seconds: dict[tuple[int, int], float] = field(default_factory=dict)
     prefill_seconds: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -92,7 +79,7 @@ class _Engine:
     def __post_init__(self) -> None:
         # the same arrivals whatever the policy
         self.arriving, self.random = Random(f"arrivals {self.seed}"), Random(self.seed)
-        self.seats = seats(self.found)
+        self.seats = self.found.seats(self.policy)
         self.arrival = self.arriving.expovariate(self.load)  # of whoever is the next to be admitted
 
     def run_until(self, end: float) -> None:
@@ -113,56 +100,47 @@ class _Engine:
         if not arrived:
             return
         rows = len(self.running) + len(arrived)
-        K, count = self.length(rows), len(arrived)
+        K, count = self.found.length(self.policy, rows), len(arrived)
         if (K, count) not in self.prefill_seconds:
             self.prefill_seconds[K, count] = self.found.first_token_seconds(K, count)
         seconds = self.prefill_seconds[K, count]
         self.row_seconds += len(self.running) * seconds
         self.now += seconds
-        self.change_to(K)
         for arrival in arrived:
-            request = _Request(arrival, self.found.plan.output - 1, self.drawn_rounds(), self.now)
             self.admitted += 1
-            heappush(self.running, (self.round + request.rounds(K), self.admitted, request))
+            ends = self.written + self.drawn_rounds(K) * self.tokens(K)
+            heappush(self.running, (ends, self.admitted, _Request(arrival, self.now)))
 
-    def length(self, rows: int) -> int:
-        return length(self.found, self.policy, rows)
-
-    def change_to(self, K: int) -> None:
-        """Whoever runs keeps the share of its answer that is written."""
-        if bool(K) != bool(self.K):
-            for place, (end, number, request) in enumerate(self.running):
-                left = (end - self.round) / request.rounds(self.K) * request.rounds(K)
-                self.running[place] = (self.round + math.ceil(left), number, request)
-            heapify(self.running)
-        self.K = K
+    def tokens(self, K: int) -> float:
+        return theory.expected_tokens(self.found.plan.acceptance, K)
 
     def rounds(self, end: float) -> None:
         """Up to the next that ends or has a seat to take."""
         rows = len(self.running)
         if not rows:
             return
-        K = self.length(rows)
-        self.change_to(K)
+        K = self.found.length(self.policy, rows)
+        tokens = self.tokens(K)
         if (rows, K) not in self.round_seconds:
             self.round_seconds[rows, K] = self.found.round_seconds(rows, K)
         each = self.round_seconds[rows, K]
         until = self.arrival if rows < self.seats else end
-        count = max(1, min(self.running[0][0] - self.round, math.ceil((until - self.now) / each)))
-        self.round += count
+        left = math.ceil((self.running[0][0] - self.written) / tokens - ROUNDED)
+        count = max(1, min(left, math.ceil((until - self.now) / each)))
+        self.written += count * tokens
         self.now += count * each
         self.row_seconds += rows * count * each
-        while self.running and self.running[0][0] <= self.round:
+        while self.running and self.running[0][0] <= self.written + ROUNDED:
             request = heappop(self.running)[2]
             request.ended = self.now
             self.ended.append(request)
 
-    def drawn_rounds(self) -> int:
+    def drawn_rounds(self, K: int) -> int:
         """Rounds with guesses until an answer is written: each emits what is accepted before the
         first rejection, and one more. Those of a long answer are as good as normally distributed.
         """
-        K, a, left = self.found.K, self.found.plan.acceptance, self.found.plan.output - 1
-        if self.policy is Policy.PLAIN or a == 0:
+        a, left = self.found.plan.acceptance, self.found.plan.output - 1
+        if K == 0 or a == 0:
             return left
         if a == 1:
             return math.ceil(left / (K + 1))
@@ -178,27 +156,13 @@ class _Engine:
         return count
 
 
-def seats(found: SizedPlan) -> int:
-    return min(SEATS, max(1, found.largest_batch))
-
-
-def length(found: SizedPlan, policy: Policy, rows: int) -> int:
-    """Guesses of a round with so many rows."""
-    if policy is Policy.PLAIN:
-        return 0
-    if policy is Policy.SPECULATIVE:
-        return found.K
-    paying = found.paying_batches
-    return found.K if paying and paying[0] <= rows <= paying[1] else 0
-
-
 def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
     """Seconds that a request takes at this load, by Little's law; at the most, with all seats."""
 
     def rate(rows: int) -> float:
-        return found.speeds(rows, length(found, policy, rows)).requests_per_second
+        return found.speeds(rows, found.length(policy, rows)).requests_per_second
 
-    low, high = 0, seats(found)
+    low, high = 0, found.seats(policy)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if rate(middle) < load else (low, middle)
@@ -264,7 +228,7 @@ def _percentile(values: list[float], share: float) -> float:
 
 def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
     """Every policy at several loads, the plan's own among them; nothing where no request fits."""
-    if not found.largest_batch:
+    if not found.seats(Policy.SPECULATIVE):
         return []
     most = {policy: capacity(found, policy, seed) for policy in Policy}
     return [

@@ -1,63 +1,64 @@
-"""What a plan comes to: times with and without speculation, memory, load and money.
+"""What a plan comes to: times with and without speculation, what it carries, load and money.
 
 Times of forwards are those of `forward_time`; rounds follow `theory`, whose acceptance is i.i.d.
-Requests are alike, each decodes by itself (continuous batching), and nothing queues: `load` adds
-arrivals by chance.
+Requests are alike, each decodes by itself (continuous batching), and nothing queues:
+`simulated_load` adds arrivals by chance, to an engine with the same lengths, seats and times.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from enum import Enum
+from functools import cache, cached_property
 
 from specviz import theory
-from specviz.records import MAX_DRAFT_LENGTH
 from specviz.serving_cost import SECONDS_A_DAY, DailyCost, Load, Machine, daily_cost
-from specviz.sizing.forward_time import GIGA, MAX_GPUS, PlacedModel, placed
+from specviz.sizing.forward_time import MAX_GPUS, PlacedModel, placed
+from specviz.sizing.plan_memory import PREFILL_TOKENS, Memory, memory_of
 from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
-from specviz.sizing.shape import ModelShape
 
 DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(41)}))  # 1 to MAX_ROWS
-PREFILL_TOKENS = 8192  # of prompts in one forward at the most: engines cut longer ones
-LOGIT_BYTES = 4
-ACTIVATIONS = 6  # arrays of the model's or the block's width that live at once in a layer
+SEATS = 256  # requests that decode together, as engines have it where nobody plans for more
+
+
+class Policy(Enum):
+    """How an engine decodes: never with guesses, always, or only with the batches that gain."""
+
+    PLAIN = "plain"
+    SPECULATIVE = "speculative"
+    SWITCHED = "switched"
 
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Of one way of decoding: seconds to the first token and of each further one; tokens and
-    requests a second of all rows, prefills included.
+    """Of one way of decoding: seconds to the first token, of each further one and of a whole
+    request; tokens and requests a second of all rows, prefills included.
     """
 
     first_token: float
     token: float
+    request: float
     tokens_per_second: float
     requests_per_second: float
     loaded_token: float  # with the prefills of others in between
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes on each card of a group, by what they are for; `limit` of them may be used."""
+class LengthRange:
+    """K for the requests at once from `first` to `last`; 0 where speculation loses."""
 
-    cards: int
-    limit: float
-    target: float
-    draft: float
-    target_cache: float
-    draft_cache: float
-    activations: float
+    first: int
+    last: int
+    K: int
 
-    @property
-    def used(self) -> float:
-        weights = self.target + self.draft
-        return weights + self.target_cache + self.draft_cache + self.activations
 
-    @property
-    def headroom(self) -> float:
-        return self.limit - self.used
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Of all requests of a batch job, on one deployment."""
+
+    seconds: float
+    card_hours: float
 
 
 class SizedPlan:
@@ -73,10 +74,17 @@ class SizedPlan:
                 plan.draft, plan.gpu, cards, plan.draft_precision, plan.cache_precision
             )
         self.context = plan.prompt + plan.output / 2  # of a mean moment of an answer
+        # each is asked for again and again, by the sums over all batches
+        self.step_seconds = cache(self._step_seconds)
+        self.cost_ratio = cache(self._cost_ratio)
+        self.best_length = cache(self._best_length)
+        self.length = cache(self._length)
+        self.first_token_seconds = cache(self._first_token_seconds)
+        self.speeds = cache(self._speeds)
 
     # ---- rounds
 
-    def cost_ratio(self, rows: int) -> float:
+    def _cost_ratio(self, rows: int) -> float:
         """c: a draft forward in target forwards, both over one token of each row."""
         if self.draft is None:
             return 0.0
@@ -86,7 +94,7 @@ class SizedPlan:
         """v: what K further tokens of each row add to a target forward, in forwards."""
         return self.target.seconds(rows, K + 1, self.context) / self.step_seconds(rows) - 1
 
-    def step_seconds(self, rows: int) -> float:
+    def _step_seconds(self, rows: int) -> float:
         return self.target.seconds(rows, 1, self.context)
 
     def round_seconds(self, rows: int, K: int) -> float:
@@ -94,80 +102,129 @@ class SizedPlan:
         return cost * self.step_seconds(rows)
 
     def speedup(self, rows: int, K: int) -> float:
-        """Of a token; 1 for K = 0."""
+        """Of a token after the first; 1 for K = 0."""
         c, v = self.cost_ratio(rows), self.verification_overhead(rows, K)
         return theory.speedup(self.plan.acceptance, K, c, v)
 
-    def best_length(self, rows: int) -> int:
+    def request_speedup(self, rows: int, K: int) -> float:
+        """Of whole requests, prefills included: of their times as of the tokens a second."""
+        return self.speeds(rows, 0).request / self.speeds(rows, K).request
+
+    def _best_length(self, rows: int) -> int:
         """The K from 1 on with the highest speedup, which may lose still."""
-        return max(range(1, MAX_DRAFT_LENGTH + 1), key=lambda K: self.speedup(rows, K))
+        lengths = range(1, self.plan.longest_draft + 1)
+        return max(lengths, key=lambda K: self.speedup(rows, K))
+
+    def _length(self, policy: Policy, rows: int) -> int:
+        """Guesses of a round with so many rows: the plan's own K, or the best for each batch."""
+        if policy is Policy.PLAIN:
+            return 0
+        K = self.plan.draft_length or self.best_length(rows)
+        if policy is Policy.SWITCHED and self.request_speedup(rows, K) <= 1:
+            return 0
+        return K
+
+    @property
+    def K(self) -> int:
+        return self.length(Policy.SPECULATIVE, self.plan.batch)
 
     @cached_property
-    def K(self) -> int:
-        return self.plan.draft_length or self.best_length(self.plan.batch)
+    def lengths(self) -> tuple[LengthRange, ...]:
+        """K by requests at once, up to the most that are looked at."""
+        found: list[LengthRange] = []
+        for rows in range(1, MAX_ROWS + 1):
+            K = self.length(Policy.SWITCHED, rows)
+            if found and found[-1].K == K:
+                found[-1] = replace(found[-1], last=rows)
+            else:
+                found.append(LengthRange(rows, rows, K))
+        return tuple(found)
 
     @cached_property
     def paying_batches(self) -> tuple[int, int] | None:
-        """The least and the most requests with which the plan's K pays, of the range that the plan
-        lies in, else of the first one; None where it never does, MAX_ROWS at the most.
+        """The least and the most requests with which it pays, of the range that the plan lies in,
+        else of the first one; None where it never does, MAX_ROWS at the most.
 
         A mixture of experts may lose alone and pay in company: its experts are then read anyway.
         """
         ranges: list[tuple[int, int]] = []
-        for rows in range(1, MAX_ROWS + 1):
-            if self.speedup(rows, self.K) <= 1:
+        for each in self.lengths:
+            if not each.K:
                 continue
-            if ranges and ranges[-1][1] == rows - 1:
-                ranges[-1] = (ranges[-1][0], rows)
+            if ranges and ranges[-1][1] == each.first - 1:
+                ranges[-1] = (ranges[-1][0], each.last)
             else:
-                ranges.append((rows, rows))
+                ranges.append((each.first, each.last))
         here = (each for each in ranges if each[0] <= self.plan.batch <= each[1])
         return next(here, ranges[0] if ranges else None)
 
     # ---- requests
 
-    def first_token_seconds(self, K: int, rows: int = 1) -> float:
+    def _first_token_seconds(self, K: int, rows: int = 1) -> float:
         """The prefill of `rows` prompts together; a draft has one of its own, at the same time
         where its cards are its own.
         """
-        own = self.target.prefill_seconds(rows, self.plan.prompt)
-        if not K or self.draft is None:
-            return own
-        other = self.draft.prefill_seconds(rows, self.plan.prompt)
-        return max(own, other) if self.plan.draft_gpus else own + other
+        if K and self.draft is not None:
+            own, other = self.first_token_seconds(0, rows), self._draft_prefill(rows)
+            return max(own, other) if self.plan.draft_gpus else own + other
+        return self.target.prefill_seconds(rows, self.plan.prompt)
 
-    def speeds(self, rows: int, K: int) -> Speeds:
+    def _draft_prefill(self, rows: int) -> float:
+        assert self.draft is not None
+        return self.draft.prefill_seconds(rows, self.plan.prompt)
+
+    def _speeds(self, rows: int, K: int) -> Speeds:
         """Of `rows` requests that are always there: one that ends makes room for the next.
 
         Each prefill holds all rows up for its time, and takes the prompts of all that came in one
         round, so a request takes its share of a prefill and of the rounds:
-        1 / (prefill / prompts + answer x token time / rows) requests a second.
+        1 / (prefill / prompts + answer x token time / rows) requests a second. With n that end in a
+        mean round, by chance, those rounds in which any end have n / (1 - exp(-n)).
         """
         left = self.plan.output - 1
         tokens = theory.expected_tokens(self.plan.acceptance, K)
         rounds = max(1, left / tokens)
-        prompts = max(1, min(self.together, int(rows / rounds)))
-        first = self.first_token_seconds(K, prompts)
+        ended = rows / rounds
+        prompts = max(1.0, min(self.together, ended / -math.expm1(-ended)))
+        first = self._prefill(1 if K else 0, prompts)
         token = self.round_seconds(rows, K) / tokens
         rate = 1 / (first / prompts + rounds * tokens * token / rows)
         return Speeds(
             first_token=first,
             token=token,
+            request=rows / rate,
             tokens_per_second=rate * self.plan.output,
             requests_per_second=rate,
             loaded_token=(rows / rate - first) / left,
         )
+
+    def _prefill(self, K: int, prompts: float) -> float:
+        """Of a mean number of prompts."""
+        least = int(prompts)
+        low, high = (self.first_token_seconds(K, rows) for rows in (least, least + 1))
+        return low + (prompts - least) * (high - low)
 
     @property
     def together(self) -> int:
         """Prompts of one prefill at the most."""
         return max(1, PREFILL_TOKENS // self.plan.prompt)
 
-    def goodput(self, K: int) -> tuple[int, float]:
-        """Rows, and the requests a second that they serve within both limits; 0 where none do."""
+    def goodput(self, policy: Policy) -> tuple[int, float]:
+        """Rows, and the requests a second that they serve within both limits; 0 where none do.
+
+        It is what one deployment is taken to carry, wherever machines or money are counted.
+        """
+        return self._goodputs[policy]
+
+    @cached_property
+    def _goodputs(self) -> dict[Policy, tuple[int, float]]:
+        return {policy: self._goodput(policy) for policy in Policy}
+
+    def _goodput(self, policy: Policy) -> tuple[int, float]:
         limit, first = self.plan.token_limit / 1000, self.plan.first_token_limit / 1000
         best = (0, 0.0)
-        for rows in range(1, self.largest_batch + 1):
+        for rows in range(1, self.seats(policy) + 1):
+            K = self.length(policy, rows)
             found = self.speeds(rows, K)
             waited = found.first_token + self.round_seconds(rows, K) / 2  # for the round under way
             if found.loaded_token <= limit and waited <= first:
@@ -176,85 +233,75 @@ class SizedPlan:
 
     # ---- memory
 
-    def memory(self, rows: int) -> list[Memory]:
-        """Of a card of the target's, and of one of the draft's where it has its own."""
-        plan, whole = self.plan, self.plan.prompt + self.plan.output + MAX_DRAFT_LENGTH
-        limit = plan.gpu.memory * GIGA * plan.memory_share
-        cache = rows * whole * self.target.context_bytes / self.target.cache_cards
-        activations = self._activation_bytes(plan.target, rows)
-        draft = draft_cache = 0.0
-        if self.draft is not None:
-            draft = self.draft.stored_bytes
-            draft_cache = rows * whole * self.draft.context_bytes / self.draft.cache_cards
-        cards, own = plan.gpus, plan.draft_gpus
-        first = Memory(
-            cards=cards,
-            limit=limit,
-            target=self.target.stored_bytes / cards,
-            draft=0.0 if own else draft / cards,
-            target_cache=cache,
-            draft_cache=0.0 if own else draft_cache,
-            activations=activations / cards,
-        )
-        if not own or plan.draft is None:
-            return [first]
-        little = self._activation_bytes(plan.draft, rows) / own
-        return [first, Memory(own, limit, 0.0, draft / own, 0.0, draft_cache, little)]
+    def memory(self, rows: int, policy: Policy = Policy.SPECULATIVE) -> list[Memory]:
+        """Of a card of the target's, and of one of the draft's where it has its own; plain
+        decoding holds no draft.
+        """
+        draft = None if policy is Policy.PLAIN else self.draft
+        return memory_of(self.plan, self.target, draft, rows, self.length(policy, rows))
 
-    def _activation_bytes(self, model: ModelShape, rows: int) -> float:
-        """Of a forward over the longest prefill, and the logits of what is scored."""
-        scored = rows * (self.K + 1)
-        tokens = max(scored, min(PREFILL_TOKENS, rows * self.plan.prompt))
-        width = max(model.intermediate_size, model.expert_size * model.active_experts)
-        values = tokens * (ACTIVATIONS * model.hidden_size + 2 * width)
-        return 2 * values + scored * model.vocabulary * LOGIT_BYTES
+    def fits(self, rows: int, policy: Policy = Policy.SPECULATIVE) -> bool:
+        return all(each.headroom >= 0 for each in self.memory(rows, policy))
 
-    def fits(self, rows: int) -> bool:
-        return all(each.headroom >= 0 for each in self.memory(rows))
-
-    def fitting(self, batches: Iterable[int]) -> list[int]:
-        return [rows for rows in batches if self.fits(rows)]
+    def largest_batch(self, policy: Policy = Policy.SPECULATIVE) -> int:
+        """Rows of whole requests that the memory holds; 0 where not even one fits."""
+        return self._largest[policy]
 
     @cached_property
-    def largest_batch(self) -> int:
-        """Rows of whole requests that the memory holds; 0 where not even one fits."""
+    def _largest(self) -> dict[Policy, int]:
+        return {policy: self._largest_batch(policy) for policy in Policy}
+
+    def _largest_batch(self, policy: Policy) -> int:
         low, high = 0, MAX_ROWS + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.fits(middle) else (low, middle)
+            low, high = (middle, high) if self.fits(middle, policy) else (low, middle)
         return low
+
+    def seats(self, policy: Policy) -> int:
+        """Requests that decode together at the most: those that fit, and that engines let in."""
+        return min(max(SEATS, self.plan.batch), self.largest_batch(policy))
 
     @cached_property
     def fewest_gpus(self) -> int | None:
-        """Powers of two of the target's that hold the plan's batch; None where MAX_GPUS do not."""
+        """Powers of two of the target's that hold the plan's batch and share its heads; None where
+        no number up to MAX_GPUS does.
+        """
         counts = (2**power for power in range(MAX_GPUS.bit_length()))
-        plans = ((count, replace(self.plan, gpus=count)) for count in counts)
-        groups = ((n, SizedPlan(plan).memory(plan.batch)) for n, plan in plans)
+        shared = (n for n in counts if self.plan.target.heads % n == 0)
+        groups = (
+            (n, SizedPlan(replace(self.plan, gpus=n)).memory(self.plan.batch)) for n in shared
+        )
         return next((n for n, (own, *_) in groups if own.headroom >= 0), None)
 
     # ---- money
 
-    def cards(self, K: int) -> int:
-        return self.plan.gpus + (self.plan.draft_gpus if K else 0)
+    def cards(self, policy: Policy) -> int:
+        return self.plan.gpus + (0 if policy is Policy.PLAIN else self.plan.draft_gpus)
 
-    def cost(self, rows: int, K: int) -> DailyCost:
-        """Of the plan's load, on copies of this deployment that each decode `rows` rows."""
+    def cost(self, policy: Policy) -> DailyCost | None:
+        """Of the plan's load, on copies of this deployment that each carry their goodput; None
+        where no batch is within the limits. Without a price its money is 0.
+        """
+        rate = self.goodput(policy)[1]
+        if not rate:
+            return None
         load = Load(self.plan.load * self.plan.output * SECONDS_A_DAY)
-        rate = self.speeds(rows, K).tokens_per_second
-        return daily_cost(load, Machine(rate, self.cards(K) * self.plan.price))
+        machine = Machine(rate * self.plan.output, self.cards(policy) * (self.plan.price or 0.0))
+        return daily_cost(load, machine)
 
-    def money_per_million(self, rows: int, K: int) -> float:
-        """Of answer tokens, by a deployment that always has `rows` requests."""
-        an_hour = self.cards(K) * self.plan.price
-        return an_hour / (3600 * self.speeds(rows, K).tokens_per_second) * 1e6
+    def card_seconds_per_token(self, policy: Policy) -> float | None:
+        """Of an answer's token, on a deployment that carries its goodput; None where that is 0."""
+        rate = self.goodput(policy)[1]
+        return self.cards(policy) / (rate * self.plan.output) if rate else None
 
-
-def acceptance_of(tokens_per_round: float, K: int) -> float | None:
-    """The i.i.d. acceptance rate that emits so many tokens a round; None where none does.
-
-    >>> round(acceptance_of(3.69, 5), 2)
-    0.8
-    """
-    if not math.isfinite(tokens_per_round) or not 1 <= tokens_per_round <= K + 1:
-        return None
-    return theory.break_even_acceptance(K, 0.0, tokens_per_round - 1)
+    def job(self, policy: Policy) -> Job | None:
+        """Of the plan's batch job, with as many rows as there are seats and nobody's limits; None
+        where there is no job or nothing fits.
+        """
+        if self.plan.job is None or not self.seats(policy):
+            return None
+        rows = min(self.plan.job, self.seats(policy))
+        rate = self.speeds(rows, self.length(policy, rows)).requests_per_second
+        seconds = self.plan.job / rate
+        return Job(seconds, self.cards(policy) * seconds / 3600)

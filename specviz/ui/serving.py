@@ -16,15 +16,8 @@ from specviz.figures.serving_charts import load_figure, memory_figure
 from specviz.models.files.config_bounds import check_numbers
 from specviz.sizing.forward_time import GPUS
 from specviz.sizing.published import trust
-from specviz.sizing.serving_plan import (
-    EAGLE,
-    FIELDS,
-    N_GRAM,
-    Field,
-    ServingPlan,
-    read_plan,
-)
-from specviz.sizing.shape import MODELS, shape_of_config
+from specviz.sizing.serving_plan import FIELDS, Field, ServingPlan, read_plan
+from specviz.sizing.shape import EAGLE, MODELS, N_GRAM, shape_of_config
 from specviz.sizing.simulated_load import by_load
 from specviz.sizing.sized_plan import SizedPlan
 from specviz.sizing.sizing_answer import size
@@ -62,10 +55,17 @@ def _field(field: Field) -> dict[str, Any]:
         "title": field.title,
         "meaning": f"{field.meaning[0].upper()}{field.meaning[1:]}.",
         "unit": field.unit,
-        "default": field.default if field.choices else f"{field.default:g}",
+        "default": _default(field),
         "choices": [{"name": name, "title": _TITLES.get(name, name)} for name in choices],
         "is_whole": field.is_whole,
     }
+
+
+def _default(field: Field) -> str:
+    """As the form holds it."""
+    if field.default is None:
+        return ""
+    return str(field.default) if field.choices else f"{field.default:g}"
 
 
 class Serving:
@@ -79,12 +79,12 @@ class Serving:
         """{"plan": fields by name, "target_config", "draft_config"} -> its size and two charts."""
         plan = _plan(question)
         found = size(plan)
-        gains = [(each["batch"], each["speedup"]) for each in found["by_batch"]]
+        gains = [(each["batch"], each["request_speedup"]) for each in found["by_batch"]]
         return {
-            "size": found | {"acceptance": plan.acceptance},
+            "size": found,
             "figures": {
                 "batch": batch_speedup_figure(
-                    gains, (plan.batch, found["speedup"]), found["largest_batch"]
+                    gains, (plan.batch, found["request_speedup"]), found["largest_batch"]
                 ),
                 "memory": memory_figure(found["memory"]),
             },
@@ -102,6 +102,7 @@ class Serving:
             self._simulations.release()
         return {
             "results": results,
+            "load": plan.load,
             "figures": {
                 "first": load_figure(results, "first_token_p95", plan.first_token_limit),
                 "token": load_figure(results, "token_p95", plan.token_limit),

@@ -16,16 +16,19 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     tab = turn_page(random_url)
     tab.evaluate("history.pushState(null, '', '?view=serve&serve-gpus=1&serve-batch=nine')")
     tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
-    error, sentence = tab.ref("planError"), tab.ref("planSentence")
+    error, sentence = tab.page.locator("#sv-serve-batch-error"), tab.ref("planSentence")
     error.wait_for()
+    assert sentence.inner_text() == f"No answer yet. {error.inner_text()}"
     assert error.inner_text() == "Requests at once must be an integer from 1 to 1024, got 'nine'"
     batch = tab.page.locator("#sv-serve-batch")
     assert batch.get_attribute("aria-invalid") == "true"
     batch.fill("2")
     sentence.filter(has_text="Does not fit: 2 requests at once need").wait_for()
-    assert not error.is_visible() and not tab.ref("planLoad").is_visible()
+    for part in ("planLoad", "planFacts", "planGains", "planNumbers"):
+        assert not tab.ref(part).is_visible()
+    assert not error.is_visible() and tab.ref("planMemory").is_visible()
     tab.page.locator("#sv-serve-gpus").fill("4")
-    sentence.filter(has_text="Yes: about 2.2x at 2 requests at once.").wait_for()
+    sentence.filter(has_text="Yes: at 2 requests at once a whole request takes").wait_for()
     assert "serve-batch=2" in tab.page.url and "serve-gpus" not in tab.page.url
     tab.page.locator("[data-page=lab]").click()
     assert "serve-" not in tab.page.url

@@ -20,7 +20,7 @@ def test_the_answer_is_one_sentence_and_then_its_numbers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = run(capsys, "--output", "16", "--simulate")
-    assert text.startswith("Yes: about 2.2x at 8 requests at once. With K = 5 it pays up to ")
+    assert text.startswith("Yes: at 8 requests at once a whole request takes ")
     assert "published measurements" in text and "arrive by chance" in text
 
 
@@ -32,7 +32,7 @@ def test_json_holds_what_the_text_is_made_of(capsys: pytest.CaptureFixture[str])
 
 def test_trust_prints_every_published_measurement(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "--trust")
-    assert f"Of {len(RUNS)} published measurements half come out within" in text.splitlines()[0]
+    assert f"Of all {len(RUNS)} published measurements half come out within" in text.splitlines()[0]
     assert all(run.setting in text for run in RUNS)
     assert "llama-3-2-1b" in run(capsys, "--list")
 

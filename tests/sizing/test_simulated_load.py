@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from specviz.sizing.serving_plan import read_plan
-from specviz.sizing.simulated_load import Policy, by_load, capacity, simulate
-from specviz.sizing.sized_plan import SizedPlan
+from specviz.sizing.simulated_load import by_load, capacity, simulate
+from specviz.sizing.sized_plan import Policy, SizedPlan
 
 SMALL = {"target": "llama-3-1-8b", "gpus": 1, "output": 64, "draft_length": 3}
 
@@ -104,5 +104,17 @@ def test_prompts_that_are_prefilled_together_count_in_what_it_keeps_up_with() ->
     one_by_one = 1 / (found.first_token_seconds(0) + 15 * found.step_seconds(256) / 256)
     assert simulate(found, Policy.PLAIN, 3 * one_by_one).keeps_up
     assert found.speeds(256, 0).requests_per_second > 3 * one_by_one
-    assert found.goodput(0)[1] > 3 * one_by_one
+    assert found.goodput(Policy.PLAIN)[1] > 3 * one_by_one
     assert not simulate(found, Policy.PLAIN, 10 * one_by_one).keeps_up
+
+
+def test_an_engine_whose_K_follows_its_batch_ends_as_many_as_is_computed() -> None:
+    found = SizedPlan(read_plan({}))
+    rows = found.seats(Policy.SPECULATIVE)
+    assert found.length(Policy.SPECULATIVE, rows) < found.length(Policy.SPECULATIVE, 1)
+    computed = found.speeds(rows, found.length(Policy.SPECULATIVE, rows)).requests_per_second
+    assert capacity(found, Policy.SPECULATIVE) == pytest.approx(computed, rel=0.08)
+    light = simulate(found, Policy.SPECULATIVE, 0.01)
+    assert light.token_p50 == pytest.approx(
+        found.speeds(1, found.length(Policy.SPECULATIVE, 1)).token, rel=0.05
+    )

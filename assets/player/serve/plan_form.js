@@ -25,6 +25,8 @@ export class PlanForm {
     this.rows = rows;
     /** @type {Record<string, HTMLInputElement | HTMLSelectElement>} */
     this.controls = {};
+    /** @type {Record<string, HTMLElement>} */
+    this.errors = {};
     /** @type {Record<string, HTMLTextAreaElement>} */
     this.configs = {};
     for (const row of rows) (FIRST.includes(row.name) ? refs.planFields : refs.planOthers).append(...this.made(row));
@@ -44,9 +46,12 @@ export class PlanForm {
     label.append(term, ...(unit ? [" ", element("span", "hint", unit)] : []));
     const control = choices.length ? menu(choices) : number(row);
     control.id = id;
-    control.setAttribute("aria-describedby", "sv-plan-error");
+    const error = element("p", "error");
+    Object.assign(error, { id: `${id}-error`, hidden: true });
+    control.setAttribute("aria-describedby", error.id);
     this.controls[name] = control;
-    field.append(label, control);
+    this.errors[name] = error;
+    field.append(label, control, error);
     if (!MODELS.includes(name)) return [field];
     const config = element("textarea");
     Object.assign(config, { rows: 5, spellcheck: false, maxLength: LONGEST_CONFIG, placeholder: '{"num_hidden_layers": 32, "hidden_size": 4096, …}', hidden: true });
@@ -67,18 +72,21 @@ export class PlanForm {
     return { plan, ...Object.fromEntries(configs) };
   }
 
-  // A sentence of the server, which begins with the name of a field; "" where nothing is wrong.
+  // A sentence of the server, which begins with the name of a field, stands under that field; "" where nothing is
+  // wrong. Gives it with the field's title.
   /** @param {string} sentence */
   report(sentence) {
-    const { planError, planMore } = this.refs;
     const [name] = sentence.split(" ", 1);
-    for (const control of Object.values(this.controls)) markWrong(control, false);
-    planError.hidden = !sentence;
     const row = this.rows.find((each) => each.name === name);
-    setText(planError, row ? sentence.replace(name, row.title) : sentence);
-    if (!row) return;
-    markWrong(this.controls[name], true);
-    if (!FIRST.includes(name)) planMore.open = true;
+    const told = row ? sentence.replace(name, row.title) : sentence;
+    for (const { name: each } of this.rows) {
+      const isWrong = each === row?.name;
+      markWrong(this.controls[each], isWrong);
+      this.errors[each].hidden = !isWrong;
+      setText(this.errors[each], isWrong ? told : "");
+    }
+    if (row && !FIRST.includes(name)) this.refs.planMore.open = true;
+    return told;
   }
 
   // ---- the address

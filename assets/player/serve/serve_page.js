@@ -5,9 +5,10 @@ import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { PlanForm, PREFIX } from "./plan_form.js";
-import { roomWords, servedWords, showFacts, showTable, showTrust } from "./size_view.js";
+import { lengthWords, roomWords, servedWords, showFacts, showTable, showTrust, showWarnings } from "./size_view.js";
 
 const REST_MILLISECONDS = 200; // after the last key
+const BUSY_MILLISECONDS = 300; // an answer that takes longer is announced
 const SIMULATE_MILLISECONDS = 500; // after the answer: a load takes the server longer
 const CHARTS = { batch: "planBatch", memory: "planMemory", first: "planFirst", token: "planToken" };
 
@@ -89,13 +90,15 @@ export class ServePage extends Page {
     const number = (this.asked += 1);
     window.clearTimeout(this.simulating);
     const { question } = this.form;
+    const busy = window.setTimeout(() => (this.setStale(true), setText(this.refs.planSentence, "Computing…")), BUSY_MILLISECONDS);
     const reply = await this.ask("size", question);
+    window.clearTimeout(busy);
     if (number !== this.asked) return;
     const problem = reply ? reply.error : "The server cannot be reached.";
-    this.form.report(problem ?? "");
+    const told = this.form.report(problem ?? "");
     this.setStale(Boolean(problem));
-    if (problem) return setText(this.refs.planSentence, "No answer yet: one of the fields needs another value.");
-    this.draw(reply.size, reply.figures);
+    if (problem) return setText(this.refs.planSentence, `No answer yet. ${told}`);
+    if (!this.draw(reply.size, reply.figures)) return;
     this.simulating = window.setTimeout(() => this.simulate(number, question), SIMULATE_MILLISECONDS);
   }
 
@@ -106,14 +109,19 @@ export class ServePage extends Page {
   draw(size, figures) {
     const { refs } = this;
     setText(refs.planSentence, size.sentence);
+    this.form.controls.acceptance.setAttribute("placeholder", String(size.acceptance)); // what an empty one stands for
+    showWarnings(refs.planWarnings, size.warnings);
     showFacts(refs.planFacts, size);
     showTable(refs.planTable, size);
     showTrust(refs, this.trust, size.assumed);
+    setText(refs.planLengths, lengthWords(size));
     setText(refs.planRoom, roomWords(size));
     refs.planCharts.hidden = false;
+    for (const part of [refs.planFacts, refs.planGains, refs.planLoad, refs.planNumbers]) part.hidden = !size.fits; // what cannot be is not timed
     this.drawFigures(figures);
-    refs.planLoad.hidden = !size.largest_batch;
     refs.planLoad.classList.toggle("is-stale", true); // until it is simulated
+    setText(refs.planServed, "Simulating…");
+    return size.fits;
   }
 
   /**
@@ -122,10 +130,11 @@ export class ServePage extends Page {
    */
   async simulate(number, question) {
     const reply = await this.ask("arrivals", question);
-    if (number !== this.asked || !reply || reply.error || !reply.results.length) return;
+    if (number !== this.asked) return;
     const { refs } = this;
+    if (!reply || reply.error) return setText(refs.planServed, reply ? `Not simulated: ${reply.error}` : "The server cannot be reached.");
     refs.planLoad.classList.remove("is-stale");
-    setText(refs.planServed, servedWords(reply.results, Number(this.form.controls.load.value)));
+    setText(refs.planServed, servedWords(reply.results, reply.load));
     this.drawFigures(reply.figures);
   }
 
@@ -137,7 +146,7 @@ export class ServePage extends Page {
 
   /** @param {boolean} isStale */
   setStale(isStale) {
-    for (const part of [this.refs.planFacts, this.refs.planCharts, this.refs.planLoad]) part.classList.toggle("is-stale", isStale);
+    for (const part of [this.refs.planWarnings, this.refs.planFacts, this.refs.planCharts, this.refs.planLoad, this.refs.planNumbers]) part.classList.toggle("is-stale", isStale);
   }
 
   /**

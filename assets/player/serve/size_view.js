@@ -7,22 +7,44 @@ import { termButton } from "../shared/terms.js";
 const POLICIES = [["plain", "plain decoding"], ["speculative", "speculation"], ["switched", "speculation while it pays"]];
 
 /**
+ * @param {HTMLElement} list
+ * @param {string[]} warnings
+ */
+export function showWarnings(list, warnings) {
+  list.hidden = !warnings.length;
+  list.replaceChildren(...warnings.map((text) => element("li", "warning", text)));
+}
+
+// Whole requests first; what is of a token alone says so.
+/**
  * @param {HTMLElement} box
  * @param {any} size
  */
 export function showFacts(box, size) {
-  const { speculative, plain, goodput } = size;
+  const { speculative: fast, plain } = size;
+  const both = (/** @type {(way: any) => string} */ cell) => `${cell(plain)} → ${cell(fast)}`;
   const facts = [
+    [["whole request"], `${both((way) => time(way.request))} (${gain(size.request_speedup)})`],
+    [["tokens a second"], both((way) => way.tokens_per_second.toFixed(0))],
+    [["requests a second, both limits kept"], both(carried)],
+    [[price(size)], both((way) => perMillion(size, way))],
+    [["each token after the first"], `${both((way) => time(way.token))} (${gain(size.speedup)})`],
+    [[["first token", "ttft"]], both((way) => time(way.first_token))],
     [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, the best here` : `${size.draft_length}; best here: ${size.best_length}`],
+    [["acceptance rate α"], size.acceptance.toFixed(2)],
     [[["tokens a round", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
     [[["cost of a guess c", "cost_ratio"]], size.cost_ratio.toFixed(3)],
-    [[["cost of verifying v", "verify_overhead"]], size.verification_overhead.toFixed(2)],
-    [[["pays from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance.toFixed(2)],
-    [[["first token", "ttft"]], `${time(plain.first_token)} → ${time(speculative.first_token)}`],
-    [["each further token"], `${time(plain.token)} → ${time(speculative.token)}`],
-    [["within your limits"], goodput.plain.batch || goodput.speculative.batch ? `${rate(goodput.plain)} → ${rate(goodput.speculative)} requests/s` : "none"],
+    [[["extra time to check K guesses v", "verify_overhead"]], size.verification_overhead.toFixed(2)],
+    [[["a token gains from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance.toFixed(2)],
   ];
   box.replaceChildren(...facts.map(([name, value]) => fact(/** @type {any[]} */ (name), /** @type {string} */ (value))));
+}
+
+// K by requests at once; plain decoding where it loses.
+/** @param {{ lengths: { first: number, last: number, K: number }[] }} size */
+export function lengthWords({ lengths }) {
+  const ranges = lengths.map(({ first, last, K }) => `${K ? `K = ${K}` : "none"} for ${first === last ? first : `${first} to ${last}`}`);
+  return `Guesses a round by requests at once: ${ranges.join(", ")}.`;
 }
 
 /**
@@ -42,17 +64,24 @@ function fact(name, value) {
  * @param {any} size
  */
 export function showTable(table, size) {
-  const ways = ["plain", "speculative"];
-  const of = (/** @type {(way: string) => string} */ cell) => ways.map(cell);
+  /** @type {(name: string, cell: (way: any) => string) => string[]} */
+  const row = (name, cell) => [name, cell(size.plain), cell(size.speculative)];
+  const { plain, currency } = size;
   const rows = [
-    ["tokens a second, with the prefills", ...of((way) => size[way].tokens_per_second.toFixed(0))],
-    ["each further token, with the prefills of others", ...of((way) => time(size[way].loaded_token))],
-    ["GPUs, the draft’s own included", ...of((way) => String(size.money[way].gpus))],
-    ["a million tokens of answers", ...of((way) => money(size.money[way].per_million_tokens))],
-    ["GPUs for the load, and what they cost a day", ...of((way) => `${size.money[way].gpus_for_load}, ${money(size.money[way].per_day_for_load)}`)],
-    ["most requests a second within both limits", ...of((way) => rate(size.goodput[way]))],
+    row("a whole request", (way) => time(way.request)),
+    row("tokens a second", (way) => way.tokens_per_second.toFixed(0)),
+    row("each further token, with the prefills of others", (way) => time(way.loaded_token)),
+    row("most requests a second within both limits", carried),
+    row("… and how many are decoded at once then", (way) => way.carried_batch.toLocaleString("en")),
+    row("cards of a deployment, the draft’s own included", (way) => String(way.cards)),
+    row("cards for the load", (way) => way.cards_for_load ?? "no number: a limit is not kept"),
+    row("card-hours for a million tokens of answers", (way) => amount(way.card_hours_per_million)),
+    ...(plain.money_per_million === null ? [] : [row(`${currency} for a million tokens of answers`, (way) => amount(way.money_per_million))]),
+    ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} a day for the load`, (way) => amount(way.money_a_day_for_load))]),
+    ...(plain.job_seconds === null ? [] : [row("batch job", (way) => duration(way.job_seconds))]),
+    ...(plain.job_money === null ? [] : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
   ];
-  table.replaceChildren(headRow(["", "plain decoding", "speculation"]), body(rows.map((row) => bodyRow(row))));
+  table.replaceChildren(headRow(["", "plain decoding", "speculation"]), body(rows.map((each) => bodyRow(each))));
 }
 
 /** @param {any} size */
@@ -124,18 +153,45 @@ function source(name, { title, url, note }) {
 /** @param {number} seconds */
 function time(seconds) {
   const milliseconds = 1000 * seconds;
-  if (milliseconds >= 10000) return `${seconds.toFixed(0)} s`;
+  if (seconds >= 1) return `${seconds.toFixed(seconds >= 10 ? 0 : 1)} s`;
   return `${milliseconds >= 100 ? milliseconds.toFixed(0) : milliseconds.toFixed(1)} ms`;
 }
 
-/** @param {{ batch: number, requests_per_second: number }} good */
-function rate({ batch, requests_per_second: found }) {
-  return batch ? found.toFixed(found < 10 ? 1 : 0) : "none";
+/** @param {any} way */
+function carried({ carried_batch: batch, carried_requests: found }) {
+  return batch ? found.toFixed(found < 100 ? 1 : 0) : "none";
+}
+
+/** @param {any} size */
+function price({ plain, speculative, currency }) {
+  const isPriced = plain.money_per_million !== null || speculative.money_per_million !== null;
+  return `${isPriced ? currency : "card-hours"} a million tokens`;
+}
+
+/**
+ * @param {any} size
+ * @param {any} way
+ */
+function perMillion(size, way) {
+  return amount(price(size).startsWith("card") ? way.card_hours_per_million : way.money_per_million);
+}
+
+/** @param {number | null} value */
+function amount(value) {
+  if (value === null) return "–";
+  return value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: value < 0.1 ? 4 : 2 });
+}
+
+/** @param {number | null} seconds */
+function duration(seconds) {
+  if (seconds === null) return "–";
+  if (seconds >= 3600) return `${amount(seconds / 3600)} h`;
+  return seconds >= 60 ? `${(seconds / 60).toFixed(1)} min` : time(seconds);
 }
 
 /** @param {number} value */
-function money(value) {
-  return value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+function gain(value) {
+  return `${value.toFixed(value >= 1.2 ? 1 : 2)}×`;
 }
 
 /** @param {number} value */

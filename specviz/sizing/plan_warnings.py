@@ -1,0 +1,52 @@
+"""What stands against a plan that is computed all the same, a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specviz.sizing.published import N_GRAM_HIGHEST
+from specviz.sizing.serving_plan import ServingPlan
+
+
+def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
+    """Vocabularies, heads, lengths and acceptance rates that an engine or experience refuses."""
+    return (*_of_vocabularies(plan), *_of_heads(plan), *_of_lengths(plan), *_of_acceptance(plan))
+
+
+def _of_vocabularies(plan: ServingPlan) -> Iterator[str]:
+    draft, target = plan.draft, plan.target
+    if draft is not None and draft.vocabulary != target.vocabulary:
+        yield (
+            f"The draft has {draft.vocabulary:,} tokens in its vocabulary and the target "
+            f"{target.vocabulary:,}: engines refuse such a pair, or take it only in a mode for "
+            "mixed vocabularies, with fewer guesses accepted."
+        )
+
+
+def _of_heads(plan: ServingPlan) -> Iterator[str]:
+    cards = plan.draft_gpus or plan.gpus
+    if plan.draft is not None and plan.draft.heads % cards:
+        yield (
+            f"The draft’s {plan.draft.heads} attention heads cannot be shared by {cards} cards: an "
+            "engine that splits it as the target refuses it, so give it cards of its own that "
+            "divide them."
+        )
+
+
+def _of_lengths(plan: ServingPlan) -> Iterator[str]:
+    together = plan.prompt + plan.output
+    for model in (plan.target, plan.draft):
+        if model is not None and 0 < model.longest < together:
+            yield (
+                f"Prompt and answer are {together:,} tokens together, and {model.title} was made "
+                f"for {model.longest:,}: an engine refuses them."
+            )
+
+
+def _of_acceptance(plan: ServingPlan) -> Iterator[str]:
+    if plan.draft is None and plan.acceptance > N_GRAM_HIGHEST:
+        yield (
+            f"No published run with n-grams of the prompt had an acceptance rate above "
+            f"{N_GRAM_HIGHEST:.2f}, and {plan.acceptance:.2f} is planned: it takes answers that "
+            "mostly repeat their prompts."
+        )
