@@ -22,7 +22,7 @@ from specviz.commands.command import Command
 from specviz.errors import InputError
 
 COMMANDS = {  # in the order of `--help`; a module is imported when its command is chosen
-    "serve": ("specviz.ui.serve_command", "Serve the web app."),
+    "serve": ("specviz.ui.serve_command", "Serve the web app, or a pair by llama.cpp."),
     "race": ("specviz.commands.race_command", "Measure a method against its baseline."),
     "methods": ("specviz.commands.methods_command", "List the drafting methods."),
     "models": ("specviz.commands.models_command", "List the models and pairs."),

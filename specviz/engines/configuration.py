@@ -157,10 +157,18 @@ def _xllamacpp(facts: EngineFacts, options: Options) -> str:
     return "\n".join([*lines, "server = xllamacpp.Server(params)", ""])
 
 
+def speculative_type(name: str) -> str:
+    """What the library calls a kind of speculation that the command line names.
+
+    >>> speculative_type("draft-simple")
+    'COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE'
+    """
+    return f"COMMON_SPECULATIVE_TYPE_{name.upper().replace('-', '_')}"
+
+
 def _python_value(name: str, value: Any) -> str:
     if name == "--spec-type":
-        kind = f"COMMON_SPECULATIVE_TYPE_{str(value).upper().replace('-', '_')}"
-        return f"[xllamacpp.common_speculative_type.{kind}]"
+        return f"[xllamacpp.common_speculative_type.{speculative_type(value)}]"
     if name == "--spec-draft-sampling":
         return repr(value == "probabilistic")
     return repr(value)

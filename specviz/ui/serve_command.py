@@ -1,4 +1,4 @@
-"""`serve`: the web app, until it is interrupted."""
+"""`serve`: the web app, or an engine with one of the pairs, until it is interrupted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from specviz.commands.command import Command, Progress
+from specviz.commands.engine_serving import (
+    add_engine_flags,
+    refuse_engine_flags,
+    serve_engine,
+)
 from specviz.commands.flags import check_integer
 from specviz.environment import Environment
 from specviz.errors import InputError
@@ -30,11 +35,15 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--mcp", action="store_true", help="serve the endpoints as tools of agents, too (MCP)"
     )
     parser.add_argument("--port", type=int, help="(default: PORT, else the first free from 7860)")
+    add_engine_flags(parser)
 
 
 def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Serve the page and load what it begins with; returns where it was once it has ended."""
     environment = _with_flags(Environment.read(), options)
+    if options.engine is not None:
+        return serve_engine(options, progress)
+    refuse_engine_flags(options)
     sys.setswitchinterval(SWITCH_SECONDS)
     if options.mcp and find_spec("mcp") is None:
         raise InputError('mcp must be installed for its tools to be served: pip install "mcp<2"')
