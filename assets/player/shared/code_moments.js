@@ -10,6 +10,7 @@ import { tokenLabel } from "./token_label.js";
 /** @param {Round} round */
 export function whyNotTheseLines(round) {
   if (round.isTree) return "This round drafted a tree, with several guesses for a place; these lines draft one guess for each place, a chain.";
+  if (round.isPointMass && round.outcomes.length) return "These guesses were made without dice, so each counts as certain: q is 1. These lines draw every guess from the draft’s q.";
   if (round.isTypical) return "This round was judged by a lossy rule; these lines are the lossless one.";
   return "";
 }
@@ -83,8 +84,9 @@ function adding({ trace, round, drafted }) {
 /** @param {At} at */
 function committing({ round, known, drafted }) {
   const kept = round.accepted.length;
-  const values = { n: String(kept), rejected: String(drafted - kept), "len(tokens)": String(known + round.emitted.length) };
-  return { name: "commit", values };
+  const rejected = drafted - kept; // of the target’s cache
+  const values = { n: String(kept), rejected: String(rejected), "len(tokens)": String(known + round.emitted.length) };
+  return { name: rejected ? "commit" : "nothing-to-forget", values };
 }
 
 /**
