@@ -58,7 +58,7 @@ MOST_TIMES = 30
 VIEW = "specviz.learn.view"
 # The names of the widget's values, and those in texts that are not known or no numbers.
 VALUES = f"Object.keys({VIEW}.widget.values)"
-ODD = """[...document.querySelectorAll(".lesson-words [data-value], .lesson-words mn")]
+ODD = """[...document.querySelectorAll(".lesson-words .value, .lesson-words mn")]
     .filter((each) => /…|NaN|undefined|Infinity/.test(each.textContent))
     .map((each) => `${each.dataset.value}: ${each.textContent}`)"""
 IS_AT_REST = f"!{VIEW}.widget.course.drive.isBusy"

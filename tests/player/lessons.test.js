@@ -39,6 +39,7 @@ test("values are written in their formats, and one that is not known yet as such
   assert.equal(written(1000, "count"), "1,000");
   assert.equal(written(1.425, "times"), "1.43×");
   assert.equal(written(0.0123, "milliseconds"), "12.3 ms");
+  assert.equal(written(1.5467, "milliseconds"), "1,547 ms");
   assert.equal(written(" the", "token"), "·the");
   assert.equal(written(undefined, "count"), "…");
 });

@@ -16,7 +16,7 @@ const WRITTEN = {
   count: (value) => Math.round(value).toLocaleString("en-US"),
   times: (value) => `${decimal(value)}×`,
   decimal,
-  milliseconds: (value) => `${(1000 * value).toPrecision(3)} ms`,
+  milliseconds: (value) => `${value < 0.9995 ? (1000 * value).toPrecision(3) : Math.round(1000 * value).toLocaleString("en-US")} ms`,
   token: tokenLabel,
   text: String,
 };

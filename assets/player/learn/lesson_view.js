@@ -264,9 +264,10 @@ export class LessonView {
     const given = this.progress.of(lesson.name).answers[step.compare];
     if (!asked || !given || !this.isOver || !optionOf(asked, given)) return [];
     const made = element("p", "lesson-predicted");
-    const isFixed = Object.fromEntries(asked.scene).fixed === "true"; // the learner's own setting is another one
-    const values = isFixed ? this.asked.get(asked.name) : undefined;
-    if (isFixed && !values) return []; // predicted before the page was loaded
+    const { fixed, locked } = Object.fromEntries(asked.scene);
+    const isHeld = fixed === "true" || locked === "true"; // the learner's own setting is another one
+    const values = isHeld ? this.asked.get(asked.name) : undefined;
+    if (isHeld && !values) return []; // predicted before the page was loaded
     made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? "", values));
     return [made, this.reply(asked, given, values)];
   }
@@ -298,6 +299,7 @@ export class LessonView {
   // What was measured may also decide which answer is right.
   changed() {
     if (this.step.kind === "case" && this.step.value && this.isAnswered) this.draw();
+    if (this.asked.has(this.step.name)) this.asked.set(this.step.name, this.widget.values); // some come late
     this.refresh();
   }
 
