@@ -16,7 +16,7 @@ from specviz.figures.distribution_rows import (
     distribution_rows,
     has_own_distribution,
 )
-from specviz.figures.labels import probability, visible_text
+from specviz.figures.labels import compared, probability, visible_text
 from specviz.figures.overlap import Overlap
 from specviz.figures.theme import (
     LEGEND_PIXELS,
@@ -60,8 +60,10 @@ def bars_figure(
     has_draft = any(row.draft is not None for row in rows)
     y = max(len(rows), SHOWN_TOKENS + 1) + 0.9
     coin = Coin.of(round_, child, y, is_drawn=temperature > 0)
-    target = _bars(rows, "target", [row.target for row in rows], -0.19 if has_draft else 0.0)
-    draft = _bars(rows, "draft", [row.draft for row in rows], 0.19)
+    texts_of = [compared(row.target, row.draft) for row in rows]
+    p, q = [row.target for row in rows], [row.draft for row in rows]
+    target = _bars(rows, "target", p, [own for own, _ in texts_of], -0.19 if has_draft else 0.0)
+    draft = _bars(rows, "draft", q, [own for _, own in texts_of], 0.19)
     overlap = Overlap.of(position, round_, child, rows, is_drawn=temperature > 0)
     layout = _layout(rows, texts, coin)
     layout["meta"] = {
@@ -95,7 +97,7 @@ def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> d
 def _rest_words(rest: float) -> str:
     if rest < _LEAST_SUM:
         return "0"
-    return "<0.01" if rest < 0.005 else f"{rest:.2f}"
+    return "<0.001" if rest < 0.0005 else f"{rest:.3f}"
 
 
 def _draft_words(round_: Round, temperature: float) -> str:
@@ -136,7 +138,11 @@ def _point_mass_title(round_: Round, temperature: float, when: str) -> str:
 
 
 def _bars(
-    rows: Sequence[DistributionRow], role: str, values: Sequence[float | None], offset: float
+    rows: Sequence[DistributionRow],
+    role: str,
+    values: Sequence[float | None],
+    written: Sequence[str],
+    offset: float,
 ) -> dict[str, Any]:
     chosen = [(index, value) for index, value in enumerate(values) if value is not None]
     return {
@@ -146,7 +152,7 @@ def _bars(
         "x": [value for _, value in chosen],
         "y": [index + offset for index, _ in chosen],
         "width": [BAR_WIDTH] * len(chosen),
-        "text": [probability(value) for _, value in chosen],
+        "text": [written[index] for index, _ in chosen],
         "textposition": "outside",
         "textangle": 0,
         "constraintext": "none",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.figures.labels import DRAW_PLACES, decimals, drawn, probability
+from specviz.figures.labels import DRAW_PLACES, compared, decimals, drawn, probability
 from specviz.figures.theme import LIGHT, SMALL
 from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Round, Verdict
 
@@ -67,9 +67,9 @@ class Coin:
             return f"p is {passes} the threshold"
         if not self.comes_after_a_rejection:
             return ""
-        p, q = probability(self.verdict.compared_prob), probability(self.verdict.draft_prob)
-        compared = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
-        return f"after the rejected sibling the rule compared {compared}"
+        p, q = compared(self.verdict.compared_prob, self.verdict.draft_prob)
+        told = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
+        return f"after the rejected sibling the rule compared {told}"
 
     @property
     def _drawn(self) -> str:

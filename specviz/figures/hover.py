@@ -27,7 +27,7 @@ def verdict_lines(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
     >>> from specviz.records import Outcome, ProposalKind, Verdict
     >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
     >>> verdict_lines(greedy, ProposalKind.IID)
-    ('p 1 (raw 0.62)', 'q 1 (raw 0.55)', 'acceptance 1', 'u 0.250: accepted')
+    ('p 1 (raw 0.620)', 'q 1 (raw 0.550)', 'acceptance 1', 'u 0.250: accepted')
     """
     p = _with_raw(verdict.target_prob, verdict.raw_target_prob)
     if abs(verdict.compared_prob - verdict.target_prob) > 1e-9:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from html import escape, unescape
 
 LABEL_LENGTH = 14
 NAME_LENGTH = 40  # of a token in a sentence
 USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability in a sentence, and of a recorded one
 LEAST = 1e-4  # nearer to 0 or 1 a sentence gives no figures
+ALMOST = 0.9995  # from here on three decimals read as 1
 DRAW_PLACES, MOST_PLACES = 3, 9  # decimals of a draw
 PLACES_APART = 16  # of two draws that differ only in the sixth figure, however small
 NO_BREAK = "\u00a0"
@@ -80,10 +82,13 @@ def _visible(character: str) -> str:
 
 
 def probability(value: float) -> str:
-    """Two decimals, and more where two would read as nothing or as all.
+    """Three decimals, two figures of what is below a hundredth, and nothing but 1 reads as 1.
 
-    >>> [probability(p) for p in (0.5, 0.0031, 0.00031, 5e-8, 0.9962, 0.99999, 0.0, 1.0)]
-    ['0.50', '0.0031', '3.1e-4', '5e-8', '0.9962', '>0.9999', '0', '1']
+    `percent` writes as many, and `probability` of the browser's `number_words.js` is the same rule:
+    a chart, a table and a sentence about one number show one number.
+
+    >>> [probability(p) for p in (0.5, 0.003, 0.00031, 5e-8, 0.9962, 0.9996, 0.99999, 0.0, 1.0)]
+    ['0.500', '0.0030', '3.1e-4', '5e-8', '0.996', '0.9996', '>0.9999', '0', '1']
     """
     if value in (0, 1):
         return f"{value:.0f}"
@@ -91,17 +96,17 @@ def probability(value: float) -> str:
         mantissa, exponent = f"{value:.1e}".split("e")
         return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
     if value < 0.01:
-        return f"{value:.2g}"
-    if value < 0.995:
-        return f"{value:.2f}"
+        return f"{value:#.2g}"
+    if value < ALMOST:
+        return f"{value:.3f}"
     return f"{value:.4f}" if value < 0.99995 else ">0.9999"
 
 
 def percent(value: float, figures: int = USUAL_FIGURES) -> str:
-    """For sentences: two figures, and nothing but 0 and 1 reads as nothing or as all.
+    """For sentences: as exact as `probability`, and nothing but 0 and 1 reads as nothing or as all.
 
-    >>> [percent(p).replace(NO_BREAK, " ") for p in (0.27, 0.0284, 0.0031, 0.9962, 0.0, 1.0)]
-    ['27 %', '2.8 %', '0.31 %', '99.6 %', '0 %', '100 %']
+    >>> [percent(p).replace(NO_BREAK, " ") for p in (0.27, 0.0284, 0.003, 0.9991, 0.9996, 0.0, 1.0)]
+    ['27.0 %', '2.8 %', '0.30 %', '99.9 %', '99.96 %', '0 %', '100 %']
     >>> [percent(p).replace(NO_BREAK, " ") for p in (3e-8, 0.999999)]
     ['under 0.01 %', 'over 99.99 %']
     """
@@ -110,7 +115,9 @@ def percent(value: float, figures: int = USUAL_FIGURES) -> str:
     if figures == USUAL_FIGURES and 1 - LEAST < value < 1:
         return f"over 99.99{NO_BREAK}%"
     places = _places(value, figures)
-    return f"{100 * value:.{max(0, places - 2)}f}{NO_BREAK}%"
+    if figures == USUAL_FIGURES and 0.01 <= value < 1:
+        places = 3 if value < ALMOST else 4
+    return f"{100 * Decimal(value):.{max(0, places - 2)}f}{NO_BREAK}%"
 
 
 def fraction(value: float, figures: int = USUAL_FIGURES) -> str:
@@ -141,6 +148,20 @@ def apart(a: float, b: float, write: Callable[[float, int], str] = fraction) -> 
     return write(a, KEPT_FIGURES), write(b, KEPT_FIGURES)
 
 
+def compared(p: float, q: float | None) -> tuple[str, str]:
+    """p and q beside each other, with as many decimals as it takes to see which is larger.
+
+    `compared` of the browser's `number_words.js` is the same rule; None is a q that nobody knows.
+
+    >>> compared(0.3333, 0.3274), compared(0.33334, 0.33327), compared(0.25, None)
+    (('0.333', '0.327'), ('0.33334', '0.33327'), ('0.250', '—'))
+    """
+    if q is None:
+        return probability(p), "—"
+    texts = probability(p), probability(q)
+    return drawn(p, q) if p != q and texts[0] == texts[1] else texts
+
+
 def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
     """Two shares in percent, told apart, beside their `ratio` as it is shown.
 
@@ -150,7 +171,7 @@ def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
     >>> [each.replace(NO_BREAK, " ") for each in in_proportion(0.1037, 0.1071, "0.968")]
     ['10.4 %', '10.7 %']
     >>> [each.replace(NO_BREAK, " ") for each in in_proportion(0.25, 0.5, "0.500")]
-    ['25 %', '50 %']
+    ['25.0 %', '50.0 %']
     """
     usual = apart(part, whole, percent)
     try:

@@ -46,7 +46,7 @@ def made(
     is_wide: bool = False,
     raw_q: bool = True,
 ) -> Round:
-    """A chain, or siblings below the root, that were judged so; the target adds `the` (34 %)."""
+    """A chain, or siblings below the root, that were judged so; the target adds `the` (34.0 %)."""
     nodes = tuple(
         DraftNode(token, -1 if is_wide else i - 1, 1 if is_wide else i + 1, each.draft_prob, 0.27)
         for i, (token, each) in enumerate(zip(ids, verdicts, strict=False))
@@ -91,15 +91,15 @@ def judged_words(round_: Round, node: int = 0, is_greedy: bool = False) -> str:
 def test_a_drawn_guess_is_told_with_what_the_draft_gave_it() -> None:
     chain = made(judged(R, 0.028, 0.27, 0.96), judged(U, 0.5, 0.5, 0.5))
     first, second = round_sentences(chain, is_greedy=False).draft
-    assert said(first) == "Guess 1 of 2: the draft draws sys, to which it gave 27 %."
-    assert said(second) == "Guess 2 of 2: the draft draws sys, to which it gave 50 %."
+    assert said(first) == "Guess 1 of 2: the draft draws sys, to which it gave 27.0 %."
+    assert said(second) == "Guess 2 of 2: the draft draws sys, to which it gave 50.0 %."
 
 
 @pytest.mark.parametrize(
     ("kind", "is_greedy", "raw_q", "words"),
     [
-        (IID, True, True, "Guess 1 of 1: the draft takes sys, its most probable token (27 %)."),
-        (PICKED, False, True, "Guess 1 of 1: the draft picks sys, to which it gives 27 %."),
+        (IID, True, True, "Guess 1 of 1: the draft takes sys, its most probable token (27.0 %)."),
+        (PICKED, False, True, "Guess 1 of 1: the draft picks sys, to which it gives 27.0 %."),
         (
             PICKED,
             False,
@@ -119,7 +119,7 @@ def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_others() -> No
     tree = made(*[judged(U, 0.1, 0.2, 0.5)] * 6, is_wide=True, extra=None)
     (level,) = round_sentences(tree, is_greedy=False).draft
     assert said(level) == (
-        "Level 1, 6 guesses: sys 20 %, sys 20 %, sys 20 %, sys 20 % and 2 more. "
+        "Level 1, 6 guesses: sys 20.0 %, sys 20.0 %, sys 20.0 %, sys 20.0 % and 2 more. "
         "Each was drawn from the draft’s distribution, so one can come twice."
     )
 
@@ -127,7 +127,7 @@ def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_others() -> No
 def test_siblings_without_replacement_are_told_with_the_q_that_they_had_at_first() -> None:
     tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), kind=WITHOUT, is_wide=True)
     (level,) = round_sentences(tree, is_greedy=False).draft
-    assert said(level).startswith("Level 1, 2 guesses: sys 50 % and sys 25 %. They were drawn")
+    assert said(level).startswith("Level 1, 2 guesses: sys 50.0 % and sys 25.0 %. They were drawn")
 
 
 def test_a_round_without_drafts_says_so_at_every_moment() -> None:
@@ -140,7 +140,7 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
     )
     assert found.judge == []
     assert said(found.extra) == (
-        "Nothing was drafted, so nothing is judged: the target draws the (34 %) from p."
+        "Nothing was drafted, so nothing is judged: the target draws the (34.0 %) from p."
     )
     assert (
         said(found.commit)
@@ -174,21 +174,22 @@ def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
     [
         (
             judged(R, 0.028, 0.27, 0.96),
-            "The draft gave sys 27 %, the target only 2.8 %. "
+            "The draft gave sys 27.0 %, the target only 2.8 %. "
             "So it passes with probability 0.104; the draw was 0.960: rejected.",
         ),
         (
             judged(A, 0.2, 0.27, 0.31),
-            "The draft gave sys 27 %, the target only 20 %. "
+            "The draft gave sys 27.0 %, the target only 20.0 %. "
             "So it passes with probability 0.741; the draw was 0.310: accepted.",
         ),
         (
             judged(A, 0.41, 0.27, 0.31),
-            "The draft gave sys 27 %, the target 41 %. So it passes whatever the draw: accepted.",
+            "The draft gave sys 27.0 %, the target 41.0 %. "
+            "So it passes whatever the draw: accepted.",
         ),
         (
             judged(R, 0.0, 0.27, 0.31),
-            "The draft gave sys 27 %, the target only 0 %. So it cannot pass: rejected.",
+            "The draft gave sys 27.0 %, the target only 0 %. So it cannot pass: rejected.",
         ),
         (
             judged(A, 0.1037, 0.1071, 0.31),
@@ -197,12 +198,12 @@ def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
         ),
         (
             judged(R, 0.1, 0.2, None),
-            "The draft gave sys 20 %, the target only 10 %. "
+            "The draft gave sys 20.0 %, the target only 10.0 %. "
             "So it passes with probability 0.50; the draw is not known: rejected.",
         ),
         (
             judged(R, 0.1, 0.2, 0.5012),
-            "The draft gave sys 20 %, the target only 10 %. "
+            "The draft gave sys 20.0 %, the target only 10.0 %. "
             "So it passes with probability 0.500; the draw was 0.501: rejected.",
         ),
     ],
@@ -230,8 +231,8 @@ def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:
     first, second = judged(R, 0.1, 0.4, 0.9), judged(A, 0.1, 0.3, 0.2, left=0.12)
     tree = made(first, second, ids=(THE, SYS), is_wide=True, extra=ExtraKind.BONUS)
     assert judged_words(tree, 1) == (
-        "After the rejection of the, what is left of p gives sys only 12 %; the draft gave it "
-        "30 %. So it passes with probability 0.400; the draw was 0.200: accepted."
+        "After the rejection of the, what is left of p gives sys only 12.0 %; the draft gave it "
+        "30.0 %. So it passes with probability 0.400; the draw was 0.200: accepted."
     )
     again = made(first, judged(R, 0.1, 0.4, 0.2, left=0.0), ids=(THE, THE), is_wide=True)
     assert judged_words(again, 1) == (
@@ -249,27 +250,28 @@ def test_a_picked_guess_passes_with_p_alone() -> None:
         extra=ExtraKind.BONUS,
     )
     assert judged_words(tree) == (
-        "The target gives the 41 %; the guess was picked, not drawn, so q counts as 1. "
+        "The target gives the 41.0 %; the guess was picked, not drawn, so q counts as 1. "
         "So it passes with probability 0.410; the draw was 0.900: rejected."
     )
-    assert judged_words(tree, 1).startswith("Without the, the target gives sys 48 %; the guess")
+    assert judged_words(tree, 1).startswith("Without the, the target gives sys 48.0 %; the guess")
 
 
 def test_at_temperature_0_only_the_most_probable_token_passes() -> None:
     chain = made(judged(A, 0.62, 1, 0.1), judged(R, 0.12, 1, 0.1))
     assert judged_words(chain, 0, is_greedy=True) == (
-        "At temperature 0 only the target’s most probable token passes. It is sys (62 %): accepted."
+        "At temperature 0 only the target’s most probable token passes. "
+        "It is sys (62.0 %): accepted."
     )
     assert judged_words(chain, 1, is_greedy=True) == (
         "At temperature 0 only the target’s most probable token passes. "
-        "That is the (44 %); sys has 12 %: rejected."
+        "That is the (44.0 %); sys has 12.0 %: rejected."
     )
 
 
 @pytest.mark.parametrize(("outcome", "enough"), [(A, "enough"), (R, "too little")])
 def test_a_lossy_rule_draws_nothing(outcome: Outcome, enough: str) -> None:
     assert judged_words(made(judged(outcome, 0.3, 1, 0.5), kind=TYPICAL)) == (
-        f"The target gives sys 30 %, {enough} for typical acceptance, which draws nothing: "
+        f"The target gives sys 30.0 %, {enough} for typical acceptance, which draws nothing: "
         f"{outcome.value}."
     )
 
@@ -295,20 +297,20 @@ def test_what_was_never_examined_says_why() -> None:
             IID,
             False,
             "In place of sys the target draws the from what p has beyond q, the residual, "
-            "which gives it 34 %.",
+            "which gives it 34.0 %.",
         ),
         (
             PICKED,
             False,
-            "In place of sys the target draws the from p without sys, which gives it 34 %.",
+            "In place of sys the target draws the from p without sys, which gives it 34.0 %.",
         ),
         (
             TYPICAL,
             False,
-            "In place of sys the target draws the from p itself, which gives it 34 %. "
+            "In place of sys the target draws the from p itself, which gives it 34.0 %. "
             "This rule is lossy: an exact one would draw from what is left of p.",
         ),
-        (IID, True, "In place of sys comes the target’s most probable token, the (44 %)."),
+        (IID, True, "In place of sys comes the target’s most probable token, the (44.0 %)."),
     ],
 )
 def test_a_recovered_token_says_from_what_it_was_drawn(
@@ -321,7 +323,7 @@ def test_a_recovered_token_says_from_what_it_was_drawn(
 def test_after_several_rejected_siblings_the_residual_is_what_they_left() -> None:
     tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), is_wide=True)
     words = said(round_sentences(tree, is_greedy=False).extra)
-    assert "from what their rejection left of p, the residual, which gives it 34 %." in words
+    assert "from what their rejection left of p, the residual, which gives it 34.0 %." in words
 
 
 def test_what_the_record_does_not_keep_is_not_told() -> None:
@@ -333,8 +335,8 @@ def test_what_the_record_does_not_keep_is_not_told() -> None:
 @pytest.mark.parametrize(
     ("is_greedy", "draws"),
     [
-        (False, "the target draws the (34 %) from p, a bonus."),
-        (True, "the target writes its most probable token, the (44 %), a bonus."),
+        (False, "the target draws the (34.0 %) from p, a bonus."),
+        (True, "the target writes its most probable token, the (44.0 %), a bonus."),
     ],
 )
 def test_a_bonus_says_that_every_guess_passed(is_greedy: bool, draws: str) -> None:

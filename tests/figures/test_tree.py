@@ -181,7 +181,7 @@ def test_at_temperature_zero_edges_and_labels_show_the_raw_confidence() -> None:
     greedy = dataclasses.replace(node, draft_prob=1.0, draft_score=0.25)
     tree = dataclasses.replace(each.tree, nodes=(greedy,))
     figure = tree_figure(dataclasses.replace(each, tree=tree), NAMES)
-    assert "q 0.25" in figure["data"][-1]["text"]
+    assert "q 0.250" in figure["data"][-1]["text"]
 
 
 def test_token_text_is_never_markup() -> None:

@@ -4,12 +4,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { cut } from "../../assets/player/shared/charts.js";
-import { drawn, leftWords, probability, timeWords, waitingWords, whole } from "../../assets/player/shared/number_words.js";
+import { compared, drawn, leftWords, probability, timeWords, waitingWords, whole } from "../../assets/player/shared/number_words.js";
 import { tokenLabel } from "../../assets/player/shared/token_label.js";
 
 test("small probabilities keep their digits, and nothing but 1 reads as 1", () => {
   const values = [0, 1, 0.6014, 0.01, 0.00312, 0.00031, 5e-8, 0.9996, 0.99999, null];
-  assert.deepEqual(values.map(probability), ["0", "1.000", "0.601", "0.010", "0.0031", "3.1e-4", "5e-8", "0.9996", "> 0.9999", "—"]);
+  assert.deepEqual(values.map(probability), ["0", "1", "0.601", "0.010", "0.0031", "3.1e-4", "5e-8", "0.9996", ">0.9999", "—"]);
+});
+
+test("p and q beside each other show which is larger, in the decimals of their chart", () => {
+  // As in the doctest of `compared` in specviz/figures/labels.py.
+  const pairs = [[0.3333, 0.3274], [0.33334, 0.33327], [0.25, null]];
+  assert.deepEqual(pairs.map(([p, q]) => compared(p, q)), [["0.333", "0.327"], ["0.33334", "0.33327"], ["0.250", "—"]]);
 });
 
 test("a token is named by its text on one line, and a space alone by its name", () => {

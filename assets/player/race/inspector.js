@@ -3,7 +3,7 @@
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, onNode, setText } from "../shared/dom.js";
-import { decimals, drawn, probability } from "../shared/number_words.js";
+import { compared, decimals, drawn } from "../shared/number_words.js";
 import { RedrawCard } from "../shared/redraw_card.js";
 import { remarkNodes, Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
@@ -201,11 +201,10 @@ function numbers(round, stop) {
   const verdict = round.verdict(stop);
   const { p, accept, u } = verdict;
   const residual = verdict.residual ?? p; // null where whoever recorded the run could not see it
-  const compared = round.isGreedy ? verdict.raw_p : residual;
-  const drafted = probability(round.shownQ(stop));
+  const [target, draft] = compared(round.isGreedy ? verdict.raw_p : residual, round.shownQ(stop));
   const passes = accept > 0 ? "yes" : "no";
-  if (round.isTypical || round.isGreedy) return [probability(compared), drafted, passes, "–"];
+  if (round.isTypical || round.isGreedy) return [target, draft, passes, "–"];
   const star = round.followsRejection(stop) ? "*" : "";
   const words = u === null ? [decimals(accept), "—"] : drawn(accept, u);
-  return [`${probability(compared)}${star}`, drafted, ...words];
+  return [`${target}${star}`, draft, ...words];
 }

@@ -2,17 +2,28 @@
 // deserves.
 
 // Three decimals, or two significant digits where three decimals would say nothing, and nothing but 1 reads
-// as 1; null is a probability that nobody knows.
+// as 1; null is a probability that nobody knows. The same rule as `probability` of specviz/figures/labels.py.
 /** @param {number | null} value */
 export function probability(value) {
   if (value === null) return "—";
-  if (value === 0) return "0";
-  if (value >= 0.9995 && value < 1) return value < 0.99995 ? value.toFixed(4) : "> 0.9999";
+  if (value === 0 || value === 1) return String(value);
+  if (value >= 0.9995 && value < 1) return value < 0.99995 ? value.toFixed(4) : ">0.9999";
   if (value >= 0.01) return value.toFixed(3);
   return value >= 0.001 ? value.toPrecision(2) : tiny(value);
 }
 
-// Two figures, and 5e-8 for 5.0e-8: as `probability` of specviz/figures/labels.py writes them in charts.
+// p and q beside each other, with as many decimals as it takes to see which is larger. The same rule as `compared`
+// of specviz/figures/labels.py.
+/**
+ * @param {number | null} p
+ * @param {number | null} q
+ */
+export function compared(p, q) {
+  const texts = [probability(p), probability(q)];
+  return p !== null && q !== null && p !== q && texts[0] === texts[1] ? drawn(p, q) : texts;
+}
+
+// Two figures, and 5e-8 for 5.0e-8.
 /** @param {number} value */
 export function tiny(value) {
   return value.toExponential(1).replace(".0", "");

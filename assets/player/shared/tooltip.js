@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
-import { drawn, probability } from "./number_words.js";
+import { compared, drawn, probability } from "./number_words.js";
 import { tokenLabel } from "./token_label.js";
 
 // of tokens that are no outcome of a round
@@ -61,7 +61,8 @@ function lines(trace, token) {
 function verdictLine(round, node) {
   const { p, u, raw_p, accept } = round.verdict(node);
   const q = round.shownQ(node);
-  const drafted = q === null ? "a point mass" : `q ${probability(q)}`;
+  const [target, draft] = compared(round.isGreedy ? raw_p : p, q);
+  const drafted = q === null ? "a point mass" : `q ${draft}`;
   const draw = round.isTypical ? "no draw" : u === null ? "u unseen" : `u ${drawn(accept, u)[1]}`;
-  return `p ${probability(round.isGreedy ? raw_p : p)} · ${drafted} · ${draw}`;
+  return `p ${target} · ${drafted} · ${draw}`;
 }

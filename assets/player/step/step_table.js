@@ -3,14 +3,14 @@
 
 import { EXTRA } from "../shared/cursor.js";
 import { element, onNode } from "../shared/dom.js";
-import { decimals, drawn, probability } from "../shared/number_words.js";
+import { compared, decimals, drawn, probability } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { extraNumbers, GREEDY_RULE, outcomeOf, PICKED_RULE, RULE, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
 
 const MOST_KEPT = 10; // rows
 const ROW_EMS = 2.17;
-const LONG_NUMBER = 8; // characters: > 0.9999
+const LONG_NUMBER = 8; // characters
 
 export class StepTable {
   /**
@@ -97,17 +97,17 @@ function row(trace, round, stop, stage) {
  */
 function numbers(trace, round, stop, stage) {
   const { residual, p, accept, u, raw_p } = round.verdict(stop);
-  const drafted = probability(round.shownQ(stop));
-  if (stage === "drafted") return ["", drafted, "", ""];
+  const q = round.shownQ(stop);
+  if (stage === "drafted") return ["", probability(q), "", ""];
   const isJudged = stage === "judged";
   const isEnough = isJudged ? (accept > 0 ? "yes" : "no") : "";
-  if (round.isTypical) return [probability(p), drafted, isEnough, "–"];
-  if (round.isGreedy) return [probability(raw_p), drafted, isEnough, "–"];
-  if (!isJudged) return [probability(p), drafted, "", ""];
-  const compared = residual ?? p;
+  if (round.isTypical) return [...compared(p, q), isEnough, "–"];
+  if (round.isGreedy) return [...compared(raw_p, q), isEnough, "–"];
+  if (!isJudged) return [...compared(p, q), "", ""];
+  const [target, draft] = compared(residual ?? p, q);
   const star = round.followsRejection(stop) ? "*" : "";
   const words = u === null ? [decimals(accept), "unseen"] : drawn(accept, u);
-  return [`${probability(compared)}${star}`, drafted, ...words];
+  return [`${target}${star}`, draft, ...words];
 }
 
 // Which rows the table of a walk has at a moment: what was drafted by then, or what was examined by then
