@@ -53,6 +53,10 @@ COMMANDS = {  # in the order of `--help`; a module is imported when its command 
         "specviz.commands.size_command",
         "Whether speculation pays on a planned deployment, and what it takes.",
     ),
+    "watch": (
+        "specviz.commands.watch_command",
+        "Whether a serving engine speculates, and what of its drafts is accepted.",
+    ),
     "translate": (
         "specviz.commands.translate_command",
         "Old flags, or an article's snippet, as vLLM, SGLang or llama.cpp reads them today.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from specviz.errors import InputError
@@ -29,7 +29,8 @@ class Environment:
     the app offers are run. SPECVIZ_MODELS_ALLOWED: Hub ids and folders that the owner offers beside
     them, separated by commas. SPECVIZ_HUB_CACHE_GB: what downloads may take on the disk, the one
     unused for longest goes first (0: no limit, the default where the page is not public: the folder
-    may be that of other programs, too).
+    may be that of other programs, too). SPECVIZ_ENGINE_KEY: what a serving engine wants to be sent
+    as its key; it is in no text that is shown.
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +47,7 @@ class Environment:
     is_public: bool = False
     allowed_models: tuple[str, ...] = ()
     hub_cache_gb: int = 0
+    engine_key: str = field(default="", repr=False)
 
     @classmethod
     def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
@@ -72,6 +74,7 @@ class Environment:
             hub_cache_gb=_integer(
                 source, "SPECVIZ_HUB_CACHE_GB", PUBLIC_CACHE_GB if is_public else 0, 0, 100_000
             ),
+            engine_key=_key(source, "SPECVIZ_ENGINE_KEY"),
         )
 
 
@@ -88,6 +91,13 @@ def _names(source: Mapping[str, str], name: str) -> tuple[str, ...]:
     """What is separated by commas, each once."""
     parts = (part.strip() for part in source.get(name, "").split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def _key(source: Mapping[str, str], name: str) -> str:
+    key = source.get(name, "").strip()
+    if any(not "!" <= each <= "~" for each in key):
+        raise InputError(f"{name} must be printable ASCII without spaces, got something else")
+    return key
 
 
 def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:

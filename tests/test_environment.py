@@ -28,6 +28,7 @@ def test_every_setting_is_read() -> None:
         "SPECVIZ_PAIR": "bundled",
         "SPECVIZ_PUBLIC": "1",
         "SPECVIZ_MODELS_ALLOWED": "owner/model, /a/folder,,owner/model",
+        "SPECVIZ_ENGINE_KEY": " sesame ",
     }
     expected = Environment(
         *("0.0.0.0", 80, Path("some/folder"), 2, 3, True, False),
@@ -35,6 +36,7 @@ def test_every_setting_is_read() -> None:
         is_public=True,
         allowed_models=("owner/model", "/a/folder"),
         hub_cache_gb=PUBLIC_CACHE_GB,
+        engine_key="sesame",
     )
     assert Environment.read(environment) == expected
 

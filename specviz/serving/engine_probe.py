@@ -1,0 +1,205 @@
+"""Which engine answers at an address, and whether it really speculates: by one request.
+
+Its health says nothing of it: llama.cpp serves on without a draft model that it refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from specviz.errors import InputError
+from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_counters import EngineCounters, EngineMetrics, read_metrics
+
+# code repeats itself, so that n-grams find something, too
+PROMPT = (
+    "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n    return a - b\n\n\n"
+    "def multiply(a, b):\n"
+)
+TOKENS = 64  # that the request may write
+REQUEST_SECONDS = 120.0
+_REFUSED = (
+    "llama.cpp serves on without a draft model that it refuses, most often one of another "
+    "vocabulary, and says so in its log alone: specviz models --check TARGET DRAFT compares two"
+)
+_NOTHING_DRAFTED = (
+    "it is set up to speculate, but drafted nothing: n-grams draft where a text repeats itself, "
+    "and a draft model only while it is sure enough (--spec-draft-p-min)"
+)
+
+
+class Speculation(Enum):
+    """What an engine makes of speculation."""
+
+    ACTIVE = "active"
+    IDLE = "asked for but not active"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProbe:
+    """What is known of an engine after one request.
+
+    `version` and `model` are "" where it does not say them. `why` is a sentence. The request's
+    `first_token` took so many seconds, all its `tokens` so many `seconds`, the prompt included.
+    `metrics` are those after it.
+    """
+
+    engine: str
+    version: str
+    model: str
+    speculation: Speculation
+    why: str
+    tokens: int
+    seconds: float
+    first_token: float
+    metrics: EngineMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class _ProbeRequest:
+    """What came of the one request; the engine says `drafted` and `accepted`, or not (None)."""
+
+    tokens: int
+    seconds: float
+    first_token: float
+    drafted: int | None
+    accepted: int | None
+
+
+def read_engine(address: EngineAddress) -> EngineMetrics:
+    """The engine's metrics now; InputError where there are none."""
+    answer = address.get("/metrics")
+    if answer.status == 501:
+        raise InputError(f"server at {address} gives no metrics: start llama.cpp with --metrics")
+    if answer.status != 200:
+        raise InputError(address.refused("/metrics", answer.status))
+    return read_metrics(answer.text, str(address))
+
+
+def probe(address: EngineAddress, is_expected: bool = False) -> EngineProbe:
+    """Ask who answers, then for up to `TOKENS` tokens, and see whether any were drafted.
+
+    `is_expected`: the engine was started with speculation. Raises InputError where it does not
+    answer as llama.cpp or vLLM do.
+    """
+    before = read_engine(address)
+    model = _model(address)
+    request = _request(address, model)
+    after = read_engine(address)
+    grown = after.counters.since(before.counters)
+    speculation, why = _judged(address, before, after, grown, request, is_expected)
+    return EngineProbe(
+        engine=after.engine,
+        version=_version(address, after.engine),
+        model=model,
+        speculation=speculation,
+        why=why,
+        tokens=request.tokens,
+        seconds=request.seconds,
+        first_token=request.first_token,
+        metrics=after,
+    )
+
+
+def _model(address: EngineAddress) -> str:
+    answer = address.get("/v1/models")
+    if answer.status != 200:
+        raise InputError(address.refused("/v1/models", answer.status))
+    with suppress(LookupError, TypeError):
+        return str(answer.json()["data"][0]["id"])
+    raise InputError(f"server at {address} must name its model at /v1/models, but does not")
+
+
+def _version(address: EngineAddress, engine: str) -> str:
+    if engine == "vLLM":
+        return str(address.get("/version").json().get("version", ""))
+    return str(address.get("/props").json().get("build_info", ""))
+
+
+def _request(address: EngineAddress, model: str) -> _ProbeRequest:
+    """Stream one greedy completion."""
+    body = {
+        "model": model,
+        "prompt": PROMPT,
+        "max_tokens": TOKENS,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    began, first, tokens = time.perf_counter(), None, 0
+    drafted = accepted = None
+    with closing(address.lines("/v1/completions", body, REQUEST_SECONDS)) as lines:
+        for line in lines:
+            event = _event(line)
+            if first is None and _has_text(event):
+                first = time.perf_counter() - began
+            usage, own = event.get("usage"), event.get("timings")
+            if isinstance(usage, dict):
+                tokens = _whole(usage.get("completion_tokens")) or tokens
+            if isinstance(own, dict):  # of llama.cpp; without speculation it has no such field
+                drafted, accepted = _whole(own.get("draft_n")), _whole(own.get("draft_n_accepted"))
+    if first is None:
+        raise InputError(
+            f"server at {address} must write a text at /v1/completions, but wrote none"
+        )
+    return _ProbeRequest(tokens, time.perf_counter() - began, first, drafted, accepted)
+
+
+def _event(line: str) -> dict[str, Any]:
+    """What a line of a stream holds; nothing where it holds no object."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(line.removeprefix("data:"))
+        if line.startswith("data:") and isinstance(found, dict):
+            return found
+    return {}
+
+
+def _has_text(event: dict[str, Any]) -> bool:
+    with suppress(LookupError, TypeError):
+        return bool(event["choices"][0]["text"])
+    return False
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _judged(
+    address: EngineAddress,
+    before: EngineMetrics,
+    after: EngineMetrics,
+    grown: EngineCounters,
+    request: _ProbeRequest,
+    is_expected: bool,
+) -> tuple[Speculation, str]:
+    drafted, accepted = request.drafted, request.accepted
+    if drafted is None:  # vLLM does not say it of a request
+        drafted, accepted = int(grown.drafted), int(grown.accepted)
+        if drafted and (before.running or grown.tokens > request.tokens):
+            return Speculation.ACTIVE, "its drafts grow; other requests ran meanwhile"
+    if drafted:
+        written = f"{drafted} tokens were drafted for the {request.tokens} of one request"
+        return Speculation.ACTIVE, f"{written}, and {accepted} of them accepted"
+    if after.engine == "vLLM":
+        if after.has_drafts:
+            return Speculation.IDLE, "it counts drafts, but drafted nothing for one request"
+        missing = "it counts no drafts: it was started without --speculative-config"
+        return (Speculation.IDLE if is_expected else Speculation.OFF), missing
+    if _has_speculative_slot(address):
+        return Speculation.IDLE, _NOTHING_DRAFTED
+    if is_expected:
+        return Speculation.IDLE, _REFUSED
+    return Speculation.OFF, f"nothing was drafted; if it was started with a draft: {_REFUSED}"
+
+
+def _has_speculative_slot(address: EngineAddress) -> bool:
+    """Of llama.cpp: whether a place for requests is set up to speculate, as far as it says so."""
+    with suppress(ValueError, RecursionError, TypeError, AttributeError):
+        return any(slot.get("speculative") for slot in json.loads(address.get("/slots").text))
+    return False

@@ -1,0 +1,257 @@
+"""What `watch` says of real engines, and of servers that are none."""
+
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+from specviz.commands.engine_serving import engine_with
+from specviz.engines.model_deployment import EngineMethod, ModelDeployment
+from specviz.environment import Environment
+from specviz.errors import InputError
+from specviz.models.files.gguf_export import export_gguf
+from specviz.models.pair_catalog import pair_named
+from specviz.serving import engine_address
+from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_counters import EngineCounters, read_metrics
+from specviz.serving.engine_probe import Speculation, probe, read_engine
+from specviz.serving.engine_process import serving
+
+PAIR = pair_named("bundled")
+KEY = "open-sesame"
+
+
+def watched(capsys, url: str, *flags: str) -> tuple[int, str, str]:
+    status = main(["watch", url, "--every", "0.1", *flags])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err and KEY not in captured.err + captured.out
+    return status, captured.out, captured.err
+
+
+def test_an_engine_that_speculates_is_active_and_its_drafts_are_counted(capsys) -> None:
+    with engine_with(PAIR, EngineMethod.DRAFT_MODEL, 3) as engine:
+        status, out, err = watched(capsys, engine.url, "--expected", "--count", "1", "--json")
+    found = json.loads(out)
+    assert status == 0 and found["engine"] == "llama.cpp" and found["speculation"] == "active"
+    counted = found["since_start"]
+    assert f"{counted['drafted']:.0f} tokens were drafted" in found["why"]
+    assert found["request_tokens"] == counted["tokens"] and found["first_token_seconds"] > 0
+    assert 0 < counted["acceptance"] == counted["accepted"] / counted["drafted"] < 1
+    assert counted["accepted"] == sum(counted["per_position"])
+    assert len(counted["per_position"]) == 3
+    # every forward writes a token of the target's own; the prompt's has no draft, nor has the
+    # last one where a single token is left to write
+    forwards = counted["tokens"] - counted["accepted"]
+    assert forwards - counted["drafts"] in (1, 2)
+    assert found["readings"][0]["drafted"] == 0 and "0.0 tokens/s" in err
+
+
+def test_an_engine_that_never_speculates_is_off(capsys) -> None:
+    with engine_with(PAIR, EngineMethod.NONE, 3) as engine:
+        status, out, err = watched(capsys, engine.url, "--count", "0")
+        assert status == 0 and "speculation is off" in err and "nothing was drafted" in out
+        status, _, err = watched(capsys, engine.url, "--count", "0", "--expected")
+        assert status == 1 and "speculation is asked for but not active" in err
+
+
+def test_a_draft_of_another_vocabulary_is_asked_for_but_not_active(capsys, tmp_path: Path) -> None:
+    target = export_gguf(PAIR.target, tmp_path, "Q8_0")
+    draft = export_gguf(PAIR.foreign_draft, tmp_path, "Q8_0", target=PAIR.target)
+    deployment = ModelDeployment(
+        target=str(target), method=EngineMethod.DRAFT_MODEL, draft=str(draft), draft_tokens=3
+    )
+    with serving(deployment) as engine:
+        found = probe(EngineAddress.of(engine.url), is_expected=True)
+    assert found.speculation is Speculation.IDLE and "another vocabulary" in found.why
+
+
+def test_a_method_that_finds_nothing_to_draft_is_asked_for_but_not_active() -> None:
+    with engine_with(PAIR, EngineMethod.PROMPT_LOOKUP, 512) as engine:  # never so much repeats
+        found = probe(EngineAddress.of(engine.url))
+    assert found.speculation is Speculation.IDLE and "n-grams draft where a text" in found.why
+
+
+class Odd(BaseHTTPRequestHandler):
+    """Answers every question in the way that its server was told."""
+
+    def do_GET(self) -> None:
+        self.server.keys.append(self.headers.get("Authorization"))
+        self.server.way(self)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Listening(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Who asked has gone, as it should."""
+
+
+@contextmanager
+def server(way):
+    with Listening(("127.0.0.1", 0), Odd) as served:
+        served.way, served.keys = way, []
+        threading.Thread(target=served.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield served, f"http://127.0.0.1:{served.server_port}"
+        finally:
+            served.shutdown()
+
+
+def says(status: int, kind: str, body: bytes):
+    def way(request: Odd) -> None:
+        request.send_response(status)
+        request.send_header("Content-Type", kind)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    return way
+
+
+def drips(request: Odd) -> None:
+    with_end = time.monotonic() + 20
+    while time.monotonic() < with_end:
+        request.wfile.write(b"H")
+        time.sleep(0.05)
+
+
+def floods(request: Odd) -> None:
+    request.send_response(200)
+    request.end_headers()
+    line = b"vllm:generation_tokens_total 1.0\n" * 2000
+    for _ in range(50_000_000 // len(line)):
+        request.wfile.write(line)
+
+
+def breaks_off(request: Odd) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", "1000")
+    request.end_headers()
+    request.wfile.write(b"llamacpp:tokens_predicted_total 1\n")
+
+
+@pytest.mark.parametrize(
+    "way, said",
+    [
+        (says(200, "text/html", b"<!doctype html><p>hello"), "but gives a web page"),
+        (says(500, "text/plain", b"oh"), "must answer /metrics, but does with status 500"),
+        (says(302, "text/plain", b""), "must answer /metrics, but does with status 302"),
+        (says(401, "text/plain", KEY.encode()), "wants another key than the one of SPECVIZ_ENGINE"),
+        (says(501, "text/plain", b""), "start llama.cpp with --metrics"),
+        (says(200, "text/plain", b"{not: metrics"), "is not Prometheus's text"),
+        (says(200, "text/plain", b"up 1\n"), "but gives others: 'up'"),
+        (says(200, "text/plain", b""), "but gives none"),
+        (says(200, "text/plain", b"\xff\x00\xfe" * 9), "must give metrics of llama.cpp or vLLM"),
+        (
+            says(200, "text/plain", b"llamacpp:tokens_predicted_total 1\n"),
+            "must name its model at /v1/models",
+        ),
+        (drips, "must answer /metrics within 2 s, but does not"),
+        (floods, "must answer in 4 MB, but sends more"),
+        (breaks_off, "must answer /metrics, but ends in the middle of it"),
+        (
+            lambda request: request.wfile.write(b"220 mail\r\n"),
+            "in HTTP, but what it sends is none",
+        ),
+        (lambda request: None, "in HTTP, but what it sends is none"),
+    ],
+)
+def test_a_server_that_is_no_engine_is_told_in_one_sentence(way, said, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(engine_address, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setenv("SPECVIZ_ENGINE_KEY", KEY)
+    with server(way) as (served, url):
+        status, out, err = watched(capsys, url, "--count", "0")
+        assert status == 2 and out == "" and err.count("\n") == 1
+        assert said in err and url in err
+        assert served.keys[0] == f"Bearer {KEY}"
+
+
+def test_an_address_where_nothing_listens_is_told(capsys) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        status, _, err = watched(capsys, url)
+    assert (status, err) == (
+        2,
+        f"specviz: server at {url} must answer, but nothing listens there\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("localhost:8000", "url must be the address of a server"),
+        ("ftp://host", "url must be the address of a server"),
+        ("http://", "url must be the address of a server"),
+        ("http://host:99999", "url must be the address of a server"),
+        ("http://ho st", "url must be the address of a server"),
+        ("http://host\r\nX: y", "url must be the address of a server"),
+        ("http://user:open-sesame@host", "url must hold no key: set SPECVIZ_ENGINE_KEY instead"),
+        ("http://host?key=open-sesame", "url must end with its path"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(url, said, capsys) -> None:
+    status, _, err = watched(capsys, url)
+    assert status == 2 and err.startswith(f"specviz: {said}") and err.count("\n") == 1
+
+
+def test_an_address_may_end_as_clients_of_openai_write_it() -> None:
+    for typed in ("http://[::1]:80/v1", "http://[::1]/", " http://[::1]/v1/ "):
+        assert str(EngineAddress.of(typed)) == "http://[::1]:80"
+
+
+def test_a_key_is_in_no_text_and_a_bad_one_is_not_quoted() -> None:
+    environment = Environment.read({"SPECVIZ_ENGINE_KEY": KEY})
+    address = EngineAddress.of("http://host", environment.engine_key)
+    assert address.key == KEY and KEY not in f"{environment} {address} {address!r}"
+    with pytest.raises(InputError) as caught:
+        Environment.read({"SPECVIZ_ENGINE_KEY": f"{KEY}\r\nX: y"})
+    assert KEY not in str(caught.value)
+
+
+def test_counters_are_subtracted_and_one_that_fell_means_a_new_start() -> None:
+    before = EngineCounters(drafts=10, drafted=30, accepted=12, tokens=22, per_position=(8, 3, 1))
+    now = EngineCounters(drafts=14, drafted=42, accepted=20, tokens=34, per_position=(12, 6, 2))
+    grown = now.since(before)
+    assert (grown.drafts, grown.drafted, grown.accepted, grown.tokens) == (4, 12, 8, 12)
+    assert grown.acceptance_per_position == (1.0, 0.75, 0.25) and grown.accepted_length == 3
+    assert not now.is_restarted(before) and before.is_restarted(now)
+    assert before.since(now) == before
+    assert EngineCounters().acceptance is None and EngineCounters().accepted_length is None
+    first = replace(before, per_position=())
+    assert before.since(first).per_position == before.per_position
+
+
+def test_an_engine_that_was_started_again_is_read_on() -> None:
+    """Over two real engines at one port, the second with fewer counts than the first."""
+    with engine_with(PAIR, EngineMethod.DRAFT_MODEL, 3, "Q8_0") as engine:
+        address = EngineAddress.of(engine.url)
+        before = probe(address).metrics.counters
+    with engine_with(PAIR, EngineMethod.DRAFT_MODEL, 3, "Q8_0", address.port):
+        now = read_engine(address).counters
+        assert now.is_restarted(before) and now.since(before) == now == EngineCounters()
+
+
+def test_what_several_ranks_count_is_added_and_what_is_no_number_left_out() -> None:
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    lines = [
+        f'{name}{{engine="{rank}",position="{at}"}} {5 - at}' for rank in "01" for at in (0, 1)
+    ]
+    lines += [
+        'vllm:generation_tokens_total{engine="0"} 7',
+        'vllm:generation_tokens_total{engine="1"} NaN',
+    ]
+    counters = read_metrics("\n".join(lines) + "\n", "x").counters
+    assert counters.per_position == (10, 8) and counters.tokens == 7
+    with pytest.raises(InputError, match="places of a draft that cannot be"):
+        read_metrics(f'{name}{{position="100000000"}} 1\n', "x")
