@@ -214,6 +214,7 @@ class Handlers:
             title="a recording",
             work=Work.RACE,
             make=None,
+            visitor=str(question.get("address", "")),
             request=_recorded(question),
             weight=weight_of(question),
             is_recording=True,

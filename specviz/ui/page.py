@@ -26,6 +26,7 @@ from specviz.prompts import all_held_out
 from specviz.ui.answers import asked_by
 from specviz.ui.api import add_endpoints, refusal
 from specviz.ui.course.course import course_offer
+from specviz.ui.gradio_sessions import bound_sessions
 from specviz.ui.guard import Guard
 from specviz.ui.handlers import Handlers
 from specviz.ui.health import health_routes
@@ -117,6 +118,7 @@ def build_page(handlers: Handlers) -> gr.Blocks:
         _player(asked + [getattr(handlers.rooms, name) for name in ROOM_ASKED])
         with gr.Column(visible=False):  # Gradio would make a component of every parameter
             add_endpoints(handlers)
+    bound_sessions(page)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page
 

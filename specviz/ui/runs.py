@@ -25,6 +25,7 @@ KEEP_SECONDS = 60.0  # how long what is done can still be asked for
 MAX_WAITING = 64  # that somebody waits for
 MAX_UNHEARD = 256
 MAX_PLACES = 512  # and with what is done
+PLACES_OF_ADDRESS = 256  # those beside others at one run, and at recordings, among them
 MAX_OPENINGS = 32  # recordings whose figures wait to be made
 MAX_OF_ADDRESS = 56  # a class shares an address; the rest of the places is for others
 MAX_HELD = 16
@@ -70,7 +71,7 @@ class Runs:
         """
         with self._lock:
             self.tidy()
-            self._check_ticket(ticket)
+            self._check_ticket(ticket, order.visitor)
             same = self._same(order)
             if same is None:
                 self._check_room(order.visitor)
@@ -83,24 +84,34 @@ class Runs:
         """A recording is opened: it waits for no one. False where one that is here serves."""
         with self._lock:
             self.tidy()
-            self._check_ticket(ticket)
+            self._check_ticket(ticket, order.visitor)
             same = self._same(order)
             if same is None:
                 self._check_openings()
                 self._check_weight(order)
                 order.state = State.RUNNING
                 self._recordings = [*self._kept_recordings(), order]
-            self._places[ticket] = QueuePlace(ticket, same or order, "", self._clock())
+            self._places[ticket] = QueuePlace(ticket, same or order, order.visitor, self._clock())
             return same is None
 
-    def _check_ticket(self, ticket: str) -> None:
+    def _check_ticket(self, ticket: str, address: str) -> None:
         if len(ticket) not in TICKET_LENGTHS or ticket in self._places:
             raise InputError("ticket must be a new random word")
-        over = len(self._places) + 1 - MAX_PLACES
-        for each in [each for each in self._places.values() if not is_active(each)][: max(0, over)]:
-            del self._places[each.ticket]
-        if len(self._places) >= MAX_PLACES:
+        near = [each for each in self._places.values() if address and each.address == address]
+        if not self._free_place(near, PLACES_OF_ADDRESS):
+            raise InputError(
+                f"{PLACES_OF_ADDRESS} runs of your address are open: try again in a minute"
+            )
+        if not self._free_place(list(self._places.values()), MAX_PLACES):
             raise InputError(f"{MAX_PLACES} runs are open on this server: try again in a minute")
+
+    def _free_place(self, places: list[QueuePlace], most: int) -> bool:
+        """Whether there is one among so many; what is done goes for it."""
+        over = max(0, len(places) + 1 - most)
+        done = [each for each in places if not is_active(each)][:over]
+        for each in done:
+            del self._places[each.ticket]
+        return len(done) == over
 
     def _check_openings(self) -> None:
         opening = sum(each.state is State.RUNNING for each in self._recordings)
@@ -124,7 +135,8 @@ class Runs:
 
     def _check_room(self, address: str) -> None:
         """InputError where all places are taken, or this address's."""
-        active = [each for each in self._places.values() if is_active(each)]
+        places = [each for each in self._places.values() if not each.order.is_recording]
+        active = [each for each in places if is_active(each)]
         unheard = [each for each in active if not each.is_heard]
         for each in unheard[: len(unheard) + 1 - MAX_UNHEARD]:  # junk pushes out junk
             self._leave(each)

@@ -26,6 +26,7 @@ from specviz.ui.answers import Question, answers
 OWN = "own"  # a choice of target and draft: by the configuration beside it
 LONGEST_CONFIG = 100_000  # characters
 SIMULATIONS = 2  # at once: each takes about a second of the processor
+WAITING = 6  # for those, each in a thread of those that answer all questions
 _TITLES = {
     **{name: shape.title for name, shape in MODELS.items()},
     **{name: gpu.title for name, gpu in GPUS.items()},
@@ -73,6 +74,7 @@ class Serving:
 
     def __init__(self) -> None:
         self._simulations = threading.BoundedSemaphore(SIMULATIONS)
+        self._asked = threading.BoundedSemaphore(SIMULATIONS + WAITING)
 
     @answers
     def size(self, question: Question) -> Question:
@@ -94,12 +96,13 @@ class Serving:
     def arrivals(self, question: Question) -> Question:
         """A plan under its load, simulated: two charts and their numbers; none where none fits."""
         plan = _plan(question)
-        if not self._simulations.acquire(timeout=20):
+        if not self._asked.acquire(blocking=False):
             raise InputError("other loads are being simulated: try again in a moment")
         try:
-            results = by_load(SizedPlan(plan))
+            with self._simulations:
+                results = by_load(SizedPlan(plan))
         finally:
-            self._simulations.release()
+            self._asked.release()
         return {
             "results": results,
             "load": plan.load,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import time
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from gradio.state_holder import SessionState
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from specviz.environment import Environment
 from specviz.records import SETTINGS
 from specviz.ui.api import ENDPOINTS
+from specviz.ui.gradio_sessions import LONGEST_NAME
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
 from specviz.ui.turns import Work
@@ -52,6 +55,21 @@ def client(url: str) -> Client:
 def test_the_examples_run_as_they_stand(source: str, url: str) -> None:
     assert "http://127.0.0.1:7860/" in source
     exec(compile(source.replace("http://127.0.0.1:7860/", url), "api.md", "exec"), {})
+
+
+def test_sessions_leave_nothing_behind_whatever_they_are_called(url: str) -> None:
+    config = httpx.get(f"{url}config").json()
+    (page,) = (each["id"] for each in config["components"] if each["type"] == "html")
+    look = {"ticket": "a-ticket-of-a-test", "after": 0}
+    asked = {"component_id": page, "fn_name": "look", "data": look}
+    for number in range(20):
+        question = asked | {"session_hash": f"{number}"}
+        answer = httpx.post(f"{url}gradio_api/component_server", json=question)
+        assert answer.json()["state"] == "unknown"
+    assert sum(isinstance(each, SessionState) for each in gc.get_objects()) <= 1
+    call = {"fn_index": 0, "data": [], "session_hash": "x" * (LONGEST_NAME + 1)}
+    refused = httpx.post(f"{url}gradio_api/queue/join", json=call)
+    assert "session_hash must have at most 64 characters" in refused.text
 
 
 def test_a_file_that_a_call_names_is_not_fetched(

@@ -210,6 +210,19 @@ def test_an_address_gains_nothing_by_looking_at_its_runs_later() -> None:
     assert len(active) == runs.MAX_OF_ADDRESS
 
 
+def test_an_address_does_not_take_all_places_by_looking_at_one_run_again_and_again() -> None:
+    room = Room()
+    long = room.join(0, "a", Work.RACE, 10_000)
+    with pytest.raises(InputError, match="256 runs of your address are open"):
+        for number in range(1, runs.MAX_PLACES):
+            room.join(number, "a")
+    with pytest.raises(InputError, match="256 runs of your address are open"):
+        seen = QueuedOrder("a recording", Work.RACE, None, long.visitor, "r", is_recording=True)
+        room.runs.begin(ticket(998), seen)
+    room.runs.join(ticket(999), room.order("a", visitor="another"))
+    assert state(room, 0) == state(room, 999) == "waiting"
+
+
 def test_a_server_that_slept_waits_for_the_pages_that_it_could_not_hear() -> None:
     room = Room()
     order = room.join(0, "a", Work.RACE, 400)

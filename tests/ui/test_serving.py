@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,8 +12,9 @@ import pytest
 
 from specviz.figures.batch_speedup import batch_speedup_figure
 from specviz.sizing.serving_plan import FIELDS
+from specviz.ui import serving
 from specviz.ui.handlers import Handlers
-from specviz.ui.serving import OWN, serving_offer
+from specviz.ui.serving import OWN, SIMULATIONS, WAITING, serving_offer
 
 SMALL = {"target": "llama-3-1-8b", "gpus": "1", "output": "16"}
 CONFIG = {
@@ -92,3 +95,17 @@ def test_what_is_wrong_is_said_in_one_line(question: dict[str, Any], said: str) 
     for ask in (Handlers().serving.size, Handlers().serving.arrivals):
         error = ask(question)["error"]
         assert said in error and len(error) < 500
+
+
+def test_loads_that_wait_keep_few_of_the_threads_that_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_end, asked = threading.Event(), SIMULATIONS + WAITING
+    monkeypatch.setattr(serving, "by_load", lambda _: may_end.wait(20) and [])
+    ask = Handlers().serving.arrivals
+    with ThreadPoolExecutor(asked + 1) as pool:
+        answers = [pool.submit(ask, {"plan": {}}) for _ in range(asked + 1)]
+        (refused,) = wait(answers, return_when=FIRST_COMPLETED).done
+        may_end.set()
+    assert refused.result()["error"].startswith("other loads are being simulated")
+    assert [each.result()["error"] for each in answers if each is not refused] == [None] * asked
