@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_address
 from traceback import extract_tb
@@ -31,6 +32,9 @@ MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
 BODIES_OF_ADDRESS = 64_000_000  # the rest is for others
 SMALL_BYTES = 64_000  # a body of at most so much finds room whatever else is under way
 MAX_VALUES = 1_000_000  # of a body's JSON: each becomes an object of its own
+PART_BYTES = 64_000  # of an answer that are handed on at once: whoever reads slowly is waited for,
+READ_SECONDS = 60.0  # but for each part no longer than this
+OPEN_OF_ADDRESS = 600  # questions under way: a whole class asks and waits for news
 LARGE_BYTES = 1_000_000  # a body that whoever has asked for much has to wait with
 BODY_SECONDS = 60.0  # for a whole body, and
 BODY_RATE = 50_000  # bytes, for each of which it has a second more
@@ -77,7 +81,7 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class _Bodies:
-    """Bytes of all bodies that are read or worked on now."""
+    """Bytes of all questions that are read or worked on now, and of answers to them."""
 
     taken: Counter[str] = field(default_factory=Counter)  # by address
 
@@ -92,6 +96,7 @@ class Guard:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._bodies = _Bodies()
+        self._open: Counter[str] = Counter()  # by address
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,7 +110,9 @@ class Guard:
         if refusal := self._refusal(scope):
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)
             return
-        body = _Body(receive, answer, self._bodies, scope["client"][0])
+        visitor = scope["client"][0]
+        body = _Body(receive, answer, self._bodies, visitor)
+        self._open[visitor] += 1
         try:
             await self._app(scope, body.receive, body.send)
         except (_Refused, ClientDisconnect):
@@ -115,6 +122,9 @@ class Guard:
             body.refused = body.refused or _Refused(400, "this question cannot be answered")
         finally:
             body.close()
+            self._open[visitor] -= 1
+            if not self._open[visitor]:
+                del self._open[visitor]
         if body.refused and not body.is_answered:
             told = PlainTextResponse(body.refused.text, body.refused.status)
             await told(scope, receive, answer)
@@ -125,6 +135,8 @@ class Guard:
         if path.startswith(CLOSED):
             return _Refused(404, "specviz has no use for this")
         visitor = scope["client"][0]
+        if self._open[visitor] >= OPEN_OF_ADDRESS:
+            return _Refused(429, f"at most {OPEN_OF_ADDRESS} questions at once: wait a moment")
         if scope["method"] != "POST":
             spending.add(visitor, PAGE_SECONDS if path in MADE else 0.0)
             return _Refused(429, TOO_MUCH) if path in MADE and spending.is_over(visitor) else None
@@ -145,6 +157,10 @@ def _note(scope: Scope, error: Exception) -> None:
     said = " ".join(str(error).split())[:100]
     place = f"{where.filename}:{where.lineno}"
     log.error("%r failed: %s %s (%s)", scope["path"][:100], type(error).__name__, said, place)
+
+
+def _too_much_sent() -> _Refused:
+    return _Refused(503, "too much is being sent: try again in a moment")
 
 
 def _too_large() -> _Refused:
@@ -209,15 +225,30 @@ class _Body:
         if self._size > LARGE_BYTES and spending.is_over(self._visitor):
             self._refuse(_Refused(429, TOO_MUCH))
         if self._size > SMALL_BYTES and not self._bodies.have_room(self._visitor):
-            self._refuse(_Refused(503, "too much is being sent: try again in a moment"))
+            self._refuse(_too_much_sent())
         return message
 
     async def send(self, message: Message) -> None:
         """The app's answer; one about a body that broke off is not passed on."""
+        if message["type"] == "http.response.start" and self._size:
+            self._hold_answer(int(Headers(raw=message["headers"]).get("content-length", "0")))
         if self.refused and not self.is_answered:
             return
         self.is_answered = True
-        await self._send(message)
+        for part in _parts(message):
+            try:
+                async with asyncio.timeout(READ_SECONDS):
+                    await self._send(part)
+            except TimeoutError:
+                raise ClientDisconnect from None
+
+    def _hold_answer(self, size: int) -> None:
+        """What a question with a body is answered with counts until it has been read."""
+        if size > SMALL_BYTES and not self._bodies.have_room(self._visitor):
+            self.refused = self.refused or _too_much_sent()
+            return
+        self._size += size
+        self._bodies.taken[self._visitor] += size
 
     def close(self) -> None:
         self._bodies.taken[self._visitor] -= self._size
@@ -227,6 +258,15 @@ class _Body:
     def _refuse(self, refused: _Refused) -> Message:
         self.refused = refused
         raise refused
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    """An answer in parts: the server would take a whole one into memory for who reads nothing."""
+    content, goes_on = message.get("body", b""), message.get("more_body", False)
+    last = max(0, len(content) - 1) // PART_BYTES * PART_BYTES
+    for start in range(0, last, PART_BYTES):
+        yield {**message, "body": content[start : start + PART_BYTES], "more_body": True}
+    yield {**message, "body": content[last:], "more_body": goes_on} if last else message
 
 
 def _with_headers(send: Send) -> Send:

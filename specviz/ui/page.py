@@ -7,6 +7,7 @@ races; `handlers` does the work. Nothing is asked of other servers.
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -34,6 +36,7 @@ from specviz.ui.lab.lab import lab_offer
 from specviz.ui.page_files import (
     PLAYER,
     module_sources,
+    packed_file,
     page_files,
     page_folders,
     styles,
@@ -66,6 +69,9 @@ ROOM_ASKED = (
 )
 FREE = ("look", "stop", "hold", *ROOM_ASKED)  # they cost nothing, and what goes on needs them
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
+
+# answers of a kilobyte and more, but no streams of events
+PACKED = Middleware(GZipMiddleware, minimum_size=1000, compresslevel=4)
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
 THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
@@ -192,7 +198,7 @@ def launch_options(environment: Environment, handlers: Handlers) -> dict[str, An
         "ssr_mode": False,
         "show_error": False,
         "quiet": True,  # who serves says where
-        "app_kwargs": {"routes": routes(handlers), "middleware": [Middleware(Guard)]},
+        "app_kwargs": {"routes": routes(handlers), "middleware": [Middleware(Guard), PACKED]},
     }
 
 
@@ -206,7 +212,9 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
     course = json.dumps(course_offer())
 
     def fixed(text: str) -> Callable[[Request], Response]:
-        return lambda _: Response(text, media_type="application/json")
+        content = text.encode()
+        packed = gzip.compress(content)
+        return lambda request: _answer(request, content, packed, "application/json")
 
     # no mount: its inner addresses are lost behind a proxy that cuts off the path of the app
     return [
@@ -242,4 +250,14 @@ def _kept_file(request: Request) -> Response:
     if content is None:
         return Response(status_code=404)
     kind = guess_type(name)[0] or "application/octet-stream"  # of a notebook
-    return Response(content, media_type=kind, headers={"Cache-Control": KEPT})
+    answer = _answer(request, content, packed_file(name), kind)
+    answer.headers["Cache-Control"] = KEPT
+    return answer
+
+
+def _answer(request: Request, content: bytes, packed: bytes, kind: str) -> Response:
+    """What never changes is packed once, and not for each visitor."""
+    headers, takes = {"Vary": "Accept-Encoding"}, request.headers.get("Accept-Encoding", "")
+    if "gzip" in takes:
+        content, headers = packed, headers | {"Content-Encoding": "gzip"}
+    return Response(content, media_type=kind, headers=headers)

@@ -7,6 +7,7 @@ data: address. Knows nothing of what the modules do.
 
 from __future__ import annotations
 
+import gzip
 import re
 from base64 import b64encode
 from functools import cache, partial
@@ -29,6 +30,12 @@ def page_files() -> dict[str, bytes]:
     player = {f"player/{path.relative_to(PLAYER).as_posix()}": path.read_bytes() for path in paths}
     notebooks = {f"exercises/{path.name}": path.read_bytes() for path in NOTEBOOKS.glob("*.ipynb")}
     return player | notebooks | {"plotly.min.js": plotly_script().read_bytes()}
+
+
+@cache
+def packed_file(name: str) -> bytes:
+    """A file as gzip, made once."""
+    return gzip.compress(page_files()[name], 6)
 
 
 def version() -> str:

@@ -21,7 +21,7 @@ from specviz.records import SETTINGS
 from specviz.ui.api import ENDPOINTS
 from specviz.ui.gradio_sessions import LONGEST_NAME
 from specviz.ui.handlers import Handlers
-from specviz.ui.page import build_page, launch_options
+from specviz.ui.page import FOLDER, build_page, launch_options
 from specviz.ui.turns import Work
 from tests.browser.app_server import free_port
 from tests.ui.heard import awaited
@@ -55,6 +55,20 @@ def client(url: str) -> Client:
 def test_the_examples_run_as_they_stand(source: str, url: str) -> None:
     assert "http://127.0.0.1:7860/" in source
     exec(compile(source.replace("http://127.0.0.1:7860/", url), "api.md", "exec"), {})
+
+
+@pytest.mark.parametrize(
+    "path", ["", "config", f"{FOLDER}/setup.json", f"{FOLDER}/plotly.min.js", f"{FOLDER}/none"]
+)
+def test_what_is_large_is_sent_packed(url: str, path: str) -> None:
+    encoding, size = {"Accept-Encoding": "gzip"}, 0
+    with httpx.stream("GET", url + path, headers=encoding) as answer:
+        size = sum(map(len, answer.iter_raw()))
+    plain = httpx.get(url + path, headers={"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+    is_large = len(plain.content) > 1000
+    assert ("Content-Encoding" in answer.headers) == is_large
+    assert size < 0.4 * len(plain.content) if is_large else size == len(plain.content)
 
 
 def test_sessions_leave_nothing_behind_whatever_they_are_called(url: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
@@ -134,6 +134,24 @@ class Sender:
         await self._app(scope | {"client": (self._address, 1)}, self.receive, self.send)
 
 
+class Reader(Sender):
+    """Asks, and reads so many parts of the answer."""
+
+    def __init__(self, app: Guard, address: str, reads: int) -> None:
+        super().__init__(app, address, [b"x"])
+        self.reads, self.given = reads, list[int]()
+
+    async def receive(self) -> Message:
+        return await super().receive() | {"more_body": False}
+
+    async def send(self, message: Message) -> None:
+        await super().send(message)
+        if message["type"] == "http.response.body":
+            self.given.append(len(message["body"]))
+            if len(self.given) > self.reads:
+                await asyncio.sleep(3600)
+
+
 async def after_a_moment(*senders: Sender) -> list[list[int]]:
     asked = [asyncio.create_task(each.ask()) for each in senders]
     ended, waiting = await asyncio.wait(asked, timeout=0.3)
@@ -157,6 +175,36 @@ def test_bodies_that_never_end_keep_nobody_else_from_sending(
     other, small = Sender(guarded, "10.0.0.2", [part]), Sender(guarded, "10.0.0.1", [b"x" * 100])
     found = awaited(after_a_moment(*greedy, other, small))
     assert found == [[], [], [503], [], []], "two are waited for, and those of others"
+
+
+async def long(scope: Scope, receive: Receive, send: Send) -> None:
+    await Request(scope, receive).body()
+    await PlainTextResponse(b"y" * 1000)(scope, receive, send)
+
+
+def test_an_answer_that_nobody_reads_is_handed_on_in_parts_and_counts_until_it_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", 900)
+    monkeypatch.setattr(guard, "SMALL_BYTES", 100)
+    monkeypatch.setattr(guard, "PART_BYTES", 300)
+    guarded = Guard(long)
+    idle, second = Reader(guarded, "10.0.0.1", 1), Reader(guarded, "10.0.0.1", 9)
+    other = Reader(guarded, "10.0.0.2", 9)
+    assert awaited(after_a_moment(idle, second, other)) == [[200], [503], [200]]
+    assert idle.given == [300, 300] and other.given == [300, 300, 300, 100]
+    monkeypatch.setattr(guard, "READ_SECONDS", 0.1)
+    idle, second = Reader(guarded, "10.0.0.1", 1), Reader(guarded, "10.0.0.1", 9)
+    awaited(after_a_moment(idle))
+    assert awaited(after_a_moment(second)) == [[200]] and idle.given == [300, 300]
+
+
+def test_an_address_has_so_many_questions_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "OPEN_OF_ADDRESS", 2)
+    guarded = Guard(read)
+    waiting = [Sender(guarded, "10.0.0.1", []) for _ in range(3)]
+    other = Sender(guarded, "10.0.0.2", [])
+    assert awaited(after_a_moment(*waiting, other)) == [[], [], [429], []]
 
 
 def test_a_body_that_comes_in_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +249,7 @@ def test_a_page_that_gradio_does_not_have_is_not_asked_of_it() -> None:
 
 def test_the_app_is_served_behind_the_guard() -> None:
     options: dict[str, Any] = launch_options(Environment(), Handlers())
-    assert [each.cls for each in options["app_kwargs"]["middleware"]] == [Guard]
+    assert options["app_kwargs"]["middleware"][0].cls is Guard
 
 
 @pytest.mark.parametrize(
