@@ -6,6 +6,7 @@ import pytest
 
 from specviz.ui import room
 from specviz.ui.answers import UNEXPECTED
+from specviz.ui.guard import PER_MINUTE
 from specviz.ui.page import ROOM_ASKED
 from specviz.ui.room import Rooms
 
@@ -72,7 +73,7 @@ def lesson(clock: Clock) -> Class:
 
 def test_a_class_has_a_link_of_plain_words_and_its_code_is_drawn_here(lesson: Class) -> None:
     assert lesson.opened["link"] == f"{HOME}?class={lesson.name}"
-    assert len(lesson.name.split("-")) == 3 and lesson.name.replace("-", "").isalpha()
+    assert len(lesson.name.split("-")) == room.WORDS and lesson.name.replace("-", "").isalpha()
     assert lesson.opened["qr"].startswith("data:image/svg+xml")
 
 
@@ -226,7 +227,9 @@ def test_rooms_and_members_are_bounded_and_places_of_the_absent_are_given_away(
     assert lesson.rooms.open_room({"home": HOME})["error"] is None
 
 
-def test_one_address_takes_neither_all_classes_nor_all_places_of_one(lesson: Class) -> None:
+def test_one_address_takes_neither_all_classes_nor_all_places_of_one(
+    lesson: Class, clock: Clock
+) -> None:
     asked = {"home": HOME, "address": "one"}
     errors = [lesson.rooms.open_room(asked)["error"] for _ in range(room.ROOMS_OF_ADDRESS + 1)]
     assert errors[:-1] == [None] * room.ROOMS_OF_ADDRESS and "of your address" in errors[-1]
@@ -234,27 +237,22 @@ def test_one_address_takes_neither_all_classes_nor_all_places_of_one(lesson: Cla
     asked = {"room": lesson.name, "address": "one"}
     told = [lesson.rooms.join_room(asked)["error"] for _ in range(room.MEMBERS_OF_ADDRESS + 1)]
     assert told[:-1] == [None] * room.MEMBERS_OF_ADDRESS and "of your address" in told[-1]
+    clock.now += room.HERE_SECONDS
+    assert lesson.rooms.join_room(asked)["error"] is None, "those who have gone leave room"
     assert lesson.rooms.join_room(asked | {"address": "another"})["error"] is None
 
 
-def test_the_name_of_a_class_is_not_found_by_trying(lesson: Class) -> None:
+def test_the_name_of_a_class_is_not_found_by_trying_through_a_lesson() -> None:
+    assert len(set(room._WORDS)) == len(room._WORDS)
+    tries = PER_MINUTE * 90
+    assert tries * room.MAX_ROOMS / len(room._WORDS) ** room.WORDS < 1 / 2_500
+
+
+def test_whoever_types_wrong_names_closes_no_class_to_others_of_the_address(lesson: Class) -> None:
     guess = {"room": "sun-moon-star", "member": "x", "version": 0, "address": "one"}
-    told = {lesson.rooms.look_room(guess)["error"] for _ in range(room.WRONG.amount)}
-    right = guess | {"room": lesson.name}
+    told = {lesson.rooms.join_room(guess)["error"] for _ in range(1000)}
     assert told == {room.GONE}
-    assert lesson.rooms.join_room(right)["error"] == room.TOO_MANY
-    assert lesson.rooms.look_room(right)["error"] == room.TOO_MANY
-    assert lesson.rooms.look_room(right | {"address": "another"})["error"].startswith("this class")
-    assert lesson.look(lesson.join())["error"] is None
-
-
-def test_a_class_that_asks_after_its_end_is_not_taken_for_one_who_guesses(lesson: Class) -> None:
-    asked = {"room": lesson.name, "member": "x", "version": 0, "address": "one"}
-    assert lesson.lead("end") is None
-    told = {lesson.rooms.look_room(asked)["error"] for _ in range(2 * room.WRONG.amount)}
-    assert told == {room.GONE}
-    other = lesson.rooms.open_room({"home": HOME})
-    assert lesson.rooms.join_room({"room": other["room"], "address": "one"})["error"] is None
+    assert lesson.rooms.join_room(guess | {"room": lesson.name})["error"] is None
 
 
 def test_members_of_a_large_class_look_more_rarely(lesson: Class) -> None:
