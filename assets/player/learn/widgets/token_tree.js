@@ -121,7 +121,10 @@ export class TokenTree extends Widget {
     this.walked += 1;
     this.draw();
     this.on.changed();
-    if (this.walked === place.round.stops.length) this.on.reached("walked");
+    if (this.walked < place.round.stops.length) return;
+    const { round } = place;
+    if (round.extraKind === "recovered" && !round.isGreedy) setText(this.words, `r is how probable ${tokenLabel(this.text(EXTRA))} is in the residual: in what is left of p.`);
+    this.on.reached("walked");
   }
 
   // ---- the mask
