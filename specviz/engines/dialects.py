@@ -30,6 +30,7 @@ class Dialect(ABC):
     """One engine's way of putting things."""
 
     name = ""
+    of_methods = "method"  # what it calls the choice among them
 
     @property
     def facts(self) -> EngineFacts:
@@ -73,10 +74,16 @@ class Dialect(ABC):
                 return [[each.first, each.last, each.draft_tokens] for each in value]
         return value
 
-    def _method_of(self, name: str) -> EngineMethod | None:
-        """Our method of the engine's name for it."""
-        methods = self.facts.methods.items()
-        return next((ours for ours, served in methods if served.name == name), None)
+    def _method_named(self, name: str) -> EngineMethod:
+        """Our method of the engine's name for it; InputError names those that there are."""
+        ours = {served.name: method for method, served in self.facts.methods.items()}
+        found = ours.get(name)
+        if found is None:
+            names = ", ".join(ours)
+            raise InputError(
+                f"{self.of_methods} must be one of {names} for {self.facts.title}, got {short(name)}"
+            )
+        return found
 
 
 class VllmDialect(Dialect):
@@ -118,11 +125,7 @@ class VllmDialect(Dialect):
             return EngineMethod.PROMPT_LOOKUP
         if plain.endswith("_mtp"):
             return EngineMethod.MTP
-        found = self._method_of(plain)
-        if found is None:
-            names = ", ".join(each.name for each in self.facts.methods.values())
-            raise InputError(f"method must be one of {names} for vLLM, got {short(name)}")
-        return found
+        return self._method_named(plain)
 
 
 def _method_by_name(draft: str) -> EngineMethod:
@@ -138,6 +141,7 @@ def _method_by_name(draft: str) -> EngineMethod:
 
 class SglangDialect(Dialect):
     name = "sglang"
+    of_methods = "algorithm"
     _WITH_REJECTION = frozenset({EngineMethod.EAGLE, EngineMethod.EAGLE3, EngineMethod.MTP})
     _STEPS, _WIDTH = "--speculative-num-steps", "--speculative-eagle-topk"
     _NODES = "--speculative-num-draft-tokens"
@@ -211,10 +215,7 @@ class SglangDialect(Dialect):
             heard.setdefault("draft_tokens", max(nodes // width, 1))
 
     def _named(self, name: str, has_draft: bool) -> EngineMethod:
-        found = self._method_of(self._OLD_NAMES.get(name, name))
-        if found is None:
-            names = ", ".join(each.name for each in self.facts.methods.values())
-            raise InputError(f"algorithm must be one of {names} for SGLang, got {short(name)}")
+        found = self._method_named(self._OLD_NAMES.get(name, name))
         is_own = found in (EngineMethod.EAGLE, EngineMethod.EAGLE3) and not has_draft
         return EngineMethod.MTP if is_own else found
 
@@ -228,6 +229,7 @@ def _block(method: EngineMethod, depth: int) -> Options:
 
 class LlamaCppDialect(Dialect):
     name = "llama.cpp"
+    of_methods = "type"
     _NGRAMS = "ngram-"
 
     def options(self, deployment: ModelDeployment) -> Options:
@@ -281,11 +283,7 @@ class LlamaCppDialect(Dialect):
     def _named(self, name: str) -> EngineMethod:
         if name.startswith(self._NGRAMS):
             return EngineMethod.PROMPT_LOOKUP
-        found = self._method_of(name)
-        if found is None:
-            names = ", ".join(each.name for each in self.facts.methods.values())
-            raise InputError(f"type must be one of {names} for llama.cpp, got {short(name)}")
-        return found
+        return self._method_named(name)
 
 
 def is_file(name: str) -> bool:
