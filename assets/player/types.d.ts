@@ -209,7 +209,7 @@ interface Setup {
   sampled: string; // of them, one in which something is drawn
   device: string;
   lab: any; // specviz/ui/lab/lab.py
-  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; bandwidth: number; arithmetic: number }> }; // specviz/ui/serving.py
+  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; bandwidth: number; arithmetic: number }>; engines: EnginesOffer }; // specviz/ui/serving.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
   endings: Record<string, string>;
@@ -341,6 +341,15 @@ interface PlanField {
   default: string;
   choices: Choice[];
   is_whole: boolean;
+}
+
+// What the card of configurations offers (specviz/ui/engine_answers.py).
+interface EnginesOffer {
+  engines: { name: string; title: string; methods: Choice[] }[];
+  fields: { name: string; title: string; example: string }[];
+  with_draft: string[];
+  forms: Choice[];
+  longest: number;
 }
 
 // Of a menu.

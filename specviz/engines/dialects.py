@@ -79,10 +79,8 @@ class Dialect(ABC):
         ours = {served.name: method for method, served in self.facts.methods.items()}
         found = ours.get(name)
         if found is None:
-            names = ", ".join(ours)
-            raise InputError(
-                f"{self.of_methods} must be one of {names} for {self.facts.title}, got {short(name)}"
-            )
+            rule = f"{self.of_methods} must be one of {', '.join(ours)} for {self.facts.title}"
+            raise InputError(f"{rule}, got {short(name)}")
         return found
 
 

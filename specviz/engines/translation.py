@@ -220,7 +220,7 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
         if "target" not in heard:
             heard["target"] = NO_TARGET
             work.notes.append(f"no model is named: put yours in the place of {NO_TARGET}")
-        values = {name: _typed(name, value) for name, value in heard.items()}
+        values = {name: read_field(name, value) for name, value in heard.items()}
         if values.get("method", EngineMethod.NONE) is EngineMethod.NONE:
             work.notes.append("nothing in it speculates")
         return ModelDeployment(**values)
@@ -270,8 +270,8 @@ _FRACTIONS = {"memory_fraction", "min_probability"}
 _NAMES = {"target", "draft"}
 
 
-def _typed(name: str, value: Any) -> Any:
-    """The value of a field, read from what was typed."""
+def read_field(name: str, value: Any) -> Any:
+    """The value of a field of a deployment, read from what was typed; InputError for another."""
     match name:
         case "method":
             return value

@@ -85,6 +85,7 @@ def _way(found: SizedPlan, policy: Policy) -> dict[str, Any]:
         **asdict(found.speeds(found.plan.batch, found.length(policy, found.plan.batch))),
         "cards": found.cards(policy),
         "largest_batch": found.largest_batch(policy),
+        "seats": found.seats(policy),
         "carried_batch": rows,
         "carried_requests": rate,
         "carried_tokens": rate * found.plan.output,

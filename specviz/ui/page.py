@@ -62,7 +62,7 @@ ASKED = (
 )
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
 COURSE_ASKED = ("drive", "theory", "roofline", "deployment", "ready")
-SERVING_ASKED = ("size", "arrivals")
+SERVING_ASKED = ("size", "arrivals", "configuration", "translation")
 ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),

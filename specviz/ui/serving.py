@@ -1,4 +1,5 @@
-"""What the page Serve asks: a plan's size with its charts, and requests that arrive by chance.
+"""What the page Serve asks: a plan's size with its charts, requests that arrive by chance, and
+configurations of serving engines.
 
 No model is loaded for it, and nothing is kept: every question is answered by itself.
 """
@@ -22,6 +23,12 @@ from specviz.sizing.simulated_load import by_load
 from specviz.sizing.sized_plan import SizedPlan
 from specviz.sizing.sizing_answer import size
 from specviz.ui.answers import Question, answers
+from specviz.ui.engine_answers import (
+    configuration_answer,
+    engines_offer,
+    planned_fields,
+    translated_answer,
+)
 
 OWN = "own"  # a choice of target and draft: by the configuration beside it
 LONGEST_CONFIG = 100_000  # characters
@@ -46,6 +53,7 @@ def serving_offer() -> dict[str, Any]:
             name: {"title": gpu.title, "bandwidth": gpu.bandwidth, "arithmetic": gpu.bf16}
             for name, gpu in GPUS.items()
         },
+        "engines": engines_offer(),
     }
 
 
@@ -78,12 +86,15 @@ class Serving:
 
     @answers
     def size(self, question: Question) -> Question:
-        """{"plan": fields by name, "target_config", "draft_config"} -> its size and two charts."""
+        """{"plan": fields by name, "target_config", "draft_config"} -> its size and two charts, and
+        the fields of a configuration that it comes to.
+        """
         plan = _plan(question)
         found = size(plan)
         gains = [(each["batch"], each["request_speedup"]) for each in found["by_batch"]]
         return {
             "size": found,
+            "configuration": planned_fields(plan, found, _names(question)),
             "figures": {
                 "batch": batch_speedup_figure(
                     gains, (plan.batch, found["request_speedup"]), found["largest_batch"]
@@ -111,6 +122,21 @@ class Serving:
                 "token": load_figure(results, "token_p95", plan.token_limit),
             },
         }
+
+    @answers
+    def configuration(self, question: Question) -> Question:
+        """See `configuration_answer`."""
+        return configuration_answer(question)
+
+    @answers
+    def translation(self, question: Question) -> Question:
+        """See `translated_answer`."""
+        return translated_answer(question)
+
+
+def _names(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Of target and draft, the defaults where none is given."""
+    return {name: question["plan"].get(name, FIELDS[name].default) for name in _MODELS}
 
 
 def _plan(question: Mapping[str, Any]) -> ServingPlan:

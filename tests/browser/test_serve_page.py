@@ -34,6 +34,44 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     assert "serve-" not in tab.page.url
 
 
+def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
+    random_url: str, turn_page: Open
+) -> None:
+    """By keys alone, and on a phone."""
+    tab = turn_page(random_url)
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.evaluate("history.pushState(null, '', '?view=serve')")
+    tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    take = tab.ref("takePlan")
+    tab.page.locator("[data-ref=takePlan]:enabled").wait_for()
+    take.press("Enter")
+    forms = tab.ref("engineForms")
+    forms.locator("pre", has_text="vllm serve meta-llama/Llama-3.1-70B").wait_for()
+    forms.get_by_role("button", name="Kubernetes", exact=True).press("Enter")
+    assert "kind: Deployment" in forms.locator("pre").inner_text()
+    tab.ref("engine").select_option("sglang")
+    forms.locator("pre", has_text="sglang.launch_server").wait_for()
+    assert "schedule has no place in SGLang" in forms.inner_text()
+    field = tab.page.locator("#sv-engine-draft_tokens")
+    field.fill("none")
+    error = tab.ref("engineError")
+    error.wait_for()
+    assert error.inner_text() == "Draft length K must be an integer, got 'none'"
+    assert field.get_attribute("aria-invalid") == "true" and not forms.is_visible()
+    field.fill("4")
+    forms.locator("pre", has_text="--speculative-num-steps 4").wait_for()
+    assert not error.is_visible() and field.get_attribute("aria-invalid") is None
+    tab.ref("pasted").fill("--model a/b --speculative-model [ngram] --num-speculative-tokens 5")
+    tab.ref("pastedStart").press("Enter")
+    changes = tab.ref("pastedChanges")
+    changes.wait_for()
+    assert "--speculative-model [ngram] changed → model in --speculative-config" in (
+        changes.inner_text()
+    )
+    assert "vllm serve a/b" in tab.ref("pastedForms").inner_text()
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 @pytest.mark.slow
 def test_the_whole_page_can_be_read_by_everybody(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url)

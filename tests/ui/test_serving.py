@@ -10,9 +10,11 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
+from specviz.engines.model_deployment import ModelDeployment
 from specviz.figures.batch_speedup import batch_speedup_figure
 from specviz.sizing.serving_plan import FIELDS
-from specviz.ui import serving
+from specviz.ui import engine_answers, serving
+from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import Handlers
 from specviz.ui.serving import OWN, SIMULATIONS, WAITING, serving_offer
 
@@ -69,6 +71,86 @@ def test_a_pasted_configuration_is_a_model_of_ones_own() -> None:
     plan = {"plan": SMALL | {"target": OWN}, "target_config": json.dumps(CONFIG)}
     own = Handlers().serving.size(plan)["size"]
     assert own["speedup"] == size(**SMALL)["size"]["speedup"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
+def test_what_is_planned_is_a_configuration_of_every_engine(engine: str) -> None:
+    """And what was written for one is read back as nothing but flags of today."""
+    asked = Handlers().serving
+    planned = asked.size({"plan": {}})["configuration"]
+    reply = asked.configuration({"engine": engine, "fields": planned})
+    assert reply["error"] is None
+    command = reply["forms"]["command"]
+    assert planned["target"] in command and planned["draft"] in command
+    assert ("1, 25, 5" in command) == (engine == "vllm")  # K by batch; the others have a remark
+    assert any(each.startswith("schedule has no place") for each in reply["remarks"]) == (
+        engine != "vllm"
+    )
+    read_back = asked.translation({"text": command, "to": ""})
+    assert read_back["to"] == engine and read_back["problems"] == []
+    assert {each["fate"] for each in read_back["changes"]} == {"the same"}
+
+
+def test_each_pasted_flag_is_told_with_what_became_of_it() -> None:
+    text = "--model a/b --speculative-model [ngram] --num-speculative-tokens 5"
+    reply = Handlers().serving.translation({"text": text, "to": "vllm"})
+    assert [each["typed"] for each in reply["changes"]] == [
+        *("--model", "--speculative-model", "--num-speculative-tokens")
+    ]
+    assert all(each["why"] for each in reply["changes"][1:])
+    assert '"method": "ngram"' in reply["forms"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "question", "said"),
+    [
+        ("configuration", {"engine": "vllm", "fields": 3}, "fields must be an object"),
+        ("configuration", {"engine": "vllm", "fields": {}}, "target must be the name or path"),
+        ("configuration", {"engine": "tgi", "fields": {"target": "a"}}, "engine must be one of"),
+        ("configuration", {"engine": "vllm", "fields": {"target": 3}}, "target must be a text"),
+        (
+            "configuration",
+            {"engine": "vllm", "fields": {"target": "a", "method": "x"}},
+            "method must be one of none,",
+        ),
+        (
+            "configuration",
+            {"engine": "vllm", "fields": {"target": "a", "max_batch": "many"}},
+            "max-batch must be an integer, got 'many'",
+        ),
+        (
+            "configuration",
+            {"engine": "vllm", "fields": {"target": "a", "schedule": "1-2"}},
+            "schedule must be ranges such as 1-16:5",
+        ),
+        ("configuration", {"engine": "vllm", "fields": {"colour": "1"}}, "field must be one of"),
+        ("translation", {"text": "  "}, "text must be a command, code, JSON or YAML"),
+        ("translation", {"text": "x" * 20_001}, "text must have at most 20000 characters"),
+        ("translation", {"text": "--model a", "to": "tgi"}, "engine must be one of"),
+    ],
+)
+def test_a_wrong_question_of_engines_is_one_line(
+    asked: str, question: dict[str, Any], said: str
+) -> None:
+    error = getattr(Handlers().serving, asked)(question)["error"]
+    assert said in error and len(error) < 400
+
+
+def test_in_public_no_model_that_a_visitor_names_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def looked(deployment: ModelDeployment) -> None:
+        raise AssertionError(deployment)
+
+    monkeypatch.setattr(engine_answers, "read_local_pair", looked)
+    handlers = Handlers().serving
+    fields = {"target": "/etc", "draft": "/tmp", "method": "draft-model", "draft_tokens": "3"}
+    asked = {"engine": "vllm", "fields": fields}
+    text = "vllm serve /etc --speculative-model /tmp --num-speculative-tokens 3"
+    assert handlers.configuration(asked)["error"] == UNEXPECTED  # where the server is one's own
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    assert handlers.configuration(asked)["error"] is None
+    assert handlers.translation({"text": text, "to": ""})["error"] is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import { Chart } from "../shared/charts.js";
 import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
+import { ConfigurationCard } from "./configuration_card.js";
 import { PlanForm, PREFIX } from "./plan_form.js";
 import { lengthWords, roomWords, servedWords, showFacts, showTable, showTrust, showWarnings } from "./size_view.js";
 
@@ -24,6 +25,7 @@ export class ServePage extends Page {
     this.gradio = gradio;
     this.trust = setup.serve.trust;
     this.form = new PlanForm(refs, setup.serve.fields, () => this.changed());
+    this.configuration = new ConfigurationCard(refs, setup.serve.engines, (name, question) => this.ask(name, question));
     /** @type {Record<string, Chart>} */
     this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
     /** @type {Record<string, Figure>} */
@@ -98,6 +100,7 @@ export class ServePage extends Page {
     const told = this.form.report(problem ?? "");
     this.setStale(Boolean(problem));
     if (problem) return setText(this.refs.planSentence, `No answer yet. ${told}`);
+    this.configuration.setPlan(reply.configuration);
     if (!this.draw(reply.size, reply.figures)) return;
     this.simulating = window.setTimeout(() => this.simulate(number, question), SIMULATE_MILLISECONDS);
   }

@@ -75,8 +75,9 @@ class LinkButton {
   }
 }
 
+// Whether it is on the clipboard now.
 /** @param {string} text */
-async function copied(text) {
+export async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;

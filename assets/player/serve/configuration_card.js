@@ -1,0 +1,136 @@
+// A deployment in the words of a serving engine: from a form, which the plan can fill, or from pasted older flags.
+
+import { element, option, setText } from "../shared/dom.js";
+import { markWrong } from "../shared/field_errors.js";
+import { EngineForms } from "./engine_forms.js";
+
+const REST_MILLISECONDS = 300; // after the last key
+const NONE = "none";
+
+export class ConfigurationCard {
+  /**
+   * @param {Refs} refs
+   * @param {EnginesOffer} offer
+   * @param {(name: string, question: object) => Promise<any>} ask
+   */
+  constructor(refs, offer, ask) {
+    this.refs = refs;
+    this.offer = offer;
+    this.ask = ask;
+    this.asked = 0; // the latest question counts
+    /** @type {Record<string, string> | null} */
+    this.planned = null;
+    /** @type {Record<string, HTMLInputElement>} */
+    this.controls = {};
+    for (const field of offer.fields) refs.engineFields.append(this.made(field));
+    refs.engine.append(...offer.engines.map(({ name, title }) => option(name, title)));
+    refs.pastedTo.append(option("", "its own engine"), ...offer.engines.map(({ name, title }) => option(name, title)));
+    refs.pasted.maxLength = offer.longest;
+    this.forms = new EngineForms(refs.engineForms, offer.forms);
+    this.pastedForms = new EngineForms(refs.pastedForms, offer.forms);
+    refs.engineForm.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
+    refs.engineForm.addEventListener("input", () => this.changed());
+    refs.takePlan.addEventListener("click", () => this.takePlan());
+    refs.pastedForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.translate()));
+    this.showMethods();
+  }
+
+  /** @param {{ name: string, title: string, example: string }} field */
+  made({ name, title, example }) {
+    const field = element("div", "field");
+    field.dataset.field = name;
+    const label = element("label", "", title);
+    const control = element("input");
+    Object.assign(control, { id: `sv-engine-${name}`, type: "text", spellcheck: false, placeholder: example });
+    label.htmlFor = control.id;
+    control.setAttribute("aria-describedby", "sv-engine-error");
+    this.controls[name] = control;
+    field.append(label, control);
+    return field;
+  }
+
+  get engine() {
+    return /** @type {EnginesOffer["engines"][number]} */ (this.offer.engines.find(({ name }) => name === this.refs.engine.value));
+  }
+
+  // Those of the engine; one that it has not gives way to plain decoding.
+  showMethods() {
+    const { engineMethod } = this.refs;
+    const chosen = engineMethod.value;
+    const { methods } = this.engine;
+    engineMethod.replaceChildren(...methods.map(({ name, title }) => option(name, title)));
+    engineMethod.value = methods.some(({ name }) => name === chosen) ? chosen : NONE;
+    this.showFields();
+  }
+
+  // What has no meaning for the method is neither shown nor asked.
+  showFields() {
+    const method = this.refs.engineMethod.value;
+    const isOff = { draft: !this.offer.with_draft.includes(method), draft_tokens: method === NONE, schedule: method === NONE };
+    for (const [name, isHidden] of Object.entries(isOff)) /** @type {HTMLElement} */ (this.controls[name].parentElement).hidden = isHidden;
+  }
+
+  changed() {
+    this.showMethods();
+    window.clearTimeout(this.waiting);
+    this.waiting = window.setTimeout(() => this.configure(), REST_MILLISECONDS);
+  }
+
+  /** @param {Record<string, string>} planned */
+  setPlan(planned) {
+    this.planned = planned;
+    this.refs.takePlan.disabled = false;
+  }
+
+  takePlan() {
+    if (!this.planned) return;
+    const { engineMethod } = this.refs;
+    for (const [name, control] of Object.entries(this.controls)) control.value = this.planned[name] ?? "";
+    engineMethod.value = this.planned.method;
+    if (!engineMethod.value) engineMethod.value = NONE;
+    this.showFields();
+    this.configure();
+  }
+
+  async configure() {
+    const number = (this.asked += 1);
+    const { engineError, engine, engineMethod } = this.refs;
+    const shown = Object.entries(this.controls).filter(([, control]) => !control.parentElement?.hidden);
+    const fields = Object.fromEntries([...shown.map(([name, { value }]) => [name, value]), ["method", engineMethod.value]]);
+    const reply = await this.ask("configuration", { engine: engine.value, fields });
+    if (number !== this.asked) return;
+    const problem = problemOf(reply);
+    const wrong = this.offer.fields.find(({ name }) => problem.split(" ", 1)[0].replaceAll("-", "_") === name);
+    for (const [name, control] of Object.entries(this.controls)) markWrong(control, name === wrong?.name);
+    engineError.hidden = !problem;
+    setText(engineError, wrong ? problem.replace(/^\S+/, wrong.title) : problem);
+    this.forms.show(problem ? {} : reply.forms, problem ? [] : reply.remarks);
+  }
+
+  async translate() {
+    const { pasted, pastedTo, pastedError, pastedChanges, pastedStart } = this.refs;
+    pastedStart.disabled = true;
+    const reply = await this.ask("translation", { text: pasted.value, to: pastedTo.value });
+    pastedStart.disabled = false;
+    const problem = problemOf(reply);
+    pastedError.hidden = !problem;
+    setText(pastedError, problem);
+    pastedChanges.hidden = Boolean(problem) || !reply.changes.length;
+    this.pastedForms.show(problem ? {} : reply.forms, problem ? [] : [...reply.problems, ...reply.notes], problem || reply.problems.length ? "problem" : "warning");
+    if (!problem) pastedChanges.replaceChildren(...reply.changes.map(changeLine));
+  }
+}
+
+/** @param {any} reply */
+function problemOf(reply) {
+  return reply ? (reply.error ?? "") : "The server cannot be reached.";
+}
+
+/** @param {{ typed: string, value: string, fate: string, now: string, why: string }} change */
+function changeLine({ typed, value, fate, now, why }) {
+  const line = element("li");
+  line.append(element("code", "", value ? `${typed} ${value}` : typed), ` ${fate}`);
+  if (now) line.append(" → ", element("code", "", now));
+  if (why) line.append(`: ${why}`);
+  return line;
+}

@@ -1,0 +1,178 @@
+"""What the page asks of serving engines: a configuration of a form's fields, and a translation of
+pasted flags. Nothing is started, and nothing of a visitor's naming is looked at in public.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.engines.configuration import configure
+from specviz.engines.engine_facts import engines, servers
+from specviz.engines.local_pair import read_local_pair
+from specviz.engines.model_deployment import (
+    MAY_HAVE_DRAFT,
+    NEEDS_DRAFT,
+    EngineMethod,
+    ModelDeployment,
+)
+from specviz.engines.pasted_text import MAX_TEXT
+from specviz.engines.translation import read_field, translate
+from specviz.engines.translation_answer import forms_json, translation_answer
+from specviz.environment import Environment
+from specviz.errors import InputError, short
+from specviz.sizing.serving_plan import ServingPlan
+from specviz.sizing.shape import EAGLE, N_GRAM, PUBLISHED
+
+METHODS = {
+    EngineMethod.NONE: "none, plain decoding",
+    EngineMethod.DRAFT_MODEL: "a small draft model",
+    EngineMethod.PROMPT_LOOKUP: "n-grams of the prompt",
+    EngineMethod.EAGLE: "an EAGLE head",
+    EngineMethod.EAGLE3: "an EAGLE-3 head",
+    EngineMethod.MEDUSA: "Medusa heads",
+    EngineMethod.MTP: "the model’s own heads (MTP)",
+    EngineMethod.SUFFIX: "suffixes of earlier answers",
+    EngineMethod.DFLASH: "DFlash",
+    EngineMethod.DSPARK: "DSpark",
+}
+# field of a deployment -> its title and an example
+FIELDS = {
+    "target": ("Target", "org/model, or a path on the server"),
+    "draft": ("Draft or head", "org/model, or a path on the server"),
+    "draft_tokens": ("Draft length K", "4"),
+    "tensor_parallel": ("Cards", "1"),
+    "max_batch": ("Most requests at once", "the engine’s own"),
+    "max_length": ("Longest request, in tokens", "the model’s own"),
+    "memory_fraction": ("Memory used", "0.9"),
+    "port": ("Port", "the engine’s own"),
+    "schedule": ("K by requests at once", "1-16:5 17-64:2 65-256:0"),
+}
+FORMS = {
+    "command": "Command line",
+    "yaml": "YAML",
+    "python": "Python",
+    "compose": "Docker compose",
+    "kubernetes": "Kubernetes",
+}
+LONGEST_TEXT = 4096  # characters of a field
+_RANGE = re.compile(r"(\d{1,9})-(\d{1,9}):(\d{1,9})")
+
+
+def engines_offer() -> dict[str, Any]:
+    """The form's fields, the engines with their methods, and the forms of an answer."""
+    return {
+        "engines": [
+            {
+                "name": name,
+                "title": f"{engines()[name].title} {engines()[name].version}",
+                "methods": [
+                    {"name": method.value, "title": METHODS[method]}
+                    for method in (EngineMethod.NONE, *engines()[name].methods)
+                ],
+            }
+            for name in servers()
+        ],
+        "fields": [
+            {"name": name, "title": title, "example": example}
+            for name, (title, example) in FIELDS.items()
+        ],
+        "with_draft": sorted(method.value for method in MAY_HAVE_DRAFT),
+        "forms": [{"name": name, "title": title} for name, title in FORMS.items()],
+        "longest": MAX_TEXT,
+    }
+
+
+def configuration_answer(question: Mapping[str, Any]) -> dict[str, Any]:
+    """{"engine", "fields": deployment fields as texts} -> the configuration in each form."""
+    deployment = _deployment(question["fields"])
+    pair = None if Environment.read().is_public else read_local_pair(deployment)
+    found = configure(deployment, _text("engine", question["engine"]), pair=pair)
+    return {"forms": forms_json(found), "remarks": list(found.remarks)}
+
+
+def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
+    """{"text", "to": an engine, "" for the text's own} -> what became of each flag, and forms."""
+    text = question["text"]
+    if not isinstance(text, str) or not text.strip():
+        raise InputError("text must be a command, code, JSON or YAML of an engine, got none")
+    read_pair = None if Environment.read().is_public else read_local_pair
+    found = translate(text, _text("to", question.get("to", "")) or None, read_pair)
+    return translation_answer(found)
+
+
+def planned_fields(
+    plan: ServingPlan, size: Mapping[str, Any], names: Mapping[str, Any]
+) -> dict[str, str]:
+    """A plan of that size as the form's fields; `names` are the presets that it was asked with.
+
+    A model that is no preset is left to be named, as the head of EAGLE is.
+    """
+    draft = names.get("draft")
+    method = {EAGLE: EngineMethod.EAGLE, N_GRAM: EngineMethod.PROMPT_LOOKUP}.get(
+        str(draft), EngineMethod.DRAFT_MODEL
+    )
+    seats = max(1, size["speculative"]["seats"])
+    ranges = [each for each in size["lengths"] if each["first"] <= seats]
+    K = max(each["K"] for each in ranges) or size["draft_length"]
+    told = (f"{each['first']}-{min(each['last'], seats)}:{each['K']}" for each in ranges)
+    return {
+        "target": _repository(names.get("target")),
+        "method": method.value,
+        "draft": _repository(draft) if method in NEEDS_DRAFT else "",
+        "draft_tokens": str(K),
+        "tensor_parallel": str(plan.gpus),
+        "max_batch": str(seats),
+        "max_length": str(plan.prompt + plan.output + K),
+        "memory_fraction": f"{plan.memory_share:g}",
+        "port": "",
+        "schedule": " ".join(told) if len(ranges) > 1 else "",
+    }
+
+
+def _repository(preset: Any) -> str:
+    return str(PUBLISHED.get(str(preset), {}).get("source", ""))
+
+
+def _deployment(fields: Any) -> ModelDeployment:
+    if not isinstance(fields, dict):
+        raise InputError(f"fields must be an object, got {short(fields)}")
+    unknown = sorted(set(fields) - {*FIELDS, "method"})
+    if unknown:
+        raise InputError(f"field must be one of {', '.join(FIELDS)}, got {short(unknown[0])}")
+    texts = {name: _text(name, value).strip() for name, value in fields.items()}
+    method = _method(texts.pop("method", EngineMethod.NONE.value))
+    if not texts.get("target"):
+        raise InputError("target must be the name or path of a model, got none")
+    ranges = texts.pop("schedule", "")
+    given = {name: read_field(name, text) for name, text in texts.items() if text}
+    return ModelDeployment(
+        **given | {"method": method, "schedule": read_field("schedule", _ranges(ranges))}
+    )
+
+
+def _method(name: str) -> EngineMethod:
+    try:
+        return EngineMethod(name)
+    except ValueError:
+        names = ", ".join(each.value for each in EngineMethod)
+        raise InputError(f"method must be one of {names}, got {short(name)}") from None
+
+
+def _ranges(text: str) -> list[list[str]]:
+    """`1-16:5 17-64:2` as lists of first, last and K."""
+    found = [_RANGE.fullmatch(each) for each in text.split()]
+    if None in found:
+        raise InputError(
+            f"schedule must be ranges such as {FIELDS['schedule'][1]}, got {short(text)}"
+        )
+    return [list(each.groups()) for each in found if each]
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        raise InputError(
+            f"{name} must be a text of at most {LONGEST_TEXT:,} characters, got {short(value)}"
+        )
+    return value
