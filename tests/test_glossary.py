@@ -64,7 +64,8 @@ LESSONS = {lesson.name: {step.name for step in lesson.steps} for lesson in read_
 
 @pytest.mark.parametrize("each", TERMS, ids=lambda each: each.key)
 def test_every_term_leads_to_places_of_the_app_that_there_are(each: Term) -> None:
-    assert seen(each.key)
+    titles = [place.title for place in seen(each.key)]
+    assert titles and len(set(titles)) == len(titles)
     for place in seen(each.key):
         given = dict(parse_qsl(place.address, strict_parsing=True))
         page = given.pop("view")

@@ -6,7 +6,7 @@ import { tokenLabel } from "../../shared/token_label.js";
 import { OrderWidget } from "../order_widget.js";
 import { isNear, roundingNumbers, shuffled, sum32 } from "./rounding_places.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 260, 46, 22]; // of the picture
+const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 274, 46, 36]; // of the picture
 const DIGITS = 10; // of a sum
 /** @type {Record<string, string>} */
 const BITS = { float32: "32-bit numbers", bfloat16: "16-bit numbers (bfloat16)" };
