@@ -127,7 +127,7 @@ def profile_text(result: dict[str, Any]) -> str:
     facts = {
         "prompts": result["prompts"],
         "rounds": result["rounds"],
-        "tokens": result["tokens"],
+        "tokens of rounds": result["tokens"],  # without each prompt's first one
         "acceptance_rate": result["acceptance_rate"],
         "block_efficiency": result["block_efficiency"],
         "rejections": result["rejections"],

@@ -37,11 +37,11 @@ def test_the_running_rates_count_a_verdict_as_soon_as_it_shows(opened: StepDrive
     examined = sum(each.outcome is not Outcome.UNREACHED for each in before)
     said = opened.page.locator(RATES).inner_text()
     path = 1 + len(first.accepted)
-    assert f" of {examined + path} examined were accepted" in said
+    assert f" of {examined + path} examined levels were accepted" in said
     opened.press("ArrowLeft")
     if path > 1:
         said = opened.page.locator(RATES).inner_text()
-        assert f" of {examined + path - 1} examined were accepted" in said
+        assert f" of {examined + path - 1} examined levels were accepted" in said
 
 
 def test_an_address_stands_until_its_moment_has_come(opened: StepDriver) -> None:

@@ -5,7 +5,8 @@ import test from "node:test";
 
 import { ratesWords, runningRates } from "../../assets/player/step/running_rates.js";
 
-const ROUNDS = [{ levels: ["accepted", "accepted", "rejected", "unreached"] }, { levels: ["accepted", "rejected", "unreached", "unreached"] }, { levels: [] }];
+const chain = (...levels) => ({ levels, outcomes: levels });
+const ROUNDS = [chain("accepted", "accepted", "rejected", "unreached"), chain("accepted", "rejected", "unreached", "unreached"), chain()];
 
 test("a share stands after each level that was examined, and unreached ones do not count", () => {
   const { rates, accepted, examined, drafted } = runningRates(ROUNDS);
@@ -16,4 +17,10 @@ test("a share stands after each level that was examined, and unreached ones do n
 test("acceptance, rejection and what was used of all are told apart", () => {
   assert.equal(ratesWords(runningRates(ROUNDS)), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted 38 % were used.");
   assert.equal(ratesWords(runningRates([])), "Nothing is judged yet.");
+});
+
+test("of a tree the levels make the acceptance rate, and all its tokens what was used", () => {
+  const outcomes = ["rejected", "accepted", "rejected", "rejected", "unreached", "unreached"];
+  const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], outcomes }]);
+  assert.equal(ratesWords(found), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used: at most one of a level can be.");
 });

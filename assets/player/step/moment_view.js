@@ -150,7 +150,7 @@ export class MomentView {
   drawCharts(trace, round, known) {
     const { node, stage, phase, levels } = known;
     const index = round.record.i;
-    if (this.isNew("rates", `${index} ${levels}`)) this.rates.show([...trace.rounds.slice(0, index), { levels }]);
+    if (this.isNew("rates", `${index} ${levels}`)) this.rates.show([...trace.rounds.slice(0, index), { levels, outcomes: round.outcomes }]);
     if (this.isNew("remarks", index)) this.remarks.draw(trace, round.remarks);
     if (this.isNew("mask", `${index} ${phase === "draft"}`)) this.drawMask(round, phase !== "draft");
     const figure = node === null ? null : round.barsFigure(node);

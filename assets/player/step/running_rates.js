@@ -3,10 +3,11 @@
 import { CURVE, drawCurve, keyLine } from "../shared/came_out.js";
 import { drawing, element, setText } from "../shared/dom.js";
 
-// What became of the levels of these rounds, in order: a share after each one that was examined.
-/**
- * @param {{ levels: string[] }[]} rounds
- */
+/** @typedef {{ levels: string[], outcomes: string[] }} Judged a round: the outcome of each level, and of each drafted token */
+
+// What became of the levels of these rounds, in order: a share after each one that was examined. `drafted` counts
+// tokens, as the draft utilization does: a level of a tree has several.
+/** @param {Judged[]} rounds */
 export function runningRates(rounds) {
   const levels = rounds.flatMap((round) => round.levels);
   let accepted = 0;
@@ -16,15 +17,18 @@ export function runningRates(rounds) {
       if (outcome === "accepted") accepted += 1;
       return accepted / (at + 1);
     });
-  return { rates, accepted, examined: rates.length, drafted: levels.length };
+  const drafted = rounds.reduce((sum, { outcomes }) => sum + outcomes.length, 0);
+  return { rates, accepted, examined: rates.length, levels: levels.length, drafted };
 }
 
 /** @param {ReturnType<typeof runningRates>} found */
-export function ratesWords({ accepted, examined, drafted }) {
+export function ratesWords({ accepted, examined, levels, drafted }) {
   if (!examined) return "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
+  const isTree = drafted > levels;
+  const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${share(accepted / examined)}, rejection rate ${share(1 - accepted / examined)}.`;
+  if (isTree) return `${told} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used: at most one of a level can be.`;
   const never = drafted - examined;
-  const told = `${accepted} of ${examined} examined were accepted: acceptance rate ${share(accepted / examined)}, rejection rate ${share(1 - accepted / examined)}.`;
   return never ? `${told} ${never} more ${never === 1 ? "was" : "were"} never examined; of all ${drafted} drafted ${share(accepted / drafted)} were used.` : told;
 }
 
@@ -41,7 +45,7 @@ export class RunningRates {
     this.show([]);
   }
 
-  /** @param {{ levels: string[] }[]} rounds those that are judged at this moment */
+  /** @param {Judged[]} rounds those that are judged at this moment */
   show(rounds) {
     const found = runningRates(rounds);
     const last = Math.max(1, found.rates.length - 1);
