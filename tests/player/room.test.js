@@ -7,6 +7,7 @@ import { RoomLine } from "../../assets/player/room/room_line.js";
 import { choices, hereWords, homeOf, isOfThisMachine, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
 import { nextVerdict, verdictFacts, verdictQuestion } from "../../assets/player/step/next_verdict.js";
 import { Round } from "../../assets/player/shared/round.js";
+import { RULE } from "../../assets/player/shared/verdict_row.js";
 
 // A server whose answers are `replies` in turn (null: none comes), and the line that asks it.
 function line(replies) {
@@ -120,7 +121,7 @@ test("a reveal is one sentence: the room's votes, the rule with its numbers, the
 test("the chart has the class beside the rule, and the draw on the rule's bar", () => {
   const [room, rule] = verdictBars(poll(18, 6));
   assert.deepEqual([room.share, room.words, room.mark], [0.75, "75 %", null]);
-  assert.deepEqual([rule.name, rule.share, rule.words, rule.mark], ["min(1, p/q)", 0.75, "0.750", { at: 0.8, words: "u 0.800" }]);
+  assert.deepEqual([rule.name, rule.share, rule.words, rule.mark], [RULE, 0.75, "0.750", { at: 0.8, words: "u 0.800" }]);
   assert.equal(verdictBars(poll(0, 0))[0].words, "nobody voted");
   assert.equal(verdictBars(poll(1, 0, { greedy: true, accept: 1, u: null }))[1].mark, null);
 });
