@@ -40,6 +40,7 @@ from specviz.ui.lab.lab_losslessness import PLACE
 from specviz.ui.lab.lab_setting import PROMPTS, TOKENS
 from specviz.ui.lab.lab_sweeps import DEFAULTS
 from specviz.ui.settings_form import CUSTOM, form_method, form_pair
+from specviz.ui.spending import counted
 
 Given = dict[str, Any]  # the arguments of a call, by name
 DRAWS = 2000  # of a test of losslessness
@@ -260,13 +261,13 @@ def add_endpoints(handlers: Handlers) -> None:
     for endpoint in ENDPOINTS:
         _register(_follower(handlers, endpoint))
 
-    def claims() -> list[dict[str, Any]]:
+    def claims(request: gr.Request = None) -> list[dict[str, Any]]:
         """What popular texts say of speculative decoding, and what theory makes of their numbers.
 
         Returns:
             every claim with its verdict, theory's finding, and what was measured on this server
         """
-        return list(_answered(handlers.lab.claims({}))["claims"])
+        return list(_answered(counted(handlers.lab.claims, asked_by({}, request)))["claims"])
 
     _register(claims)
     _register(theory)

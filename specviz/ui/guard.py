@@ -49,6 +49,7 @@ CLOSED = tuple(
     )
 )
 CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
+CALLS = ("/gradio_api/run/", "/gradio_api/api/", "/gradio_api/call/", "/gradio_api/queue/join")
 # what Gradio makes anew for whoever asks
 MADE = ("/", "/config", "/openapi.json", "/gradio_api/info", "/gradio_api/openapi.json", "/metrics")
 # what Gradio reads of an address to find one of several pages or a stored state, of which there are
@@ -137,9 +138,13 @@ class Guard:
         visitor = scope["client"][0]
         if self._open[visitor] >= OPEN_OF_ADDRESS:
             return _Refused(429, f"at most {OPEN_OF_ADDRESS} questions at once: wait a moment")
-        if scope["method"] != "POST":
-            spending.add(visitor, PAGE_SECONDS if path in MADE else 0.0)
-            return _Refused(429, TOO_MUCH) if path in MADE and spending.is_over(visitor) else None
+        is_post = scope["method"] == "POST"
+        if path.startswith(CALLS) if is_post else (path.rstrip("/") or "/") in MADE:
+            spending.add(visitor, PAGE_SECONDS)
+            if spending.is_over(visitor):
+                return _Refused(429, TOO_MUCH)
+        if not is_post:
+            return None
         length = Headers(scope=scope).get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
             return _too_large()

@@ -49,6 +49,7 @@ from specviz.ui.recordings import requested_trace
 from specviz.ui.room import Rooms
 from specviz.ui.serving import Serving
 from specviz.ui.settings_form import form_demand, form_method, form_pair, race_request, refusals
+from specviz.ui.spending import spending
 from specviz.ui.turns import QueuedOrder, State, Steps, Work
 from specviz.ui.zero_gpu import lent, lent_messages
 
@@ -59,7 +60,7 @@ MAX_CHECKS = 4  # at once: each may wait for the Hub
 FETCHERS = 2  # downloads at once
 RECORD_BYTES = 5  # of a trace in memory, for each character of its file
 PACKED = "H4sI"  # how a compressed file begins in base64; it ends with its whole size
-OPENERS = 2  # recordings whose figures are made at once
+OPENED = ("golden", "file")  # recordings; of each kind the figures of one are made at once
 BATCH_SECONDS = 0.05  # in which messages wait for company
 # how long a page's question waits for something new, by the state of its run
 PATIENCE = {State.RUNNING.value: 3.0, State.WAITING.value: 0.5}
@@ -103,7 +104,10 @@ class Handlers:
         self.preloading: Future[None] | None = None  # of what the page begins with
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
         self._fetches = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fetching")
-        self._openings = ThreadPoolExecutor(OPENERS, thread_name_prefix="opening")
+        # recordings of the app wait for nobody's files
+        self._openings = {
+            kind: ThreadPoolExecutor(1, thread_name_prefix=f"opening-{kind}") for kind in OPENED
+        }
 
     # ---- runs
 
@@ -210,17 +214,18 @@ class Handlers:
     def open(self, question: Question) -> Question:
         """Open a recording; its messages are there to look at."""
         trace = requested_trace(question)
+        kind, _ = recorded = _recorded(question)
         order = QueuedOrder(
             title="a recording",
             work=Work.RACE,
             make=None,
             visitor=str(question.get("address", "")),
-            request=_recorded(question),
+            request=recorded,
             weight=weight_of(question),
             is_recording=True,
         )
         if self._runs.begin(str(question["ticket"]), order):
-            self._openings.submit(_play, order, Replay(trace))
+            self._openings[kind].submit(_play, order, Replay(trace))
         self.queue.wake()
         return {}
 
@@ -267,10 +272,10 @@ GATE_MOVES: dict[str, Callable[[Gate], None]] = {
 }
 
 
-def _recorded(question: Question) -> object:
-    """What tells a recording from all others: its name, or its content."""
+def _recorded(question: Question) -> tuple[str, str]:
+    """What tells a recording from all others: its kind, and its name or its content."""
     if "golden" in question:
-        return "golden", question["golden"]
+        return "golden", str(question["golden"])
     return "file", hashlib.sha256(question["data"].encode()).hexdigest()
 
 
@@ -361,6 +366,7 @@ def _followed(start: StartRun, request: RaceRequest | ForkRequest, order: Queued
 
 def _play(order: QueuedOrder, replay: Replay) -> None:
     """Every message of a recording into its log, where pages look for them."""
+    began = time.thread_time()
     try:
         for message in RaceMessages(replay).messages(order.stop):
             if message is not None:
@@ -369,3 +375,4 @@ def _play(order: QueuedOrder, replay: Replay) -> None:
         order.say({"kind": "error", "text": told(error, "a recording")})
     finally:
         order.finish()
+        spending.add(order.visitor, time.thread_time() - began)

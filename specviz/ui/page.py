@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction
 from mimetypes import guess_type
@@ -45,7 +44,7 @@ from specviz.ui.page_files import (
 from specviz.ui.runs import TICKET_LENGTHS
 from specviz.ui.serving import serving_offer
 from specviz.ui.setup import page_setup
-from specviz.ui.spending import TOO_MUCH, spending
+from specviz.ui.spending import counted
 
 ASKED = (
     "join",
@@ -158,21 +157,9 @@ def _plain(method: ServerFunction) -> Callable[..., Any]:
 
     def at_once(question: Any, request: gr.Request) -> Any:
         asked = asked_by(question, request)
-        return method(asked) if method.__name__ in FREE else _counted(method, asked)
+        return method(asked) if method.__name__ in FREE else counted(method, asked)
 
     return _named(at_once, method)
-
-
-def _counted(method: ServerFunction, question: Any) -> Any:
-    """The answer, unless the visitor has had too many that took long."""
-    visitor = question.get("address", "") if isinstance(question, dict) else ""
-    if spending.is_over(visitor):
-        return {"error": TOO_MUCH}
-    began = time.thread_time()
-    try:
-        return method(question)
-    finally:
-        spending.add(visitor, time.thread_time() - began)
 
 
 def _named(function: Callable[..., Any], method: ServerFunction) -> Callable[..., Any]:

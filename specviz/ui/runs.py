@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 
 from specviz.errors import InputError
 from specviz.pause import Gate
@@ -33,6 +34,7 @@ HELD_SECONDS = 20.0  # that a run may be held while others have no room to begin
 MAX_RECORDINGS = 16  # that are kept when nobody sees them any more
 MAX_BYTES = 512_000_000  # of all that runs have said
 MAX_RUN_BYTES = 64_000_000
+MAX_ANSWER_BYTES = 2_000_000  # of messages at one look: who wants more looks again
 MAX_WEIGHT = 2_000_000_000  # of all that pages have sent with their questions, as records
 TICKET_LENGTHS = range(16, 65)
 
@@ -205,7 +207,10 @@ class Runs:
             self.tidy()
             order = place.order
             state = order.state  # before its messages: a run that is done has its last one
-            messages = order.messages[max(0, after) : place.left_at]
+            there = order.messages[max(0, after) : place.left_at]
+            messages = _first(there)
+            if len(messages) < len(there):
+                return _answer(State.RUNNING.value, messages=messages)
             if place.left_at is not None:
                 return _answer("done", messages=messages)
             ahead = self._ahead(order) if state is State.WAITING else 0
@@ -316,6 +321,13 @@ class Runs:
 def is_active(place: QueuePlace) -> bool:
     """Whether the page still wants an order that has not ended."""
     return place.left_at is None and place.order.state is not State.DONE
+
+
+def _first(messages: list[str]) -> list[str]:
+    """As many as an answer takes, and one at least."""
+    sizes = accumulate(map(len, messages))
+    count = sum(1 for _ in takewhile(lambda size: size <= MAX_ANSWER_BYTES, sizes))
+    return messages[: max(1, count)]
 
 
 def _answer(state: str, **known: object) -> dict[str, object]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from specviz.environment import Environment
 
@@ -47,3 +48,15 @@ class Spending:
 
 
 spending = Spending()
+
+
+def counted(method: Callable[[dict[str, Any]], Any], question: Any) -> Any:
+    """The answer, unless the visitor has had too many that took long."""
+    visitor = question.get("address", "") if isinstance(question, dict) else ""
+    if spending.is_over(visitor):
+        return {"error": TOO_MUCH}
+    began = time.thread_time()
+    try:
+        return method(question)
+    finally:
+        spending.add(visitor, time.thread_time() - began)

@@ -84,7 +84,9 @@ def test_who_sends_much_again_and_again_has_to_wait(
     large = b"x" * 2_000_000
     assert [client.post("/asked", content=large).status_code for _ in range(4)] == [200] * 3 + [429]
     assert client.post("/asked", content=b"x").status_code == 200, "what is small is answered"
-    assert client.get("/config").status_code == 429 and client.get("/page").status_code == 200
+    assert {client.get(path).status_code for path in ("/", "/config", "/config/")} == {429}
+    assert client.post("/gradio_api/run/claims", content=b"x").status_code == 429
+    assert client.get("/page").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/asked", "/tolerant"])

@@ -18,6 +18,7 @@ import pytest
 from specviz.decoding.race import LaneEvent
 from specviz.errors import InputError
 from specviz.experiments.run.racing import RaceRequest
+from specviz.golden import OPENING
 from specviz.models import memory
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
@@ -169,7 +170,7 @@ def test_a_run_that_is_stopped_is_freed_and_keeps_its_numbers() -> None:
         return races[-1]
 
     handlers = Handlers(start=start)  # type: ignore[arg-type]
-    handlers.join({"ticket": TICKET, "form": FORM})
+    handlers.join({"ticket": TICKET, "form": FORM | {"max_new_tokens": "400"}})
     while not is_under_way(handlers):
         time.sleep(0.001)
     handlers.stop({"ticket": TICKET})
@@ -200,7 +201,7 @@ def resident() -> int:
 @pytest.mark.skipif(not memory.can_give_back(), reason="the allocator is not glibc's")
 def test_what_runs_have_freed_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding_queue, "GIVE_BACK_SECONDS", 0.0)
-    parts = [bytearray(100_000) for _ in range(2000)]
+    parts = [b"x" * 100_000 for _ in range(2000)]
     del parts[:-1]  # the last one keeps what lies below it
     before = resident()
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
@@ -345,6 +346,14 @@ def test_a_download_keeps_nobody_waiting_and_is_left_at_a_stop() -> None:
     assert handlers.look({"ticket": TICKET, "after": 0})["state"] == "running"
     handlers.stop({"ticket": TICKET})
     assert [each["kind"] for each in run(handlers)] == ["loading", "end"]
+    may_end.set()
+
+
+def test_files_that_wait_to_be_shown_keep_no_recording_of_the_app_waiting() -> None:
+    handlers, may_end = Handlers(), threading.Event()
+    handlers._openings["file"].submit(may_end.wait, 20)
+    assert handlers.open({"ticket": TICKET, "golden": OPENING}) == {"error": None}
+    assert run(handlers)[-1]["kind"] == "end"
     may_end.set()
 
 

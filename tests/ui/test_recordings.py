@@ -26,7 +26,7 @@ from specviz.prompts import held_out_prompt, tasks
 from specviz.records import Outcome
 from specviz.trace_file import dumps, encode
 from specviz.ui import recordings
-from specviz.ui.handlers import OPENERS, Handlers
+from specviz.ui.handlers import Handlers
 from specviz.ui.recordings import requested_trace
 from specviz.ui.setup import page_setup
 from tests.random_traces import random_trace
@@ -195,9 +195,9 @@ def test_a_file_that_unpacks_to_more_than_it_says_is_refused() -> None:
 
 def test_a_refused_recording_leaves_room_for_the_next() -> None:
     handlers = Handlers()
-    for _ in range(2 * OPENERS):
+    for _ in range(4):
         assert handlers.open({"ticket": TICKET, "data": "%"})["error"]
-    for number in range(2 * OPENERS):
+    for number in range(4):
         ticket = f"{TICKET}-{number}"
         data = encoded(dumps(random_trace(number, rounds=1)))
         assert handlers.open({"ticket": ticket, "data": data}) == {"error": None}
@@ -207,7 +207,7 @@ def test_a_refused_recording_leaves_room_for_the_next() -> None:
 def test_a_class_that_opens_a_recording_all_at_once_gets_it_one_after_the_other() -> None:
     handlers = Handlers()
     data = encoded(dumps(random_trace(5, rounds=2)))
-    tickets = [f"{TICKET}-{number}" for number in range(4 * OPENERS)]
+    tickets = [f"{TICKET}-{number}" for number in range(8)]
     with ThreadPoolExecutor(len(tickets)) as pool:
         asked = [{"ticket": ticket, "data": data} for ticket in tickets]
         assert list(pool.map(handlers.open, asked)) == [{"error": None}] * len(tickets)

@@ -223,6 +223,21 @@ def test_an_address_does_not_take_all_places_by_looking_at_one_run_again_and_aga
     assert state(room, 0) == state(room, 999) == "waiting"
 
 
+def test_one_look_takes_a_part_of_much_and_the_run_goes_on_until_all_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "MAX_ANSWER_BYTES", 100)
+    room = Room()
+    order = room.join(0, "a", Work.RACE, 50)
+    room.run()
+    told, states = list[str](), list[object]()
+    while not states or states[-1] == "running":
+        seen = room.look(0, len(told))
+        told += seen["messages"]  # type: ignore[arg-type]
+        states.append(seen["state"])
+    assert told == order.messages and len(states) > 10 and states[-1] == "done"
+
+
 def test_a_server_that_slept_waits_for_the_pages_that_it_could_not_hear() -> None:
     room = Room()
     order = room.join(0, "a", Work.RACE, 400)
