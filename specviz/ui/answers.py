@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -72,3 +72,8 @@ def asked_by(question: Any, request: Any) -> Any:
     """The question with the address that a request of Gradio comes from, whatever it says."""
     address = request.client.host if request.client else ""
     return question | {"address": address} if isinstance(question, dict) else question
+
+
+def asker(question: Mapping[str, Any]) -> str:
+    """The address that `asked_by` has told, or ""."""
+    return str(question.get("address", ""))

@@ -14,6 +14,7 @@ from specviz.errors import InputError, short
 from specviz.experiments.run.fork_parent import pair_of
 from specviz.experiments.run.forking import ForkRequest
 from specviz.records import SETTINGS, DecodingConfig
+from specviz.ui.answers import asker
 from specviz.ui.counterfactuals import forced_draws
 from specviz.ui.recordings import requested_trace
 from specviz.ui.settings_form import form_pair
@@ -26,7 +27,7 @@ def fork_request(question: Mapping[str, Any]) -> ForkRequest:
 
     The models are the run's own, where they have a name here, else the form's.
     """
-    parent, index = requested_trace(dict(question)), _round(question.get("round"))
+    parent, index = requested_trace(dict(question), asker(question)), _round(question.get("round"))
     form = question["form"] if question.get("form") else {}
     return ForkRequest(
         parent=parent,

@@ -34,7 +34,7 @@ from specviz.slices import InSlices, Stopped, heeding
 from specviz.trace_diff import difference, shared_texts
 from specviz.trace_diff.sentence import sentence
 from specviz.trace_file.values import integer
-from specviz.ui.answers import Question, answers, told
+from specviz.ui.answers import Question, answers, asker, told
 from specviz.ui.counterfactuals import counterfactual_answer
 from specviz.ui.course.course import Course
 from specviz.ui.decoding_queue import DecodingQueue
@@ -132,7 +132,7 @@ class Handlers:
             title=title_of(request),
             work=work_of(request),
             make=lambda order: self._messages(order, request),
-            visitor=str(question.get("address", "")),
+            visitor=asker(question),
             request=request,
             weight=weight_of(question),
             is_held=is_held,
@@ -213,13 +213,13 @@ class Handlers:
     @answers
     def open(self, question: Question) -> Question:
         """Open a recording; its messages are there to look at."""
-        trace = requested_trace(question)
+        trace = requested_trace(question, asker(question))
         kind, _ = recorded = _recorded(question)
         order = QueuedOrder(
             title="a recording",
             work=Work.RACE,
             make=None,
-            visitor=str(question.get("address", "")),
+            visitor=asker(question),
             request=recorded,
             weight=weight_of(question),
             is_recording=True,
@@ -237,7 +237,7 @@ class Handlers:
     @answers
     def diff(self, question: Question) -> Question:
         """{"a": a run, "b": another} -> {"sentence", "index"}, null where no token differs."""
-        a, b = (requested_trace(question[name]) for name in ("a", "b"))
+        a, b = (requested_trace(question[name], asker(question)) for name in ("a", "b"))
         found = difference(a, b)
         index = None if found is None else found.index
         text = sentence(found, shared_texts(a, b), ("this run", "the other"), token_name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,8 +19,10 @@ from specviz.trace_file import loads, unpacked_bytes
 
 MAX_UPLOAD_BYTES = 16_000_000  # of the file as sent, which is usually compressed
 MAX_READING_BYTES = 120_000_000  # of all that is unpacked at once: one file of the largest kind
+READING_OF_ADDRESS = 40_000_000  # the rest is for others; one file of any size is always read
 READING_SECONDS = 20.0  # that a file waits for its turn
 MAX_WAITING = 8  # files: each takes one of the threads that answer
+WAITING_OF_ADDRESS = 4
 
 
 class Readings:
@@ -27,49 +30,55 @@ class Readings:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._taken = 0
-        self._waiting = 0
+        self._taken: Counter[str] = Counter()  # bytes, by address
+        self._waiting: Counter[str] = Counter()
 
     @contextmanager
-    def room(self, size: int) -> Iterator[None]:
+    def room(self, size: int, address: str) -> Iterator[None]:
         """For so many bytes of text; InputError where none is free in time."""
         with self._changed:
-            if not self._is_given(size):
+            if not self._is_given(size, address):
                 raise InputError("other files are being read: try again in a moment")
-            self._taken += size
+            self._taken[address] += size
         try:
             yield
         finally:
             with self._changed:
-                self._taken -= size
+                self._taken = +(self._taken - Counter({address: size}))
                 self._changed.notify_all()
 
-    def _is_given(self, size: int) -> bool:
+    def _is_given(self, size: int, address: str) -> bool:
         """At once, or after a wait, for which there are only so many places."""
 
         def is_free() -> bool:
-            return self._taken + size <= MAX_READING_BYTES
+            near = self._taken[address]
+            is_fair = not near or near + size <= READING_OF_ADDRESS
+            return is_fair and self._taken.total() + size <= MAX_READING_BYTES
 
-        if is_free() or self._waiting >= MAX_WAITING:
+        waiting = self._waiting
+        is_full = waiting.total() >= MAX_WAITING or waiting[address] >= WAITING_OF_ADDRESS
+        if is_free() or is_full:
             return is_free()
-        self._waiting += 1
+        waiting[address] += 1
         try:
             return self._changed.wait_for(is_free, READING_SECONDS)
         finally:
-            self._waiting -= 1
+            waiting.subtract([address])
+            if not waiting[address]:
+                del waiting[address]
 
 
 _readings = Readings()
 
 
-def requested_trace(question: object) -> Trace:
-    """`{"golden": name}` or `{"data": base64 of a trace file}`."""
+def requested_trace(question: object, address: str = "") -> Trace:
+    """`{"golden": name}` or `{"data": base64 of a trace file}`; `address` is that of who asks."""
     if not isinstance(question, dict):
         raise InputError(f"run must be an object, got {short(question)}")
     if "golden" in question:
         return golden_trace(str(question["golden"]))
     data = _bytes(question.get("data"))
-    with _readings.room(unpacked_bytes(data)):
+    with _readings.room(unpacked_bytes(data), address):
         return loads(data)
 
 

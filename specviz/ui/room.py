@@ -20,7 +20,7 @@ import segno
 from specviz.errors import InputError, short
 from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_file.values import boolean, integer, number, text
-from specviz.ui.answers import Question, answers
+from specviz.ui.answers import Question, answers, asker
 
 MAX_ROOMS = 40
 ROOMS_OF_ADDRESS = 8  # a school shares an address; the other classes are for others
@@ -158,7 +158,7 @@ class Rooms:
             raise InputError(f"home must be the page's own address, got {short(home)}")
         with self._lock:
             self._forget_gone()
-            address = _address(question)
+            address = asker(question)
             near = sum(each.address == address for each in self._rooms.values())
             if len(self._rooms) >= MAX_ROOMS:
                 raise InputError(f"{MAX_ROOMS} classes are open here already: try again later")
@@ -203,7 +203,7 @@ class Rooms:
         """{"room"} -> {"member": what its looks and votes carry}."""
         with self._lock:
             room = self._room(question)
-            address = _address(question)
+            address = asker(question)
             if room.is_full(address):
                 self._forget_absent(room)
             if len(room.members) >= MAX_MEMBERS:
@@ -294,11 +294,6 @@ class Rooms:
         for member, seen in list(room.members.items()):
             if now - seen >= HERE_SECONDS:
                 room.forget_member(member)
-
-
-def _address(question: Question) -> str:
-    """Who asks, as `asked_by` says."""
-    return str(question.get("address", ""))
 
 
 # ---- what a teacher can do: each returns whether members have something new to see

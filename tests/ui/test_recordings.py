@@ -175,16 +175,30 @@ def test_files_that_are_read_at_once_are_bounded_together(
     question = {"data": encoded(gzip.compress(data))}
     monkeypatch.setattr(recordings, "MAX_READING_BYTES", len(data) + 1)
     monkeypatch.setattr(recordings, "READING_SECONDS", 0.01)
-    with recordings._readings.room(2):
+    with recordings._readings.room(2, "another"):
         with pytest.raises(InputError, match="other files are being read: try again"):
             requested_trace(question)
     for _ in range(2):
         requested_trace(question)
     monkeypatch.setattr(recordings, "READING_SECONDS", 60)
     monkeypatch.setattr(recordings, "MAX_WAITING", 0)
-    with recordings._readings.room(2):
+    with recordings._readings.room(2, "another"):
         with pytest.raises(InputError, match="other files are being read: try again"):
             requested_trace(question)
+
+
+def test_large_files_of_one_address_leave_room_for_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recordings, "READING_SECONDS", 0.01)
+    large, readings = recordings.READING_OF_ADDRESS, recordings.Readings()
+    with readings.room(large + 1, "one"):
+        with pytest.raises(InputError, match="other files are being read"), readings.room(1, "one"):
+            pass
+        with readings.room(large, "another"), readings.room(1, "a third"):
+            pass
+    with readings.room(large - 1, "one"), readings.room(1, "one"):
+        pass
 
 
 def test_a_file_that_unpacks_to_more_than_it_says_is_refused() -> None:
