@@ -106,14 +106,20 @@ class _Words:
         count, took = len(self.nodes), _milliseconds(self.round.verify_seconds)
         guesses = "the one guess" if count == 1 else f"all {count} guesses"
         read = f"the last token and {guesses}" if count else "the last token alone"
-        gives = "p, the target’s distribution of the next token"
-        gives += ", after each of them" if count else ""
+        gives = "p, its distribution of the next token"
+        gives += f", after each of them. {self._seen}" if count else ""
         batch = next((note for note in self.round.notes if isinstance(note, BatchRound)), None)
         if batch is None or batch.rows == 1:
             at_once = " at once" if count else ""
             return [f"One forward of the target reads {read}{at_once} ({took}) and gives {gives}."]
         whole = f"for {batch.rows} rows of the batch, {batch.tokens} tokens at once ({took})"
         return [f"One forward of the target {whole}; in this row {read}. It gives {gives}."]
+
+    @property
+    def _seen(self) -> str:
+        """Why the p of many places in one forward is that of reading them in turn."""
+        before = "what stands before it" if self.is_chain else "the path before it"
+        return f"Each sees only {before}: so p is as one by one, but for rounding"
 
     # ---- judge
 
@@ -125,7 +131,19 @@ class _Words:
             return self._judged_greedily(node)
         if not self.kind.is_lossless:
             return self._judged_by_threshold(node)
-        return [*self._compared(node), f" {self._chance(node)}: {verdict.outcome.value}."]
+        told = f" {self._chance(node)}: {verdict.outcome.value}.{self._lost(node)}"
+        return [*self._compared(node), told]
+
+    def _lost(self, node: int) -> str:
+        """Why guesses that were never examined go with a rejected one."""
+        if not self._is(node, Outcome.REJECTED):
+            return ""
+        below = sum(node in self.round.tree.path(each)[:-1] for each in range(len(self.nodes)))
+        if not below:
+            return ""
+        if below == 1:
+            return " The guess behind it was built on it, so it goes too."
+        return " The guesses behind it were built on it, so they go too."
 
     def _compared(self, node: int) -> Sentence:
         """Both probabilities, as the rule compared them."""
@@ -165,16 +183,18 @@ class _Words:
         if verdict.outcome is Outcome.ACCEPTED:
             return [f"{rule}It is ", x, f" ({percent(verdict.raw_target_prob)}): accepted."]
         best = self._best(self.nodes[node].parent)
+        end = f": rejected.{self._lost(node)}"
         if best is None:
-            return [f"{rule}It is not ", x, f" ({percent(verdict.raw_target_prob)}): rejected."]
+            return [f"{rule}It is not ", x, f" ({percent(verdict.raw_target_prob)}){end}"]
         p_best, p = apart(best[1], verdict.raw_target_prob, percent)
-        return [f"{rule}That is ", [best[0]], f" ({p_best}); ", x, f" has {p}: rejected."]
+        return [f"{rule}That is ", [best[0]], f" ({p_best}); ", x, f" has {p}{end}"]
 
     def _judged_by_threshold(self, node: int) -> Sentence:
         verdict, x = self.round.verdicts[node], self._token(node)
         passes = verdict.outcome is Outcome.ACCEPTED
         enough = "enough" if passes else "too little"
         rule = f"{enough} for typical acceptance, which draws nothing: {verdict.outcome.value}."
+        rule += self._lost(node)
         return ["The target gives ", x, f" {percent(verdict.target_prob)}, {rule}"]
 
     def _unreached(self, node: int) -> Sentence:

@@ -136,7 +136,7 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
     assert [said(each) for each in found.draft] == ["Nothing was drafted in this round."]
     assert said(found.verify) == (
         "One forward of the target reads the last token alone (42 ms) and gives p, "
-        "the target’s distribution of the next token."
+        "its distribution of the next token."
     )
     assert found.judge == []
     assert said(found.extra) == (
@@ -154,9 +154,13 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
 def test_the_forward_says_how_many_guesses_it_judges_at_once() -> None:
     chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9))
     words = said(round_sentences(chain, is_greedy=False).verify)
-    assert words.startswith(
-        "One forward of the target reads the last token and all 2 guesses at once"
+    assert words == (
+        "One forward of the target reads the last token and all 2 guesses at once (42 ms) and "
+        "gives p, its distribution of the next token, after each of them. "
+        "Each sees only what stands before it: so p is as one by one, but for rounding."
     )
+    tree = made(judged(R, 0.1, 0.2, 0.9), judged(R, 0.1, 0.2, 0.9), is_wide=True)
+    assert "Each sees only the path before it: so p" in said(round_sentences(tree, False).verify)
 
 
 def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
@@ -213,6 +217,25 @@ def test_a_drawn_guess_is_judged_by_both_probabilities_and_the_draw(
 ) -> None:
     extra = ExtraKind.BONUS if verdict.outcome is A else ExtraKind.RECOVERED
     assert judged_words(made(verdict, extra=extra)) == words
+
+
+@pytest.mark.parametrize("is_greedy", [False, True])
+@pytest.mark.parametrize("kind", [IID, PICKED, TYPICAL])
+def test_a_rejection_says_why_the_guesses_behind_it_go_too(
+    kind: ProposalKind, is_greedy: bool
+) -> None:
+    rejected, behind = judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9)
+    found = [
+        judged_words(made(rejected, *rest, kind=kind), 0, is_greedy).partition("rejected.")[2]
+        for rest in ([], [behind], [behind] * 2)
+    ]
+    assert found == [
+        "",
+        " The guess behind it was built on it, so it goes too.",
+        " The guesses behind it were built on it, so they go too.",
+    ]
+    passed = made(judged(A, 0.4, 0.2, 0.9), rejected, kind=kind)
+    assert "behind it" not in judged_words(passed, 0, is_greedy)
 
 
 def test_two_probabilities_that_differ_are_never_told_with_the_same_figures() -> None:
@@ -287,7 +310,7 @@ def test_what_was_never_examined_says_why() -> None:
     assert judged_words(cut, 1) == "sys was never examined: the text ends before it."
 
 
-# ---- resample and commit
+# ---- the token that the target adds, and commit
 
 
 @pytest.mark.parametrize(
