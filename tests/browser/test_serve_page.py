@@ -20,6 +20,7 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     error.wait_for()
     assert sentence.inner_text() == f"No answer yet. {error.inner_text()}"
     assert error.inner_text() == "Requests at once must be an integer from 1 to 1024, got 'nine'"
+    assert not tab.ref("planNumbers").is_visible()
     batch = tab.page.locator("#sv-serve-batch")
     assert batch.get_attribute("aria-invalid") == "true"
     batch.fill("2")
