@@ -57,6 +57,10 @@ COMMANDS = {  # in the order of `--help`; a module is imported when its command 
         "specviz.commands.watch_command",
         "Whether a serving engine speculates, and what of its drafts is accepted.",
     ),
+    "compare": (
+        "specviz.commands.compare_command",
+        "The same drafts by llama.cpp and here, counted the same way.",
+    ),
     "translate": (
         "specviz.commands.translate_command",
         "Old flags, or an article's snippet, as vLLM, SGLang or llama.cpp reads them today.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace, _ActionsContainer
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,12 +32,18 @@ def add_engine_flags(parser: ArgumentParser) -> None:
     """Read by `serve_engine`; None where nothing was typed."""
     group = parser.add_argument_group("an engine instead of the web app")
     group.add_argument("--engine", metavar="NAME", help=f"start {ENGINE} with a pair: {ENGINE}")
-    for name in ("pair", "target", "draft", "draft_length"):
-        add_flag(group, SETTINGS[name], default=None)
+    add_served_pair_flags(group, draft_length=None)
     named = ", ".join(method.value for method in METHODS)
     group.add_argument("--method", help=f"{named} (default {METHODS[0].value})")
     group.add_argument("--weights", help=f"{', '.join(KINDS)} (default {next(iter(KINDS))})")
-    parser.set_defaults(eagle=None, medusa=None)
+
+
+def add_served_pair_flags(group: _ActionsContainer, **defaults: Any) -> None:
+    """Target, draft and K; read by `chosen_pair`. `defaults` are a command's own."""
+    for name in ("pair", "target", "draft", "draft_length"):
+        usual = SETTINGS[name].default if name == "draft_length" else None
+        add_flag(group, SETTINGS[name], default=defaults.get(name, usual))
+    group.set_defaults(eagle=None, medusa=None)  # no engine serves them from our files
 
 
 def refuse_engine_flags(options: Namespace) -> None:
@@ -81,12 +87,14 @@ def engine_with(
     draft_tokens: int,
     kind: str = "F32",
     port: int | None = None,
+    in_float32: bool = False,
     **fields: Any,
 ) -> Iterator[RunningEngine]:
     """The engine on this pair until the block ends; the files it reads are gone then, too.
 
-    `draft_tokens` is K, `kind` how weights are stored (`KINDS`); `fields` are further ones of
-    ModelDeployment. Raises InputError for a pair or setting that the engine cannot serve.
+    `draft_tokens` is K, `kind` how weights are stored (`KINDS`), `in_float32` whether attention
+    is computed so, too; `fields` are further ones of ModelDeployment. Raises InputError for a pair
+    or setting that the engine cannot serve.
     """
     is_drafted = method is EngineMethod.DRAFT_MODEL
     if is_drafted and not pair.draft:
@@ -104,5 +112,6 @@ def engine_with(
         target = str(export_gguf(pair.target, folder, kind))
         draft = str(export_gguf(pair.draft, folder, kind, pair.target)) if is_drafted else None
         deployment = ModelDeployment(target=target, draft=draft, **fields)
-        with serving(deployment, Environment.read().threads or 1) as engine:
+        threads = Environment.read().threads or 1
+        with serving(deployment, threads, in_float32) as engine:
             yield engine

@@ -26,6 +26,14 @@ from specviz.errors import InputError
 
 ENGINE = "llama.cpp"
 PACKAGE = "xllamacpp"
+# by itself the engine keeps keys and values in 16 bits, and computes attention in them
+_FLOAT32 = {
+    **dict.fromkeys(
+        (f"{of}cache_type_{each}" for of in ("", "speculative.draft.") for each in "kv"),
+        "GGML_TYPE_F32",
+    ),
+    "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
+}
 START_SECONDS = 120.0  # large weights, read from a slow disk
 END_SECONDS = 5.0
 _START = (
@@ -64,17 +72,20 @@ class RunningEngine:
 
 
 @contextmanager
-def serving(deployment: ModelDeployment, threads: int = 1) -> Iterator[RunningEngine]:
+def serving(
+    deployment: ModelDeployment, threads: int = 1, in_float32: bool = False
+) -> Iterator[RunningEngine]:
     """The engine with that deployment, until the block ends; only this child is ended then.
 
-    `target` and `draft` are GGUF files. Port None is any that is free. Raises InputError with
-    what the engine says where it does not start.
+    `target` and `draft` are GGUF files. Port None is any that is free. `in_float32`:
+    attention, too, is computed so precisely, which the engine does not do by itself. Raises
+    InputError with what the engine says where it does not start.
     """
     if find_spec(PACKAGE) is None:
         raise InputError(
             f"engine {ENGINE} must be installed to be started: pip install 'specviz[llama-cpp]'"
         )
-    order = _order(deployment, threads)
+    order = _order(deployment, threads) | (_FLOAT32 if in_float32 else {})
     with TemporaryDirectory(prefix="specviz-engine-") as folder:
         log = Path(folder) / "engine.log"
         with log.open("wb") as written:

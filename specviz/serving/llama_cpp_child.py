@@ -10,6 +10,12 @@ import os
 import sys
 from typing import Any
 
+_ENUMS = {
+    "cache_type_k": "ggml_type",
+    "cache_type_v": "ggml_type",
+    "flash_attn_type": "llama_flash_attn_type",
+}
+
 
 def main() -> None:
     """Serve what the first line of stdin orders until stdin ends; the address goes to stdout.
@@ -20,9 +26,11 @@ def main() -> None:
 
     params: Any = xllamacpp.CommonParams()
     for path, value in json.loads(sys.stdin.readline()).items():
-        if path == "speculative.types":
-            value = [getattr(xllamacpp.common_speculative_type, value)]
         *way, name = path.split(".")
+        if name == "types":
+            value = [getattr(xllamacpp.common_speculative_type, value)]
+        elif name in _ENUMS:
+            value = getattr(getattr(xllamacpp, _ENUMS[name]), value)
         place = params
         for step in way:
             place = getattr(place, step)

@@ -1,0 +1,204 @@
+"""`compare`: the same drafts by llama.cpp and here, counted the same way."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from specviz.commands.command import Command, Progress
+from specviz.commands.console import table
+from specviz.commands.engine_serving import add_served_pair_flags, engine_with
+from specviz.commands.flags import add_flag, add_many_prompts_flags, chosen_pair, chosen_prompts
+from specviz.engines.model_deployment import EngineMethod
+from specviz.experiments.run.racing import Race, RaceRequest, start_race
+from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
+from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_counters import EngineCounters
+from specviz.serving.engine_probe import read_engine
+from specviz.serving.engine_process import ENGINE
+
+_SECONDS = 600.0  # for the engine's text of one prompt
+
+
+def _add_flags(parser: ArgumentParser) -> None:
+    add_served_pair_flags(parser.add_argument_group("models"))
+    add_many_prompts_flags(parser)
+    add_flag(parser, SETTINGS["max_new_tokens"])
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """One prompt by both; `difference` is a sentence, "" where tokens and counts are the same."""
+
+    ours: EngineCounters
+    engine: EngineCounters
+    difference: str
+
+
+def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Greedy texts of a draft model's pair in float32, prompt by prompt; sums over all prompts."""
+    pair = chosen_pair(options)
+    task, prompts = chosen_prompts(options)
+    config = DecodingConfig(
+        method=EngineMethod.DRAFT_MODEL.value,
+        draft_length=options.draft_length,
+        max_new_tokens=options.max_new_tokens,
+        temperature=0.0,
+    )
+    requests = [RaceRequest(pair, each, config, task, "cpu") for each in prompts]
+    pairs = []
+    served = engine_with(
+        pair,
+        EngineMethod.DRAFT_MODEL,
+        config.draft_length,
+        in_float32=True,
+        min_probability=0.0,  # the draft proposes K tokens however unsure it is, as ours does
+    )
+    with served as engine:
+        address = EngineAddress.of(engine.url)
+        for number, request in enumerate(requests, 1):
+            pairs.append(_side_by_side(request, address))
+            progress(f"prompt {number} of {len(requests)}: {pairs[-1].difference or 'the same'}")
+        version = engine.version
+    return {
+        "pair": pair.name,
+        "engine": ENGINE,
+        "version": version,
+        "draft_length": config.draft_length,
+        "prompts": len(pairs),
+        "same": sum(not each.difference for each in pairs),
+        "differences": {
+            number: each.difference for number, each in enumerate(pairs, 1) if each.difference
+        },
+        "ours": _described([each.ours for each in pairs]),
+        "theirs": _described([each.engine for each in pairs]),
+    }
+
+
+def _side_by_side(request: RaceRequest, address: EngineAddress) -> SideBySide:
+    with closing(start_race(request)) as race:
+        rounds = [event for event in race.run_lane(SPECULATIVE) if isinstance(event, Round)]
+        ids = race.emitted_ids(SPECULATIVE)
+        before = read_engine(address).counters
+        written = _written(address, race.header.prompt_ids, request.config.max_new_tokens)
+        engine = read_engine(address).counters.since(before)
+        ours = counted(rounds, len(ids), request.config.draft_length)
+        return SideBySide(ours, engine, _difference(race, ids, written, ours, engine))
+
+
+def _written(address: EngineAddress, prompt_ids: Sequence[int], most: int) -> list[int]:
+    body = {
+        "prompt": list(prompt_ids),
+        "n_predict": most,
+        "temperature": 0,
+        "return_tokens": True,
+        "cache_prompt": False,
+    }
+    answer = json.loads("".join(address.lines("/completion", body, _SECONDS)))
+    tokens: list[int] = answer["tokens"]
+    return tokens
+
+
+def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
+    """Our rounds as the engine counts them.
+
+    Those where something was drafted. A drafted token that ends the text counts as the target's
+    own, but at the draft's last place: so llama.cpp was seen to do.
+    """
+    drafts = [each for each in rounds if each.tree.nodes]
+    kept = [
+        len(each.tree.nodes)
+        if len(each.accepted) == len(each.tree.nodes)
+        else len(each.emitted_ids) - 1
+        for each in drafts
+    ]
+    return EngineCounters(
+        drafts=len(drafts),
+        drafted=sum(len(each.tree.nodes) for each in drafts),
+        accepted=sum(kept),
+        tokens=tokens,
+        per_position=tuple(sum(each > place for each in kept) for place in range(draft_length)),
+    )
+
+
+def _difference(
+    race: Race,
+    ids: Sequence[int],
+    written: Sequence[int],
+    ours: EngineCounters,
+    engine: EngineCounters,
+) -> str:
+    for place, (here, there) in enumerate(zip_longest(ids, written), 1):
+        if here != there:
+            named = [
+                "the end" if each is None else repr(race.token_text(each)) for each in (here, there)
+            ]
+            return f"the texts part at token {place}: {named[0]} here, {named[1]} in {ENGINE}"
+    for name in ("drafts", "drafted", "accepted", "per_position"):
+        here, there = getattr(ours, name), getattr(engine, name)
+        if here != there:
+            return f"{name.replace('_', ' ')}: {_shown(here)} here, {_shown(there)} in {ENGINE}"
+    return ""
+
+
+def _shown(value: float | tuple[float, ...]) -> str:
+    if isinstance(value, tuple):
+        return " ".join(f"{each:.0f}" for each in value)
+    return f"{value:.0f}"
+
+
+def _described(each: Sequence[EngineCounters]) -> dict[str, Any]:
+    """The sums over all prompts, and the rates of these sums."""
+    total = EngineCounters(
+        drafts=sum(one.drafts for one in each),
+        drafted=sum(one.drafted for one in each),
+        accepted=sum(one.accepted for one in each),
+        tokens=sum(one.tokens for one in each),
+        per_position=tuple(map(sum, zip_longest(*(one.per_position for one in each), fillvalue=0))),
+    )
+    return {
+        "tokens": total.tokens,
+        "drafts": total.drafts,
+        "drafted": total.drafted,
+        "accepted": total.accepted,
+        "acceptance": total.acceptance,
+        "tokens_per_forward": total.accepted_length,
+        "acceptance_per_position": list(total.acceptance_per_position),
+    }
+
+
+def compare_text(result: dict[str, Any]) -> str:
+    """Both in a table, and whether they agree."""
+    rows = [
+        {
+            "by": name,
+            "drafts": int(side["drafts"]),
+            "drafted": int(side["drafted"]),
+            "accepted": int(side["accepted"]),
+            "acceptance": side["acceptance"],
+            "tokens/forward": side["tokens_per_forward"],
+            "by position": " ".join(f"{one:.2f}" for one in side["acceptance_per_position"]),
+        }
+        for name, side in (("specviz", result["ours"]), (ENGINE, result["theirs"]))
+    ]
+    verdict = (
+        f"{result['same']} of {result['prompts']} prompts: every token and every count the same."
+    )
+    told = [f"prompt {number}: {why}" for number, why in result["differences"].items()]
+    return "\n\n".join([table(rows), "\n".join([verdict, *told])])
+
+
+def shortfall(result: dict[str, Any]) -> str | None:
+    """One line where something differs."""
+    count = len(result["differences"])
+    if not count:
+        return None
+    return f"{'1 prompt differs' if count == 1 else f'{count} prompts differ'}"
+
+
+COMMAND = Command(compare, compare_text, _add_flags, shortfall)

@@ -1,0 +1,40 @@
+"""llama.cpp and our decoder, set side by side: they agree, and where they do not it is told."""
+
+import json
+
+import pytest
+
+from specviz.cli import main
+from specviz.commands import compare_command
+
+
+def compared(capsys, *flags: str):
+    status = main(["compare", "--pair", "bundled", *flags, "--json"])
+    captured = capsys.readouterr()
+    return status, json.loads(captured.out), captured.err
+
+
+@pytest.mark.parametrize(
+    "task, length, tokens",
+    [("story", 7, 48), ("maths", 3, 120), ("code", 4, 33)],  # those of maths end by themselves
+)
+def test_every_token_and_every_count_is_that_of_the_engine(task, length, tokens, capsys) -> None:
+    flags = ("--task", task, "--draft-length", str(length), "--max-new-tokens", str(tokens))
+    status, found, _ = compared(capsys, *flags, "--count", "2")
+    assert status == 0 and found["same"] == found["prompts"] == 2
+    assert found["ours"] == found["theirs"] and found["ours"]["accepted"] > 0
+    assert len(found["ours"]["acceptance_per_position"]) == length
+    assert found["ours"]["tokens_per_forward"] > 1
+
+
+def test_a_difference_is_told_with_its_prompt(monkeypatch, capsys) -> None:
+    """Of an engine that is asked for one token less."""
+    written = compare_command._written
+    monkeypatch.setattr(
+        compare_command, "_written", lambda where, ids, most: written(where, ids, most - 1)
+    )
+    flags = ("--task", "code", "--count", "1", "--max-new-tokens", "9")
+    status, found, err = compared(capsys, *flags)
+    assert status == 1 and err.endswith("specviz: 1 prompt differs\n")
+    assert found["differences"]["1"].startswith("the texts part at token 9: ")
+    assert found["differences"]["1"].endswith(" here, the end in llama.cpp")
