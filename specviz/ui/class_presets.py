@@ -13,6 +13,9 @@ Query = dict[str, str]
 
 _DRAFT: Query = {"pair": "bundled", "method": "draft-model", "k": "4", "temperature": "0"}
 
+# above 0, where a small model does not fall into a loop, which would be easy to copy
+_LOOKUP: Query = {"method": "prompt-lookup", "temperature": "0.7"}
+
 
 @dataclass(frozen=True, slots=True)
 class ClassRun:
@@ -37,7 +40,7 @@ PRESETS = (
     ClassPreset(
         "bad-draft",
         "A bad draft",
-        "If the draft is nearly always wrong: what happens to the text, and what to the time?",
+        "If the draft is wrong most of the time: what happens to the text, and what to the time?",
         (
             ClassRun("A good draft", _DRAFT | {"task": "story"}),
             ClassRun(
@@ -79,21 +82,21 @@ PRESETS = (
         "Prompt lookup has no draft model: it copies what followed the same words earlier in the "
         "text. For which of two tasks will that work?",
         (
-            ClassRun("A summary", {"method": "prompt-lookup", "task": "summarise"}),
-            ClassRun("A story", {"method": "prompt-lookup", "task": "story"}),
+            ClassRun("A summary", _LOOKUP | {"task": "summarise"}),
+            ClassRun("A story", _LOOKUP | {"task": "story"}),
         ),
         "Where the answer repeats words of the prompt there is something to copy. In a new story "
-        "there is little, and most rounds draft nothing.",
+        "there is little, and many rounds draft nothing.",
     ),
     ClassPreset(
         "tree",
         "A tree or a chain",
         "A tree makes several guesses for each place and checks all of them at once. Is it faster?",
         (
-            ClassRun("A chain", _DRAFT | {"task": "code", "temperature": "0.7"}),
+            ClassRun("A chain", _DRAFT | {"task": "story"}),
             ClassRun(
                 "A tree",
-                _DRAFT | {"task": "code", "temperature": "0.7", "method": "draft-tree"},
+                _DRAFT | {"task": "story", "method": "draft-tree", "branching": "2,2,1,1"},
             ),
         ),
         "A tree writes more tokens a round, and each round costs more: compare tokens per target "

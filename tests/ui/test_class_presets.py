@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from specviz.experiments.run.racing import start_race
+from specviz.metrics import summarise
+from specviz.metrics.run_summary import SpeculativeSummary
 from specviz.models.pair_catalog import default_pair, pair_named
 from specviz.prompts import held_out_prompt
-from specviz.records import SETTINGS
+from specviz.records import SETTINGS, SPECULATIVE
 from specviz.ui.class_presets import PRESETS, ClassPreset, ClassRun
 from specviz.ui.settings_form import race_request
 
@@ -41,6 +45,49 @@ def test_a_preset_asks_and_its_two_runs_differ_in_few_settings(preset: ClassPres
     first, second = (run.query for run in preset.runs)
     different = {k for k in {*first, *second} if first.get(k) != second.get(k)}
     assert 1 <= len(different) <= 2
+
+
+# What the answer says of the numbers of both runs.
+ANSWERS: dict[str, Callable[[SpeculativeSummary, SpeculativeSummary], bool]] = {
+    "bad-draft": lambda good, bad: rate(bad) < 0.5 < rate(good),
+    "temperature": lambda cold, hot: rate(cold) != rate(hot),
+    "draft-length": lambda one, twelve: (
+        used(one) > used(twelve) and tokens(one) < tokens(twelve) < 5 and used(twelve) < 0.5
+    ),
+    "summary": lambda summary, story: rate(summary) > rate(story) and tokens(summary) > 1.2,
+    "tree": lambda chain, tree: tokens(tree) > tokens(chain),
+    "loop": lambda cold, hot: rate(cold) > 0.8 > rate(hot) and tokens(cold) > 2 * tokens(hot),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_the_numbers_of_the_runs_are_as_the_answer_says(preset: ClassPreset) -> None:
+    texts, numbers = [], []
+    for run in preset.runs:
+        form = as_form(run) | {"pair": "bundled"}
+        form["prompt"] = held_out_prompt(form["task"], 1)
+        race = start_race(race_request(form))
+        for _ in race.run_lane(SPECULATIVE):
+            pass
+        race.close()
+        numbers.append(summarise(race.trace()).speculative)
+        texts.append(race.text(SPECULATIVE))
+    assert ANSWERS[preset.name](*numbers)
+    if preset.name in ("bad-draft", "tree"):
+        assert texts[0] == texts[1]
+
+
+def rate(run: SpeculativeSummary) -> float:
+    return run.acceptance_rate or 0.0
+
+
+def used(run: SpeculativeSummary) -> float:
+    return run.draft_utilization or 0.0
+
+
+def tokens(run: SpeculativeSummary) -> float:
+    return run.block_efficiency or 0.0
 
 
 def test_names_are_unique() -> None:
