@@ -272,6 +272,7 @@ def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
         ({"c": float("nan")}, "c must be a number from 0 to 1e+06"),
         ({"K": 0}, "K must be an integer from 1 to 32, got 0"),
         ({"measured": [[1]]}, "measured must be at most 32 pairs of K and speedup"),
+        ({"measured": [[10**400, 1]]}, "measured K must be an integer from 1 to"),
     ],
 )
 def test_theory_refuses_what_is_no_setting(change: dict[str, Any], words: str) -> None:

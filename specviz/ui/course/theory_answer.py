@@ -36,7 +36,13 @@ def theory_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 def _measured(given: object) -> list[tuple[int, float]]:
     points = given if isinstance(given, list) else []
     if len(points) > MAX_MEASURED or not all(
-        isinstance(each, list) and len(each) == 2 and type(each[0]) is int for each in points
+        isinstance(each, list) and len(each) == 2 for each in points
     ):
         raise InputError(f"measured must be at most {MAX_MEASURED} pairs of K and speedup")
-    return [(length, number_between(each, "speedup", 0, LARGEST)) for length, each in points]
+    return [
+        (
+            whole_between(length, "measured K", 1, MAX_DRAFT_LENGTH),
+            number_between(speedup, "speedup", 0, LARGEST),
+        )
+        for length, speedup in points
+    ]
