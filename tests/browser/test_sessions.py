@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.browser.app_server import serve
+from tests.browser.app_server import ROOT, free_port, serve
+from tests.browser.lab_driver import SWEEP, LabDriver
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
@@ -132,7 +138,58 @@ def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: P
     tab.wait_for_rounds(2)
     server.close()
     tab.wait_for_end(40)
-    assert tab.errors == ["The connection to the server is lost."]
+    (told,) = tab.errors
+    assert told.startswith("The connection to the server is lost. What has come stays;")
     assert tab.rounds >= 2  # what had come stays
     tab.page.keyboard.press("Home")
     assert tab.evaluate("specviz.race.view.cursor.round") == 0
+
+
+@contextmanager
+def killable(port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A server at that port until it is killed."""
+    command = [sys.executable, "-m", "tests.browser.random_app", str(port)]
+    with log.open("a") as output:
+        server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+    try:
+        while server.poll() is None:
+            with suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
+                break
+            time.sleep(0.2)
+        yield server
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.slow
+def test_after_a_server_was_killed_a_race_is_run_again_and_a_sweep_goes_on_at_the_next_one(
+    open_page: Open, tmp_path: Path
+) -> None:
+    port, log = free_port(), tmp_path / "log.txt"
+    with killable(port, log):
+        url = f"http://127.0.0.1:{port}/"
+        race, lab = open_page(url, "?tokens=500&seed=1"), LabDriver(open_page(url, "?view=lab"))
+        race.may_complain = lab.driver.may_complain = True
+        lab.start(values="1-6", tokens=24)
+    lab.wait_for_end()
+    assert lab.driver.evaluate(f"{SWEEP}.sweep.points.length") >= 1
+    with killable(port, log):
+        race.press_race()
+        race.wait_for_rounds(2)
+    race.wait_for_end(40)
+    (told,) = race.errors
+    assert told.startswith("The connection to the server is lost. What has come stays;")
+    assert race.rounds >= 2
+    with killable(port, log):
+        race.press_race()
+        race.wait_for_rounds(2)
+        race.ref("stop").click()
+        race.wait_for_end()
+        assert race.errors == []
+        lab.driver.ref("sweepRest").click()
+        lab.wait_for_points(6)
+        lab.wait_for_end()
+        values = lab.driver.evaluate(f"{SWEEP}.sweep.points.map((p) => p.setting['draft-length'])")
+        assert values == [1, 2, 3, 4, 5, 6]

@@ -110,7 +110,7 @@ test("a server that is gone is told in one sentence, and the race is given up", 
     context.mock.timers.tick(500);
     await answers(2);
   }
-  assert.deepEqual(told, ["The connection to the server is lost."]);
+  assert.deepEqual(told, ["The connection to the server is lost. What has come stays; start again once the server is back."]);
 });
 
 test("who leaves a run for another one in mid-batch is given no more of it, and the other one is not taken for lost", async () => {

@@ -85,7 +85,7 @@ export class Transport {
     if (state === "waiting") this.on.queued(ahead, running);
     else if (state === "running") this.on.company?.(pages, beside);
     if (!this.deliver(messages)) return;
-    if (state === "unknown") this.fail("The server no longer knows this run: it was restarted, or this page was away for too long.");
+    if (state === "unknown") this.fail("The server no longer knows this run: it was restarted, or this page was away for too long. What has come stays; start again.");
     else if (state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
   }
 
@@ -106,7 +106,7 @@ export class Transport {
 
   async missed() {
     this.misses += 1;
-    if (this.misses >= PATIENCE) this.fail("The connection to the server is lost.");
+    if (this.misses >= PATIENCE) this.fail("The connection to the server is lost. What has come stays; start again once the server is back.");
     else await new Promise((again) => window.setTimeout(again, MISSED_MILLISECONDS));
   }
 
