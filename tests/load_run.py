@@ -153,7 +153,7 @@ class Person:
             self._findings.add(f"{what}: whole", time.perf_counter() - began)
             self._findings.done[what] += 1
         except (Failed, httpx.HTTPError) as error:
-            self._findings.failures[f"{what}: {error or type(error).__name__}"] += 1
+            self._findings.failures[f"{what}: {str(error) or type(error).__name__}"] += 1
 
     async def _messages(self, name: str, question: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         ticket, after, is_over = secrets.token_hex(20), 0, False
