@@ -23,6 +23,7 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     assert not tab.ref("planNumbers").is_visible()
     batch = tab.page.locator("#sv-serve-batch")
     assert batch.get_attribute("aria-invalid") == "true"
+    assert not findings(tab.page, ".serve-fields"), "the sentence of an error can be read, too"
     batch.fill("2")
     sentence.filter(has_text="Does not fit: 2 requests at once need").wait_for()
     for part in ("planLoad", "planFacts", "planGains", "planNumbers"):
