@@ -42,6 +42,8 @@ def test_at_every_moment_the_speedup_is_the_end_of_its_curve_and_says_over_which
     tab.evaluate("specviz.race.view.playback.play()")
     tab.until("!specviz.race.view.playback.isPlaying")
     assert len(live) > 1 and len(the_ends(tab)) > 5
+    for name in ("statsOf", "timesOf", "depthOf"):
+        assert "of the whole run" in tab.text(name).lower()
     tab.evaluate("specviz.race.view.select(0)")  # the lanes show that moment, the number does not
     tab.until("specviz.race.refs.speedupWord.textContent.endsWith(', over the whole run')")
 

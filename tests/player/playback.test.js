@@ -74,7 +74,7 @@ for (const name of ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"
     const [plain, ours] = ["baseline", "speculative"].map((kind) => clocks(lanes.find((lane) => lane.kind === kind)));
     const at = ours.map((_, token) => token + 1).filter((count) => count <= plain.length && ours[count] !== ours[count - 1]);
     const line = { x: at, y: at.map((count) => plain[count - 1] / ours[count - 1]), customdata: at.map((count) => ours[count - 1]) };
-    const figure = { data: [{ x: [0, 9], y: [1, 1] }, line, { x: at.slice(-1), y: line.y.slice(-1) }], layout: {} };
+    const figure = { data: [{ x: [0, 9], y: [1, 1] }, line, { x: at.slice(-1), y: line.y.slice(-1) }], layout: { annotations: [{ text: "theory" }, { text: "baseline" }] } };
     assert.ok(at.length > 5 && line.y.every((each) => each > 0));
     const end = Math.max(plain.at(-1), ours.at(-1));
     for (let part = 0; part <= 20; part += 1) {
@@ -84,6 +84,7 @@ for (const name of ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"
       const cut = curveUntil(figure, moment);
       const found = endOf(cut);
       assert.deepEqual(found, { tokens, speedup: tokens ? plain[tokens - 1] / ours[tokens - 1] : null });
+      assert.deepEqual(cut.layout.annotations.map(({ text }) => text), ["grey: theory, of the whole run", "baseline"]);
       assert.deepEqual([cut.data[1].customdata.length, cut.data[2].x], [cut.data[1].x.length, tokens ? [tokens] : []]);
     }
     assert.deepEqual(endOf(curveUntil(figure, end)), endOf(figure));

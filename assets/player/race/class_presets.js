@@ -1,7 +1,7 @@
 // Experiments for a class: a question first, then two races that answer it, side by side in numbers.
 
 import { element, setText } from "../shared/dom.js";
-import { speedupText } from "./speedup_words.js";
+import { speedupScope, speedupText } from "./speedup_words.js";
 
 export class ClassPresets {
   /**
@@ -108,10 +108,11 @@ export class ClassPresets {
  * @param {RunSummaryRecord} summary
  * @param {number} temperature
  */
-export function measured({ speedup, speculative, identical }, temperature) {
+export function measured(summary, temperature) {
+  const { speedup, speculative, identical } = summary;
   const rate = speculative.acceptance_rate;
   const parts = [
-    speedup === null ? "nothing to compare" : `${speedupText(speedup)} the baseline’s speed`,
+    speedup === null ? "nothing to compare" : `${speedupText(speedup)} the baseline’s speed${speedupScope(summary)}`,
     rate === null ? "nothing guessed" : `${Math.round(100 * rate)} % of the examined guesses accepted`,
   ];
   if (speculative.block_efficiency !== null) parts.push(`${speculative.block_efficiency.toFixed(2)} tokens per target forward`);

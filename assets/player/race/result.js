@@ -64,6 +64,7 @@ export class Result {
     setText(refs.spreadWords, spreadWords(this.speedups));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
+    for (const name of ["timesOf", "depthOf"]) setText(refs[name], ending === null ? "so far" : "of the whole run");
     this.isGreedy = trace.main.config.temperature === 0;
     refs.textVerdict.hidden = false;
     refs.textVerdict.replaceChildren(...this.verdictParts(textVerdict(summary, trace.main, ending, loss)));

@@ -1,6 +1,7 @@
 // The speedup up to a moment of a replay, read from the curve of the whole run. What it is, and which points the
 // curve has, says specviz/metrics/speedup_curve.py.
 
+const OF_THE_WHOLE = "grey: theory, of the whole run"; // short enough for a phone
 const TOLERANCE = 1e-9; // of clocks that were added up in another order
 
 /** @typedef {{ tokens: number, speedup: number | null }} SpeedupSoFar over the first `tokens` tokens, which both lanes had */
@@ -20,7 +21,10 @@ export function curveUntil(figure, moment) {
   const data = [...figure.data];
   data[line] = { ...data[line], x: xs, y: ys, customdata: seconds };
   data[line + 1] = { ...data[line + 1], x: xs.slice(-1), y: ys.slice(-1) }; // the dot at its end
-  return { ...figure, data };
+  const { annotations = [] } = figure.layout;
+  const [theory, ...others] = annotations; // which knows the whole run
+  const told = theory?.text ? [{ ...theory, text: OF_THE_WHOLE }, ...others] : annotations;
+  return { ...figure, data, layout: { ...figure.layout, annotations: told } };
 }
 
 // Where a curve ends.
