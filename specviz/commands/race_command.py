@@ -164,9 +164,9 @@ def race_text(result: dict[str, Any]) -> str:
         "acceptance_rate": numbers["acceptance_rate"],
         "block_efficiency": numbers["block_efficiency"],
         "theory_speedup": result["theory_speedup"],
+        "speedup_tokens": result["speedup_tokens"],
         "speedup": result["speedup"],
         "speedup_spread": result["speedup_spread"],
-        "speedup_tokens": result["speedup_tokens"],
     }
     head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
     text = result["speculative"]["text"].strip("\n")

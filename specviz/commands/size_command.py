@@ -38,7 +38,9 @@ def _add_flags(parser: ArgumentParser) -> None:
         elif field.choices and field.name != "gpu":
             meaning += f": {', '.join(field.choices)}"
         flag = f"--{field.name.replace('_', '-')}"
-        plan.add_argument(flag, help=f"{meaning} (default {_default(field)})", metavar="X")
+        plan.add_argument(
+            flag, help=f"{meaning} (default {_default(field)})".replace("%", "%%"), metavar="X"
+        )
     parser.add_argument("--trace", metavar="FILE", help="take the acceptance rate of a saved run")
     parser.add_argument(
         "--sweep", metavar="FILE", help="take the mean acceptance rate of a sweep's file"

@@ -21,6 +21,7 @@ def result(**changes):
     speculative = lane(target_forwards=4, acceptance_rate=0.8, block_efficiency=2.7)
     common = {"method": "m", "pair": "p", "device": "cpu", "dtype": "float32"}
     speeds = {"speedup": 0.87, "speedup_spread": [0.8, 0.9], "theory_speedup": None}
+    speeds["speedup_tokens"] = 9
     verdict = {"lossless": True, "identical": True, "first_divergence": None}
     memory = {"drafter_bytes": 6_700_000, "drafter_cache_bytes": 1_200_000}
     lanes = {"baseline": lane(), "speculative": speculative}

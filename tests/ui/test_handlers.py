@@ -202,8 +202,8 @@ def resident() -> int:
 def test_what_runs_have_freed_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding_queue, "GIVE_BACK_SECONDS", 0.0)
     parts = [b"x" * 100_000 for _ in range(2000)]
-    del parts[:-1]  # the last one keeps what lies below it
     before = resident()
+    del parts[:-1]  # the last one keeps what lies below it
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     handlers.join({"ticket": TICKET, "form": FORM})
     run(handlers)
