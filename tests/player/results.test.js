@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
 import { middleOf, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
-import { withPoint } from "../../assets/player/shared/decimal_comma.js";
+import { withoutThousands, withPoint } from "../../assets/player/shared/decimal_comma.js";
 import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
 
 test("a decimal comma is a point, and a list keeps its commas", () => {
@@ -115,4 +115,8 @@ test("that several tokens are checked in about the time of one is said with the 
 
 test("the prompt's own forward is counted apart, so that the others are the rounds", () => {
   assert.deepEqual([0, 1, 2, 24].map(forwardWords), ["reading the prompt", "prompt + 0 target forwards", "prompt + 1 target forward", "prompt + 23 target forwards"]);
+});
+
+test("a comma that parts no thousands is no part of a whole number", () => {
+  assert.deepEqual(["4,000", " 4000 ", "0,5", "12,34"].map(withoutThousands), ["4000", "4000", "0,5", "12,34"]);
 });

@@ -1,5 +1,6 @@
 // What a load costs a day, plain and speculative, from the rates of the chosen point or typed ones.
 
+import { withoutThousands } from "../shared/decimal_comma.js";
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { numberProblem } from "../shared/settings.js";
@@ -15,7 +16,6 @@ const LABELS = {
   baseline_rate: "Plain decoding",
   speculative_rate: "Speculation",
 };
-const IN_THOUSANDS = /^\d{1,3}(,\d{3})+(\.\d*)?$/;
 /** @type {Record<string, string>} */
 const ROWS = { baseline: "plain decoding", speculative: "speculation" };
 
@@ -48,8 +48,7 @@ export class CostCard {
    * @param {string} text
    */
   problem(name, text) {
-    const plain = text.replaceAll(" ", "");
-    return numberProblem(this.bounds[name], IN_THOUSANDS.test(plain) ? plain.replaceAll(",", "") : plain);
+    return numberProblem(this.bounds[name], withoutThousands(text));
   }
 
   // The rates follow the chosen point.

@@ -2,6 +2,7 @@
 // out beside the target's own distribution, and a verdict.
 
 import { CURVE } from "../shared/came_out.js";
+import { withoutThousands } from "../shared/decimal_comma.js";
 import { drawing, element, setText } from "../shared/dom.js";
 import { barsKey, curveKey, drawDistance, drawnRows, verdictWords } from "../shared/drawn_counts.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -104,7 +105,7 @@ export class ExactCard {
 
   /** @param {string} text */
   drawsProblem(text) {
-    return numberProblem(this.bounds, text.replaceAll(",", ""));
+    return numberProblem(this.bounds, withoutThousands(text));
   }
 
   // ---- drawing
@@ -115,7 +116,7 @@ export class ExactCard {
     if (this.errors.refuses() || this.setting().refuses()) return;
     /** @type {Record<string, string>} */
     const form = { ...this.setting().form, ...NO_TOKENS, method: refs.exactMethod.value, draft_length: refs.exactLength.value, prompt: this.text };
-    this.goal = Number(refs.exactDraws.value.replaceAll(",", ""));
+    this.goal = Number(withoutThousands(refs.exactDraws.value));
     this.isGreedy = this.isCold;
     this.run.start("losslessness", { form, rule: "right", draft: this.isQuick ? refs.exactDraft.value : "", draws: this.goal });
   }

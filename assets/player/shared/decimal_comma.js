@@ -1,5 +1,6 @@
 // A decimal comma, as in 0,7, becomes a point where it is typed: no field, rule or address knows another one.
 
+const IN_THOUSANDS = /^\d{1,3}(,\d{3})+(\.\d*)?$/;
 const WITH_COMMA = /^\s*[+-]?\d*,\d*\s*$/;
 
 // A field for decimals says so in its inputmode; one that takes thousands too (1,200) leaves its commas to the
@@ -19,4 +20,11 @@ export function takeDecimalCommas(root) {
 /** @param {string} text */
 export function withPoint(text) {
   return WITH_COMMA.test(text) ? text.replace(",", ".") : text;
+}
+
+// 4,000 is four thousand; of any other text, such as 0,5, the commas stay, for a rule to refuse.
+/** @param {string} text */
+export function withoutThousands(text) {
+  const plain = text.replaceAll(" ", "");
+  return IN_THOUSANDS.test(plain) ? plain.replaceAll(",", "") : plain;
 }
