@@ -144,5 +144,5 @@ lessons: setup
 
 # the recorded runs, which the page can open with no model loaded; RUNS chooses a pair, and perhaps
 # methods of it: make traces RUNS="smollm2 eagle"
-traces: setup
+traces: setup-dev
 	$(BIN)/python -m specviz.experiments.run.golden_runs assets/traces $(RUNS)

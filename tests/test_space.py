@@ -1,8 +1,11 @@
 """README's front matter, by which a Space of Hugging Face is built."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from specviz.models.files.hub import CHAT_ID
@@ -48,3 +51,13 @@ def test_a_space_installs_what_the_app_needs_from_the_file_that_it_reads() -> No
     asked = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     named = {re.split(r"[<>=]", line)[0] for line in asked if line and line[0] != "#"}
     assert {"torch", "transformers", "gradio", "plotly"} <= named
+
+
+@pytest.mark.skipif(
+    not ((ROOT / ".git").exists() and shutil.which("git")), reason="asks git what is kept"
+)
+def test_all_files_together_and_each_of_them_are_as_small_as_a_space_takes_without_lfs() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    sizes = [file.stat().st_size for file in files if file.is_file()]
+    assert max(sizes) < 10e6 and sum(sizes) < 52 * 2**20

@@ -22,7 +22,7 @@ from specviz.models.pair_catalog import BUNDLED, CHAT, GET_CHAT_MODEL, Pair, pai
 from specviz.models.pair_check import needs_missing
 from specviz.prompts import TASKS, held_out_prompt, tasks
 from specviz.records import SETTINGS
-from specviz.trace_file import save
+from specviz.trace_file import dumps
 
 TOKENS = 72
 TEMPERATURE = 0.7  # so that accepted, recovered and bonus tokens all occur
@@ -69,7 +69,12 @@ def file_name(request: RaceRequest) -> str:
 
 
 def record(folder: Path, pair: Pair, methods: Collection[str] = ()) -> None:
-    """Write one file for each run on the pair into `folder`; of these methods alone if any."""
+    """Write one file for each run on the pair into `folder`; of these methods alone if any.
+
+    Packed by zopfli, a tool of developers, for they are read often and written once.
+    """
+    from zopfli.gzip import compress
+
     folder.mkdir(parents=True, exist_ok=True)
     for request in golden_requests(pair):
         if methods and request.config.method not in methods:
@@ -78,7 +83,7 @@ def record(folder: Path, pair: Pair, methods: Collection[str] = ()) -> None:
         for _ in race:
             pass
         path = folder / file_name(request)
-        save(race.trace(), path)
+        path.write_bytes(compress(dumps(race.trace())))
         print(f"{path.name}: {path.stat().st_size} bytes", file=sys.stderr)
 
 
