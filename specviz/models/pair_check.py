@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from specviz.environment import Environment
 from specviz.errors import InputError
-from specviz.models.files.hub import download_problems, local_folder
+from specviz.models.files.hub import download_problems, is_on_the_hub, local_folder
 from specviz.models.files.loading import TABLE, resolve_device, resolve_dtype
 from specviz.models.files.survey import (
     Survey,
@@ -24,6 +24,7 @@ from specviz.models.files.survey import (
     read_config,
     survey_model,
 )
+from specviz.models.heads.head_weights import HeadWeights
 from specviz.models.llama.llama_model import FAMILY, tied_copy_bytes
 from specviz.models.memory import dtype_warnings, gigabytes, room_bytes, shortage
 from specviz.models.memory_estimate import NO_REQUEST, Demand, MemoryEstimate, estimate
@@ -213,14 +214,33 @@ def prompt_tokens(codec: TextCodec, demand: Demand, *, least: bool = False) -> i
 
 def head_bytes(pair: Pair, needs: frozenset[Need], dtype: torch.dtype) -> int | None:
     """Weights of the heads that are needed; None where their files are not here or broken."""
-    named = ((Need.MEDUSA, pair.medusa), (Need.EAGLE, pair.eagle))
-    folders = [local_folder(source) for need, source in named if need in needs and source]
+    folders = [local_folder(source) for _, source in _heads(pair, needs)]
     if None in folders:
         return None
     try:
         return sum(map(_numbers, (each for each in folders if each))) * dtype.itemsize
     except (OSError, SafetensorError):
         return None
+
+
+def _heads(pair: Pair, needs: frozenset[Need]) -> list[tuple[Need, str]]:
+    """The heads that are needed and named, with their sources."""
+    named = ((Need.MEDUSA, pair.medusa), (Need.EAGLE, pair.eagle))
+    return [(need, source) for need, source in named if need in needs and source]
+
+
+def _head_problems(pair: Pair, needs: frozenset[Need], target: Survey) -> Iterator[str]:
+    """Of heads in folders, by their config.json alone; those of the Hub are not looked at yet."""
+    for need, source in _heads(pair, needs):
+        try:
+            if is_on_the_hub(source):
+                continue
+            head = HeadWeights(need.title, Path(source).expanduser())
+            keys = [key for key in ("target_hidden_size", "hidden_size") if key in head.config]
+            if keys:
+                head.fit_states(target.source, target.config.hidden_size, keys[0])
+        except InputError as error:
+            yield str(error)
 
 
 def draft_bytes(pair: Pair, dtype: torch.dtype) -> int | None:
@@ -298,6 +318,7 @@ def _problems(
     if room is not None and least.total > room:
         yield f"pair {pair.name!r} {shortage(least.total, device, dtype)}"
     yield from source_problems(survey)
+    yield from _head_problems(pair, needs, survey.target)
 
 
 def _warnings(survey: PairSurvey, device: torch.device, dtype: torch.dtype) -> Iterator[str]:

@@ -135,6 +135,12 @@ def test_numbers_that_are_no_counts_are_refused(
     assert expected in refusal(open_eagle_head, folder, target)
 
 
+def test_a_folder_of_another_kind_is_told_so(tmp_path: Path, target: LanguageModel) -> None:
+    folder = save_head(tmp_path, *eagle_parts())
+    expected = "must have heads in its config.json, got none: is it of another kind?"
+    assert expected in refusal(MedusaHeads.open, folder, target)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

@@ -145,6 +145,20 @@ def test_a_need_that_the_pair_lacks_is_a_problem(folders: tuple[Path, Path]) -> 
     assert "has no Medusa heads" in report(folders, Need.MEDUSA).problems[0]
 
 
+def test_a_head_that_is_made_for_another_target_or_is_not_there_is_a_problem(
+    folders: tuple[Path, Path],
+) -> None:
+    pair = replace(custom_pair(*map(str, folders)), eagle=pair_named("bundled").eagle)
+    needs = frozenset({Need.EAGLE})
+    (problem,) = check_pair_sources(pair, "cpu", needs=needs).problems
+    assert "EAGLE head in " in problem and "must have hidden_size 32 like" in problem
+    assert "got 256" in problem
+    (problem,) = check_pair_sources(replace(pair, eagle="/nowhere"), "cpu", needs=needs).problems
+    assert problem.endswith("must be a model folder, a GGUF file or a Hub id, got '/nowhere'")
+    good = check_pair_sources(pair_named("bundled"), "cpu", needs=needs | {Need.MEDUSA})
+    assert good.problems == ()
+
+
 def test_a_machine_that_does_not_say_has_room(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

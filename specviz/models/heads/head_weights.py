@@ -9,6 +9,7 @@ import json
 import re
 import reprlib
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +27,31 @@ class HeadWeights:
     def __init__(self, title: str, folder: Path) -> None:
         """`title` is what the head is called in messages, such as "EAGLE head"."""
         self._subject = f"{title} in {str(folder)!r}"
+        self._folder = folder
         self.config = self._read_config(folder)
-        self._tensors = self._read_tensors(folder)
         self.bytes = 0  # of the tensors taken so far
         self.numbers = 0  # in them
 
     def number(self, key: str, least: int = 1) -> int:
         """A whole number of the configuration."""
         value = self.config.get(key)
+        if key not in self.config:
+            raise self.error(
+                f"must have {key} in its config.json, got none: is it of another kind?"
+            )
         if type(value) is not int or value < least:
             raise self.error(f"must have {key} >= {least}, got {reprlib.repr(value)}")
         return value
 
     def fit_width(self, target: ModelInfo, key: str = "hidden_size") -> None:
         """Insist that the head was made for the hidden states of such a target."""
+        self.fit_states(target.name, target.hidden_size, key)
+
+    def fit_states(self, target: str, states: int, key: str = "hidden_size") -> None:
+        """As `fit_width`, of a target of which no more than its name and that number is known."""
         width = self.number(key)
-        if width != target.hidden_size:
-            raise self.error(
-                f"must have {key} {target.hidden_size} like {target.name}, got {width}"
-            )
+        if width != states:
+            raise self.error(f"must have {key} {states} like {target}, got {width}")
 
     def rename(self, start: str, other: str) -> None:
         """What begins the names of tensors, a regular expression, is `other` from now on."""
@@ -101,9 +108,10 @@ class HeadWeights:
             raise self.error("has a broken config.json: it is no JSON object")
         return content
 
-    def _read_tensors(self, folder: Path) -> dict[str, Tensor]:
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
         kinds = ("*.safetensors", "*.bin", "*.pt")
-        files = next((found for kind in kinds if (found := sorted(folder.glob(kind)))), [])
+        files = next((found for kind in kinds if (found := sorted(self._folder.glob(kind)))), [])
         if not files:
             raise self.error(f"must have its weights as {', '.join(kinds)}, found none")
         try:
