@@ -29,8 +29,8 @@ DRAWN_TOKENS = 128  # of an answer, that are drawn round by round; longer ones i
 class LoadResult:
     """Seconds at the median and at the 95th percentile, requests a second within both limits.
 
-    `keeps_up` is false where more arrive than the engine ends while somebody always waits: then
-    the queue grows as long as that goes on, so in the end nobody is within the limits, and the
+    `keeps_up` is false where more arrive than the engine ends with every seat taken: then the queue
+    grows as long as that goes on, so in the end nobody is within the limits, and the
     seconds to the first token only say how long it was simulated.
     """
 
@@ -169,25 +169,10 @@ def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
     return high / rate(high)
 
 
-def capacity(found: SizedPlan, policy: Policy, seed: int = 0) -> float:
-    """Requests a second that end while somebody always waits: what exceeds it queues up."""
-    engine = _Engine(found, policy, math.inf, seed)
-    stays = _stays(found, policy, math.inf)
-    engine.run_until((WARM + SATURATED) * stays)
-    ends = [each.ended for each in engine.ended if each.ended > WARM * stays]
-    # from one end to another: those of one round end together
-    return sum(end > ends[0] for end in ends) / (ends[-1] - ends[0])
-
-
-def simulate(
-    found: SizedPlan, policy: Policy, load: float, seed: int = 0, most: float | None = None
-) -> LoadResult:
-    """Those that arrive at a mean of `load` a second while the engine is as full as it gets.
-
-    `most` is the engine's `capacity`, where it is known.
-    """
+def simulate(found: SizedPlan, policy: Policy, load: float, seed: int = 0) -> LoadResult:
+    """Those that arrive at a mean of `load` a second while the engine is as full as it gets."""
     plan = found.plan
-    keeps_up = load < (capacity(found, policy, seed) if most is None else most)
+    keeps_up = load < found.capacity(policy)
     stays = _stays(found, policy, load)
     start = WARM * stays
     seconds = COUNTED / load if keeps_up else SATURATED * stays
@@ -230,10 +215,9 @@ def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
     """Every policy at several loads, the plan's own among them; nothing where no request fits."""
     if not found.seats(Policy.SPECULATIVE):
         return []
-    most = {policy: capacity(found, policy, seed) for policy in Policy}
     return [
-        asdict(simulate(found, policy, load, seed, most[policy]))
-        for load in _loads(found.plan.load, max(most.values()))
+        asdict(simulate(found, policy, load, seed))
+        for load in _loads(found.plan.load, max(map(found.capacity, Policy)))
         for policy in Policy
     ]
 

@@ -209,6 +209,11 @@ class SizedPlan:
         """Prompts of one prefill at the most."""
         return max(1, PREFILL_TOKENS // self.plan.prompt)
 
+    def capacity(self, policy: Policy) -> float:
+        """Requests a second that end with every seat taken: where more arrive, the queue grows."""
+        rows = self.seats(policy)
+        return self.speeds(rows, self.length(policy, rows)).requests_per_second
+
     def goodput(self, policy: Policy) -> tuple[int, float]:
         """Rows, and the requests a second that they serve within both limits; 0 where none do.
 
