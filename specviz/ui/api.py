@@ -261,13 +261,14 @@ def add_endpoints(handlers: Handlers) -> None:
     for endpoint in ENDPOINTS:
         _register(_follower(handlers, endpoint))
 
-    def claims(request: gr.Request = None) -> list[dict[str, Any]]:
+    async def claims(request: gr.Request = None) -> list[dict[str, Any]]:
         """What popular texts say of speculative decoding, and what theory makes of their numbers.
 
         Returns:
             every claim with its verdict, theory's finding, and what was measured on this server
         """
-        return list(_answered(counted(handlers.lab.claims, asked_by({}, request)))["claims"])
+        answer = await counted(handlers.lab.claims, asked_by({}, request))
+        return list(_answered(answer)["claims"])
 
     _register(claims)
     _register(theory)

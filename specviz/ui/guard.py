@@ -48,6 +48,10 @@ CLOSED = tuple(
         *("run-history", "vibe", "undo-vibe", "deep_link", "profiling"),
     )
 )
+MCP = "/gradio_api/mcp"  # tools of agents: each call keeps one of the threads that answer
+MCP_AT_ONCE = 16  # of everybody's calls, and
+MCP_OF_ADDRESS = 4
+CLOSED += (f"{MCP}/sse", f"{MCP}/messages")  # its older transport
 CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
 CALLS = ("/gradio_api/run/", "/gradio_api/api/", "/gradio_api/call/", "/gradio_api/queue/join")
 # what Gradio makes anew for whoever asks
@@ -98,6 +102,7 @@ class Guard:
         self._app = app
         self._bodies = _Bodies()
         self._open: Counter[str] = Counter()  # by address
+        self._tools: Counter[str] = Counter()
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,8 +117,12 @@ class Guard:
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)
             return
         visitor = scope["client"][0]
+        if _path(scope).startswith(MCP):
+            _tell_visitor(scope)
         body = _Body(receive, answer, self._bodies, visitor)
-        self._open[visitor] += 1
+        under_way = [self._open, *([self._tools] if _is_tool(scope) else [])]
+        for each in under_way:
+            each[visitor] += 1
         try:
             await self._app(scope, body.receive, body.send)
         except (_Refused, ClientDisconnect):
@@ -123,26 +132,31 @@ class Guard:
             body.refused = body.refused or _Refused(400, "this question cannot be answered")
         finally:
             body.close()
-            self._open[visitor] -= 1
-            if not self._open[visitor]:
-                del self._open[visitor]
+            for each in under_way:
+                each[visitor] -= 1
+                if not each[visitor]:
+                    del each[visitor]
         if body.refused and not body.is_answered:
             told = PlainTextResponse(body.refused.text, body.refused.status)
             await told(scope, receive, answer)
 
     def _refusal(self, scope: Scope) -> _Refused | None:
         """What can be said before the body is read."""
-        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        path = _path(scope)
         if path.startswith(CLOSED):
             return _Refused(404, "specviz has no use for this")
         visitor = scope["client"][0]
         if self._open[visitor] >= OPEN_OF_ADDRESS:
             return _Refused(429, f"at most {OPEN_OF_ADDRESS} questions at once: wait a moment")
+        is_full = self._tools.total() >= MCP_AT_ONCE or self._tools[visitor] >= MCP_OF_ADDRESS
+        if is_full and _is_tool(scope):
+            return _Refused(429, f"at most {MCP_OF_ADDRESS} calls of tools at once: wait a moment")
         is_post = scope["method"] == "POST"
-        if path.startswith(CALLS) if is_post else (path.rstrip("/") or "/") in MADE:
-            spending.add(visitor, PAGE_SECONDS)
+        is_made = path.startswith(CALLS) if is_post else (path.rstrip("/") or "/") in MADE
+        if is_made or path.startswith(MCP):
             if spending.is_over(visitor):
                 return _Refused(429, TOO_MUCH)
+            spending.add(visitor, PAGE_SECONDS)
         if not is_post:
             return None
         length = Headers(scope=scope).get("content-length", "0")
@@ -151,6 +165,20 @@ class Guard:
         if Environment.read().is_public and not self._limiter.hit(_LIMIT, visitor):
             return _Refused(429, f"at most {PER_MINUTE} questions a minute: wait a moment")
         return None
+
+
+def _path(scope: Scope) -> str:
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def _is_tool(scope: Scope) -> bool:
+    return scope["method"] == "POST" and _path(scope).startswith(MCP)
+
+
+def _tell_visitor(scope: Scope) -> None:
+    """Gradio asks itself for an agent, by the agent's headers: they must name who really asks."""
+    told = (b"x-forwarded-for", scope["client"][0].encode())
+    scope["headers"] = [each for each in scope["headers"] if each[0] != told[0]] + [told]
 
 
 _LIMIT = RateLimitItemPerMinute(PER_MINUTE)

@@ -180,16 +180,15 @@ class Handlers:
     @answers
     def hold(self, question: Question) -> Question:
         """Pause a run, let it through by one round, or let it go on: {"do": …}."""
-        move, gate = GATE_MOVES.get(str(question["do"])), self._runs.gate(str(question["ticket"]))
+        move = GATE_MOVES.get(str(question["do"]))
         if move is None:
             raise InputError(
                 f"do must be one of {', '.join(GATE_MOVES)}, got {short(question['do'])}"
             )
         if self._lent is not None:
             raise InputError("run must be on a device of this server's own: it cannot be held")
-        if gate is None:
+        if not self._runs.hold(str(question["ticket"]), move):
             raise InputError("run must still go on to be held, but it has ended")
-        move(gate)
         self.queue.wake()
         return {}
 

@@ -155,11 +155,13 @@ def _plain(method: ServerFunction) -> Callable[..., Any]:
 
         return _named(later, method)
 
-    def at_once(question: Any, request: gr.Request) -> Any:
-        asked = asked_by(question, request)
-        return method(asked) if method.__name__ in FREE else counted(method, asked)
+    async def by_turns(question: Any, request: gr.Request) -> Any:
+        return await counted(method, asked_by(question, request))
 
-    return _named(at_once, method)
+    def at_once(question: Any, request: gr.Request) -> Any:
+        return method(asked_by(question, request))
+
+    return _named(at_once if method.__name__ in FREE else by_turns, method)
 
 
 def _named(function: Callable[..., Any], method: ServerFunction) -> Callable[..., Any]:

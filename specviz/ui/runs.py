@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
@@ -104,7 +105,8 @@ class Runs:
             raise InputError(
                 f"{PLACES_OF_ADDRESS} runs of your address are open: try again in a minute"
             )
-        if not self._free_place(list(self._places.values()), MAX_PLACES):
+        places = list(self._places.values())
+        if not self._free_place(places, MAX_PLACES) and not self._take_from_most(places, address):
             raise InputError(f"{MAX_PLACES} runs are open on this server: try again in a minute")
 
     def _free_place(self, places: list[QueuePlace], most: int) -> bool:
@@ -114,6 +116,17 @@ class Runs:
         for each in done:
             del self._places[each.ticket]
         return len(done) == over
+
+    def _take_from_most(self, places: list[QueuePlace], address: str) -> bool:
+        """Whether the address that has most places, and more than this one, has given its last."""
+        counts = Counter(each.address for each in places)
+        most = max(counts, key=lambda each: counts[each])
+        if counts[most] <= counts[address] + 1:
+            return False
+        last = next(each for each in reversed(places) if each.address == most)
+        self._leave(last)
+        del self._places[last.ticket]
+        return True
 
     def _check_openings(self) -> None:
         opening = sum(each.state is State.RUNNING for each in self._recordings)
@@ -174,22 +187,23 @@ class Runs:
 
     # ---- to hold
 
-    def gate(self, ticket: str) -> Gate | None:
-        """The gate of a run that goes on, None where there is none.
+    def hold(self, ticket: str, move: Callable[[Gate], None]) -> bool:
+        """Work the gate of a run that goes on; False where there is none.
 
-        InputError where others see it too: they would be held with it.
+        InputError where others see it too: they would be held with it. Nobody can join meanwhile.
         """
         with self._lock:
             place = self._places.get(ticket)
             if place is None or not is_active(place) or place.order.state is not State.RUNNING:
-                return None
+                return False
             pages = len(self._watchers(place.order))
             if pages > 1:
                 raise InputError(
                     f"{pages} pages see this run: it cannot be held for one of them; "
                     "start it again to have one of your own"
                 )
-            return place.order.gate
+            move(place.order.gate)
+            return True
 
     # ---- to look
 

@@ -6,10 +6,14 @@ such things without an end would slow everybody down. Knows nothing of what is a
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
+
+from anyio import to_thread
 
 from specviz.environment import Environment
 
@@ -17,6 +21,7 @@ MOST_SECONDS = 6.0  # that a visitor may have had; a class behind one router nee
 SHARE = 0.2  # of a core, that a visitor may have on and on
 BYTE_SECONDS = 2e-8  # of a body: to receive, count and parse it
 PAGE_SECONDS = 0.01  # of what Gradio makes anew for each visitor
+AT_ONCE = 4  # questions of a visitor that are worked on; others of theirs wait, and hold no thread
 MAX_VISITORS = 1000  # that are remembered
 TOO_MUCH = "your address has asked for much in this minute: wait a moment"
 
@@ -48,11 +53,18 @@ class Spending:
 
 
 spending = Spending()
+_turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by visitor
 
 
-def counted(method: Callable[[dict[str, Any]], Any], question: Any) -> Any:
-    """The answer, unless the visitor has had too many that took long."""
+async def counted(method: Callable[[dict[str, Any]], Any], question: Any) -> Any:
+    """The answer, found in a thread, unless the visitor has had too many that took long."""
     visitor = question.get("address", "") if isinstance(question, dict) else ""
+    turn = _turns.setdefault(visitor, asyncio.Semaphore(AT_ONCE))
+    async with turn:
+        return await to_thread.run_sync(_timed, method, question, visitor)
+
+
+def _timed(method: Callable[[dict[str, Any]], Any], question: Any, visitor: str) -> Any:
     if spending.is_over(visitor):
         return {"error": TOO_MUCH}
     began = time.thread_time()

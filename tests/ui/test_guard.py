@@ -87,6 +87,10 @@ def test_who_sends_much_again_and_again_has_to_wait(
     assert {client.get(path).status_code for path in ("/", "/config", "/config/")} == {429}
     assert client.post("/gradio_api/run/claims", content=b"x").status_code == 429
     assert client.get("/page").status_code == 200
+    spent = guard.spending._spent["testclient"][0]
+    for _ in range(99):
+        client.get("/")
+    assert guard.spending._spent["testclient"][0] == spent, "what is refused costs no more waiting"
 
 
 @pytest.mark.parametrize("path", ["/asked", "/tolerant"])
@@ -118,6 +122,8 @@ def test_bodies_under_way_are_bounded_together_and_given_back(
 class Sender:
     """Sends the first parts of a body, and then nothing."""
 
+    path = "/asked"
+
     def __init__(self, app: Guard, address: str, parts: list[bytes]) -> None:
         self._app, self._address, self._parts = app, address, parts
         self.answers: list[int] = []
@@ -131,7 +137,7 @@ class Sender:
         self.answers += [message["status"]] if message["type"] == "http.response.start" else []
 
     async def ask(self) -> None:
-        scope: Scope = {"type": "http", "path": "/asked", "method": "POST", "headers": []}
+        scope: Scope = {"type": "http", "path": self.path, "method": "POST", "headers": []}
         scope |= {"query_string": b""}
         await self._app(scope | {"client": (self._address, 1)}, self.receive, self.send)
 
@@ -207,6 +213,31 @@ def test_an_address_has_so_many_questions_under_way(monkeypatch: pytest.MonkeyPa
     waiting = [Sender(guarded, "10.0.0.1", []) for _ in range(3)]
     other = Sender(guarded, "10.0.0.2", [])
     assert awaited(after_a_moment(*waiting, other)) == [[], [], [429], []]
+
+
+class Agent(Sender):
+    """Calls a tool."""
+
+    path = guard.MCP
+
+
+def test_agents_have_so_many_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MCP_OF_ADDRESS", 2)
+    monkeypatch.setattr(guard, "MCP_AT_ONCE", 3)
+    guarded = Guard(read)
+    agents = [Agent(guarded, f"10.0.0.{number}", []) for number in (1, 1, 1, 2, 2)]
+    other = Sender(guarded, "10.0.0.1", [])
+    assert awaited(after_a_moment(*agents, other)) == [[], [], [429], [], [429], []]
+
+
+def test_what_gradio_asks_of_itself_for_an_agent_counts_as_the_agent_s() -> None:
+    async def told(request: Request) -> JSONResponse:
+        return JSONResponse(request.headers.getlist("x-forwarded-for"))
+
+    app = Starlette(routes=[Route("/{path:path}", told)], middleware=[Middleware(Guard)])
+    forged = {"X-Forwarded-For": "6.6.6.6"}
+    for path in (guard.MCP, f"{guard.MCP}/", f"{guard.MCP}/http"):
+        assert TestClient(app).get(path, headers=forged).json() == ["testclient"]
 
 
 def test_a_body_that_comes_in_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def test_the_page_asks_its_own_queue_and_a_question_says_where_it_comes_from() -
         *("claims", "theory"),
     }
     (player,) = (each for each in page.blocks.values() if isinstance(each, gr.HTML))
-    assert iscoroutinefunction(player.hear) and not iscoroutinefunction(player.join)
+    assert iscoroutinefunction(player.hear) and not iscoroutinefunction(player.look)
     request = SimpleNamespace(client=SimpleNamespace(host="10.0.0.1"))
     assert asked_by({"address": "mine"}, request) == {"address": "10.0.0.1"}
     assert asked_by("nonsense", request) == "nonsense"

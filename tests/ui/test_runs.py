@@ -1,8 +1,11 @@
 """Runs and the pages that see them: places, sharing, stops, silence, bounds."""
 
+from threading import Thread
+
 import pytest
 
 from specviz.errors import InputError
+from specviz.pause import Gate
 from specviz.ui import runs
 from specviz.ui.runs import Runs
 from specviz.ui.turns import QueuedOrder, State, Work
@@ -113,11 +116,28 @@ def test_a_shared_run_cannot_be_held_by_one_of_its_pages() -> None:
     room = Room()
     room.join(0, "same")
     room.run(1)
-    assert room.runs.gate(ticket(0)) is not None
+    assert room.runs.hold(ticket(0), Gate.resume)
     room.join(1, "same")
     with pytest.raises(InputError, match="2 pages see this run: it cannot be held for one of them"):
-        room.runs.gate(ticket(0))
-    assert room.runs.gate("somebody-elses-ticket") is None
+        room.runs.hold(ticket(0), Gate.pause)
+    assert not room.runs.hold("somebody-elses-ticket", Gate.pause)
+
+
+def test_who_joins_while_a_run_is_being_held_gets_one_of_their_own() -> None:
+    room = Room()
+    held = room.join(0, "same")
+    room.run(1)
+    joining = Thread(target=room.join, args=(1, "same"))
+
+    def slowly(gate: Gate) -> None:
+        joining.start()
+        joining.join(0.2)
+        gate.pause()
+
+    assert room.runs.hold(ticket(0), slowly)
+    joining.join()
+    own = room.runs._places[ticket(1)].order
+    assert own is not held and own.gate.is_open
 
 
 def test_a_run_stopped_while_waiting_never_starts_and_frees_its_place() -> None:
@@ -221,6 +241,20 @@ def test_an_address_does_not_take_all_places_by_looking_at_one_run_again_and_aga
         room.runs.begin(ticket(998), seen)
     room.runs.join(ticket(999), room.order("a", visitor="another"))
     assert state(room, 0) == state(room, 999) == "waiting"
+
+
+def test_where_all_places_are_taken_the_address_that_has_most_gives_its_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "MAX_PLACES", 6)
+    room = Room()
+    for number, visitor in enumerate(["one", "two", "two", "one", "two", "one"]):
+        room.runs.join(ticket(number), room.order("the same", visitor=visitor))
+    for number in (10, 11):
+        room.runs.join(ticket(number), room.order("mine", visitor="a third"))
+    assert [state(room, number) for number in (4, 5, 10, 11)] == ["unknown"] * 2 + ["waiting"] * 2
+    with pytest.raises(InputError, match="6 runs are open on this server"):
+        room.runs.join(ticket(12), room.order("mine", visitor="a third"))
 
 
 def test_one_look_takes_a_part_of_much_and_the_run_goes_on_until_all_is_told(

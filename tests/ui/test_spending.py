@@ -1,10 +1,16 @@
 """A visitor has so much of the processor in public, and again after a while."""
 
+import asyncio
+import time
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from specviz.ui import spending
-from specviz.ui.spending import MOST_SECONDS, SHARE, Spending
+from specviz.ui.spending import AT_ONCE, MOST_SECONDS, SHARE, TOO_MUCH, Spending, counted
 from tests.ui.clocked import Clock
+from tests.ui.heard import awaited
 
 
 def test_who_has_asked_for_much_waits_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,3 +54,29 @@ def test_only_so_many_visitors_are_remembered(monkeypatch: pytest.MonkeyPatch) -
         seconds.add(str(number), 0.1)
     assert seconds.is_over("greedy")
     assert len(seconds._spent) == 3
+
+
+def test_of_a_burst_a_visitor_has_so_many_answers_at_once_and_the_rest_is_weighed_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    monkeypatch.setattr(spending, "spending", found := Spending(Clock()))
+    under_way, most = Counter[str](), Counter[str]()
+
+    def long(question: dict[str, Any]) -> str:
+        visitor = question["address"]
+        under_way[visitor] += 1
+        most[visitor] = max(most[visitor], under_way[visitor])
+        time.sleep(0.1)
+        under_way[visitor] -= 1
+        found.add(visitor, MOST_SECONDS)
+        return "answered"
+
+    async def burst() -> tuple[list[Any], Any]:
+        greedy = [counted(long, {"address": "one"}) for _ in range(3 * AT_ONCE)]
+        *answers, other = await asyncio.gather(*greedy, counted(long, {"address": "another"}))
+        return answers, other
+
+    answers, other = awaited(burst())
+    assert most["one"] == AT_ONCE and other == "answered"
+    assert answers == ["answered"] * AT_ONCE + [{"error": TOO_MUCH}] * 2 * AT_ONCE
