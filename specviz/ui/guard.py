@@ -128,7 +128,8 @@ class Guard:
         except (_Refused, ClientDisconnect):
             pass  # told below, if there is anybody
         except Exception as error:  # Gradio's own, of a question that its page would not send
-            _note(scope, error)
+            if self._limiter.hit(_NOTES):
+                _note(scope, error)
             body.refused = body.refused or _Refused(400, "this question cannot be answered")
         finally:
             body.close()
@@ -182,6 +183,7 @@ def _tell_visitor(scope: Scope) -> None:
 
 
 _LIMIT = RateLimitItemPerMinute(PER_MINUTE)
+_NOTES = RateLimitItemPerMinute(60)  # nobody fills a disk with what they ask
 
 
 def _note(scope: Scope, error: Exception) -> None:

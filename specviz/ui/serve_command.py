@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -22,6 +23,7 @@ from specviz.commands.engine_serving import (
 from specviz.commands.flags import check_integer
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.ui.connections import bound_connections
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
 from specviz.ui.preload import preload_soon
@@ -47,6 +49,7 @@ def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
     sys.setswitchinterval(SWITCH_SECONDS)
     if options.mcp and find_spec("mcp") is None:
         raise InputError('mcp must be installed for its tools to be served: pip install "mcp<2"')
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # or a traceback of each that is no JSON
     handlers = Handlers()
     page = build_page(handlers)
     with redirect_stdout(sys.stderr):  # Gradio prints lines of its own
@@ -56,6 +59,7 @@ def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
         except OSError:
             place = f"{environment.host}:{environment.port}"
             raise InputError(f"host and port must be free to listen at, got {place}") from None
+        bound_connections(page.server.config)
         progress(f"specviz is at {page.local_url} (Ctrl+C ends it)")
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, partial(_end, handlers))

@@ -47,6 +47,9 @@ def test_what_fails_is_one_line_for_both_sides(caplog: pytest.LogCaptureFixture)
     (record,) = (each for each in caplog.records if each.name == "specviz")
     assert record.getMessage().startswith("'/x' failed: KeyError") and not record.exc_info
     assert "\n" not in record.getMessage()
+    for _ in range(99):
+        TestClient(app).get("/x")
+    assert len([each for each in caplog.records if each.name == "specviz"]) == 60
 
 
 @pytest.fixture

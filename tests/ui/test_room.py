@@ -102,7 +102,7 @@ def test_where_a_question_comes_from_is_told_to_nobody(lesson: Class) -> None:
 
 def test_only_who_knows_the_secret_leads(lesson: Class) -> None:
     member = lesson.join()
-    for secret in ("", member, lesson.secret[:-1], lesson.secret + "é", None, 7):
+    for secret in ("", member, lesson.secret[:-1], lesson.secret + "é", "\ud800", None, 7):
         asked = {"room": lesson.name, "secret": secret, "do": "end", "version": 0}
         assert "only the teacher" in lesson.rooms.lead_room(asked)["error"]
         assert "only the teacher" in lesson.rooms.watch_room(asked)["error"]

@@ -1,0 +1,94 @@
+"""Connections that ask nothing are closed, those in use are not, and an address has so many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from specviz.ui import connections
+from specviz.ui.connections import bound_connections
+from tests.browser.app_server import free_port
+from tests.ui.heard import awaited
+
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
+LONG = 0.8  # seconds of an answer, longer than a head may take
+
+
+async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+    await asyncio.sleep(LONG if scope["path"] == "/long" else 0)
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[int]:
+    config = uvicorn.Config(slow, port=free_port(), log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    bound_connections(config)
+    try:
+        yield config.port
+    finally:
+        server.should_exit = True
+        await running
+
+
+async def told(port: int, *parts: bytes, host: str = "127.0.0.5") -> bytes:
+    """All that comes back until the server closes the connection, or for a moment."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0))
+    for part in parts:
+        writer.write(part)
+        await asyncio.sleep(0.15)
+    try:
+        return await asyncio.wait_for(reader.read(), 1.2)
+    except ConnectionError:
+        return b"closed"
+    except TimeoutError:
+        return b"still open"
+    finally:
+        writer.close()
+
+
+def test_a_connection_that_asks_nothing_is_closed_and_one_that_waits_for_its_answer_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
+
+    async def ask() -> list[bytes]:
+        async with served() as port:
+            drops = [b"X: 1\r\n"] * 9
+            return await asyncio.gather(
+                told(port),
+                told(port, HEAD, *drops),
+                told(port, HEAD + b"\r\n", HEAD, *drops),
+                told(port, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n"),
+            )
+
+    idle, drops, second, long = awaited(ask())
+    assert {idle, drops} <= {b"", b"closed"}
+    assert second.count(b"204") <= 1 and second != b"still open"
+    assert long.count(b"204") == 1
+
+
+def test_an_address_has_so_many_connections_and_a_proxy_any_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS_OF_ADDRESS", 2)
+
+    async def ask() -> tuple[list[bytes], list[bytes], bytes]:
+        async with served() as port:
+            greedy = await asyncio.gather(*(told(port) for _ in range(4)))
+            proxy = await asyncio.gather(*(told(port, host="127.0.0.1") for _ in range(4)))
+            return greedy, proxy, await told(port, HEAD + b"Connection: close\r\n\r\n")
+
+    greedy, proxy, after = awaited(ask())
+    assert sorted(each == b"still open" for each in greedy) == [False, False, True, True]
+    assert proxy == [b"still open"] * 4
+    assert after.count(b"204") == 1, "what has ended makes room"
