@@ -549,7 +549,7 @@ _PLACES: dict[str, Sight] = {
     "quantised": Sight(
         "A copy in small numbers drafts", "view=step&trace=quantised-self.chat.smollm2&round=2"
     ),
-    "medusa": Sight("Medusa, recorded", "view=step&trace=medusa.summarise&round=2"),
+    "medusa": Sight("Medusa, recorded", "view=step&trace=medusa.chat.smollm2&round=2"),
     "eagle": Sight("EAGLE, recorded", "view=step&trace=eagle.chat.smollm2&round=2"),
     "lookahead": Sight("Lookahead, recorded", "view=step&trace=lookahead.chat.smollm2&round=4"),
     "lookup": Sight(

@@ -150,7 +150,7 @@ def test_without_the_tokens_held_ready_the_extra_token_is_unknown():
     assert other.extra_kind is ExtraKind.RECOVERED
 
 
-@pytest.mark.parametrize("name", ["draft-model.code", "draft-tree.story", "eagle.code"])
+@pytest.mark.parametrize("name", ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"])
 def test_the_distribution_behind_an_examined_node_gives_the_probability_that_was_recorded(name):
     """Of recovered and of bonus tokens alike: looked up as if nobody had noted it."""
     for round_ in (each for each in golden_trace(name).rounds if each.extra):

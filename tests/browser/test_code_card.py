@@ -121,7 +121,8 @@ def test_at_every_moment_the_marked_lines_and_values_are_those_that_are_executed
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("draft-tree.story", "a tree"), ("prompt-lookup.story", "without dice")]
+    ("name", "why"),
+    [("draft-tree.story", "a tree"), ("prompt-lookup.chat.smollm2", "without dice")],
 )
 def test_where_the_lines_do_not_fit_none_is_marked_and_it_is_said(
     name: str, why: str, debugger: StepDriver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.golden import OPENING, golden_names, golden_trace
+from specviz.golden import OPENING, golden_names, golden_parts, golden_trace
 from specviz.records import ExtraKind, Outcome
 from tests.browser.step_driver import CURSOR, LAST, NAME, TRACE, StepDriver, moments
 
@@ -210,8 +210,12 @@ def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(debugger: StepDriv
 
 
 # one of each shape: a chain, a tree, a run that often drafts nothing; the rest is in make slow
-QUICK = (OPENING, "draft-model.code", "dynamic-tree.maths", "prompt-lookup.story")
-RECORDINGS = [OPENING, *(each for each in golden_names() if each.count(".") == 1)]
+QUICK = (OPENING, "draft-model.code", "dynamic-tree.maths", "prompt-lookup.chat.smollm2")
+RECORDINGS = [
+    name
+    for name in golden_names()
+    if name == OPENING or golden_parts(name)[1] == "chat" or not golden_parts(name)[2]
+]
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_the_text_is_in_sight_where_a_run_opens(
     assert 0 < top < bottom < 900
 
 
-@pytest.mark.parametrize("name", ["draft-model.code", "prompt-lookup.story"])
+@pytest.mark.parametrize("name", ["draft-model.code", "prompt-lookup.chat.smollm2"])
 def test_no_card_moves_until_the_first_verdict(debugger: StepDriver, name: str) -> None:
     """Of a draft with probabilities, and of one without."""
     step = debugger.afresh(name)

@@ -92,7 +92,7 @@ def test_the_mask_comes_with_the_forward_that_uses_it(opened: StepDriver) -> Non
     go(opened, 0, 4)
     assert opened.phase == "verify" and mask.is_visible()
     assert not opened.page.get_by_text("its mask comes with verify").is_visible()
-    go(opened, 1, 0)
+    go(opened, 3, 0)
     assert not mask.is_visible()
 
 
@@ -114,9 +114,9 @@ def test_before_the_walk_the_table_shows_what_was_drafted(opened: StepDriver) ->
 def test_during_the_walk_the_table_shows_whose_turn_may_come_not_how_it_ends(
     debugger: StepDriver,
 ) -> None:
-    opened = debugger.afresh("eagle.code")
-    for index, each in enumerate(golden_trace("eagle.code").rounds[:7]):
-        if index < 5:
+    opened = debugger.afresh("eagle.chat.smollm2")
+    for index, each in enumerate(golden_trace("eagle.chat.smollm2").rounds[:3]):
+        if index < 1:
             continue  # two rounds with verdicts of every kind
         verdicts = enumerate(each.verdicts)
         walk = [i for i, verdict in verdicts if verdict.outcome is not Outcome.UNREACHED]
@@ -146,7 +146,7 @@ def test_a_node_s_card_tells_only_what_is_known(opened: StepDriver) -> None:
 def test_where_nothing_was_drafted_no_token_is_named_before_the_target_draws_it(
     debugger: StepDriver,
 ) -> None:
-    opened = debugger.afresh("prompt-lookup.story")
+    opened = debugger.afresh("prompt-lookup.chat.smollm2")
     assert opened.driver.text("stepBarsTitle") == "Target p against draft q"
     assert opened.driver.text("stepBarsNote").startswith("Nothing was drafted")
     assert opened.driver.evaluate(BARS) is None
@@ -158,7 +158,7 @@ def test_where_nothing_was_drafted_no_token_is_named_before_the_target_draws_it(
     assert "bonus" not in opened.driver.text("stepSentence")
 
 
-@pytest.mark.parametrize("name", ["eagle.code", "medusa.summarise"])
+@pytest.mark.parametrize("name", ["eagle.chat.smollm2", "medusa.chat.smollm2"])
 def test_a_draft_with_confidence_has_a_bar_for_every_node_it_drafts(
     debugger: StepDriver, name: str
 ) -> None:
@@ -171,8 +171,8 @@ def test_a_draft_with_confidence_has_a_bar_for_every_node_it_drafts(
 
 
 def test_a_draft_without_probabilities_says_so_instead_of_bars(debugger: StepDriver) -> None:
-    opened = debugger.afresh("prompt-lookup.story")
-    go(opened, 1, 0)
+    opened = debugger.afresh("prompt-lookup.chat.smollm2")
+    go(opened, 3, 0)
     assert opened.driver.evaluate(BARS) is None
     assert "no probabilities" in opened.driver.text("stepBarsNote")
 

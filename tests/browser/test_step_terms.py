@@ -43,7 +43,7 @@ def test_a_word_is_explained_where_it_stands(opened: StepDriver, place: str, key
 
 
 def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(debugger: StepDriver) -> None:
-    step = debugger.afresh("prompt-lookup.story")
+    step = debugger.afresh("prompt-lookup.chat.smollm2")
     drafted = "specviz.step.view.trace.rounds.findIndex((r) => r.outcomes.length)"
     step.driver.evaluate(f"{CURSOR}.toNode({drafted}, 0)")
     step.settle()

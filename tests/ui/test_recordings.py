@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.figures.distribution_rows import distribution_rows
 from specviz.figures.residual import residual_figure
@@ -22,6 +23,7 @@ from specviz.golden import (
     golden_trace,
 )
 from specviz.models.pair_catalog import CHAT, pair_named
+from specviz.models.pair_check import needs_missing
 from specviz.prompts import held_out_prompt, tasks
 from specviz.records import Outcome
 from specviz.trace_file import dumps, encode
@@ -66,21 +68,18 @@ def test_every_golden_recording_opens(name: str) -> None:
     assert trace.rounds and trace.lane("baseline").steps
 
 
-def test_methods_of_the_chat_model_share_one_prompt_and_have_one_that_suits_them() -> None:
+def test_all_methods_of_the_chat_model_share_one_prompt_and_have_one_run_that_suits_them() -> None:
     """So that they can be compared; both texts of a run at temperature 0 are the same."""
-    parts = [golden_parts(name) for name in golden_names()]
-    tasks = {method: set() for method, _, pair in parts if pair == "smollm2"}
-    for method, task, pair in parts:
-        if pair:
-            tasks[method].add(task)
-    assert {"prompt-lookup", "lookahead", "early-exit", "quantised-self", "layer-skip"} <= {*tasks}
-    assert all(len(each) == 2 and "chat" in each for each in tasks.values())
-    shared = [golden_trace(f"{method}.chat.smollm2") for method in tasks]
-    assert len({trace.prompt for trace in shared}) == 1
-    for method, each in tasks.items():
-        (own,) = each - {"chat"}
-        trace = golden_trace(f"{method}.{own}.smollm2")
-        assert trace.emitted_ids == trace.lane("baseline").emitted_ids
+    chat = pair_named(CHAT)
+    able = {each.name for each in DRAFTERS.values() if not needs_missing(chat, each.needs)}
+    shared = {name for name in golden_names() if golden_parts(name)[1:] == ("chat", CHAT)}
+    assert {golden_parts(name)[0] for name in shared} == able
+    assert len({golden_trace(name).prompt for name in shared}) == 1
+    suited = {*golden_names()} - shared
+    assert sorted(golden_parts(name)[0] for name in suited) == sorted(DRAFTERS)
+    for trace in map(golden_trace, suited):
+        if trace.config.temperature == 0:
+            assert trace.emitted_ids == trace.lane("baseline").emitted_ids
 
 
 def test_the_first_recording_is_of_the_chat_model_and_clearly_quicker_than_the_baseline() -> None:

@@ -1,16 +1,16 @@
 """Records the runs that the page teaches with; `make traces` calls it.
 
-Of the bundled pair one of every method. Of the chat model two of every method that it can do: one
-on a prompt that all share, so that methods can be compared, one on a task that suits the method.
-The second one of the pair's usual method is the opening: what the page's form asks before anyone
-has changed it. Knows nothing of the page.
+Every method that the chat model can do on a prompt that all share, so that methods can be compared,
+and on a task that suits the method; that of its usual method is the opening: what the page's form
+asks before anyone has changed it. Where a method needs a draft model, what suits it is the bundled
+pair, whose draft was trained for its target; its runs can be forked with no chat model here.
+Knows nothing of the page.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator
-from itertools import cycle
 from pathlib import Path
 
 from specviz.decoding.drafters.method import Method
@@ -20,7 +20,7 @@ from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.golden import SUFFIX
 from specviz.models.pair_catalog import BUNDLED, CHAT, GET_CHAT_MODEL, Pair, pair_named
 from specviz.models.pair_check import needs_missing
-from specviz.prompts import TASKS, held_out_prompt, tasks
+from specviz.prompts import held_out_prompt, tasks
 from specviz.records import SETTINGS
 from specviz.trace_file import dumps
 
@@ -32,6 +32,13 @@ PROMPT = 3
 COMMON_TASK = "chat"  # on which every method of the chat model is recorded
 OWN_TASK = "code"  # that suits a method, but for those of
 OWN_TASKS = {"prompt-lookup": "summarise", "early-exit": "translate"}
+BUNDLED_TASKS = {
+    "draft-model": "code",
+    "draft-tree": "story",
+    "dynamic-tree": "maths",
+    "cross-vocabulary": "code",
+    "pre-speculation": "story",
+}
 
 
 def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
@@ -42,11 +49,11 @@ def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
             yield _request(pair, method, COMMON_TASK, 1, TEMPERATURE)
             if method.name == pair.method:
                 yield opening_request(pair)
-            else:
+            elif method.name not in BUNDLED_TASKS:
                 yield _request(pair, method, OWN_TASKS.get(method.name, OWN_TASK), 1, 0.0)
     else:
-        for method, task in zip(DRAFTERS.values(), cycle(TASKS), strict=False):
-            yield _request(pair, method, task, PROMPT, TEMPERATURE)
+        for name, task in BUNDLED_TASKS.items():
+            yield _request(pair, method_named(name), task, PROMPT, TEMPERATURE)
 
 
 def opening_request(pair: Pair) -> RaceRequest:
