@@ -16,7 +16,7 @@ NAME_LENGTH = 40  # of a token in a sentence
 USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability in a sentence, and of a recorded one
 LEAST = 1e-4  # nearer to 0 or 1 a sentence gives no figures
 ALMOST = 0.9995  # from here on three decimals read as 1
-DRAW_PLACES, MOST_PLACES = 3, 9  # decimals of a draw
+DRAW_PLACES, MOST_PLACES = 3, 6  # decimals of a draw, where no more are needed to tell two apart
 PLACES_APART = 16  # of two draws that differ only in the sixth figure, however small
 NO_BREAK = "\u00a0"
 _WHITESPACE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍"}
@@ -194,6 +194,8 @@ def drawn(threshold: float, draw: float) -> tuple[str, str]:
     (('0.104', '0.995'), ('0.10423', '0.10418'), ('1', '0.99996'), ('0.000020', '0.500'))
     >>> drawn(0.000089255, 0.0000892549)
     ('0.0000892550', '0.0000892549')
+    >>> drawn(2.96e-8, 0.5), drawn(0.99999997, 0.5)
+    (('3e-8', '0.500'), ('>0.9999', '0.500'))
     """
     counts = range(DRAW_PLACES, PLACES_APART)
     differ = (n for n in counts if round(threshold, n) != round(draw, n))
@@ -202,7 +204,10 @@ def drawn(threshold: float, draw: float) -> tuple[str, str]:
 
 
 def decimals(value: float, places: int = DRAW_PLACES) -> str:
-    """As many decimals; where those would read as 0, two figures, where as 1, more."""
+    """As many decimals; where those would read as 0, two figures, where as 1, more.
+
+    As `probability` writes it where that is too long.
+    """
     if value in (0, 1):
         return f"{value:.0f}"
     first = 1 - math.floor(math.log10(value)) if value < 0.5 * 10**-places else places

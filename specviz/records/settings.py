@@ -24,6 +24,7 @@ MAX_DRAFT_BUDGET = 4096
 MAX_NEW_TOKENS = 4096
 MAX_TEMPERATURE = 5.0
 MIN_TEMPERATURE = 1e-3  # of those above 0: colder, logits overflow when divided by it
+MAX_TOP_K = 1_000_000  # more than any vocabulary has
 MAX_SEED = 2**53 - 1  # the largest integer that a browser holds exactly
 ON = "yes"  # a switch as text; an empty one is off
 MOST_DIGITS = 9  # of an integer in a list: far beyond every bound
@@ -94,8 +95,8 @@ class RunSetting:
     """One setting.
 
     `title` is its name on the page, `word` within a sentence, `key` in the address, `flag` on the
-    command line. `low` and `high` are its bounds: excluded where `excludes_low` or `excludes_high`;
-    None is no bound. A number above 0 is at least `least`. `off` is the value at which it does
+    command line. `low` and `high` are its bounds: excluded where `excludes_low` or `excludes_high`.
+    A number above 0 is at least `least`. `off` is the value at which it does
     nothing. `menu` names the list of choices that the page gets with it. `in_fork`: a fork of a
     recorded run may change it. `is_newer`: files written before it was added have its default.
     """
@@ -106,7 +107,7 @@ class RunSetting:
     default: Any
     part: Part
     low: float = 0
-    high: float | None = None
+    high: float = math.inf
     excludes_low: bool = False
     excludes_high: bool = False
     least: float = 0
@@ -129,7 +130,7 @@ class RunSetting:
     @property
     def hint(self) -> str:
         """A few words beside its field: what is off, and how far it goes beyond its slider."""
-        if self.slider and self.high is not None and self.slider.high < self.high:
+        if self.slider and self.slider.high < self.high:
             return f"type up to {self.high:g}"
         return "" if self.off is None else f"{self.off:g} = off"
 
@@ -142,8 +143,6 @@ class RunSetting:
     def rule(self) -> str:
         """What a value must be, to follow "must be"."""
         match self.type:
-            case ValueType.INTEGER if self.high is None:
-                return f"{self.low:g} (off) or more"
             case ValueType.INTEGER:
                 return f"an integer from {self.low} to {self.high}"
             case ValueType.NUMBER if self.least:
@@ -191,8 +190,6 @@ class RunSetting:
         if 0 < value < self.least:
             return False
         above = value > self.low if self.excludes_low else value >= self.low
-        if self.high is None:
-            return above
         return above and (value < self.high if self.excludes_high else value <= self.high)
 
     def read(self, given: Any) -> Any:
@@ -437,6 +434,7 @@ _TABLE = (
         ValueType.INTEGER,
         0,
         Part.SAMPLING,
+        high=MAX_TOP_K,
         off=0,
         word="top-k",
         key="top-k",

@@ -176,7 +176,7 @@ BAD = {
     "temperature must be 0 or from 0.001 to 5, got -1.0": ["--temperature", "-1"],
     "temperature must be 0 or from 0.001 to 5, got nan": ["--temperature", "nan"],
     "top_p must be above 0 and at most 1, got 0.0": ["--top-p", "0"],
-    "top_k must be 0 (off) or more, got -3": ["--top-k", "-3"],
+    "top_k must be an integer from 0 to 1000000, got -3": ["--top-k", "-3"],
     "method must be one of": ["--method", "nonsense"],
     "rule must be one of iid for this method, got 'x'": ["--rule", "x"],
     "branching must be empty for method draft-model": ["--branching", "2"],

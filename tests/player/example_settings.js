@@ -14,7 +14,7 @@ const ROWS = [
     ...PLAIN, name: "temperature", title: "Temperature", key: "temperature", default: "0.8",
     bounds: { low: 0, high: 2, is_whole: false, least: 0.001 },
   },
-  { ...PLAIN, name: "top_k", title: "Top-k", key: "top-k", word: "top-k", default: "0", bounds: whole(0, null), off: 0 },
+  { ...PLAIN, name: "top_k", title: "Top-k", key: "top-k", word: "top-k", default: "0", bounds: whole(0, 1000000), off: 0 },
   { ...PLAIN, name: "top_p", title: "Top-p", key: "top-p", word: "top-p", default: "1", off: 1, bounds: { low: 0, high: 1, is_whole: false, excludes_low: true } },
   { ...PLAIN, name: "task", title: "Task", key: "task", part: "prompt", default: "code" },
 ];

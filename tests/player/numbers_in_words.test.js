@@ -24,8 +24,8 @@ test("a token is named by its text on one line, and a space alone by its name", 
 
 test("a draw and its threshold are rounded alike, and never to the same number", () => {
   // As in the doctest of `drawn` in specviz/figures/labels.py.
-  const pairs = [[0.1042, 0.9951], [0.10423, 0.10418], [1, 0.99996], [0.00002, 0.5], [0.000089255, 0.0000892549]];
-  assert.deepEqual(pairs.map(([threshold, draw]) => drawn(threshold, draw)), [["0.104", "0.995"], ["0.10423", "0.10418"], ["1", "0.99996"], ["0.000020", "0.500"], ["0.0000892550", "0.0000892549"]]);
+  const pairs = [[0.1042, 0.9951], [0.10423, 0.10418], [1, 0.99996], [0.00002, 0.5], [0.000089255, 0.0000892549], [2.96e-8, 0.5], [0.99999997, 0.5]];
+  assert.deepEqual(pairs.map(([threshold, draw]) => drawn(threshold, draw)), [["0.104", "0.995"], ["0.10423", "0.10418"], ["1", "0.99996"], ["0.000020", "0.500"], ["0.0000892550", "0.0000892549"], ["3e-8", "0.500"], [">0.9999", "0.500"]]);
   assert.deepEqual([0.5, 0.0000892549, 8.9e-7].map(whole), ["0.5", "0.0000892549", "0.00000089"]);
 });
 

@@ -30,7 +30,7 @@ export function tiny(value) {
 }
 
 const DRAW_PLACES = 3;
-const MOST_PLACES = 9;
+const MOST_PLACES = 6; // where no more are needed to tell two apart
 const PLACES_APART = 16; // of two that differ only in the sixth figure, however small
 
 // A threshold and the uniform draw that met it, wherever either is shown: three decimals, or as many as show
@@ -45,7 +45,7 @@ export function drawn(threshold, draw) {
   return [decimals(threshold, places), decimals(draw, places)];
 }
 
-// As many decimals; where those would read as 0, two figures, where as 1, more.
+// As many decimals; where those would read as 0, two figures, where as 1, more; as `probability` where that is too long.
 /** @param {number} value */
 export function decimals(value, places = DRAW_PLACES) {
   if (value === 0 || value === 1) return String(value);
