@@ -30,7 +30,8 @@ class Environment:
     them, separated by commas. SPECVIZ_HUB_CACHE_GB: what downloads may take on the disk, the one
     unused for longest goes first (0: no limit, the default where the page is not public: the folder
     may be that of other programs, too). SPECVIZ_ENGINE_KEY: what a serving engine wants to be sent
-    as its key; it is in no text that is shown.
+    as its key; it is in no text that is shown. SPECVIZ_ENGINES_ALLOWED: addresses of serving
+    engines, separated by commas, that a public page may ask.
     """
 
     host: str = "127.0.0.1"
@@ -48,6 +49,7 @@ class Environment:
     allowed_models: tuple[str, ...] = ()
     hub_cache_gb: int = 0
     engine_key: str = field(default="", repr=False)
+    allowed_engines: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
@@ -75,6 +77,7 @@ class Environment:
                 source, "SPECVIZ_HUB_CACHE_GB", PUBLIC_CACHE_GB if is_public else 0, 0, 100_000
             ),
             engine_key=_key(source, "SPECVIZ_ENGINE_KEY"),
+            allowed_engines=_names(source, "SPECVIZ_ENGINES_ALLOWED"),
         )
 
 

@@ -29,6 +29,7 @@ def test_every_setting_is_read() -> None:
         "SPECVIZ_PUBLIC": "1",
         "SPECVIZ_MODELS_ALLOWED": "owner/model, /a/folder,,owner/model",
         "SPECVIZ_ENGINE_KEY": " sesame ",
+        "SPECVIZ_ENGINES_ALLOWED": "http://a:1, http://b:2",
     }
     expected = Environment(
         *("0.0.0.0", 80, Path("some/folder"), 2, 3, True, False),
@@ -37,6 +38,7 @@ def test_every_setting_is_read() -> None:
         allowed_models=("owner/model", "/a/folder"),
         hub_cache_gb=PUBLIC_CACHE_GB,
         engine_key="sesame",
+        allowed_engines=("http://a:1", "http://b:2"),
     )
     assert Environment.read(environment) == expected
 

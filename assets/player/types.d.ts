@@ -209,7 +209,7 @@ interface Setup {
   sampled: string; // of them, one in which something is drawn
   device: string;
   lab: any; // specviz/ui/lab/lab.py
-  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; bandwidth: number; arithmetic: number }>; engines: EnginesOffer }; // specviz/ui/serving.py
+  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; bandwidth: number; arithmetic: number }>; engines: EnginesOffer; watching: WatchingOffer }; // specviz/ui/serving.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
   endings: Record<string, string>;
@@ -344,6 +344,14 @@ interface PlanField {
 }
 
 // What the card of configurations offers (specviz/ui/engine_answers.py).
+interface WatchingOffer {
+  allowed: string[] | null; // addresses; null: any
+  every_seconds: number;
+  kept: number; // readings
+  tokens: number;
+  longest: number; // characters of a prompt
+}
+
 interface EnginesOffer {
   engines: { name: string; title: string; methods: Choice[] }[];
   fields: { name: string; title: string; example: string }[];

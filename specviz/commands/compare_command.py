@@ -154,13 +154,7 @@ def _shown(value: float | tuple[float, ...]) -> str:
 
 def _described(each: Sequence[EngineCounters]) -> dict[str, Any]:
     """The sums over all prompts, and the rates of these sums."""
-    total = EngineCounters(
-        drafts=sum(one.drafts for one in each),
-        drafted=sum(one.drafted for one in each),
-        accepted=sum(one.accepted for one in each),
-        tokens=sum(one.tokens for one in each),
-        per_position=tuple(map(sum, zip_longest(*(one.per_position for one in each), fillvalue=0))),
-    )
+    total = EngineCounters.total(each)
     return {
         "tokens": total.tokens,
         "drafts": total.drafts,

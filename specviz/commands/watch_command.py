@@ -7,7 +7,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from specviz.commands.command import Command, Progress
@@ -52,7 +52,7 @@ def watch(options: Namespace, progress: Progress) -> dict[str, Any]:
         check_integer("count", options.count, 0, 1_000_000)
     address = EngineAddress.of(options.url, Environment.read().engine_key)
     found = probe(address, options.expected)
-    progress(_sentence(address, found))
+    progress(found.sentence(address))
     kept: deque[WatchReading] = deque(maxlen=_KEPT)
     try:
         for reading in _readings(address, found, options, progress):
@@ -71,13 +71,13 @@ def watch(options: Namespace, progress: Progress) -> dict[str, Any]:
         "first_token_seconds": found.first_token,
         "request_tokens": found.tokens,
         "request_seconds": found.seconds,
-        "since_start": _described(found.metrics.counters),
+        "since_start": found.metrics.counters.described(),
         "readings": [
             {
                 "seconds": each.seconds,
                 "is_restarted": each.is_restarted,
                 "tokens_per_second": each.counted.tokens / each.seconds,
-                **_described(each.counted),
+                **each.counted.described(),
             }
             for each in kept
         ],
@@ -102,24 +102,6 @@ def _readings(
         seconds = time.perf_counter() - at
         yield WatchReading(seconds, now.since(last), now.is_restarted(last))
         last, at, failures, done = now, time.perf_counter(), 0, done + 1
-
-
-def _described(counted: EngineCounters) -> dict[str, Any]:
-    return {
-        **asdict(counted),
-        "acceptance": counted.acceptance,
-        "acceptance_per_position": list(counted.acceptance_per_position),
-        "accepted_length": counted.accepted_length,
-        "mean_first_token_seconds": counted.first_token,
-    }
-
-
-def _sentence(address: EngineAddress, found: EngineProbe) -> str:
-    version = f" {found.version}" if found.version else ""
-    return (
-        f"{found.engine}{version} at {address}: speculation is {found.speculation.value}: "
-        f"{found.why}"
-    )
 
 
 def _line(reading: WatchReading) -> str:

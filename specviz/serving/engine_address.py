@@ -96,9 +96,8 @@ class EngineAddress:
     def refused(self, path: str, status: int) -> str:
         """A sentence for an answer that is no success."""
         if status in (401, 403):
-            what = "another key than the one" if self.key else "a key, which is taken from"
-            held = f"of {_KEY_NAME}" if self.key else _KEY_NAME
-            return f"server at {self} wants {what} {held}: it answers {path} with status {status}"
+            wanted = "another key than it is sent" if self.key else f"a key, such as {_KEY_NAME}"
+            return f"server at {self} wants {wanted}: it answers {path} with status {status}"
         return f"server at {self} must answer {path}, but does with status {status}"
 
     @contextmanager

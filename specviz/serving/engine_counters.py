@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import zip_longest
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -27,6 +30,8 @@ _NAMES = {
     },
 }
 _RUNNING = {"llamacpp": "requests_processing", "vllm": "num_requests_running"}
+_WAITING = {"llamacpp": "requests_deferred", "vllm": "num_requests_waiting"}
+_CACHE = {"llamacpp": "kv_cache_usage_ratio", "vllm": "kv_cache_usage_perc"}  # both are shares
 _SHARED = {
     "drafts": _DRAFTS,
     "drafted": "spec_decode_num_draft_tokens_total",
@@ -53,6 +58,13 @@ class EngineCounters:
     first_tokens: float = 0
     per_position: tuple[float, ...] = ()
 
+    @classmethod
+    def total(cls, parts: Sequence[EngineCounters]) -> EngineCounters:
+        """The sum of what was counted apart."""
+        places = zip_longest(*(each.per_position for each in parts), fillvalue=0.0)
+        numbers = {name: sum(getattr(each, name) for each in parts) for name in _NUMBERS}
+        return cls(**numbers, per_position=tuple(map(sum, places)))
+
     def since(self, before: EngineCounters) -> EngineCounters:
         """What was counted after `before`. An engine that was started again counts from 0."""
         if self.is_restarted(before):
@@ -70,6 +82,16 @@ class EngineCounters:
         return len(self.per_position) < len(before.per_position) or any(
             getattr(self, name) < getattr(before, name) for name in _NUMBERS
         )
+
+    def described(self) -> dict[str, Any]:
+        """The counts, and the rates that follow from them; None for one of nothing."""
+        return {
+            **asdict(self),
+            "acceptance": self.acceptance,
+            "acceptance_per_position": list(self.acceptance_per_position),
+            "accepted_length": self.accepted_length,
+            "mean_first_token_seconds": self.first_token,
+        }
 
     @property
     def acceptance(self) -> float | None:
@@ -97,12 +119,16 @@ _NUMBERS = tuple(each.name for each in fields(EngineCounters) if each.name != "p
 
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
-    """One reading. `has_drafts`: drafts are counted at all. So many requests are `running`."""
+    """One reading. `has_drafts`: drafts are counted at all. So many requests are `running`, so many
+    `waiting`, and so large a share of the `cache` is taken; None for what the engine does not say.
+    """
 
     engine: str
     counters: EngineCounters
     has_drafts: bool
     running: float
+    waiting: float | None = None
+    cache: float | None = None
 
 
 def read_metrics(text: str, where: str) -> EngineMetrics:
@@ -111,6 +137,7 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
     if text.lstrip()[:1] == "<":
         raise InputError(f"{must}, but gives a web page: the address is that of something else")
     values: dict[str, float] = defaultdict(float)
+    ranks: dict[str, int] = defaultdict(int)
     places: dict[int, float] = defaultdict(float)
     try:
         for family in text_string_to_metric_families(text):
@@ -118,6 +145,7 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
                 if not math.isfinite(sample.value):
                     continue
                 values[sample.name] += sample.value  # of all models and ranks
+                ranks[sample.name] += 1
                 if sample.name.endswith(f":{_PER_POSITION}"):
                     places[int(sample.labels["position"])] += sample.value
     except Exception:  # the parser raises what its bad lines make of it
@@ -145,4 +173,6 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
         counted,
         f"{prefix}:{_DRAFTS}" in values,
         values.get(f"{prefix}:{_RUNNING[prefix]}", 0.0),
+        values.get(f"{prefix}:{_WAITING[prefix]}"),
+        values[cache] / ranks[cache] if (cache := f"{prefix}:{_CACHE[prefix]}") in ranks else None,
     )

@@ -60,11 +60,18 @@ class EngineProbe:
     first_token: float
     metrics: EngineMetrics
 
+    def sentence(self, address: EngineAddress) -> str:
+        """What was found at the address, in one sentence."""
+        version = f" {self.version}" if self.version else ""
+        state = self.speculation.value
+        return f"{self.engine}{version} at {address}: speculation is {state}: {self.why}"
+
 
 @dataclass(frozen=True, slots=True)
-class _ProbeRequest:
-    """What came of the one request; the engine says `drafted` and `accepted`, or not (None)."""
+class WrittenText:
+    """What came of one request; the engine says `drafted` and `accepted`, or not (None)."""
 
+    text: str
     tokens: int
     seconds: float
     first_token: float
@@ -82,15 +89,17 @@ def read_engine(address: EngineAddress) -> EngineMetrics:
     return read_metrics(answer.text, str(address))
 
 
-def probe(address: EngineAddress, is_expected: bool = False) -> EngineProbe:
+def probe(
+    address: EngineAddress, is_expected: bool = False, seconds: float = REQUEST_SECONDS
+) -> EngineProbe:
     """Ask who answers, then for up to `TOKENS` tokens, and see whether any were drafted.
 
-    `is_expected`: the engine was started with speculation. Raises InputError where it does not
-    answer as llama.cpp or vLLM do.
+    They may take so many `seconds`. `is_expected`: the engine was started with speculation. Raises
+    InputError where it does not answer as llama.cpp or vLLM do.
     """
     before = read_engine(address)
-    model = _model(address)
-    request = _request(address, model)
+    model = model_at(address)
+    request = write_text(address, model, seconds=seconds)
     after = read_engine(address)
     grown = after.counters.since(before.counters)
     speculation, why = _judged(address, before, after, grown, request, is_expected)
@@ -107,7 +116,8 @@ def probe(address: EngineAddress, is_expected: bool = False) -> EngineProbe:
     )
 
 
-def _model(address: EngineAddress) -> str:
+def model_at(address: EngineAddress) -> str:
+    """The name of the model that is served; InputError where there is none."""
     answer = address.get("/v1/models")
     if answer.status != 200:
         raise InputError(address.refused("/v1/models", answer.status))
@@ -119,36 +129,45 @@ def _model(address: EngineAddress) -> str:
 def _version(address: EngineAddress, engine: str) -> str:
     if engine == "vLLM":
         return str(address.get("/version").json().get("version", ""))
-    return str(address.get("/props").json().get("build_info", ""))
+    build = str(address.get("/props").json().get("build_info", ""))
+    return "" if build.endswith("unknown") else build  # built without the history of its source
 
 
-def _request(address: EngineAddress, model: str) -> _ProbeRequest:
-    """Stream one greedy completion."""
+def write_text(
+    address: EngineAddress,
+    model: str,
+    prompt: str = PROMPT,
+    tokens: int = TOKENS,
+    seconds: float = REQUEST_SECONDS,
+) -> WrittenText:
+    """Stream one greedy completion of at most so many tokens, in at most so many seconds."""
     body = {
         "model": model,
-        "prompt": PROMPT,
-        "max_tokens": TOKENS,
+        "prompt": prompt,
+        "max_tokens": tokens,
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    began, first, tokens = time.perf_counter(), None, 0
+    began, first, parts, written = time.perf_counter(), None, [], 0
     drafted = accepted = None
-    with closing(address.lines("/v1/completions", body, REQUEST_SECONDS)) as lines:
+    with closing(address.lines("/v1/completions", body, seconds)) as lines:
         for line in lines:
             event = _event(line)
-            if first is None and _has_text(event):
+            parts.append(_text(event))
+            if first is None and parts[-1]:
                 first = time.perf_counter() - began
             usage, own = event.get("usage"), event.get("timings")
             if isinstance(usage, dict):
-                tokens = _whole(usage.get("completion_tokens")) or tokens
+                written = _whole(usage.get("completion_tokens")) or written
             if isinstance(own, dict):  # of llama.cpp; without speculation it has no such field
                 drafted, accepted = _whole(own.get("draft_n")), _whole(own.get("draft_n_accepted"))
     if first is None:
         raise InputError(
             f"server at {address} must write a text at /v1/completions, but wrote none"
         )
-    return _ProbeRequest(tokens, time.perf_counter() - began, first, drafted, accepted)
+    seconds = time.perf_counter() - began
+    return WrittenText("".join(parts), written, seconds, first, drafted, accepted)
 
 
 def _event(line: str) -> dict[str, Any]:
@@ -160,10 +179,10 @@ def _event(line: str) -> dict[str, Any]:
     return {}
 
 
-def _has_text(event: dict[str, Any]) -> bool:
+def _text(event: dict[str, Any]) -> str:
     with suppress(LookupError, TypeError):
-        return bool(event["choices"][0]["text"])
-    return False
+        return str(event["choices"][0]["text"] or "")
+    return ""
 
 
 def _whole(value: Any) -> int:
@@ -175,7 +194,7 @@ def _judged(
     before: EngineMetrics,
     after: EngineMetrics,
     grown: EngineCounters,
-    request: _ProbeRequest,
+    request: WrittenText,
     is_expected: bool,
 ) -> tuple[Speculation, str]:
     drafted, accepted = request.drafted, request.accepted

@@ -61,7 +61,10 @@ ASKED = (
 )
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
 COURSE_ASKED = ("drive", "theory", "roofline", "deployment", "ready")
-SERVING_ASKED = ("size", "arrivals", "configuration", "translation")
+SERVING_ASKED = (
+    *("size", "arrivals", "configuration", "translation"),
+    *("attach", "reading", "written"),
+)
 ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),

@@ -1,5 +1,5 @@
-"""What the page Serve asks: a plan's size with its charts, requests that arrive by chance, and
-configurations of serving engines.
+"""What the page Serve asks: a plan's size with its charts, requests that arrive by chance,
+configurations of serving engines, and what an engine that runs counts.
 
 No model is loaded for it, and nothing is kept: every question is answered by itself.
 """
@@ -29,6 +29,12 @@ from specviz.ui.engine_answers import (
     planned_fields,
     translated_answer,
 )
+from specviz.ui.engine_watching import (
+    attached_answer,
+    reading_answer,
+    watching_offer,
+    written_answer,
+)
 
 OWN = "own"  # a choice of target and draft: by the configuration beside it
 LONGEST_CONFIG = 100_000  # characters
@@ -54,6 +60,7 @@ def serving_offer() -> dict[str, Any]:
             for name, gpu in GPUS.items()
         },
         "engines": engines_offer(),
+        "watching": watching_offer(),
     }
 
 
@@ -132,6 +139,21 @@ class Serving:
     def translation(self, question: Question) -> Question:
         """See `translated_answer`."""
         return translated_answer(question)
+
+    @answers
+    def attach(self, question: Question) -> Question:
+        """See `attached_answer`."""
+        return attached_answer(question)
+
+    @answers
+    def reading(self, question: Question) -> Question:
+        """See `reading_answer`."""
+        return reading_answer(question)
+
+    @answers
+    def written(self, question: Question) -> Question:
+        """See `written_answer`."""
+        return written_answer(question)
 
 
 def _names(question: Mapping[str, Any]) -> dict[str, Any]:

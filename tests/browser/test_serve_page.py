@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from specviz.commands.engine_serving import engine_with
+from specviz.engines.model_deployment import EngineMethod
+from specviz.models.pair_catalog import pair_named
 from tests.browser.axe_findings import findings
 from tests.browser.race_driver import RaceDriver
 
@@ -71,6 +74,41 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
         changes.inner_text()
     )
     assert "vllm serve a/b" in tab.ref("pastedForms").inner_text()
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
+    random_url: str, turn_page: Open
+) -> None:
+    """Two real ones: with drafts and without."""
+    tab, pair = turn_page(random_url), pair_named("bundled")
+    with (
+        engine_with(pair, EngineMethod.DRAFT_MODEL, 3, "Q8_0") as fast,
+        engine_with(pair, EngineMethod.NONE, 3, "Q8_0") as plain,
+    ):
+        where = f"?view=serve&serve-server={fast.url}&serve-plain={plain.url}"
+        tab.evaluate(f"history.pushState(null, '', {where!r})")
+        tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+        tab.ref("watchKey").fill("open-sesame")
+        tab.ref("watchStart").press("Enter")
+        tab.ref("watchSentence").filter(has_text="speculation is active").wait_for()
+        facts = tab.ref("watchFacts")
+        before = facts.inner_text()
+        tab.ref("writtenStart").press("Enter")
+        tab.ref("writtenVerdict").filter(has_text="the texts are the same").wait_for()
+        lanes = tab.ref("writtenLanes").locator("article")
+        assert "nothing drafted" in lanes.first.inner_text()
+        assert "drafted tokens accepted" in lanes.last.inner_text()
+        tab.until(f"document.querySelector('[data-ref=watchFacts]').innerText !== {before!r}")
+        for name in ("watchAcceptance", "watchPositions", "watchLength", "watchRate"):
+            tab.page.locator(f"[data-ref={name}] .main-svg").first.wait_for()
+        assert not findings(tab.page, ".serve-engine")
+        tab.ref("watchStop").press("Enter")
+        assert tab.ref("watchState").inner_text().startswith("Stopped")
+    tab.ref("watchStart").press("Enter")
+    error = tab.ref("watchError")
+    error.filter(has_text="nothing listens there").wait_for()
+    assert "serve-server=" in tab.page.url and "sesame" not in tab.page.url
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -146,7 +146,10 @@ def breaks_off(request: Odd) -> None:
         (says(200, "text/html", b"<!doctype html><p>hello"), "but gives a web page"),
         (says(500, "text/plain", b"oh"), "must answer /metrics, but does with status 500"),
         (says(302, "text/plain", b""), "must answer /metrics, but does with status 302"),
-        (says(401, "text/plain", KEY.encode()), "wants another key than the one of SPECVIZ_ENGINE"),
+        (
+            says(401, "text/plain", KEY.encode()),
+            "wants another key than it is sent: it answers /metrics",
+        ),
         (says(501, "text/plain", b""), "start llama.cpp with --metrics"),
         (says(200, "text/plain", b"{not: metrics"), "is not Prometheus's text"),
         (says(200, "text/plain", b"up 1\n"), "but gives others: 'up'"),

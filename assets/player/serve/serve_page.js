@@ -6,6 +6,7 @@ import { Page } from "../shared/page.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { ConfigurationCard } from "./configuration_card.js";
 import { PlanForm, PREFIX } from "./plan_form.js";
+import { ServerCard } from "./server_card.js";
 import { lengthWords, roomWords, servedWords, showFacts, showTable, showTrust, showWarnings } from "./size_view.js";
 
 const REST_MILLISECONDS = 200; // after the last key
@@ -26,6 +27,7 @@ export class ServePage extends Page {
     this.trust = setup.serve.trust;
     this.form = new PlanForm(refs, setup.serve.fields, () => this.changed());
     this.configuration = new ConfigurationCard(refs, setup.serve.engines, (name, question) => this.ask(name, question));
+    this.server = new ServerCard(refs, setup.serve.watching, (name, question) => this.ask(name, question), theme, () => this.write());
     /** @type {Record<string, Chart>} */
     this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
     /** @type {Record<string, Figure>} */
@@ -39,6 +41,7 @@ export class ServePage extends Page {
   /** @param {boolean} isShown */
   setShown(isShown) {
     this.isShown = isShown;
+    this.server.setShown(isShown);
     if (!isShown) return;
     this.readAddress();
     this.write();
@@ -51,6 +54,7 @@ export class ServePage extends Page {
 
   // Or what the tab remembers; the page enters with it each time that it is shown.
   readAddress() {
+    this.server.read();
     const problems = this.form.read();
     const { planNotice } = this.refs;
     planNotice.hidden = !problems.length;
@@ -63,13 +67,18 @@ export class ServePage extends Page {
   }
 
   get address() {
-    const link = this.form.filled(new URL(pageLink(ServePage.id), window.location.href));
+    const link = this.filled(new URL(pageLink(ServePage.id), window.location.href));
     return { link, linkLimit: this.form.hasOwn ? "without the pasted configuration" : "", write: () => this.write() };
+  }
+
+  /** @param {URL} url */
+  filled(url) {
+    return this.form.filled(this.server.fill(url));
   }
 
   write() {
     const url = new URL(window.location.href);
-    if (pageIn(url.searchParams) === ServePage.id) window.history.replaceState(window.history.state, "", this.form.filled(url));
+    if (pageIn(url.searchParams) === ServePage.id) window.history.replaceState(window.history.state, "", this.filled(url));
     this.form.keep(this.address.link);
   }
 
@@ -79,6 +88,7 @@ export class ServePage extends Page {
 
   repaint() {
     for (const [name, figure] of Object.entries(this.figures)) this.charts[name].draw(figure);
+    this.server.repaint();
   }
 
   // ---- the answer

@@ -1,0 +1,216 @@
+// A serving engine that runs: whether it speculates, its counters while one watches, and one text by it.
+
+import { Chart } from "../shared/charts.js";
+import { element, option, setText } from "../shared/dom.js";
+import { markWrong } from "../shared/field_errors.js";
+import { PREFIX } from "./plan_form.js";
+import { comparedTexts, textFacts } from "./server_texts.js";
+
+const MOST_FAILURES = 5; // readings one behind the other: an engine that is started again is gone for a while
+const CHARTS = { acceptance: "watchAcceptance", positions: "watchPositions", length: "watchLength", rate: "watchRate" };
+const ADDRESSES = { server: "watchUrl", plain: "watchPlain" }; // by their names in the page's address; a key is in none
+const EXAMPLE = "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n";
+
+export class ServerCard {
+  /**
+   * @param {Refs} refs
+   * @param {WatchingOffer} offer
+   * @param {(name: string, question: object) => Promise<any>} ask
+   * @param {Theme} theme
+   * @param {() => void} onChange of an address
+   */
+  constructor(refs, offer, ask, theme, onChange) {
+    this.refs = refs;
+    this.offer = offer;
+    this.ask = ask;
+    /** @type {Record<string, Chart>} */
+    this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
+    /** @type {Record<string, Figure>} */
+    this.figures = {};
+    /** @type {object[]} readings of the counters, the oldest first */
+    this.kept = [];
+    this.attached = ""; // the address that is watched
+    this.turn = 0; // what was asked before the latest attaching or stopping counts no more
+    this.failures = 0;
+    refs.watchAllowed.append(...(offer.allowed ?? []).map((address) => option(address, "")));
+    refs.writtenPrompt.value = EXAMPLE;
+    refs.writtenPrompt.maxLength = offer.longest;
+    setText(refs.writtenHint, `up to ${offer.tokens} tokens, at temperature 0`);
+    refs.watchForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.attach()));
+    for (const ref of Object.values(ADDRESSES)) refs[ref].addEventListener("change", onChange);
+    refs.watchStop.addEventListener("click", () => this.stop());
+    refs.writtenForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.write()));
+    const isClosed = offer.allowed !== null && !offer.allowed.length;
+    refs.watchForm.hidden = isClosed;
+    if (isClosed) setText(refs.watchHint, "This page is public and asks no servers for its visitors. Where you run specviz yourself it attaches to a llama.cpp or vLLM server and shows what of its drafts is accepted.");
+  }
+
+  get key() {
+    return this.refs.watchKey.value.trim();
+  }
+
+  // ---- as a part of the page
+
+  /** @param {boolean} isShown */
+  setShown(isShown) {
+    this.isShown = isShown;
+    window.clearTimeout(this.waiting);
+    if (isShown && this.attached) this.wait(this.turn);
+  }
+
+  read() {
+    const asked = new URLSearchParams(window.location.search);
+    for (const [name, ref] of Object.entries(ADDRESSES)) this.refs[ref].value = (asked.get(PREFIX + name) ?? this.refs[ref].value).slice(0, this.refs[ref].maxLength);
+  }
+
+  /** @param {URL} url */
+  fill(url) {
+    for (const [name, ref] of Object.entries(ADDRESSES)) {
+      const value = this.refs[ref].value.trim();
+      if (value && !value.includes("@")) url.searchParams.set(PREFIX + name, value); // before an @ stands a secret
+      else url.searchParams.delete(PREFIX + name);
+    }
+    return url;
+  }
+
+  repaint() {
+    for (const [name, figure] of Object.entries(this.figures)) this.charts[name].draw(figure);
+  }
+
+  // ---- watching
+
+  async attach() {
+    const { refs } = this;
+    const url = refs.watchUrl.value.trim();
+    this.halt();
+    const turn = this.turn;
+    refs.watchStart.disabled = true;
+    refs.watchStop.disabled = false;
+    this.report("");
+    refs.watched.hidden = true;
+    setText(refs.watchSentence, "Asking it for a short text …");
+    const reply = await this.ask("attach", { url, key: this.key });
+    if (turn !== this.turn) return;
+    refs.watchStart.disabled = false;
+    const problem = problemOf(reply);
+    setText(refs.watchSentence, problem ? "" : `${reply.sentence}.`);
+    if (problem) {
+      this.halt();
+      return this.report(problem);
+    }
+    this.attached = url;
+    this.failures = 0;
+    this.kept = reply.kept;
+    refs.watched.hidden = false;
+    this.show(reply);
+    this.wait(turn);
+  }
+
+  /** @param {number} turn */
+  wait(turn) {
+    window.clearTimeout(this.waiting);
+    this.waiting = window.setTimeout(() => this.readCounters(turn), 1000 * this.offer.every_seconds);
+  }
+
+  /** @param {number} turn */
+  async readCounters(turn) {
+    if (turn !== this.turn || !this.isShown) return;
+    if (document.hidden) return this.wait(turn);
+    const reply = await this.ask("reading", { url: this.attached, key: this.key, kept: this.kept });
+    if (turn !== this.turn) return;
+    const problem = problemOf(reply);
+    this.failures = problem ? this.failures + 1 : 0;
+    if (this.failures >= MOST_FAILURES) {
+      this.stop();
+      return this.report(problem);
+    }
+    if (problem) setText(this.refs.watchState, `No reading: ${problem}. It is tried again.`);
+    else this.show(reply);
+    this.wait(turn);
+  }
+
+  /** @param {any} reply */
+  show({ reading, restarts, facts, figures }) {
+    const { refs } = this;
+    this.kept = [...this.kept, reading].slice(-this.offer.kept);
+    refs.watchFacts.replaceChildren(...facts.map((/** @type {[string, string]} */ [name, value]) => fact(name, value)));
+    const again = restarts ? ` The engine was started again ${restarts === 1 ? "once" : `${restarts} times`} meanwhile.` : "";
+    setText(refs.watchState, `Read every ${this.offer.every_seconds} seconds, requests of others included.${again}`);
+    this.figures = figures;
+    this.repaint();
+  }
+
+  halt() {
+    this.turn += 1;
+    this.attached = "";
+    window.clearTimeout(this.waiting);
+    this.refs.watchStop.disabled = true;
+  }
+
+  stop() {
+    this.halt();
+    this.refs.watchStart.disabled = false;
+    if (this.refs.watched.hidden) setText(this.refs.watchSentence, "");
+    setText(this.refs.watchState, "Stopped: the charts show what was read.");
+  }
+
+  /** @param {string} problem */
+  report(problem) {
+    const { watchError, watchUrl } = this.refs;
+    markWrong(watchUrl, problem.startsWith("url "));
+    watchError.hidden = !problem;
+    setText(watchError, problem.replace(/^url /, "Address "));
+  }
+
+  // ---- a text, by one server after the other: they may share a machine
+
+  async write() {
+    const { refs } = this;
+    const urls = [refs.watchPlain.value.trim(), refs.watchUrl.value.trim()].filter(Boolean);
+    refs.writtenStart.disabled = true;
+    refs.writtenError.hidden = true;
+    refs.writtenLanes.replaceChildren();
+    setText(refs.writtenVerdict, "Writing …");
+    const texts = [];
+    for (const url of urls) {
+      const reply = await this.ask("written", { url, key: this.key, prompt: refs.writtenPrompt.value });
+      const problem = problemOf(reply);
+      if (problem) {
+        refs.writtenError.hidden = false;
+        setText(refs.writtenError, problem.replace(/^url /, `${url}: address `));
+        break;
+      }
+      texts.push(reply);
+      refs.writtenLanes.append(lane(url, reply));
+    }
+    refs.writtenStart.disabled = false;
+    setText(refs.writtenVerdict, texts.length === 2 ? comparedTexts(texts[0], texts[1]) : "");
+  }
+}
+
+/** @param {any} reply */
+function problemOf(reply) {
+  return reply ? (reply.error ?? "") : "The server of this page cannot be reached.";
+}
+
+/**
+ * @param {string} name
+ * @param {string} value
+ */
+function fact(name, value) {
+  const made = element("div");
+  made.append(element("dt", "", name), element("dd", "", value));
+  return made;
+}
+
+/**
+ * @param {string} url
+ * @param {any} written
+ */
+function lane(url, written) {
+  const made = element("article", "chart-card");
+  const text = element("pre", "engine-text", written.text);
+  text.tabIndex = 0;
+  made.append(element("h3", "", url), element("p", "hint", textFacts(written)), text);
+  return made;
+}
