@@ -4,9 +4,11 @@ import logging
 import runpy
 import threading
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import gradio as gr
 import pytest
+from uvicorn import Config
 
 from specviz.models.files import chat_model
 from specviz.models.threads import begin_in_decoding_thread
@@ -28,7 +30,12 @@ def test_the_page_is_served_while_its_models_are_loaded(monkeypatch) -> None:
 
     monkeypatch.setattr(preloading, "load_pair", load)
     monkeypatch.setattr(preloading, "HEAD_START_SECONDS", 0.1)
-    monkeypatch.setattr(gr.Blocks, "launch", lambda *_, **__: served.set())
+
+    def launch(page: gr.Blocks, **_: object) -> None:
+        page.server = SimpleNamespace(config=Config(app=None))
+        served.set()
+
+    monkeypatch.setattr(gr.Blocks, "launch", launch)
     monkeypatch.setattr(gr.Blocks, "block_thread", lambda *_: None)
     with pytest.raises(SystemExit):
         runpy.run_path("app.py", run_name="__main__")
