@@ -12,6 +12,9 @@ import sys
 from asyncio import BaseTransport, TimerHandle, Transport
 from collections import Counter
 
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
 from uvicorn import Config
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -20,19 +23,26 @@ from specviz.environment import Environment
 
 HEAD_SECONDS = 20.0  # from a connection, or an answer, to the head of the next question
 CONNECTIONS_OF_ADDRESS = 600  # whole classes share one; a proxy may have any number
+LINES_A_MINUTE = 60
 
+_limiter = FixedWindowRateLimiter(MemoryStorage())
 _open: Counter[str] = Counter()  # by address
 
 
 def bound_connections(config: Config) -> None:
     """Of a server that runs: from the next connection on."""
     config.http_protocol_class = BoundedConnection
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # or a line of each that is no HTTP
+    logging.getLogger("uvicorn.error").addFilter(_is_among_few)
     if sys.platform != "win32":
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _is_among_few(_: logging.LogRecord) -> bool:
+    """Of what clients send that is no HTTP, and of those that leave, the log has so many lines."""
+    return _limiter.hit(RateLimitItemPerMinute(LINES_A_MINUTE))
 
 
 class BoundedConnection(H11Protocol):

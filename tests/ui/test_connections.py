@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -92,3 +93,11 @@ def test_an_address_has_so_many_connections_and_a_proxy_any_number(
     assert sorted(each == b"still open" for each in greedy) == [False, False, True, True]
     assert proxy == [b"still open"] * 4
     assert after.count(b"204") == 1, "what has ended makes room"
+
+
+def test_whatever_clients_send_fills_no_log() -> None:
+    bound_connections(uvicorn.Config(slow))
+    line = logging.LogRecord("uvicorn.error", logging.WARNING, "", 0, "no HTTP", None, None)
+    passed = [logging.getLogger("uvicorn.error").filter(line) for _ in range(199)]
+    assert passed[0] and not passed[-1]
+    assert sum(map(bool, passed)) <= 2 * connections.LINES_A_MINUTE, "a minute may end meanwhile"
