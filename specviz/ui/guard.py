@@ -112,7 +112,7 @@ class Guard:
         scope["client"] = (_address(scope), 0)  # whom the app counts orders and classes by
         given = scope["query_string"].split(b"&")
         scope["query_string"] = b"&".join(part for part in given if not part.startswith(UNREAD))
-        answer = _with_headers(send)
+        answer = _with_refusals(_with_headers(send))
         if refusal := self._refusal(scope):
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)
             return
@@ -302,6 +302,22 @@ def _parts(message: Message) -> Iterator[Message]:
     for start in range(0, last, PART_BYTES):
         yield {**message, "body": content[start : start + PART_BYTES], "more_body": True}
     yield {**message, "body": content[last:], "more_body": goes_on} if last else message
+
+
+def _with_refusals(send: Send) -> Send:
+    """Gradio says of whatever it answers with a sentence that the server failed: 400 is meant."""
+    held: list[Message] = []
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 500:
+            held.append(message)
+            return
+        if held:
+            is_told = message.get("body", b"").startswith(b'{"error":"')
+            await send({**held.pop(), "status": 400 if is_told else 500})
+        await send(message)
+
+    return answer
 
 
 def _with_headers(send: Send) -> Send:

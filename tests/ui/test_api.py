@@ -156,6 +156,17 @@ def test_what_breaks_a_rule_is_refused_in_one_sentence(
     assert str(refused.value).startswith(sentence) and "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("values", "status", "sentence"),
+    [([2, 5, 0, 0], 400, "a must be a number from 0 to 1, got 2"), ([0.5, 2, 0, 0], 200, None)],
+)
+def test_a_refusal_is_the_asker_s_error(
+    url: str, values: list[float], status: int, sentence: str | None
+) -> None:
+    answer = httpx.post(f"{url}gradio_api/run/theory", json={"data": values})
+    assert (answer.status_code, answer.json().get("error")) == (status, sentence)
+
+
 def test_a_call_with_too_few_values_is_refused_in_one_sentence(
     url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
