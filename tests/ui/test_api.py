@@ -18,6 +18,7 @@ from gradio_client.exceptions import AppError
 
 from specviz.environment import Environment
 from specviz.records import SETTINGS
+from specviz.ui import gradio_sessions
 from specviz.ui.api import ENDPOINTS
 from specviz.ui.gradio_sessions import LONGEST_NAME
 from specviz.ui.handlers import Handlers
@@ -84,6 +85,23 @@ def test_sessions_leave_nothing_behind_whatever_they_are_called(url: str) -> Non
     call = {"fn_index": 0, "data": [], "session_hash": "x" * (LONGEST_NAME + 1)}
     refused = httpx.post(f"{url}gradio_api/queue/join", json=call)
     assert "session_hash must have at most 64 characters" in refused.text
+
+
+def test_calls_of_one_address_push_out_none_of_another(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gradio_sessions, "CALLS_OF_ADDRESS", 3)
+    greedy, other = (
+        httpx.Client(base_url=url, transport=httpx.HTTPTransport(local_address=f"127.0.0.{number}"))
+        for number in (8, 9)
+    )
+    given = {"data": [0.5, 4, 0, 0]}
+    calls = [
+        (asker, asker.post("gradio_api/call/theory", json=given).json()["event_id"])
+        for asker in (other, *[greedy] * gradio_sessions.MAX_CALLS, other)
+    ]
+    for asker, event in (calls[0], *calls[-4:]):
+        assert "event: complete" in asker.get(f"gradio_api/call/theory/{event}").text
 
 
 def test_a_file_that_a_call_names_is_not_fetched(
