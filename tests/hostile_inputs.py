@@ -15,7 +15,8 @@ from typing import Any
 
 from specviz.golden import OPENING
 from specviz.records import SETTINGS
-from specviz.ui.page import ASKED, COURSE_ASKED, LAB_ASKED, ROOM_ASKED
+from specviz.sizing.serving_plan import FIELDS
+from specviz.ui.page import ASKED, COURSE_ASKED, LAB_ASKED, ROOM_ASKED, SERVING_ASKED
 
 Asked = tuple[str, Any]
 FORM = {"prompt": "hello", "max_new_tokens": "3", "temperature": "0"}
@@ -123,7 +124,7 @@ def hostile_questions() -> list[Asked]:
 
 def _questions() -> Iterator[Asked]:
     tickets = (f"a-hostile-ticket-{number}" for number in count())
-    for name in (*ASKED, *LAB_ASKED, *COURSE_ASKED, *ROOM_ASKED):
+    for name in (*ASKED, *LAB_ASKED, *COURSE_ASKED, *ROOM_ASKED, *SERVING_ASKED):
         for question in NONSENSE:
             yield name, question
     for value in TEXTS:
@@ -135,6 +136,17 @@ def _questions() -> Iterator[Asked]:
             for value in NUMBERS:
                 form = FORM | {"branching": "0", setting.name: value}
                 yield "join", {"ticket": next(tickets), "form": form}
+    for value in NUMBERS:
+        for field in FIELDS:
+            yield "size", {"plan": {field: value}}
+        for field in ("a", "K", "c", "v", "measured"):
+            yield "theory", {"a": 0.5, "K": 4, "c": 0.1, "v": 0.1, field: value}
+        yield "roofline", {"counts": value, "seconds": value, "chosen": value}
+        yield "arrivals", {"plan": {"load": value}}
+    for value in TEXTS:
+        yield "size", {"plan": {"target": "own"}, "target_config": value}
+        yield "configuration", {"fields": value, "engine": value}
+        yield "translation", {"text": value, "engine": value, "from": value, "to": value}
     for value in SOURCES:
         for role in ("target", "draft", "eagle", "medusa"):
             models = {"pair": "custom", "target": "owner/model", role: value}

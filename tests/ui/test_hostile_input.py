@@ -27,7 +27,9 @@ def public(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def answer(handlers: Handlers, name: str, question: Any) -> dict[str, Any]:
-    owners: tuple[Any, ...] = (handlers, handlers.lab, handlers.course, handlers.rooms)
+    owners: tuple[Any, ...] = (
+        *(handlers, handlers.lab, handlers.course, handlers.rooms, handlers.serving),
+    )
     (owner,) = (each for each in owners if hasattr(each, name))
     found = getattr(owner, name)(question)
     told: dict[str, Any] = awaited(found) if iscoroutine(found) else found
