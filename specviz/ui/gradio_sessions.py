@@ -57,7 +57,7 @@ def _bounded(queue: Any) -> Callable[..., Awaitable[Pushed]]:
     async def bounded(body: Any, request: Any, username: str | None) -> Pushed:
         if len(body.session_hash or "") > LONGEST_NAME:
             return False, f"session_hash must have at most {LONGEST_NAME} characters", "error"
-        pushed = await push(body=body, request=request, username=username)
+        pushed: Pushed = await push(body=body, request=request, username=username)
         address = request.client.host
         addresses[body.session_hash or ""] = address
         near = [each for each in waiting if addresses.get(each) == address]
