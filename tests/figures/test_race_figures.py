@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from specviz.decoding.race import race
 from specviz.figures.depth import depth_figure
 from specviz.figures.speedup import speedup_figure
 from specviz.figures.time_split import time_split_figure
-from specviz.metrics import DepthAcceptance, RoundTotals, SpeedupPoint, TheoryBand, meter
+from specviz.golden import golden_trace
+from specviz.metrics import DepthAcceptance, RoundTotals, RunMeter, SpeedupPoint, TheoryBand, meter
 from tests.tiny_trace import tiny_trace
 
 TRACE = tiny_trace()
@@ -45,6 +47,22 @@ def test_a_slow_start_is_not_cut_below_and_a_quick_one_does_not_set_the_scale() 
     assert low < 0.2 and high < 5
     points[1] = SpeedupPoint(0.2, 8, 3.1)
     assert speedup_figure(points)["layout"]["yaxis"]["range"][1] > 3.1, "a peak of a usual start"
+
+
+@pytest.mark.parametrize(
+    "name", ["draft-tree.chat.smollm2", "draft-model.code", "draft-tree.story"]
+)
+def test_at_every_moment_the_line_leaves_its_chart_neither_below_nor_after_its_start(
+    name: str,
+) -> None:
+    trace = golden_trace(name)
+    seen = RunMeter(trace)
+    for each in race({lane.name: lane.events for lane in trace.lanes}):
+        seen.add(each.lane, each.event)
+        figure = speedup_figure(seen.points, seen.theory_band)
+        (_, last), (low, high) = (figure["layout"][axis]["range"] for axis in ("xaxis", "yaxis"))
+        assert all(low < point.speedup for point in seen.points)
+        assert all(point.speedup < high for point in seen.points if point.tokens >= last / 10)
 
 
 def test_the_shares_of_time_add_up_and_carry_milliseconds() -> None:
