@@ -107,7 +107,7 @@ ROW_HEIGHTS = """[...document.querySelectorAll(".bar > :is(.brand, .tabs, .tools
 })"""
 
 
-@pytest.mark.parametrize("width", [800, 1000, 1024, 1241])
+@pytest.mark.parametrize("width", [641, 700, 800, 1000, 1024, 1241])
 def test_the_header_is_one_row_beside_a_running_device(
     random_url: str, turn_page: Open, width: int
 ) -> None:
@@ -115,3 +115,13 @@ def test_the_header_is_one_row_beside_a_running_device(
     shown = "CPU (16 threads) · bfloat16"
     tab.evaluate(f"document.querySelector('[data-ref=device]').textContent = {shown!r}")
     assert len(set(tab.evaluate(ROW_HEIGHTS))) == 1
+    assert tab.evaluate("document.querySelector('.bar').offsetHeight") < 60
+
+
+@pytest.mark.parametrize("width", [320, 360, 390])
+def test_the_header_of_a_phone_has_one_row_of_pages(
+    random_url: str, turn_page: Open, width: int
+) -> None:
+    tab = turn_page(random_url, viewport={"width": width, "height": 700})
+    tops = "[...document.querySelectorAll('.tabs a')].map((each) => each.offsetTop)"
+    assert len(set(tab.evaluate(tops))) == 1
