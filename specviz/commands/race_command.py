@@ -42,7 +42,11 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--repeat", type=int, default=2, help="pairs of blocks (default %(default)s)"
     )
-    parser.add_argument("--trace", metavar="FILE", help="save the last repeat's trace (.json.gz)")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="save the shown repeat, of a batch the last (.json.gz)",
+    )
     add_batch_flags(parser)
 
 

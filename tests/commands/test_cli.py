@@ -1,5 +1,6 @@
 """The command line's contract: one JSON value on stdout, one line and status 2 for bad input."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from specviz.cli import COMMANDS, main
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.metrics import summarise
 from specviz.models.files.chat_model import FOLDER
 from specviz.models.pair_catalog import models_folder, pair_named
 from specviz.prompts import held_out_prompt
@@ -134,6 +136,15 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     assert result["baseline"]["tokens"] == result["speculative"]["tokens"] == 12
     low, high = result["speedup_spread"]
     assert low <= result["speedup"] <= high
+    saved = dataclasses.asdict(summarise(load(file)))  # what page and report show of it
+    for name in ("speedup", "speedup_tokens", "theory_speedup"):
+        assert result[name] == pytest.approx(saved[name], rel=1e-5), name
+    for lane in ("baseline", "speculative"):
+        for name in ("tokens", "seconds", "tokens_per_second", "ttft_seconds"):
+            assert result[lane][name] == pytest.approx(saved[lane][name], rel=1e-5), name
+    rates = {"acceptance_rate", "block_efficiency", "target_forwards", "draft_utilization"}
+    ours = {name: result["speculative"][name] for name in rates}
+    assert ours == {name: saved["speculative"][name] for name in rates}
     setting = result["setting"]
     assert (setting["task"], setting["prompt"]) == ("code", held_out_prompt("code", 1))
     assert (setting["draft_length"], setting["max_new_tokens"], setting["repeat"]) == (5, 12, 2)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from statistics import median
 from typing import Any
 
 from specviz.decoding.batch import BatchStep
@@ -77,7 +76,7 @@ class BatchMeasurement:
     @property
     def speedup(self) -> float:
         """Speculative / baseline tokens per second of the whole batch."""
-        return median(each.speedup for each in self.blocks)
+        return self.typical.speedup
 
     @property
     def spread(self) -> tuple[float, float]:

@@ -1,14 +1,14 @@
 """Speed of a setting against its baseline, measured in blocks: baseline, speculative, speculative,
 baseline, … so that a slow drift of the machine hits both alike.
 
-Ratios are medians over neighbouring blocks.
+Ratios are medians over neighbouring blocks, of an even number the lower one: each was measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median_low
 
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.metrics import RunSummary, summarise
@@ -20,7 +20,7 @@ WARM_UP_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One block of each lane per repeat; `trace` and the texts are the last block's."""
+    """One block of each lane per repeat; `trace` and the texts are those of `typical`."""
 
     trace: Trace
     baseline_text: str
@@ -35,12 +35,11 @@ class Measurement:
     @property
     def typical(self) -> RunSummary:
         """The repeat whose speedup is the median one."""
-        ordered = sorted(self.summaries, key=lambda each: each.speedup or 0.0)
-        return ordered[(len(ordered) - 1) // 2]
+        return self.summaries[_typical(self.summaries)]
 
     @property
     def speedup(self) -> float:
-        return median(self.speedups)
+        return median_low(self.speedups)
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -53,15 +52,20 @@ def measure(
 ) -> Measurement:
     """Run `repeats` (>= 1) pairs of blocks after a short warm-up of both lanes."""
     warm_up(request)
-    summaries = []
+    races, summaries = [], []
     for repeat in range(repeats):
         race = run_lanes(request, alternating(repeat))
-        trace = race.trace()
-        summaries.append(summarise(trace))
+        races.append((race.trace(), race.text(BASELINE), race.text(SPECULATIVE)))
+        summaries.append(summarise(races[-1][0]))
         progress(f"repeat {repeat + 1} of {repeats}: {summaries[-1].speedup:.2f}x")
         give_way()
-    texts = race.text(BASELINE), race.text(SPECULATIVE)
-    return Measurement(trace, *texts, tuple(summaries))
+    return Measurement(*races[_typical(summaries)], tuple(summaries))
+
+
+def _typical(summaries: Sequence[RunSummary]) -> int:
+    """Index of the one whose speedup is the lower median."""
+    ordered = sorted(range(len(summaries)), key=lambda index: summaries[index].speedup or 0.0)
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def alternating(repeat: int) -> tuple[str, ...]:
