@@ -544,7 +544,9 @@ _PLACES: dict[str, Sight] = {
     "rejection": Sight("A recorded rejection", f"{_CHAIN}&round=1"),
     "all-kept": Sight("A recorded round that is kept whole", f"{_CHAIN}&round=2"),
     "tree": Sight("A recorded draft tree", f"{_TREE}&round=1"),
-    "dynamic": Sight("A recorded dynamic tree", "view=step&trace=dynamic-tree.maths&round=2"),
+    "dynamic": Sight(
+        "A recorded dynamic tree", "view=step&trace=dynamic-tree.chat.smollm2&round=2"
+    ),
     "early-exit": Sight("Early exit, recorded", "view=step&trace=early-exit.chat.smollm2&round=2"),
     "quantised": Sight(
         "A copy in small numbers drafts", "view=step&trace=quantised-self.chat.smollm2&round=2"

@@ -210,7 +210,7 @@ def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(debugger: StepDriv
 
 
 # one of each shape: a chain, a tree, a run that often drafts nothing; the rest is in make slow
-QUICK = (OPENING, "draft-model.code", "dynamic-tree.maths", "prompt-lookup.chat.smollm2")
+QUICK = (OPENING, "draft-model.code", "dynamic-tree.chat.smollm2", "prompt-lookup.chat.smollm2")
 RECORDINGS = [
     name
     for name in golden_names()

@@ -31,12 +31,12 @@ def test_an_address_leads_back_to_its_moment(opened: StepDriver) -> None:
 
 
 def test_a_saved_run_is_the_same_run_and_opens_again(debugger: StepDriver, tmp_path: Path) -> None:
-    step = debugger.afresh("dynamic-tree.maths")
+    step = debugger.afresh("dynamic-tree.chat.smollm2")
     with step.page.expect_download() as download:
         step.driver.ref("stepSave").click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
-    assert load(path) == golden_trace("dynamic-tree.maths")
+    assert load(path) == golden_trace("dynamic-tree.chat.smollm2")
     step.driver.ref("stepFile").set_input_files(path)
     step.driver.until(KEPT_RUN_SHOWN)
     step.press("Shift+ArrowRight")
@@ -44,7 +44,7 @@ def test_a_saved_run_is_the_same_run_and_opens_again(debugger: StepDriver, tmp_p
     step.driver.reload()
     again = StepDriver(step.driver)
     assert again.place[0] == 1
-    assert len(again.rounds()) == len(golden_trace("dynamic-tree.maths").rounds)
+    assert len(again.rounds()) == len(golden_trace("dynamic-tree.chat.smollm2").rounds)
 
 
 HOSTILE: list[tuple[str, bytes]] = [

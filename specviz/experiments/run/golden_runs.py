@@ -32,10 +32,10 @@ PROMPT = 3
 COMMON_TASK = "chat"  # on which every method of the chat model is recorded
 OWN_TASK = "code"  # that suits a method, but for those of
 OWN_TASKS = {"prompt-lookup": "summarise", "early-exit": "translate"}
+COMMON_ONLY = ("dynamic-tree",)  # a tree's file is large, and the static one has two
 BUNDLED_TASKS = {
     "draft-model": "code",
     "draft-tree": "story",
-    "dynamic-tree": "maths",
     "cross-vocabulary": "code",
     "pre-speculation": "story",
 }
@@ -49,7 +49,7 @@ def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
             yield _request(pair, method, COMMON_TASK, 1, TEMPERATURE)
             if method.name == pair.method:
                 yield opening_request(pair)
-            elif method.name not in BUNDLED_TASKS:
+            elif method.name not in (*BUNDLED_TASKS, *COMMON_ONLY):
                 yield _request(pair, method, OWN_TASKS.get(method.name, OWN_TASK), 1, 0.0)
     else:
         for name, task in BUNDLED_TASKS.items():
