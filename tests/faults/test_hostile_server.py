@@ -5,8 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import urllib.request
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -47,6 +47,7 @@ ROUTES = (
     *("component_server", "queue/join", "run/race", "call/race", "api/race", "cancel", "reset"),
     *("upload", "call/v2/race", "process_recording", "startup-events", "nothing"),
 )
+_NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,12 @@ def url(log: Path) -> Iterator[str]:
 
 
 def ask(url: str, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-    """The status and the content; no client library repairs what is sent."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    """The status and the content; no client library repairs what is sent.
+
+    Each comes from another address, or most would be refused for what others have asked.
+    """
+    source = (f"127.0.1.{next(_NUMBERS) % 250 + 1}", 0)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30, source_address=source)
     try:
         connection.putrequest(method, path, skip_accept_encoding=True)
         given = {"Content-Type": "application/json", "Content-Length": str(len(body))}
@@ -73,7 +78,7 @@ def ask(url: str, method: str, path: str, body: bytes = b"", **headers: str) -> 
         connection.send(body)
         answer = connection.getresponse()
         is_endless = "event-stream" in (answer.getheader("Content-Type") or "")
-        return answer.status, answer.read1(1000) if is_endless else answer.read(100_000)
+        return answer.status, answer.read1(1000) if is_endless else answer.read(1_000_000)
     finally:
         connection.close()
 
@@ -91,7 +96,7 @@ def held_bytes(log: Path) -> int:
 
 
 def questions_of(url: str) -> Iterator[tuple[str, Any, tuple[int, bytes]]]:
-    config = json.load(urllib.request.urlopen(url + "config"))
+    config = json.loads(ask(url, "GET", "/config")[1])
     (page,) = (each["id"] for each in config["components"] if each["type"] == "html")
     for name, question in hostile_questions():
         body = {"session_hash": "hostile", "component_id": page, "fn_name": name, "data": question}
