@@ -1,12 +1,12 @@
-"""`compare`: the same drafts by llama.cpp and here, counted the same way."""
+"""`compare`: the same drafts by llama.cpp or vLLM and here, counted the same way."""
 
 from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -15,13 +15,16 @@ from specviz.commands.console import table
 from specviz.commands.engine_serving import add_served_pair_flags, engine_with
 from specviz.commands.flags import add_flag, add_many_prompts_flags, chosen_pair, chosen_prompts
 from specviz.engines.model_deployment import EngineMethod
+from specviz.environment import Environment
+from specviz.errors import InputError
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
+from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters
-from specviz.serving.engine_probe import read_engine
-from specviz.serving.engine_process import ENGINE
+from specviz.serving.engine_probe import model_at, read_engine, version_at
 
+VLLM = "vLLM"
 _SECONDS = 600.0  # for the engine's text of one prompt
 
 
@@ -29,6 +32,9 @@ def _add_flags(parser: ArgumentParser) -> None:
     add_served_pair_flags(parser.add_argument_group("models"))
     add_many_prompts_flags(parser)
     add_flag(parser, SETTINGS["max_new_tokens"])
+    parser.add_argument(
+        "--url", help="of a server that serves this pair (default: one of llama.cpp is started)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class SideBySide:
     """One prompt by both; `difference` is a sentence, "" where tokens and counts are the same."""
 
     ours: EngineCounters
-    engine: EngineCounters
+    theirs: EngineCounters
     difference: str
 
 
@@ -52,22 +58,15 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
     )
     requests = [RaceRequest(pair, each, config, task, "cpu") for each in prompts]
     pairs = []
-    served = engine_with(
-        pair,
-        EngineMethod.DRAFT_MODEL,
-        config.draft_length,
-        in_float32=True,
-        min_probability=0.0,  # the draft proposes K tokens however unsure it is, as ours does
-    )
-    with served as engine:
-        address = EngineAddress.of(engine.url)
+    with _server(options.url, pair, config.draft_length) as address:
+        engine = read_engine(address).engine
         for number, request in enumerate(requests, 1):
-            pairs.append(_side_by_side(request, address))
+            pairs.append(_side_by_side(request, address, engine))
             progress(f"prompt {number} of {len(requests)}: {pairs[-1].difference or 'the same'}")
-        version = engine.version
+        version = version_at(address, engine)
     return {
         "pair": pair.name,
-        "engine": ENGINE,
+        "engine": engine,
         "version": version,
         "draft_length": config.draft_length,
         "prompts": len(pairs),
@@ -76,32 +75,91 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
             number: each.difference for number, each in enumerate(pairs, 1) if each.difference
         },
         "ours": _described([each.ours for each in pairs]),
-        "theirs": _described([each.engine for each in pairs]),
+        "theirs": _described([each.theirs for each in pairs]),
     }
 
 
-def _side_by_side(request: RaceRequest, address: EngineAddress) -> SideBySide:
+@contextmanager
+def _server(url: str | None, pair: Pair, draft_length: int) -> Iterator[EngineAddress]:
+    """The one at `url`, or llama.cpp started with the pair until the block ends."""
+    if url is not None:
+        yield EngineAddress.of(url, Environment.read().engine_key)
+        return
+    served = engine_with(
+        pair,
+        EngineMethod.DRAFT_MODEL,
+        draft_length,
+        in_float32=True,
+        min_probability=0.0,  # the draft proposes K tokens however unsure it is, as ours does
+    )
+    with served as engine:
+        yield EngineAddress.of(engine.url)
+
+
+def _side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> SideBySide:
+    most, K = request.config.max_new_tokens, request.config.draft_length
+    count = counted
+    if engine == VLLM:  # it drafts beyond the last token
+        count = counted_by_vllm
+        longer = replace(request.config, max_new_tokens=most + K)
+        request = replace(request, config=longer)
     with closing(start_race(request)) as race:
         rounds = [event for event in race.run_lane(SPECULATIVE) if isinstance(event, Round)]
-        ids = race.emitted_ids(SPECULATIVE)
+        ids = race.emitted_ids(SPECULATIVE)[:most]
         before = read_engine(address).counters
-        written = _written(address, race.header.prompt_ids, request.config.max_new_tokens)
-        engine = read_engine(address).counters.since(before)
-        ours = counted(rounds, len(ids), request.config.draft_length)
-        return SideBySide(ours, engine, _difference(race, ids, written, ours, engine))
+        written = _written(address, engine, race.header.prompt_ids, most=most)
+        theirs = read_engine(address).counters.since(before)
+        ours = count(rounds, len(ids), K)
+        return SideBySide(ours, theirs, _difference(race, ids, written, ours, theirs, engine))
 
 
-def _written(address: EngineAddress, prompt_ids: Sequence[int], most: int) -> list[int]:
-    body = {
-        "prompt": list(prompt_ids),
-        "n_predict": most,
-        "temperature": 0,
-        "return_tokens": True,
-        "cache_prompt": False,
-    }
-    answer = json.loads("".join(address.lines("/completion", body, _SECONDS)))
-    tokens: list[int] = answer["tokens"]
-    return tokens
+def _written(
+    address: EngineAddress, engine: str, prompt_ids: Sequence[int], *, most: int
+) -> list[int]:
+    ids, found = list(prompt_ids), None
+    if engine == VLLM:
+        body = {"model": model_at(address), "prompt": ids, "max_tokens": most}
+        body |= {"temperature": 0, "return_token_ids": True}
+        answer = _answer(address, "/v1/completions", body)
+        with suppress(LookupError, TypeError):
+            found = answer["choices"][0]["token_ids"]
+    else:
+        body = {"prompt": ids, "n_predict": most, "temperature": 0}
+        body |= {"return_tokens": True, "cache_prompt": False}
+        found = _answer(address, "/completion", body).get("tokens")
+    if not isinstance(found, list):
+        raise InputError(f"server at {address} must answer with token ids, but does not")
+    return found
+
+
+def _answer(address: EngineAddress, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    text = "".join(address.lines(path, body, _SECONDS))
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    raise InputError(f"server at {address} must answer {path} in JSON, but does not")
+
+
+def counted_by_vllm(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
+    """Our rounds as vLLM counts them: it drafts K tokens in each, also where fewer are left to
+    write, and counts all that pass. The first token comes with the prompt.
+    """
+    counted_rounds, written = [], 1
+    for each in rounds:
+        if written >= tokens:
+            break
+        counted_rounds.append(len(each.accepted))
+        written += len(each.accepted) + 1
+    return EngineCounters(
+        drafts=len(counted_rounds),
+        drafted=draft_length * len(counted_rounds),
+        accepted=sum(counted_rounds),
+        tokens=tokens,
+        per_position=tuple(
+            sum(each > place for each in counted_rounds) for place in range(draft_length)
+        ),
+    )
 
 
 def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
@@ -131,18 +189,19 @@ def _difference(
     ids: Sequence[int],
     written: Sequence[int],
     ours: EngineCounters,
-    engine: EngineCounters,
+    theirs: EngineCounters,
+    engine: str,
 ) -> str:
     for place, (here, there) in enumerate(zip_longest(ids, written), 1):
         if here != there:
             named = [
                 "the end" if each is None else repr(race.token_text(each)) for each in (here, there)
             ]
-            return f"the texts part at token {place}: {named[0]} here, {named[1]} in {ENGINE}"
+            return f"the texts part at token {place}: {named[0]} here, {named[1]} in {engine}"
     for name in ("drafts", "drafted", "accepted", "per_position"):
-        here, there = getattr(ours, name), getattr(engine, name)
+        here, there = getattr(ours, name), getattr(theirs, name)
         if here != there:
-            return f"{name.replace('_', ' ')}: {_shown(here)} here, {_shown(there)} in {ENGINE}"
+            return f"{name.replace('_', ' ')}: {_shown(here)} here, {_shown(there)} in {engine}"
     return ""
 
 
@@ -178,7 +237,7 @@ def compare_text(result: dict[str, Any]) -> str:
             "tokens/forward": side["tokens_per_forward"],
             "by position": " ".join(f"{one:.2f}" for one in side["acceptance_per_position"]),
         }
-        for name, side in (("specviz", result["ours"]), (ENGINE, result["theirs"]))
+        for name, side in (("specviz", result["ours"]), (result["engine"], result["theirs"]))
     ]
     verdict = (
         f"{result['same']} of {result['prompts']} prompts: every token and every count the same."

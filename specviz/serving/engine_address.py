@@ -86,7 +86,8 @@ class EngineAddress:
         """
         with self._asked("POST", path, body, seconds) as response:
             if response.status != 200:
-                raise InputError(self.refused(path, response.status))
+                answer = ServerAnswer(response.status, _text(_pieces(response, self)))
+                raise InputError(self.refused(path, response.status) + self._reason(answer))
             kept = b""
             for piece in _pieces(response, self):
                 *whole, kept = (kept + piece).split(b"\n")
@@ -99,6 +100,16 @@ class EngineAddress:
             wanted = "another key than it is sent" if self.key else f"a key, such as {_KEY_NAME}"
             return f"server at {self} wants {wanted}: it answers {path} with status {status}"
         return f"server at {self} must answer {path}, but does with status {status}"
+
+    def _reason(self, answer: ServerAnswer) -> str:
+        """What it says of a bad question, in the form of OpenAI's; nothing that holds the key."""
+        if answer.status not in (400, 404, 422):
+            return ""
+        told = answer.json().get("error")
+        words = told.get("message") if isinstance(told, dict) else None
+        if not isinstance(words, str) or (self.key and self.key in words):
+            return ""
+        return f": {' '.join(words.split())[:200]}"
 
     @contextmanager
     def _asked(

@@ -105,7 +105,7 @@ def probe(
     speculation, why = _judged(address, before, after, grown, request, is_expected)
     return EngineProbe(
         engine=after.engine,
-        version=_version(address, after.engine),
+        version=version_at(address, after.engine),
         model=model,
         speculation=speculation,
         why=why,
@@ -126,7 +126,8 @@ def model_at(address: EngineAddress) -> str:
     raise InputError(f"server at {address} must name its model at /v1/models, but does not")
 
 
-def _version(address: EngineAddress, engine: str) -> str:
+def version_at(address: EngineAddress, engine: str) -> str:
+    """As the engine says it; "" where it does not."""
     if engine == "vLLM":
         return str(address.get("/version").json().get("version", ""))
     build = str(address.get("/props").json().get("build_info", ""))
@@ -162,12 +163,25 @@ def write_text(
                 written = _whole(usage.get("completion_tokens")) or written
             if isinstance(own, dict):  # of llama.cpp; without speculation it has no such field
                 drafted, accepted = _whole(own.get("draft_n")), _whole(own.get("draft_n_accepted"))
+            if counts := speculation_of(event):
+                drafted = _whole(counts.get("num_draft_tokens"))
+                accepted = _whole(counts.get("num_accepted_draft_tokens"))
     if first is None:
         raise InputError(
             f"server at {address} must write a text at /v1/completions, but wrote none"
         )
     seconds = time.perf_counter() - began
     return WrittenText("".join(parts), written, seconds, first, drafted, accepted)
+
+
+def speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """What vLLM counted for one request, where it was started with
+    `--per-request-spec-decode-metrics`; empty where it was not, or does not speculate.
+    """
+    with suppress(LookupError, TypeError):
+        found = answer["metrics"]["speculative_decoding"]
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _event(line: str) -> dict[str, Any]:
@@ -198,7 +212,7 @@ def _judged(
     is_expected: bool,
 ) -> tuple[Speculation, str]:
     drafted, accepted = request.drafted, request.accepted
-    if drafted is None:  # vLLM does not say it of a request
+    if drafted is None:  # vLLM says it of a request only where it was told to
         drafted, accepted = int(grown.drafted), int(grown.accepted)
         if drafted and (before.running or grown.tokens > request.tokens):
             return Speculation.ACTIVE, "its drafts grow; other requests ran meanwhile"

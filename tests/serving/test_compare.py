@@ -31,7 +31,7 @@ def test_a_difference_is_told_with_its_prompt(monkeypatch, capsys) -> None:
     """Of an engine that is asked for one token less."""
     written = compare_command._written
     monkeypatch.setattr(
-        compare_command, "_written", lambda where, ids, most: written(where, ids, most - 1)
+        compare_command, "_written", lambda *where, most: written(*where, most=most - 1)
     )
     flags = ("--task", "code", "--count", "1", "--max-new-tokens", "9")
     status, found, err = compared(capsys, *flags)

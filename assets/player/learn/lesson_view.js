@@ -110,6 +110,7 @@ export class LessonView {
     this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
     if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name), this.asked.set(step.name, widget.values);
     else if (step.kind === "case" || this.isAnswered) widget.reveal();
+    if (step.kind === "check" || step.kind === "number") this.isReached = this.isAnswered;
     if (this.isLast && this.isAnswered) this.progress.set(this.lesson.name, { done: true });
     this.draw();
   }
@@ -149,7 +150,7 @@ export class LessonView {
     const { step } = this;
     const given = this.given[step.name];
     if (step.kind !== "check" && step.kind !== "number") return given !== undefined;
-    return given !== undefined && given === this.rightOption?.name;
+    return this.isReached || (given !== undefined && given === this.rightOption?.name); // once right it may be asked for the other replies
   }
 
   get rightOption() {

@@ -165,7 +165,7 @@ export class OneForward extends Widget {
     return {
       model: model?.name ?? pair?.title, many: MANY, machine: this.isRecorded ? this.row.recorded?.machine : "this machine",
       one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
-      parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined,
+      parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined, weight_bytes: model ? times.weightBytes / model.parameters : undefined,
       bandwidth: giga(times.bytesPerSecond(1)), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
       largest: largest || undefined, largest_time: times.seconds(largest), largest_ratio: times.ratio(largest),
       read_time: roof?.read_seconds, token_time: roof?.token_seconds, ridge: roof?.ridge,

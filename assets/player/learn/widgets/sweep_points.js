@@ -3,7 +3,7 @@
 
 /** @typedef {{ title: string, hasOne: boolean, of: (point: any) => number, written: (value: number) => string, note: (point: any) => string }} Shown */
 
-const percent = (/** @type {number | null} */ value) => (value === null ? "" : `${Math.round(100 * value)} % accepted`);
+const percent = (/** @type {number | null} */ value) => (value === null ? "" : `${Math.round(100 * value)} % of examined pass`);
 const tokens = (/** @type {number | null} */ value) => (value === null ? "" : `${value.toFixed(2)} tokens a look`);
 
 /** @type {Record<string, Shown>} */
