@@ -63,14 +63,18 @@ def lab(driver: RaceDriver) -> None:
     driver.ref("sweepGo").click()
     driver.until(f"{SWEEP}.views.places.length >= 8", MINUTES * 60)
     driver.until(f"!{SWEEP}.run.isBusy && !{SWEEP}.isDrawing")
-    driver.evaluate("scrollTo(0, 0)")
+    # the answer of the sweep with its charts, below the page's own head
+    driver.evaluate(
+        "document.querySelector('[data-ref=sweepGo]').scrollIntoView({ block: 'start' })"
+    )
+    driver.evaluate("scrollBy(0, -310)")
 
 
 PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the height, in pixels
     "race": (race, 1000),
     "step": (step, 1000),
     "learn": (learn, 580),
-    "lab": (lab, 1500),
+    "lab": (lab, 1000),
     "glossary": (glossary, 800),
 }
 

@@ -50,7 +50,7 @@ test("a method without a model of its own says what the pair's draft would take"
 test("what the processor holds of the weights a second time is said apart, in whole megabytes", () => {
   const target = { bytes: 651_289_344, parameters: 134_515_008 };
   const run = { header: { target, dtype: "float32" }, main: { drafter_bytes: 0, drafter_cache_bytes: 0, draft: null } };
-  assert.match(memory(run).label, /the target’s 538 MB \(113 MB of the target’s are held twice\)$/);
+  assert.match(memory(run).label, /the target’s 538 MB, and 113 MB of them once more, packed for the processor$/);
   assert.deepEqual([bytes(3_400_000), bytes(45e6), bytes(1.54e9), bytes(12_345)], ["3.4 MB", "45 MB", "1.5 GB", "12 kB"]);
 });
 
@@ -92,18 +92,22 @@ test("several runs show the middle one, and their spread decides whether they di
 // 11 tokens of the baseline at 0.1 s each after the first; `rounds` of so many seconds and tokens.
 function measured(rounds, draft, verify, tokens) {
   const speculative = { target_forwards: rounds + 1, tokens: 1 + rounds * tokens, block_efficiency: tokens, ttft_seconds: 0.2 };
-  Object.assign(speculative, { draft_seconds: rounds * draft, verify_seconds: rounds * verify, host_seconds: 0 });
+  Object.assign(speculative, { draft_seconds: rounds * draft, verify_seconds: rounds * verify, host_seconds: 0, seconds: 0.2 + rounds * (draft + verify) });
   return { baseline: { tokens: 11, seconds: 1.2, ttft_seconds: 0.2 }, speculative };
 }
 
 test("where the time goes explains a gain and a loss in one sentence", () => {
-  assert.equal(timeSentence(measured(4, 0.03, 0.12, 2.5)), "A round takes as long as 1.5 steps of the baseline and brings 2.5 tokens: that is the gain.");
+  assert.equal(timeSentence(measured(4, 0.03, 0.12, 2.5)), "A round takes as long as 1.5 steps of the baseline and brings 2.50 tokens: that is the gain.");
   assert.equal(
     timeSentence(measured(4, 0.12, 0.14, 2)),
-    "A round takes as long as 2.6 steps of the baseline, 46 % of it drafting, and brings 2.0 tokens: a loss. To break even it would have to bring 2.6.",
+    "A round takes as long as 2.6 steps of the baseline, 46 % of it drafting, and brings 2.00 tokens: a loss. To break even it would have to bring 2.60.",
   );
   assert.match(timeSentence(measured(4, 0.05, 0.15, 2)), /: about even\.$/);
   assert.equal(timeSentence(measured(0, 0, 0, 2)), "");
+  const late = measured(4, 0.03, 0.12, 2.5);
+  late.speculative.ttft_seconds = 0.43;
+  late.speculative.seconds += 0.23;
+  assert.match(timeSentence(late), / that is the gain\. The first token took 430 ms, against 200 ms: the speedup counts that, too\.$/);
 });
 
 test("that several tokens are checked in about the time of one is said with the times of the run", () => {

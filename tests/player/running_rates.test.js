@@ -22,5 +22,5 @@ test("acceptance, rejection and what was used of all are told apart", () => {
 test("of a tree the levels make the acceptance rate, and all its tokens what was used", () => {
   const outcomes = ["rejected", "accepted", "rejected", "rejected", "unreached", "unreached"];
   const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], outcomes }]);
-  assert.equal(ratesWords(found), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used: at most one of a level can be.");
+  assert.equal(ratesWords(found), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used; of each level at most one can be.");
 });

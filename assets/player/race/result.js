@@ -235,7 +235,7 @@ function targetWords({ bytes: held, parameters }, dtype) {
   const weights = (parameters ?? 0) * (WIDTHS[dtype] ?? 0);
   const packed = held - weights;
   if (!weights || packed < held / 100) return bytes(held);
-  return `${bytes(weights)} (${bytes(packed)} of the target’s are held twice)`;
+  return `${bytes(weights)}, and ${bytes(packed)} of them once more, packed for the processor`;
 }
 
 // Whole megabytes, tenths where there are fewer than 10.

@@ -2,6 +2,7 @@
 // target checks several tokens in about the time of one.
 
 const DEAR = 1.25; // times a step: from there on it is not about the same
+const SLOW = 0.05; // of a lane's time: from there on a later first token is told
 
 // "" until both lanes have gone on from their first token.
 /** @param {RunSummaryRecord} summary */
@@ -14,10 +15,21 @@ export function timeSentence({ baseline, speculative }) {
   const cost = whole / rounds / step;
   if (!(cost > 0) || !Number.isFinite(cost)) return "";
   const takes = `A round takes as long as ${cost.toFixed(1)} steps of the baseline`;
-  const brings = `brings ${brought.toFixed(1)} tokens`;
-  if (Math.abs(Math.log(brought / cost)) < 0.1) return `${takes} and ${brings}: about even.`;
-  if (brought > cost) return `${takes} and ${brings}: that is the gain.`;
-  return `${takes}, ${share(draft, whole)}and ${brings}: a loss. To break even it would have to bring ${cost.toFixed(1)}.`;
+  const brings = `brings ${brought.toFixed(2)} tokens`;
+  const late = lateWords(baseline, speculative);
+  if (Math.abs(Math.log(brought / cost)) < 0.1) return `${takes} and ${brings}: about even.${late}`;
+  if (brought > cost) return `${takes} and ${brings}: that is the gain.${late}`;
+  return `${takes}, ${share(draft, whole)}and ${brings}: a loss. To break even it would have to bring ${cost.toFixed(2)}.${late}`;
+}
+
+// A first token that came clearly later than the baseline's, which the speedup counts and a round does not.
+/**
+ * @param {BaselineSummaryRecord} baseline
+ * @param {SpeculativeSummaryRecord} speculative
+ */
+function lateWords({ ttft_seconds: plain }, { ttft_seconds: first, seconds }) {
+  if (plain === null || first === null || first - plain <= SLOW * seconds) return "";
+  return ` The first token took ${milliseconds(first)}, against ${milliseconds(plain)}: the speedup counts that, too.`;
 }
 
 // What checking took, beside a step of the baseline. `tokens`: how many a forward of the target was given, on

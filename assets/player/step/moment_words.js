@@ -96,7 +96,7 @@ export function noResidualWords(round, parent, stage) {
  * @param {string} stage
  */
 export function residualWords(round, parent, judged, stage) {
-  if (stage !== "judged") return "Should every draft here fail, the target draws from this.";
+  if (stage !== "judged") return "If every guess here were rejected, the target would draw from this.";
   const { parent: parents } = round.record.tree.nodes;
   const siblings = round.indices.filter((each) => parents[each] === parent);
   const left = siblings.filter((each) => !judged.includes(each)).length;

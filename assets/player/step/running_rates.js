@@ -27,7 +27,7 @@ export function ratesWords({ accepted, examined, levels, drafted }) {
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
   const isTree = drafted > levels;
   const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${share(accepted / examined)}, rejection rate ${share(1 - accepted / examined)}.`;
-  if (isTree) return `${told} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used: at most one of a level can be.`;
+  if (isTree) return `${told} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
   const never = drafted - examined;
   return never ? `${told} ${never} more ${never === 1 ? "was" : "were"} never examined; of all ${drafted} drafted ${share(accepted / drafted)} were used.` : told;
 }
