@@ -104,10 +104,10 @@ class Overlap:
             return ""
         verdict = self.judged[1]
         draw = drawn(verdict.acceptance_prob, verdict.uniform_draw or 0.0)[1]
-        line = "The line is the draw u" if self.is_picked else "The line is at u times q, the draw u"
+        share = "" if self.is_picked else " as a share of q"
         is_within = verdict.outcome is Outcome.ACCEPTED
         lies = "inside the area, so accepted" if is_within else "outside the area, so rejected"
-        return f"{line} = {draw}: {lies}"
+        return f"The line is the draw u = {draw}{share}: {lies}"
 
     @property
     def _reach(self) -> tuple[float, float]:
