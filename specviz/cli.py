@@ -57,9 +57,13 @@ COMMANDS = {  # in the order of `--help`; a module is imported when its command 
         "specviz.commands.watch_command",
         "Whether a serving engine speculates, and what of its drafts is accepted.",
     ),
+    "load": (
+        "specviz.commands.load_command",
+        "Several requests at once to a serving engine, until speculation no longer pays.",
+    ),
     "compare": (
         "specviz.commands.compare_command",
-        "The same drafts by llama.cpp and here, counted the same way.",
+        "The same drafts by an engine and here, counted the same way.",
     ),
     "translate": (
         "specviz.commands.translate_command",

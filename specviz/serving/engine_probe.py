@@ -140,8 +140,12 @@ def write_text(
     prompt: str = PROMPT,
     tokens: int = TOKENS,
     seconds: float = REQUEST_SECONDS,
+    ends: bool = True,
 ) -> WrittenText:
-    """Stream one greedy completion of at most so many tokens, in at most so many seconds."""
+    """Stream one greedy completion of at most so many tokens, in at most so many seconds.
+
+    With `ends` false a text goes on behind its end, so that each has as many tokens.
+    """
     body = {
         "model": model,
         "prompt": prompt,
@@ -149,6 +153,7 @@ def write_text(
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **({} if ends else {"ignore_eos": True}),
     }
     began, first, parts, written = time.perf_counter(), None, [], 0
     drafted = accepted = None
