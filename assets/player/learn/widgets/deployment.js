@@ -197,10 +197,9 @@ function seconds(value) {
  * @returns {Record<string, { title: string, bandwidth: number, arithmetic: number }>}
  */
 function machines(gpus) {
-  const words = (/** @type {number} */ value) => Math.round(value).toLocaleString("en");
   const known = Object.entries(SHEETS).map(([name, sheet]) => {
     const { title, bandwidth, arithmetic } = gpus[sheet];
-    return [name, { title: `${title}: ${words(bandwidth)} GB/s, ${words(arithmetic)} TFLOP/s`, bandwidth, arithmetic }];
+    return [name, { title, bandwidth, arithmetic }];
   });
   return { ...Object.fromEntries(known), own: OWN };
 }
