@@ -126,7 +126,7 @@ class EngineMetrics:
     engine: str
     counters: EngineCounters
     has_drafts: bool
-    running: float
+    running: float | None
     waiting: float | None = None
     cache: float | None = None
 
@@ -172,7 +172,7 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
         ENGINES[prefix],
         counted,
         f"{prefix}:{_DRAFTS}" in values,
-        values.get(f"{prefix}:{_RUNNING[prefix]}", 0.0),
+        values.get(f"{prefix}:{_RUNNING[prefix]}"),
         values.get(f"{prefix}:{_WAITING[prefix]}"),
         values[cache] / ranks[cache] if (cache := f"{prefix}:{_CACHE[prefix]}") in ranks else None,
     )

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,10 +38,14 @@ _turns = threading.BoundedSemaphore(AT_ONCE)
 
 
 def watching_offer() -> dict[str, Any]:
-    """What the page's form needs: `allowed` is None where every address may be asked."""
+    """What the page's form needs: `allowed` is None where every address may be asked.
+
+    InputError for an address of the owner's that is none.
+    """
     environment = Environment.read()
+    allowed = _allowed(environment)
     return {
-        "allowed": list(environment.allowed_engines) if environment.is_public else None,
+        "allowed": allowed if environment.is_public else None,
         "every_seconds": EVERY_SECONDS,
         "kept": MOST_READINGS,
         "tokens": TEXT_TOKENS,
@@ -102,12 +106,21 @@ def _address(question: Mapping[str, Any]) -> EngineAddress:
     is_key = isinstance(key, str) and len(key) <= LONGEST_KEY
     if not is_key or any(not "!" <= each <= "~" for each in key):
         raise InputError("key must be printable ASCII without spaces, got something else")
-    address = EngineAddress.of(url, key or environment.engine_key)
-    allowed = [str(EngineAddress.of(each)) for each in environment.allowed_engines]
-    if environment.is_public and str(address) not in allowed:
+    address, allowed = EngineAddress.of(url, key), _allowed(environment)
+    if str(address) in allowed:  # the owner's key goes to the owner's servers alone
+        return replace(address, key=key or environment.engine_key)
+    if environment.is_public:
         named = f"one of {', '.join(allowed)}" if allowed else "none, for its owner names none"
         raise InputError(f"url must be, on this public page, {named}, got {short(url)}")
     return address
+
+
+def _allowed(environment: Environment) -> list[str]:
+    try:
+        return [str(EngineAddress.of(each)) for each in environment.allowed_engines]
+    except InputError as error:
+        told = str(error).removeprefix("url ")
+        raise InputError(f"SPECVIZ_ENGINES_ALLOWED, each of its addresses, {told}") from None
 
 
 # ---- readings
@@ -184,7 +197,7 @@ def _facts(
         ("tokens written", f"{total.tokens:,.0f}"),
         ("tokens a second now", _told(rates[-1] if rates else None, "{:.1f}")),
         ("first token", UNKNOWN if first is None else f"{1000 * first:.0f} ms"),
-        ("requests running", f"{metrics.running:.0f}"),
+        ("requests running", _told(metrics.running, "{:.0f}")),
         ("requests waiting", _told(metrics.waiting, "{:.0f}")),
         ("cache in use", _told(_percent(metrics.cache), "{:.0f} %")),
     ]

@@ -9,6 +9,7 @@ import pytest
 
 from specviz.commands.engine_serving import engine_with
 from specviz.engines.model_deployment import EngineMethod
+from specviz.errors import InputError
 from specviz.models.pair_catalog import pair_named
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_process import RunningEngine
@@ -138,9 +139,23 @@ def test_more_servers_than_may_be_asked_at_once_wait_their_turn_or_are_told(
     assert "nothing listens there" in serving.reading(question)["error"]
 
 
-def test_a_key_goes_to_the_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owners_key_goes_to_the_owners_servers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_ENGINE_KEY", KEY)
-    for typed, sent in (("", KEY), ("another", "another")):
-        address = engine_watching._address({"url": "http://host", "key": typed})
+    monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", "http://owned:8000/v1")
+    for url, typed, sent in (
+        ("http://owned:8000", "", KEY),
+        ("http://owned:8000", "another", "another"),
+        ("http://elsewhere", "", ""),
+        ("http://elsewhere", "another", "another"),
+    ):
+        address = engine_watching._address({"url": url, "key": typed})
         assert isinstance(address, EngineAddress) and address.key == sent
-        assert sent not in repr(address)
+        assert not sent or sent not in repr(address)
+
+
+def test_a_wrong_address_of_the_owners_is_told_as_the_page_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", "10.0.0.5:8000")
+    with pytest.raises(InputError, match="^SPECVIZ_ENGINES_ALLOWED, each of its addresses, must"):
+        watching_offer()
