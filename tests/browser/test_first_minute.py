@@ -37,6 +37,10 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()
     assert tab.lane_text("baseline").startswith(text_of_the_opening())
     assert tab.ref("staleNotice").is_hidden() and tab.errors == []
+    assert "Once a run has ended" in tab.text("raceRedraw")
+    tab.page.locator("a[href='#why-exact']").first.click()  # needs the whole run, not a moment of it
+    tab.until(WHOLE)
+    tab.until("!specviz.race.refs.raceRedraw.innerText.includes('Once a run has ended')")
     tab.fill("maxNewTokens", "12")
     tab.press_race()
     tab.wait_for_rounds()

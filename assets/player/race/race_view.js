@@ -65,6 +65,11 @@ export class RaceView {
     on(refs.forward, () => cursor.stepRound(1));
     on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
     refs.play.addEventListener("click", () => this.playback.toggle());
+    // whoever asks why it is exact sees the whole run, of which any position can be drawn anew
+    refs.racePage.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+      const isAsked = event.target instanceof Element && event.target.closest(`[href="#why-exact"]`);
+      if (isAsked && this.playback.isPlaying) this.playback.arrive();
+    });
     refs.rate.append(...PACES.map(({ name, title }) => option(name, title)));
     refs.rate.value = this.playback.pace;
     refs.rate.addEventListener("change", () => (this.playback.pace = refs.rate.value));
