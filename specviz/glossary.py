@@ -252,8 +252,8 @@ _GENERAL_TERMS = (
     Term(
         "speedup",
         "speedup",
-        "The baseline's time over that of speculation for as many tokens, which is the ratio of "
-        "their tokens per second. Below 1 speculation loses.",
+        "The baseline's time over that of speculation for as many tokens: the ratio of their "
+        "tokens per second where both have written as many. Below 1 speculation loses.",
         "T / (1 + K·c + v), T = (1 - α^(K+1)) / (1 - α)",
     ),
     Term(

@@ -1,4 +1,4 @@
-"""`load`: 1, 2, 4, … requests at once to a serving engine, until speculation no longer pays."""
+"""`load`: 1, 2, 4, … requests at once to a serving engine, until drafts lose twice in a row."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from specviz.serving.engine_probe import model_at
 
 _AT_ONCE = "1,2,4,8,16"
 _MOST_AT_ONCE = 256
+WARM = 16  # texts, one after the other, before anything is measured
 _PASSES = 2  # of each server at a level: one after the other, and then in the other order
 
 
@@ -30,7 +31,7 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--at-once", default=_AT_ONCE, help="requests at once, rising (default %(default)s)"
     )
     parser.add_argument(
-        "--each", type=int, default=2, help="requests of each (default %(default)s)"
+        "--each", type=int, default=8, help="requests of each (default %(default)s)"
     )
     parser.add_argument("--max-new-tokens", type=int, default=64, help="(default %(default)s)")
     parser.add_argument("--task", help=f"held-out texts: {', '.join(TASKS)} (default code)")
@@ -49,8 +50,8 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
     urls = {"speculative": options.url} | ({"plain": options.plain} if options.plain else {})
     servers = {name: EngineAddress.of(url, key) for name, url in urls.items()}
     models = {name: model_at(address) for name, address in servers.items()}
-    for name, address in servers.items():  # the first request of a server is slower
-        load_level(address, models[name], prompts[:1], 1, options.max_new_tokens)
+    for name, address in servers.items():  # the first requests of a server are slower
+        load_level(address, models[name], prompts[:WARM], 1, options.max_new_tokens)
     found: list[dict[str, Any]] = []
     try:
         for at_once in levels:
@@ -64,11 +65,7 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
                     parts[name].append(level)
             found.append({"at_once": at_once} | {n: _of(each) for n, each in parts.items()})
             progress(_line(found[-1]))
-            if (
-                options.plain
-                and found[-1]["speculative"]["tokens_per_second"]
-                < (found[-1]["plain"]["tokens_per_second"])
-            ):
+            if len(found) > 1 and all(map(_loses, found[-2:])):  # one may be noise
                 break
     except KeyboardInterrupt:
         progress("stopped")
@@ -78,6 +75,12 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
         "levels": found,
         "verdict": verdict(found),
     }
+
+
+def _loses(level: dict[str, Any]) -> bool:
+    """Whether drafts cost more than they bring; False where there is nothing beside them."""
+    plain = level.get("plain", {"tokens_per_second": 0.0})
+    return bool(level["speculative"]["tokens_per_second"] < plain["tokens_per_second"])
 
 
 def _prompts(options: Namespace) -> list[str]:

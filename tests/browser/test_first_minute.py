@@ -33,12 +33,12 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     assert "Quantised self" in tab.text("recordedNotice")  # the form's models are others here
     assert "slowed" in tab.text("moment")
     assert tab.evaluate(f"{PLAYBACK}.ended < specviz.race.trace.rounds.length")
-    tab.until("specviz.race.refs.speedupWord.textContent.endsWith('which both have so far')")
+    tab.until("specviz.race.refs.speedupWord.textContent.endsWith('that both have so far')")
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()
     assert tab.lane_text("baseline").startswith(text_of_the_opening())
     assert tab.ref("staleNotice").is_hidden() and tab.errors == []
     assert "Once a run has ended" in tab.text("raceRedraw")
-    tab.page.locator("a[href='#why-exact']").first.click()  # needs the whole run, not a moment of it
+    tab.page.locator("a[href='#why-exact']").first.click()  # of the whole run
     tab.until(WHOLE)
     tab.until("!specviz.race.refs.raceRedraw.innerText.includes('Once a run has ended')")
     tab.fill("maxNewTokens", "12")

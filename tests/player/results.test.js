@@ -76,8 +76,8 @@ test("one run has two digits, and within its noise it is about equal", () => {
 test("a speedup that is not over both whole texts says over which tokens it is", () => {
   const scope = (plain, ours, tokens) => speedupScope({ baseline: { tokens: plain }, speculative: { tokens: ours }, speedup_tokens: tokens });
   assert.deepEqual([scope(40, 40, 40), scope(0, 3, 0)], ["", ""]);
-  assert.equal(scope(40, 64, 38), ", over the first 38 tokens, which both have");
-  assert.equal(scope(64, 40, 40), ", over the first 40 tokens, which both have");
+  assert.equal(scope(40, 64, 38), ", over the first 38 tokens, the whole rounds that both have");
+  assert.equal(scope(64, 40, 40), ", over the first 40 tokens, the whole rounds that both have");
 });
 
 test("several runs show the middle one, and their spread decides whether they differ", () => {

@@ -36,7 +36,16 @@ def loaded(capsys: Any, *flags: str) -> tuple[int, dict[str, Any], str]:
 
 
 def test_levels_are_measured_until_drafts_no_longer_pay(urls: Any, capsys: Any) -> None:
-    flags = ("--plain", urls[1], "--at-once", "1,2,4", "--max-new-tokens", str(TOKENS))
+    flags = (
+        "--plain",
+        urls[1],
+        "--at-once",
+        "1,2,4",
+        "--each",
+        "2",
+        "--max-new-tokens",
+        str(TOKENS),
+    )
     status, found, err = loaded(capsys, urls[0], *flags)
     assert status == 0 and found["levels"] and "1 at once: " in err
     for level in found["levels"]:
@@ -52,7 +61,7 @@ def test_levels_are_measured_until_drafts_no_longer_pay(urls: Any, capsys: Any) 
         each["speculative"]["tokens_per_second"] >= each["plain"]["tokens_per_second"]
         for each in found["levels"]
     ]
-    assert all(gains[:-1]) and (len(gains) == 3 or not gains[-1])
+    assert len(gains) == 3 or not any(gains)
     assert found["verdict"] == verdict(found["levels"]) != ""
 
 

@@ -39,7 +39,7 @@ export function speedupScope({ baseline, speculative, speedup_tokens: tokens }) 
 
 /** @param {number} tokens */
 export function firstTokens(tokens) {
-  return `, over the first ${counted(tokens, "token")}, which both have`;
+  return `, over the first ${counted(tokens, "token")}, the whole rounds that both have`;
 }
 
 /**

@@ -11,7 +11,7 @@ export const RULES = [
   { name: "bonus", title: "bonus token", holds: (at) => at.extra === "bonus" },
   { name: "over", title: "q > p", holds: (at) => at.isNode && at.q > at.p },
   {
-    name: "tie", title: "near tie |u − min(1, p/q)| <", value: 0.05, low: 0, high: 1,
+    name: "tie", title: "near tie: p < q and |u − p/q| <", value: 0.05, low: 0, high: 1,
     holds: (at, value) => at.isNode && at.u !== null && at.p < at.q && Math.abs(at.u - at.p / at.q) < value, // else no u could have rejected it
   },
   { name: "depth", title: "depth", value: 3, low: 1, high: 32, holds: (at, value) => at.isNode && at.depth === value },
