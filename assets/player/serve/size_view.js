@@ -86,7 +86,7 @@ export function showTable(table, size) {
 
 /** @param {any} size */
 export function roomWords({ fits, largest_batch: largest, weights }) {
-  const cache = `${Math.round(weights.cache_bytes_per_token / 1000).toLocaleString("en")} kB of cache a token`;
+  const cache = `${Math.round(weights.cache_bytes_per_token / 1000).toLocaleString("en")} kB of the target’s cache a token`;
   if (!largest) return `no request fits; ${cache}`;
   return `${fits ? "" : "too much; "}room for ${largest.toLocaleString("en")} requests at once${largest === 1024 ? " or more" : ""}; ${cache}`;
 }
