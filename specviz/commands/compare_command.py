@@ -21,10 +21,9 @@ from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import EngineCounters
+from specviz.serving.engine_counters import VLLM, EngineCounters
 from specviz.serving.engine_probe import model_at, read_engine, version_at
 
-VLLM = "vLLM"
 _SECONDS = 600.0  # for the engine's text of one prompt
 
 
@@ -145,21 +144,12 @@ def counted_by_vllm(rounds: Sequence[Round], tokens: int, draft_length: int) -> 
     """Our rounds as vLLM counts them: it drafts K tokens in each, also where fewer are left to
     write, and counts all that pass. The first token comes with the prompt.
     """
-    counted_rounds, written = [], 1
+    kept: list[int] = []
     for each in rounds:
-        if written >= tokens:
+        if 1 + len(kept) + sum(kept) >= tokens:
             break
-        counted_rounds.append(len(each.accepted))
-        written += len(each.accepted) + 1
-    return EngineCounters(
-        drafts=len(counted_rounds),
-        drafted=draft_length * len(counted_rounds),
-        accepted=sum(counted_rounds),
-        tokens=tokens,
-        per_position=tuple(
-            sum(each > place for each in counted_rounds) for place in range(draft_length)
-        ),
-    )
+        kept.append(len(each.accepted))
+    return _counts(kept, draft_length * len(kept), tokens, draft_length)
 
 
 def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
@@ -175,9 +165,15 @@ def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCo
         else len(each.emitted_ids) - 1
         for each in drafts
     ]
+    drafted = sum(len(each.tree.nodes) for each in drafts)
+    return _counts(kept, drafted, tokens, draft_length)
+
+
+def _counts(kept: Sequence[int], drafted: int, tokens: int, draft_length: int) -> EngineCounters:
+    """Of drafts of which so many tokens each were kept."""
     return EngineCounters(
-        drafts=len(drafts),
-        drafted=sum(len(each.tree.nodes) for each in drafts),
+        drafts=len(kept),
+        drafted=drafted,
         accepted=sum(kept),
         tokens=tokens,
         per_position=tuple(sum(each > place for each in kept) for place in range(draft_length)),

@@ -20,7 +20,7 @@ from specviz.serving.engine_probe import model_at
 
 _AT_ONCE = "1,2,4,8,16"
 _MOST_AT_ONCE = 256
-WARM = 16  # texts, one after the other, before anything is measured
+_WARM = 16  # texts, one after the other, before anything is measured
 _PASSES = 2  # of each server at a level: one after the other, and then in the other order
 
 
@@ -51,7 +51,7 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
     servers = {name: EngineAddress.of(url, key) for name, url in urls.items()}
     models = {name: model_at(address) for name, address in servers.items()}
     for name, address in servers.items():  # the first requests of a server are slower
-        load_level(address, models[name], prompts[:WARM], 1, options.max_new_tokens)
+        load_level(address, models[name], prompts[:_WARM], 1, options.max_new_tokens)
     found: list[dict[str, Any]] = []
     try:
         for at_once in levels:

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from specviz.errors import InputError
 
-ENGINES = {"llamacpp": "llama.cpp", "vllm": "vLLM"}  # by the first word of a metric's name
+VLLM = "vLLM"
+ENGINES = {"llamacpp": "llama.cpp", "vllm": VLLM}  # by the first word of a metric's name
 _DRAFTS = "spec_decode_num_drafts_total"
 _PER_POSITION = "spec_decode_num_accepted_tokens_per_pos_total"
 MOST_POSITIONS = 1024

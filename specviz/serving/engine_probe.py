@@ -14,7 +14,12 @@ from typing import Any
 
 from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import EngineCounters, EngineMetrics, read_metrics
+from specviz.serving.engine_counters import (
+    VLLM,
+    EngineCounters,
+    EngineMetrics,
+    read_metrics,
+)
 
 # code repeats itself, so that n-grams find something, too
 PROMPT = (
@@ -128,7 +133,7 @@ def model_at(address: EngineAddress) -> str:
 
 def version_at(address: EngineAddress, engine: str) -> str:
     """As the engine says it; "" where it does not."""
-    if engine == "vLLM":
+    if engine == VLLM:
         return str(address.get("/version").json().get("version", ""))
     build = str(address.get("/props").json().get("build_info", ""))
     return "" if build.endswith("unknown") else build  # built without the history of its source
@@ -224,7 +229,7 @@ def _judged(
     if drafted:
         written = f"{drafted} tokens were drafted for the {request.tokens} of one request"
         return Speculation.ACTIVE, f"{written}, and {accepted} of them accepted"
-    if after.engine == "vLLM":
+    if after.engine == VLLM:
         if after.has_drafts:
             return Speculation.IDLE, "it counts drafts, but drafted nothing for one request"
         missing = "it counts no drafts: it was started without --speculative-config"
