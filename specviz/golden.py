@@ -17,7 +17,7 @@ from specviz.trace_file import load
 FOLDER = ASSETS / "traces"
 SUFFIX = ".json.gz"
 OPENING = "quantised-self.opening.smollm2"  # plays for a visitor who has asked for nothing yet
-SAMPLED = "layer-skip.chat.smollm2"  # the same question, above temperature 0, with many a rejection
+SAMPLED = "draft-model.chat.smollm2"  # a chain above temperature 0: guesses pass and fail by chance
 
 
 def golden_names(folder: Path = FOLDER) -> tuple[str, ...]:

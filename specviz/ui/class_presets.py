@@ -1,4 +1,4 @@
-"""Experiments for a class: each one asks a question, then runs two settings that answer it.
+"""Experiments for a class: each one asks a question, then runs settings that answer it.
 
 A run is given as parameters of the race page's address. Runs that need a draft model name the
 bundled pair; the others take the pair that the page begins with.
@@ -27,12 +27,12 @@ class ClassRun:
 
 @dataclass(frozen=True, slots=True)
 class ClassPreset:
-    """The question is asked before the runs; the answer shows after both."""
+    """The question is asked before the runs, two or more; the answer shows after all of them."""
 
     name: str
     title: str
     question: str
-    runs: tuple[ClassRun, ClassRun]
+    runs: tuple[ClassRun, ...]
     answer: str
 
 
@@ -44,7 +44,7 @@ PRESETS = (
         (
             ClassRun("A good draft", _DRAFT | {"task": "story"}),
             ClassRun(
-                "A bad draft",
+                "A bad draft (the target’s first layer alone)",
                 _DRAFT | {"task": "story", "method": "early-exit", "option-exit_layer": "1"},
             ),
         ),
@@ -71,10 +71,11 @@ PRESETS = (
         (
             ClassRun("K = 1", _DRAFT | {"task": "story", "k": "1", "temperature": "1"}),
             ClassRun("K = 12", _DRAFT | {"task": "story", "k": "12", "temperature": "1"}),
+            ClassRun("K = 4", _DRAFT | {"task": "story", "k": "4", "temperature": "1"}),
         ),
         "After the first rejection all later guesses are thrown away, but each one was paid for: "
         "the grey boxes in the strip. A single guess wastes little and saves little. The best K "
-        "lies between; try 4.",
+        "lies between.",
     ),
     ClassPreset(
         "summary",

@@ -122,6 +122,16 @@ def test_who_wants_less_motion_finds_the_recorded_race_at_its_end_and_a_phone_sh
     assert OPENING in tab.query
 
 
+def test_a_visitor_who_begins_with_the_debugger_finds_accepted_and_rejected_draws(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?view=step")
+    tab.until("specviz.step.view.trace?.rounds.length > 0")
+    assert SAMPLED in tab.query
+    outcomes = tab.evaluate("specviz.step.view.trace.rounds.flatMap((each) => each.outcomes)")
+    assert {"accepted", "rejected"} <= set(outcomes)
+
+
 def test_at_temperature_0_one_press_races_the_question_with_draws_and_draws_it_anew(
     random_url: str, open_page: Open
 ) -> None:
@@ -177,7 +187,7 @@ def text_of_the_opening() -> str:
 
 
 @pytest.mark.slow
-def test_an_experiment_asks_first_and_answers_after_both_of_its_runs(
+def test_an_experiment_asks_first_and_answers_after_all_of_its_runs(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url)
@@ -185,14 +195,14 @@ def test_an_experiment_asks_first_and_answers_after_both_of_its_runs(
     tab.page.locator("[data-preset=draft-length]").click()
     assert tab.text("presetQuestion").endswith("?")
     assert tab.ref("presetAnswer").is_hidden()
-    for at, label in enumerate(("Race: K = 1", "Race: K = 12")):
+    for at, label in enumerate(("Race: K = 1", "Race: K = 12", "Race: K = 4")):
         assert tab.ref("presetAnswer").is_hidden()
         tab.page.get_by_role("button", name=label, exact=True).click()
         tab.wait_for_end()
         row = tab.page.locator("[data-ref=presetRuns] li").nth(at)
         assert "× the baseline’s speed" in row.inner_text()
     assert tab.ref("presetAnswer").is_visible()
-    assert tab.ref("draftLength").input_value() == "12"
-    assert "k=12" in tab.query
+    assert tab.ref("draftLength").input_value() == "4"
+    assert "k=4" in tab.query
     tab.ref("presetClose").click()
     assert tab.ref("preset").is_hidden()

@@ -186,11 +186,12 @@ export class StepPage extends Page {
     else this.isBack = true, this.restore();
   }
 
-  // The moment that the address names; without one, the race of this page or else the first recording.
+  // The moment that the address names; without one, the race of this page or else a recording with
+  // accepted and rejected draws.
   /** @param {{ round: number, node: number } | null} [stop] */
   async restore(stop = null) {
     const hasRace = this.race.trace.header !== null || this.race.transport.isBusy;
-    const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.traces[0]?.name);
+    const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.sampled);
     this.wanted = moment ?? stop;
     this.endRemaking();
     if (axis) this.view.chooseAxis(axis);
