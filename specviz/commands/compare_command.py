@@ -12,23 +12,33 @@ from typing import Any
 
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
-from specviz.commands.engine_serving import add_served_pair_flags, engine_with
+from specviz.commands.engine_serving import (
+    add_method_flag,
+    add_served_pair_flags,
+    chosen_method,
+    engine_with,
+)
 from specviz.commands.flags import add_flag, add_many_prompts_flags, chosen_pair, chosen_prompts
 from specviz.engines.model_deployment import EngineMethod
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
+from specviz.models.llama.projection import in_float32
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import VLLM, EngineCounters
 from specviz.serving.engine_probe import model_at, read_engine, version_at
 
+_METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.EAGLE)
 _SECONDS = 600.0  # for the engine's text of one prompt
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    add_served_pair_flags(parser.add_argument_group("models"))
+    group = parser.add_argument_group("models")
+    add_served_pair_flags(group)
+    add_flag(group, SETTINGS["eagle"], default=None)
+    add_method_flag(group, _METHODS)
     add_many_prompts_flags(parser)
     add_flag(parser, SETTINGS["max_new_tokens"])
     parser.add_argument(
@@ -46,18 +56,19 @@ class SideBySide:
 
 
 def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Greedy texts of a draft model's pair in float32, prompt by prompt; sums over all prompts."""
-    pair = chosen_pair(options)
+    """Greedy texts of a chain's drafts in float32, prompt by prompt; sums over all prompts."""
+    pair, method = chosen_pair(options), chosen_method(options, _METHODS, "to be compared")
     task, prompts = chosen_prompts(options)
     config = DecodingConfig(
-        method=EngineMethod.DRAFT_MODEL.value,
+        method=method.value,
         draft_length=options.draft_length,
+        branching=(1,) if method is EngineMethod.EAGLE else (),  # else its tree, which is none
         max_new_tokens=options.max_new_tokens,
         temperature=0.0,
     )
     requests = [RaceRequest(pair, each, config, task, "cpu") for each in prompts]
     pairs = []
-    with _server(options.url, pair, config.draft_length) as address:
+    with _server(options.url, pair, method, config.draft_length) as address:
         engine = read_engine(address).engine
         for number, request in enumerate(requests, 1):
             pairs.append(_side_by_side(request, address, engine))
@@ -79,14 +90,16 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 
 @contextmanager
-def _server(url: str | None, pair: Pair, draft_length: int) -> Iterator[EngineAddress]:
+def _server(
+    url: str | None, pair: Pair, method: EngineMethod, draft_length: int
+) -> Iterator[EngineAddress]:
     """The one at `url`, or llama.cpp started with the pair until the block ends."""
     if url is not None:
         yield EngineAddress.of(url, Environment.read().engine_key)
         return
     served = engine_with(
         pair,
-        EngineMethod.DRAFT_MODEL,
+        method,
         draft_length,
         in_float32=True,
         min_probability=0.0,  # the draft proposes K tokens however unsure it is, as ours does
@@ -102,7 +115,9 @@ def _side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> 
         count = counted_by_vllm
         longer = replace(request.config, max_new_tokens=most + K)
         request = replace(request, config=longer)
-    with closing(start_race(request)) as race:
+    with in_float32():
+        started = start_race(request)
+    with closing(started) as race:
         rounds = [event for event in race.run_lane(SPECULATIVE) if isinstance(event, Round)]
         ids = race.emitted_ids(SPECULATIVE)[:most]
         before = read_engine(address).counters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace, _ActionsContainer
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,8 +33,7 @@ def add_engine_flags(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("an engine instead of the web app")
     group.add_argument("--engine", metavar="NAME", help=f"start {ENGINE} with a pair: {ENGINE}")
     add_served_pair_flags(group, draft_length=None)
-    named = ", ".join(method.value for method in METHODS)
-    group.add_argument("--method", help=f"{named} (default {METHODS[0].value})")
+    add_method_flag(group, METHODS)
     group.add_argument("--weights", help=f"{', '.join(KINDS)} (default {next(iter(KINDS))})")
 
 
@@ -43,7 +42,26 @@ def add_served_pair_flags(group: _ActionsContainer, **defaults: Any) -> None:
     for name in ("pair", "target", "draft", "draft_length"):
         usual = SETTINGS[name].default if name == "draft_length" else None
         add_flag(group, SETTINGS[name], default=defaults.get(name, usual))
-    group.set_defaults(eagle=None, medusa=None)  # no engine serves them from our files
+    group.set_defaults(eagle=None, medusa=None)  # engines started here do not serve them
+
+
+def add_method_flag(group: _ActionsContainer, methods: Sequence[EngineMethod]) -> None:
+    """Read by `chosen_method`; the first is the default."""
+    group.add_argument("--method", help=f"{_named(methods)} (default {methods[0].value})")
+
+
+def chosen_method(
+    options: Namespace, methods: Sequence[EngineMethod], of_what: str
+) -> EngineMethod:
+    """InputError for one that is not among them."""
+    method = options.method or methods[0].value
+    if method not in [each.value for each in methods]:
+        raise InputError(f"method must be one of {_named(methods)} {of_what}, got {method!r}")
+    return EngineMethod(method)
+
+
+def _named(methods: Sequence[EngineMethod]) -> str:
+    return ", ".join(each.value for each in methods)
 
 
 def refuse_engine_flags(options: Namespace) -> None:
@@ -59,16 +77,11 @@ def serve_engine(options: Namespace, progress: Progress) -> dict[str, Any]:
         raise InputError(f"engine must be {ENGINE}, the one started here, got {options.engine!r}")
     if options.host is not None or options.mcp:
         raise InputError("host and mcp must be left out with engine: it serves this machine alone")
-    method = options.method or METHODS[0].value
-    if method not in [each.value for each in METHODS]:
-        named = ", ".join(each.value for each in METHODS)
-        raise InputError(f"method must be one of {named} for engine {ENGINE}, got {method!r}")
+    method = chosen_method(options, METHODS, f"for engine {ENGINE}")
     usual = SETTINGS["draft_length"].default
     length = usual if options.draft_length is None else options.draft_length
     kind = options.weights or next(iter(KINDS))
-    served = engine_with(
-        chosen_pair(options), EngineMethod(method), length, kind, options.port or None
-    )
+    served = engine_with(chosen_pair(options), method, length, kind, options.port or None)
     with served as engine:
         if refusal := engine.refusal():
             raise InputError(f"engine {ENGINE} must speculate, but {refusal}")

@@ -16,14 +16,16 @@ _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.M
 class ServedPair:
     """What two models on this machine are known to be; None where it is not known.
 
-    `rows` are the heights of the embeddings, `difference` says where the tokenizers first differ,
-    `heads` is how many Medusa heads there are.
+    `rows` are the heights of the embeddings, or the tokens that an EAGLE head reads and drafts;
+    `difference` says where the tokenizers first differ, `heads` is how many Medusa heads there are,
+    `inner_size` the width between the two products of one, where it has two.
     """
 
     target_rows: int | None = None
     draft_rows: int | None = None
     difference: str | None = None
     heads: int | None = None
+    inner_size: int | None = None
 
 
 def problems(
@@ -126,6 +128,18 @@ def _of_pair(deployment: ModelDeployment, facts: EngineFacts, pair: ServedPair) 
                 else ""
             )
             yield f"target and draft must have one tokenizer, got two: {pair.difference}{passes}"
+    rows = pair.target_rows, pair.draft_rows
+    if deployment.method is EngineMethod.EAGLE and facts.name == "vllm":
+        if None not in rows and rows[0] != rows[1]:
+            yield (
+                f"draft must draft all {rows[0]} tokens for method eagle in vLLM, got "
+                f"draft_vocab_size {rows[1]}: it has no place for the tensor d2t, and ends"
+            )
+    if pair.inner_size is not None and facts.name == "vllm":
+        yield (
+            "draft must be Medusa heads of one product, x + SiLU(Wx), in vLLM, got two with "
+            f"inner_size {pair.inner_size} between them: it does not find W, and ends"
+        )
     heads, depth = pair.heads, deployment.draft_tokens
     if deployment.method is EngineMethod.MEDUSA and heads and depth and depth > heads:
         yield f"draft-tokens must be at most the {heads} Medusa heads there are, got {depth}"

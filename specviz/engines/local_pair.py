@@ -20,7 +20,12 @@ def read_local_pair(deployment: ModelDeployment) -> ServedPair | None:
         return None
     draft = _local(deployment.draft)
     if draft is not None and deployment.method is EngineMethod.MEDUSA:
-        return ServedPair(heads=_heads(draft))
+        config = _config(draft)
+        heads = next((config[name] for name in _HEADS if type(config.get(name)) is int), None)
+        return ServedPair(heads=heads, inner_size=config.get("inner_size"))
+    if draft is not None and deployment.method is EngineMethod.EAGLE:
+        config = _config(draft)
+        return ServedPair(config.get("vocab_size"), config.get("draft_vocab_size"))
     target = _local(deployment.target)
     if target is None or draft is None or deployment.method is not EngineMethod.DRAFT_MODEL:
         return None
@@ -32,17 +37,16 @@ def _local(name: str) -> Path | None:
     return path if path.exists() else None
 
 
-def _heads(folder: Path) -> int | None:
-    """None where the configuration does not say it."""
+def _config(folder: Path) -> dict[str, Any]:
+    """Empty where it cannot be read."""
     file = folder / "config.json"
     try:
         if file.stat().st_size > MAX_CONFIG_BYTES:
-            return None
+            return {}
         config: Any = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return None
-    named = [config.get(name) for name in _HEADS] if isinstance(config, dict) else []
-    return next((each for each in named if isinstance(each, int)), None)
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def _compared(target: str, draft: str) -> ServedPair:

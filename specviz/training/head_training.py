@@ -392,8 +392,12 @@ def medusa_loss(network: MedusaNetwork, table: Tensor, lesson: HeadLesson) -> Te
 
 
 def save_eagle(network: EagleNetwork, folder: Path) -> None:
-    """A Llama config of one layer, and the weights; what was in `folder` goes."""
-    config = LlamaConfig.from_dict({**network.config.to_dict(), "dtype": "bfloat16"})
+    """A Llama config of one layer, and the weights; what was in `folder` goes.
+
+    vLLM asks for the architecture to know whose layer it is.
+    """
+    told = {"architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}
+    config = LlamaConfig.from_dict({**network.config.to_dict(), **told})
     save_model(network, config.to_dict(), folder)
 
 

@@ -72,4 +72,4 @@ def test_models_of_this_machine_are_compared_before_a_server_starts(
     assert status == 1 and found["forms"] == {}
     assert found["problems"][0].startswith("target and draft must have")
     heads = f"{target} --spec-method medusa --spec-model {MODELS / 'medusa'}"
-    assert "at most the 4 Medusa heads" in answer(capsys, heads)[1]["problems"][0]
+    assert "at most the 4 Medusa heads" in answer(capsys, heads)[1]["problems"][-1]

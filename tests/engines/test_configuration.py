@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import yaml
 
 from specviz.engines.configuration import configure
 from specviz.engines.dialects import DIALECTS
-from specviz.engines.engine_facts import engines
-from specviz.engines.engine_rules import ServedPair
+from specviz.engines.engine_facts import engines, server_named
+from specviz.engines.engine_rules import ServedPair, problems
+from specviz.engines.local_pair import read_local_pair
 from specviz.engines.model_deployment import (
     BatchRange,
     DraftSampling,
@@ -20,6 +22,7 @@ from specviz.engines.model_deployment import (
 )
 from specviz.engines.translation import Fate, translate
 from specviz.errors import InputError
+from specviz.models.pair_catalog import pair_named
 from tests.engines.served_deployments import EACH, OF_ENGINES
 
 
@@ -207,6 +210,8 @@ def test_what_an_engine_would_refuse_is_refused_before(
         ("sglang", "draft-model", ServedPair(64, 64, "token 3"), "one tokenizer, got two"),
         ("llama.cpp", "draft-model", ServedPair(64, 64, "token 3"), "one tokenizer, got two"),
         ("vllm", "medusa", ServedPair(heads=3), "at most the 3 Medusa heads there are, got 5"),
+        ("vllm", "medusa", ServedPair(inner_size=9), "of one product, .* two with inner_size 9"),
+        ("vllm", "eagle", ServedPair(64, 32), "all 64 tokens .* got draft_vocab_size 32"),
     ],
 )
 def test_models_that_do_not_fit_are_refused(
@@ -215,3 +220,18 @@ def test_models_that_do_not_fit_are_refused(
     deployment = ModelDeployment(target="t", method=EngineMethod(method), draft="d", draft_tokens=5)
     with pytest.raises(InputError, match=message):
         configure(deployment, engine, pair=pair)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "fits"),
+    [("eagle", "eagle", True), ("eagle", "smollm2-135m/eagle", False), ("medusa", "medusa", False)],
+)
+def test_of_the_bundled_heads_vllm_is_given_those_that_it_loads(
+    method: str, name: str, fits: bool
+) -> None:
+    """What it says of them itself: tests/serving/test_vllm.py."""
+    head = Path(pair_named("bundled").target).parent / name
+    served = ModelDeployment(
+        target="t", method=EngineMethod(method), draft=str(head), draft_tokens=3
+    )
+    assert fits != bool(problems(served, server_named("vllm"), read_local_pair(served)))

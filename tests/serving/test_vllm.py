@@ -58,12 +58,17 @@ def vllm(folder: Path, *flags: str) -> Iterator[str]:
     try:
         deadline = time.monotonic() + START_SECONDS
         while not is_up(url):
-            assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
+            assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-20000:]
             time.sleep(0.5)
         yield url
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(60)
+
+
+def drafts(method: str, model: str) -> tuple[str, str]:
+    config = {"method": method, "model": model, "num_speculative_tokens": 3}
+    return "--speculative-config", json.dumps(config)
 
 
 def is_up(url: str) -> bool:
@@ -76,10 +81,14 @@ def is_up(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    config = {"method": "draft_model", "model": PAIR.draft, "num_speculative_tokens": 3}
-    flags = ("--speculative-config", json.dumps(config))
     told = ("--per-request-spec-decode-metrics", "detailed")
-    with vllm(tmp_path_factory.mktemp("vllm"), *flags, *told) as url:
+    with vllm(tmp_path_factory.mktemp("vllm"), *drafts("draft_model", PAIR.draft), *told) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def with_head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with vllm(tmp_path_factory.mktemp("vllm"), *drafts("eagle", PAIR.eagle)) as url:
         yield url
 
 
@@ -110,14 +119,29 @@ def test_one_without_drafts_is_off(plain: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("task", ["code", "story", "maths", "translate", "summarise"])
+@pytest.mark.parametrize("method, server", [("draft-model", "drafting"), ("eagle", "with_head")])
 def test_every_token_and_every_count_is_ours(
-    drafting: str, task: str, capsys: pytest.CaptureFixture[str]
+    method: str,
+    server: str,
+    task: str,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
+    url = request.getfixturevalue(server)
     flags = ("--draft-length", "3", "--max-new-tokens", "64", "--task", task, "--count", "4")
-    status = main(["compare", "--pair", "bundled", "--url", drafting, *flags, "--json"])
+    status = main(
+        ["compare", "--pair", "bundled", "--method", method, "--url", url, *flags, "--json"]
+    )
     found = json.loads(capsys.readouterr().out)
     assert status == 0 and found["same"] == 4 and found["ours"] == found["theirs"]
     assert found["engine"] == "vLLM" and found["ours"]["accepted"] > 0
+
+
+def test_it_ends_at_medusa_heads_of_two_products(tmp_path: Path) -> None:
+    """So they are refused before: tests/engines/test_configuration.py."""
+    flags = drafts("medusa", PAIR.medusa)
+    with pytest.raises(AssertionError, match="not initialized from"), vllm(tmp_path, *flags):
+        pass
 
 
 def test_the_page_sets_both_side_by_side(drafting: str, plain: str) -> None:

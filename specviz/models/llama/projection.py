@@ -8,6 +8,9 @@ fast. Letters: T rows, I inputs, O outputs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +25,9 @@ COMPACT_BYTES = 256 << 10  # a smaller matrix is cheaper to read than its input 
 LEVELS = 127  # symmetric: -127 … 127
 KERNEL_ROWS = 16  # with more rows, widening the whole matrix first is faster on CPU
 KERNEL_INPUTS = 32  # the CPU kernel reads past the end of rows that are no multiple of this: padded
+
+
+_is_float32 = ContextVar("is_float32", default=False)
 
 
 class Product(Protocol):
@@ -112,10 +118,22 @@ def has_onednn(device: torch.device, dtype: torch.dtype) -> bool:
 
 def compact_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 where the device multiplies it at full speed, else float32."""
+    if _is_float32.get():
+        return torch.float32
     if device.type != "cpu":
         return torch.bfloat16
     is_fast = torch._C._has_mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return torch.bfloat16 if is_fast else torch.float32
+
+
+@contextmanager
+def in_float32() -> Iterator[None]:
+    """What is loaded meanwhile multiplies in float32 throughout, as an engine asked for it does."""
+    token = _is_float32.set(True)
+    try:
+        yield
+    finally:
+        _is_float32.reset(token)
 
 
 class CompactProjection:
