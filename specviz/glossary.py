@@ -253,7 +253,8 @@ _GENERAL_TERMS = (
         "speedup",
         "speedup",
         "The baseline's time over that of speculation for as many tokens: the ratio of their "
-        "tokens per second where both have written as many. Below 1 speculation loses.",
+        "tokens per second where both have written as many, in whole rounds. Below 1 speculation "
+        "loses.",
         "T / (1 + K·c + v), T = (1 - α^(K+1)) / (1 - α)",
     ),
     Term(

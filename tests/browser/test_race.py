@@ -64,8 +64,8 @@ def test_above_zero_the_page_claims_the_distribution_and_links_its_proof(
 ) -> None:
     tab = turn_page(app_url, "?task=story&tokens=16&temperature=0.8&seed=5")
     tab.race()
-    assert "Two draws from one distribution" in tab.text("textVerdict")
-    tab.page.get_by_role("link", name="Two draws from one distribution").click()
+    assert "Same distribution" in tab.text("textVerdict")
+    tab.page.get_by_role("link", name="Same distribution").click()
     assert tab.ref("proof").evaluate("(proof) => proof === document.activeElement")
     assert tab.rounds > 0  # still the same page
 

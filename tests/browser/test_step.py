@@ -157,6 +157,9 @@ def test_nonsense_to_go_to_is_marked_and_goes_nowhere(opened: StepDriver) -> Non
     opened.driver.ref("stepGo").press("Enter")
     assert opened.place == (0, 0)
     assert opened.driver.ref("stepGo").get_attribute("aria-invalid") == "true"
+    opened.driver.ref("stepGo").blur()
+    assert opened.driver.ref("stepGo").input_value() == ""
+    assert opened.driver.ref("stepGo").get_attribute("aria-invalid") is None
 
 
 def test_a_token_of_the_text_tells_where_it_came_from(opened: StepDriver) -> None:

@@ -72,6 +72,18 @@ def test_nothing_runs_past_its_card(sized: Callable[..., StepDriver], is_large: 
             step.press("ArrowDown")
 
 
+def test_a_chain_has_the_whole_width_and_its_draws_beside_the_table(debugger: StepDriver) -> None:
+    step = debugger.afresh("draft-model.code")
+    step.press("n")
+    boxes = [
+        step.driver.ref(name).bounding_box()
+        for name in ("textCard", "stepTree", "stepTable", "whatIf")
+    ]
+    text, tree, table, draws = [box for box in boxes if box]
+    assert tree["width"] > 0.9 * text["width"] and tree["height"] < 200
+    assert draws["x"] > table["x"] + table["width"] and draws["y"] < table["y"] + table["height"]
+
+
 @pytest.mark.parametrize("width", [1280, 1440, 1640])
 def test_every_row_has_the_same_two_columns(sized: Callable[..., StepDriver], width: int) -> None:
     rows = sized(width).driver.evaluate(EDGES)

@@ -17,6 +17,7 @@ FORCED = "specviz.step.view.whatIf.forced"
 PIN = """document.querySelector('[data-ref=stepBars]').data.find((t) => t.meta.role === 'ink').x"""
 MARKED = """(role) => document.querySelector('[data-ref=stepTree]').data
     .filter((t) => t.mode === 'markers' && t.meta.role === role).flatMap((t) => t.customdata)"""
+STRIP = "specviz.race.view.refs.stepStrip.toDataURL()"
 EXTRA = -2
 
 
@@ -69,6 +70,17 @@ def test_every_draw_below_one_can_be_thought_of(thinking: StepDriver, draw: str)
     is_accepted = float(draw) < each.verdicts[node].acceptance_prob
     assert ("accepted" in selected(thinking)) == is_accepted
     assert "counterfactual" in thinking.driver.text("stepBarsTitle")
+
+
+def test_the_column_of_the_round_shows_the_verdicts_of_a_thought(thinking: StepDriver) -> None:
+    each, node = examined(Outcome.REJECTED)
+    stand(thinking, each, node)
+    recorded = thinking.driver.evaluate(STRIP)
+    think(thinking, "0")
+    assert thinking.driver.evaluate(STRIP) != recorded
+    thinking.click("whatIfReset")
+    thinking.settle()
+    assert thinking.driver.evaluate(STRIP) == recorded
 
 
 def test_a_thought_that_one_leaves_is_named_and_can_be_come_back_to(thinking: StepDriver) -> None:

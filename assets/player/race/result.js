@@ -99,7 +99,7 @@ export class Result {
     const { value, label, tone, term, link } = verdict;
     const shown = element(link ? "a" : "b", tone ?? "", value);
     if (link) /** @type {HTMLAnchorElement} */ (shown).href = link;
-    return ["· ", shown, label.startsWith(",") ? "" : " ", term && this.glossary[term] ? termButton(label, term) : label];
+    return ["· ", shown, label.startsWith(":") ? "" : " ", term && this.glossary[term] ? termButton(label, term) : label];
   }
 }
 
@@ -183,7 +183,7 @@ export function textVerdict(summary, lane, ending, loss = "") {
     return { label: `${label}.`, value: "▲ lossy:", tone: "bad", term: "typical_acceptance" };
   }
   if (lane.config.temperature > 0) {
-    return { value: "Two draws from one distribution", label: ", so the texts may differ.", link: "#why-exact" };
+    return { value: "Same distribution", label: ": above temperature 0 each lane draws by chance, so the words may differ.", link: "#why-exact" };
   }
   const { first_divergence: difference, identical, compared } = summary;
   if (difference) {

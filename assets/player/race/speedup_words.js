@@ -3,6 +3,7 @@
 import { counted } from "../shared/number_words.js";
 
 const NOISE = 0.1; // what two runs of one setting often differ by
+const ROUNDING = 1e-9; // 1.1 - 0.1 is a little more than 1
 
 /** @param {number[]} speedups */
 export function middleOf(speedups) {
@@ -26,11 +27,12 @@ export function speedupText(speedup, speedups = null) {
  */
 export function speedupWord(speedup, ending, speedups = null) {
   if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
-  const word = comparison(speedup, speedups ?? [speedup / (1 + NOISE), speedup * (1 + NOISE)]);
+  const shown = Number(speedup.toFixed(1)); // so that equal numbers have equal words
+  const word = comparison(speedup, speedups ?? [shown - NOISE, shown + NOISE]);
   return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
 }
 
-// Over which tokens a speedup was measured, "" over all.
+// Over which tokens a speedup was measured, "" over all: those of the whole rounds that both lanes have.
 /** @param {Pick<RunSummaryRecord, "baseline" | "speculative" | "speedup_tokens">} summary */
 export function speedupScope({ baseline, speculative, speedup_tokens: tokens }) {
   const isOfAll = tokens === baseline.tokens && tokens === speculative.tokens;
@@ -39,7 +41,7 @@ export function speedupScope({ baseline, speculative, speedup_tokens: tokens }) 
 
 /** @param {number} tokens */
 export function firstTokens(tokens) {
-  return `, over the first ${counted(tokens, "token")}, the whole rounds that both have`;
+  return `, over the first ${counted(tokens, "token")}`;
 }
 
 /**
@@ -47,7 +49,7 @@ export function firstTokens(tokens) {
  * @param {number[]} range where it may lie
  */
 function comparison(speedup, range) {
-  const isEqual = Math.min(...range) <= 1 && Math.max(...range) >= 1;
+  const isEqual = Math.min(...range) <= 1 + ROUNDING && Math.max(...range) >= 1 - ROUNDING;
   return `the baseline’s speed: ${isEqual ? "about equal" : speedup > 1 ? "faster" : "slower"}`;
 }
 

@@ -114,6 +114,7 @@ export class Trace {
     this.figures = null;
     this.ending = null;
     this.isLive = false;
+    this.isChain = true; // no round so far has two guesses at one place
   }
 
   // As it is now: what comes later, or another run in its place, leaves the copy alone.
@@ -222,6 +223,7 @@ export class Trace {
     round.isGreedy = this.configOf(this.rounds.length).temperature === 0;
     round.firstToken = this.main.tokens.length;
     const index = this.rounds.push(round) - 1;
+    this.isChain &&= !round.isTree;
     this.addTokens(this.main, round, index);
     round.endToken = this.main.tokens.length;
     this.takeTimelines(timelines);

@@ -16,7 +16,7 @@ import { Comparison } from "./comparison.js";
 import { ForkForm } from "./fork_form.js";
 import { LiveRun } from "./live_run.js";
 import { MomentView } from "./moment_view.js";
-import { isExtraKnown, knownColumn, PHASES, phaseWord } from "./moments.js";
+import { isExtraKnown, knownColumn, PHASES, phaseWord, thoughtMoments } from "./moments.js";
 import { momentSentence, originNodes } from "./moment_words.js";
 import { StepCursor } from "./step_cursor.js";
 import { StepPlayback } from "./step_playback.js";
@@ -99,6 +99,7 @@ export class StepView {
     refs.stepAxis.append(...AXES.map((axis) => option(axis.name, axis.title)));
     refs.stepAxis.addEventListener("change", () => this.chooseAxis(refs.stepAxis.value));
     refs.stepGo.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.goTo(refs.stepGo));
+    refs.stepGo.addEventListener("blur", () => emptied(refs.stepGo));
   }
 
   // What keys do.
@@ -151,7 +152,7 @@ export class StepView {
     markWrong(field, !holds);
     field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
     if (!holds) return field.reportValidity();
-    field.value = ""; // the next move would leave it behind
+    emptied(field); // the next move would leave it behind
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
     if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
   }
@@ -229,13 +230,14 @@ export class StepView {
     refs.textCard.hidden = !round && !trace?.header;
     const isHeld = this.drawLive();
     if (!round) return this.drawBeginning(isHeld);
-    this.drawTransport(round);
+    this.whatIf?.draw(trace, cursor);
+    const thought = this.whatIf?.thought ?? null;
+    refs.step.classList.toggle("is-chain", trace.isChain);
+    this.drawTransport(round, thought);
     this.drawText(round);
     this.stops.draw(trace);
-    this.whatIf?.draw(trace, cursor);
     this.fork?.draw(trace, cursor, this.isForking);
     this.comparison.draw(trace, this.text);
-    const thought = this.whatIf?.thought ?? null;
     this.drawSentence(thought ?? round);
     this.code.draw(trace, thought ?? round, cursor.moment);
     if (this.views.draw(trace, cursor, thought)) this.askFrame();
@@ -260,13 +262,18 @@ export class StepView {
     return isLive && this.live?.isHeld;
   }
 
-  /** @param {Round} round */
-  drawTransport(round) {
+  /**
+   * @param {Round} round
+   * @param {any} thought the round as it would have been with another draw, or null
+   */
+  drawTransport(round, thought) {
     const { trace, cursor, refs, axis } = this;
     const { moments, at } = cursor;
     const ends = trace.rounds.map((/** @type {Round} */ each, /** @type {number} */ index) => axis.end(each, index));
     const forks = trace.main.forks.map((/** @type {ForkPointRecord} */ fork) => fork.round);
-    this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known: knownColumn(round, moments, at), until: cursor.round + 1 });
+    const seen = thought?.hasOtherWalk ? thoughtMoments(thought, cursor.node) : { moments, at };
+    const known = knownColumn(thought ?? round, seen.moments, seen.at);
+    this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known, until: cursor.round + 1 });
     const words = placeWords(axis, trace, cursor.round);
     const isOver = cursor.moment.phase === "commit"; // before, nothing tells how many moments are left
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`);
@@ -344,6 +351,13 @@ export class StepView {
     else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token));
     else setText(refs.stepOrigin, cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?");
   }
+}
+
+/** @param {HTMLInputElement} field that says nothing more, and is no longer wrong */
+function emptied(field) {
+  field.value = "";
+  field.setCustomValidity("");
+  markWrong(field, false);
 }
 
 /**
