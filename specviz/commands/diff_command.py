@@ -71,7 +71,7 @@ def _token(token: Arrival | None, texts: dict[int, str]) -> dict[str, Any] | Non
         "id": token.token_id,
         "text": texts.get(token.token_id),
         "origin": token.origin.value,
-        "round": token.round_index,
+        "round": None if token.round_index is None else token.round_index + 1,  # as in the sentence
         "p": token.target_prob,
         "residual": token.residual_prob,
         "q": token.draft_prob,

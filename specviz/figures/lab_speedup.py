@@ -52,9 +52,21 @@ def _are_names(values: Sequence[Value]) -> bool:
     return isinstance(values[0], str)
 
 
+def noise_range(noise: Sequence[float]) -> tuple[float, float]:
+    """Where a ratio of two equal runs may lie, if those were measured; (1, 1) for none.
+
+    Which of both runs came first is chance, so each ratio counts the other way round as well.
+
+    >>> noise_range([0.8, 1.1])
+    (0.8, 1.25)
+    """
+    most = max([1.0, *noise, *(1 / each for each in noise)])
+    return 1 / most, most
+
+
 def _noise_band(count: int, noise: Sequence[float]) -> dict[str, Any]:
     """How far two runs of the same thing lie apart here, over the whole axis of so many values."""
-    ends = [min([1.0, *noise]), max([1.0, *noise])] if noise else []
+    ends = noise_range(noise) if noise else ()
     left, right = -0.5, count - 0.5
     pattern = {"shape": "/", "fgcolor": LIGHT["muted"], "bgcolor": CLEAR, "size": 7}
     return plain_line(
@@ -178,7 +190,8 @@ def _layout(
     layout["margin"] = {"l": 44, "r": 16, "t": 14, "b": 42}
     ends = [end for each in points.values() for end in each["speedup_spread"]]
     ends += [end for each in points.values() for end in each["theory_band"] or ()]
-    low, high = min([0.85, *noise, *ends]), max([1.4, *noise, *ends])
+    ends += noise_range(noise)
+    low, high = min([0.85, *ends]), max([1.4, *ends])
     room = 0.06 * (high - low)
     layout["xaxis"] = value_axis(title, values)
     layout["yaxis"] |= {"range": [low - room, high + room], "ticksuffix": "×", "nticks": 6}

@@ -6,6 +6,7 @@ which the page shows as the tokens' own text. Knows neither the run around the r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -106,12 +107,12 @@ class _Words:
         count, took = len(self.nodes), _milliseconds(self.round.verify_seconds)
         guesses = "the one guess" if count == 1 else f"all {count} guesses"
         read = f"the last token and {guesses}" if count else "the last token alone"
-        gives = "p, its distribution of the next token"
-        gives += f", after each of them. {self._seen}" if count else ""
+        gives = "p, its next-token distribution"
+        gives += f", after each. {self._seen}" if count else ""
         batch = next((note for note in self.round.notes if isinstance(note, BatchRound)), None)
         if batch is None or batch.rows == 1:
-            at_once = " at once" if count else ""
-            return [f"One forward of the target reads {read}{at_once} ({took}) and gives {gives}."]
+            once = f", each weight once ({took})," if count else f" ({took})"
+            return [f"One forward of the target reads {read}{once} and gives {gives}."]
         whole = f"for {batch.rows} rows of the batch, {batch.tokens} tokens at once ({took})"
         return [f"One forward of the target {whole}; in this row {read}. It gives {gives}."]
 
@@ -148,11 +149,11 @@ class _Words:
     def _compared(self, node: int) -> Sentence:
         """Both probabilities, as the rule compared them."""
         verdict, x = self.round.verdicts[node], self._token(node)
-        failed = self._failed_before(node)
+        failed = _named(self._failed_before(node))
         if failed and verdict.compared_prob == 0:
-            return ["After the rejection of ", failed, " nothing of p is left for ", x, "."]
+            return ["After the rejection of ", *failed, " nothing of p is left for ", x, "."]
         if self.kind is ProposalKind.DETERMINISTIC:
-            start: Sentence = ["Without ", failed, ", the target gives "]
+            start: Sentence = ["Without ", *failed, ", the target gives "]
             start = start if failed else ["The target gives "]
             picked = "; the guess was picked, not drawn, so q counts as 1."
             return [*start, x, f" {percent(verdict.compared_prob)}{picked}"]
@@ -163,7 +164,7 @@ class _Words:
         only = "" if verdict.acceptance_prob >= 1 else "only "
         if not failed:
             return ["The draft gave ", x, f" {q}, the target {only}{p}."]
-        left: Sentence = ["After the rejection of ", failed, ", what is left of p gives ", x]
+        left: Sentence = ["After the rejection of ", *failed, ", what is left of p gives ", x]
         gave = "gave it" if self.kind is ProposalKind.IID else "then gave it"
         return [*left, f" {only}{p}; the draft {gave} {q}."]
 
@@ -253,7 +254,7 @@ class _Words:
         extra = self.round.extra
         assert extra is not None
         failed = [self.nodes[i].token_id for i in self.round.tree.children(extra.parent)]
-        start: Sentence = ["In place of ", failed]
+        start: Sentence = ["In place of ", *_named(failed)]
         if self.is_greedy:
             best = " comes the target’s most probable token, "
             return [*start, best, *self._extra_with_chance(), "."]
@@ -315,6 +316,21 @@ class _Words:
         """The target's most probable token after `parent` and its raw p, where they were kept."""
         position = next((each for each in self.round.positions if each.parent == parent), None)
         return None if position is None else _favourite(position)
+
+
+def _named(failed: list[int]) -> Sentence:
+    """Rejected siblings; one token that was drawn again and again stands there once.
+
+    >>> _named([7, 5]), _named([7, 7]), _named([])
+    ([[7, 5]], [[7], ' (drawn 2 times)'], [])
+    """
+    counts = Counter(failed)
+    if len(counts) == len(failed):
+        return [failed] if failed else []
+    parts: Sentence = []
+    for token_id, count in counts.items():
+        parts += [[token_id], f" (drawn {count} times)" if count > 1 else ""]
+    return [part for part in parts if part]
 
 
 def _favourite(position: Position) -> tuple[int, float] | None:

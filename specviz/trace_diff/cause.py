@@ -48,8 +48,10 @@ class TextEnded:
 class OtherDistribution:
     """The token whose probability differs most, and its probabilities in a and b.
 
-    `same_setting`: the same target under the same sampling. Then rounding made the difference
-    (another order of sums, another number format or machine), or the weights are not the same.
+    `same_setting`: the same target under the same sampling; where it is the draft's, the same draft
+    and setting as well. Then rounding made the difference (another order of sums, another number
+    format or machine, for a quantised draft also what is read together), or the weights are not
+    the same.
     """
 
     distribution: Distribution

@@ -114,7 +114,8 @@ def _cause(a: Trace, b: Trace, here: Arrival | None, there: Arrival | None) -> C
     gap = _widest(_p(here), _p(there), drawn)
     if gap and gap.size > SAME_PROB:
         return gap.distribution(Distribution.TARGET, same_maker)
-    parted = _parted(here, there)
+    same_draft = same_maker and configs[0] == configs[1] and a.main.draft == b.main.draft
+    parted = _parted(here, there, same_draft)
     return parted if parted else _other_extra(*configs, here, there, same_maker)
 
 
@@ -123,13 +124,13 @@ def _config(trace: Trace, there: Arrival) -> DecodingConfig:
     return trace.config_of(-1 if there.round_index is None else there.round_index)
 
 
-def _parted(here: Arrival, there: Arrival) -> Cause | None:
+def _parted(here: Arrival, there: Arrival, same_draft: bool) -> Cause | None:
     """The first drafted token in that place that was another one, or fared otherwise."""
     for one, other in zip_longest(here.examined, there.examined):
         if one is None or other is None or one.token_id != other.token_id:
             return OtherProposal((_token_id(one), _token_id(other)))
         if one.verdict.outcome is not other.verdict.outcome:
-            return _other_fate(one, other)
+            return _other_fate(one, other, same_draft)
     return None
 
 
@@ -137,13 +138,14 @@ def _token_id(drafted: Examined | None) -> int | None:
     return None if drafted is None else drafted.token_id
 
 
-def _other_fate(one: Examined, other: Examined) -> Cause:
+def _other_fate(one: Examined, other: Examined, same_draft: bool) -> Cause:
     """Why the same drafted token passed in one run and failed in the other."""
     draft = _Gap(one.token_id, one.verdict.draft_prob, other.verdict.draft_prob)
     rule = _Gap(one.token_id, one.verdict.acceptance_prob, other.verdict.acceptance_prob)
-    for distribution, gap in ((Distribution.DRAFT, draft), (Distribution.ACCEPTANCE, rule)):
-        if gap.size > SAME_PROB:
-            return gap.distribution(distribution, False)
+    if draft.size > SAME_PROB:
+        return draft.distribution(Distribution.DRAFT, same_draft)
+    if rule.size > SAME_PROB:
+        return rule.distribution(Distribution.ACCEPTANCE, False)
     draws = one.verdict.uniform_draw, other.verdict.uniform_draw
     known = draws[0] is not None and draws[1] is not None
     if known and abs((draws[0] or 0.0) - (draws[1] or 0.0)) <= SAME_DRAW:

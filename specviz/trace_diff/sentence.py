@@ -131,6 +131,12 @@ class _Telling:
                 return f"{text} passes with probability {numbers}"
             case Distribution.RESIDUAL:
                 return f"after the rejections {text} has probability {numbers}"
+            case Distribution.DRAFT if cause.same_setting:
+                return (
+                    f"the draft gives {text} probability {numbers}, although all settings are the "
+                    "same: a draft that reads the text anew, in one go, may round otherwise, a "
+                    "quantised one visibly, and both texts are exact"
+                )
         given = f"the {cause.distribution.value} gives {text} probability {numbers}"
         same = ", although target and sampling are the same" if cause.same_setting else ""
         return given + same

@@ -131,7 +131,7 @@ def test_the_stop_button_and_the_escape_key_stop(app_url: str, turn_page: Open) 
     tab = turn_page(app_url, "?task=code&tokens=900")
     for press in (tab.ref("stop").click, lambda: tab.page.keyboard.press("Escape")):
         tab.press_race()
-        tab.wait_for_rounds(2)
+        tab.wait_for_rounds(8)
         press()
         tab.wait_for_end(15)
         assert tab.text("runState") == "stopped"

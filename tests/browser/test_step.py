@@ -36,12 +36,26 @@ def test_the_running_rates_count_a_verdict_as_soon_as_it_shows(opened: StepDrive
     before = [each for each in TRACE.rounds[: opened.place[0]] for each in each.verdicts]
     examined = sum(each.outcome is not Outcome.UNREACHED for each in before)
     said = opened.page.locator(RATES).inner_text()
-    path = 1 + len(first.accepted)
+    rejected = opened.stop["node"]
+    passed = [each for each in first.accepted if each < rejected]
+    siblings = first.tree.children(first.tree.nodes[rejected].parent)
+    is_over = not any(
+        each > rejected and first.verdicts[each].outcome is not Outcome.UNREACHED
+        for each in siblings
+    )
+    path = len(passed) + is_over  # a sibling that is still to be tried may pass
     assert f" of {examined + path} examined levels were accepted" in said
-    opened.press("ArrowLeft")
-    if path > 1:
-        said = opened.page.locator(RATES).inner_text()
-        assert f" of {examined + path - 1} examined levels were accepted" in said
+
+
+def test_no_guess_counts_among_the_rates_before_it_is_judged(debugger: StepDriver) -> None:
+    step = debugger.afresh("draft-model.code")
+    said = []
+    for place in ((0, 99), (1, 0), (1, 1)):
+        step.driver.evaluate(f"{CURSOR}.go{place}")
+        step.settle()
+        said.append(step.page.locator(RATES).inner_text())
+    assert said[0] and said[0].split(". ")[0] == said[1].split(". ")[0] == said[2].split(". ")[0]
+    assert said[1] == said[2] and "level" not in said[1]
 
 
 def test_an_address_stands_until_its_moment_has_come(opened: StepDriver) -> None:

@@ -136,7 +136,7 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
     assert [said(each) for each in found.draft] == ["Nothing was drafted in this round."]
     assert said(found.verify) == (
         "One forward of the target reads the last token alone (42 ms) and gives p, "
-        "its distribution of the next token."
+        "its next-token distribution."
     )
     assert found.judge == []
     assert said(found.extra) == (
@@ -155,8 +155,8 @@ def test_the_forward_says_how_many_guesses_it_judges_at_once() -> None:
     chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9))
     words = said(round_sentences(chain, is_greedy=False).verify)
     assert words == (
-        "One forward of the target reads the last token and all 2 guesses at once (42 ms) and "
-        "gives p, its distribution of the next token, after each of them. "
+        "One forward of the target reads the last token and all 2 guesses, each "
+        "weight once (42 ms), and gives p, its next-token distribution, after each. "
         "Each sees only what stands before it: so p is as one by one, but for rounding."
     )
     tree = made(judged(R, 0.1, 0.2, 0.9), judged(R, 0.1, 0.2, 0.9), is_wide=True)
@@ -347,6 +347,12 @@ def test_after_several_rejected_siblings_the_residual_is_what_they_left() -> Non
     tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), is_wide=True)
     words = said(round_sentences(tree, is_greedy=False).extra)
     assert "from what their rejection left of p, the residual, which gives it 34.0 %." in words
+
+
+def test_a_token_that_was_drawn_and_rejected_twice_is_named_once() -> None:
+    tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), is_wide=True)
+    words = said(round_sentences(tree, is_greedy=False).extra)
+    assert words.startswith("In place of sys (drawn 2 times) the target draws the from")
 
 
 def test_what_the_record_does_not_keep_is_not_told() -> None:

@@ -13,6 +13,8 @@ test("a divergence from the tokens kept is a lower bound of that over all tokens
   assert.ok(Math.abs(whole - exact) < 1e-12);
   for (const kept of [1, 2, 3]) assert.ok(divergence(p.slice(0, kept), q.slice(0, kept)) <= whole + 1e-12);
   assert.equal(divergence(p, p), 0);
+  const overlap = 0.05; // Pinsker: at least twice the square of the total variation
+  assert.ok(divergence([0.95, 0.05], [0, 1]) > 2 * (1 - overlap) ** 2);
 });
 
 const SAMPLING = [

@@ -50,7 +50,7 @@ test("a method without a model of its own says what the pair's draft would take"
 test("what the processor holds of the weights a second time is said apart, in whole megabytes", () => {
   const target = { bytes: 651_289_344, parameters: 134_515_008 };
   const run = { header: { target, dtype: "float32" }, main: { drafter_bytes: 0, drafter_cache_bytes: 0, draft: null } };
-  assert.match(memory(run).label, /the target’s 538 MB, and 113 MB of them once more, packed for the processor$/);
+  assert.match(memory(run).label, /the target’s 651 MB: 538 MB of weights, and a copy of some of them, 113 MB, packed for the processor$/);
   assert.deepEqual([bytes(3_400_000), bytes(45e6), bytes(1.54e9), bytes(12_345)], ["3.4 MB", "45 MB", "1.5 GB", "12 kB"]);
 });
 
@@ -86,6 +86,7 @@ test("several runs show the middle one, and their spread decides whether they di
   assert.equal(speedupText(1.1, runs), "1.10×");
   assert.equal(speedupWord(1.1, "length", runs), "the baseline’s speed: about equal");
   assert.equal(speedupWord(1.1, "length", [1.05, 1.1, 1.2]), "the baseline’s speed: faster");
+  assert.equal(speedupWord(0.78, "length", [0.63, 0.78, 1.01]), "the baseline’s speed: slower, but not in every run");
   assert.equal(spreadWords(runs), "The middle one of 5 runs, which went from 0.98 to 1.22×.");
 });
 

@@ -15,12 +15,12 @@ test("a share stands after each level that was examined, and unreached ones do n
 });
 
 test("acceptance, rejection and what was used of all are told apart", () => {
-  assert.equal(ratesWords(runningRates(ROUNDS)), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted 38 % were used.");
-  assert.equal(ratesWords(runningRates([])), "Nothing is judged yet.");
+  assert.equal(ratesWords(runningRates(ROUNDS), false), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted 38 % were used.");
+  assert.equal(ratesWords(runningRates([]), false), "Nothing is judged yet.");
 });
 
 test("of a tree the levels make the acceptance rate, and all its tokens what was used", () => {
   const outcomes = ["rejected", "accepted", "rejected", "rejected", "unreached", "unreached"];
   const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], outcomes }]);
-  assert.equal(ratesWords(found), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used; of each level at most one can be.");
+  assert.equal(ratesWords(found, true), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used; of each level at most one can be.");
 });

@@ -151,7 +151,7 @@ def test_another_q_or_another_rule_lets_the_same_draft_fare_otherwise():
     q = TRACE.rounds[ROUND].verdicts[NODE].draft_prob
     found = difference(TRACE, with_verdict(FORCED, draft_prob=q / 2))
     assert found.cause == OtherDistribution(
-        Distribution.DRAFT, TRACE.rounds[ROUND].tree.nodes[NODE].token_id, (q, q / 2), False
+        Distribution.DRAFT, TRACE.rounds[ROUND].tree.nodes[NODE].token_id, (q, q / 2), True
     )
     found = difference(TRACE, with_verdict(FORCED, acceptance_prob=1.0))
     assert found.cause.distribution is Distribution.ACCEPTANCE

@@ -96,4 +96,4 @@ def test_a_name_speaks_for_itself_and_the_noise_is_told_once() -> None:
     plan = next(iter(sweep_order(asked(*axes)).messages(threading.Event())))["line"]
     views = SweepViews(read_sweep(f"{plan}\n"), [1.02], None)
     assert views.words(4) == "prompt-lookup, draft length K 2"
-    assert views.answer()["noise_words"] == "1.02"
+    assert views.answer()["noise_words"] == "0.98 to 1.02"

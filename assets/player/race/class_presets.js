@@ -7,11 +7,12 @@ export class ClassPresets {
   /**
    * @param {Refs} refs
    * @param {ClassPreset[]} presets
-   * @param {{ onRun: (query: Record<string, string>) => void }} on
+   * @param {{ onRun: (query: Record<string, string>) => void, onClose: () => void }} on `onClose`: no experiment is open any more
    */
-  constructor(refs, presets, { onRun }) {
+  constructor(refs, presets, { onRun, onClose }) {
     this.refs = refs;
     this.onRun = onRun;
+    this.onClose = onClose;
     /** @type {ClassPreset | null} the one that is open */
     this.shown = null;
     /** @type {string[]} what each run of it measured, "" before */
@@ -48,6 +49,7 @@ export class ClassPresets {
     this.found = preset ? preset.runs.map(() => "") : [];
     this.running = -1;
     this.draw();
+    if (!preset) this.onClose();
   }
 
   /** @param {number} at */
@@ -81,6 +83,7 @@ export class ClassPresets {
     refs.preset.hidden = !shown;
     if (!shown) return;
     setText(refs.presetQuestion, shown.question);
+    refs.presetModels.hidden = !shown.runs.some(({ query }) => query.pair);
     refs.presetRuns.replaceChildren(...shown.runs.map((run, at) => this.row(run.label, at)));
     const isAnswered = this.found.every((each) => each);
     setText(refs.presetAnswer, isAnswered ? shown.answer : "");

@@ -68,13 +68,18 @@ export class RacePage extends Page {
       onChange: () => this.settingChanged(),
       ask: (form) => this.transport.ask("check", { form }),
     });
-    this.presets = new ClassPresets(refs, setup.presets, { onRun: (query) => this.raceSetting(query) });
+    this.presets = new ClassPresets(refs, setup.presets, {
+      onRun: (query) => this.experiment(query),
+      onClose: () => this.endExperiment(),
+    });
     this.repeats = new Repeats();
     this.raced = new RacedSetting(refs.staleNotice);
     this.setting = new Address(this.form, setup, () => this.chosen);
     /** @type {{ round: number, at: number } | null} where the link leads, until a race of its setting has ended */
     this.wanted = this.setting.stop;
     this.company = "";
+    /** @type {{ query: URLSearchParams, task: string, text: string } | undefined} the form as it was before an experiment */
+    this.own = undefined;
     this.transport = new Transport(gradio, {
       accepted: () => this.isReopening || this.showResults(),
       message: (message) => this.take(message),
@@ -220,6 +225,23 @@ export class RacePage extends Page {
     if (this.transport.isBusy && !this.isReopening) return;
     this.fill(new URLSearchParams(query));
     await this.race();
+  }
+
+  // What was in the form comes back when the experiment is closed.
+  /** @param {Record<string, string>} query */
+  experiment(query) {
+    const { task, text } = this.form.picker;
+    this.own ??= { query: this.setting.query, task, text };
+    return this.raceSetting(query);
+  }
+
+  endExperiment() {
+    const { own } = this;
+    this.own = undefined;
+    if (!own) return;
+    this.fill(own.query);
+    if (this.form.picker.text !== own.text) this.form.picker.showText(own.task, own.text); // longer than an address may be
+    this.settingChanged();
   }
 
   // The same for whoever opened a link: the answer is why it is not raced, as a clause, "" where it is.

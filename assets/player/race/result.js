@@ -7,7 +7,7 @@ import { checkSentence, milliseconds, timeSentence } from "./time_words.js";
 
 const NOTHING = "–";
 const WHOLE = ", over the whole run";
-const FEW_TOKENS = 8; // of a run that goes on: its clocks say nothing yet
+const FEW_TOKENS = 8; // of a run that goes on, or was stopped: its clocks say nothing yet
 
 export class Result {
   /**
@@ -57,7 +57,8 @@ export class Result {
    */
   draw(summary, trace, ending, loss = "") {
     const { refs } = this;
-    const speedup = ending === null && summary.speedup_tokens < FEW_TOKENS ? null : summary.speedup;
+    const isWhole = ending !== null && ending !== "stopped";
+    const speedup = !isWhole && summary.speedup_tokens < FEW_TOKENS ? null : summary.speedup;
     this.scope = speedup === null ? "" : speedupScope(summary); // which tokens, where not all
     setText(refs.speedup, speedupText(speedup, this.speedups));
     setText(refs.speedupWord, `${speedupWord(speedup, ending, this.speedups)}${this.scope}${this.scope && ending === null ? " so far" : ""}`);
@@ -226,7 +227,7 @@ export function memory(trace, draftBytes = 0) {
 /** @type {Record<string, number>} */
 const WIDTHS = { float32: 4, bfloat16: 2, float16: 2 }; // bytes of a weight
 
-// Its weights; what is held of them a second time, packed for the processor, apart.
+// All that it holds; what it holds a second time, packed for the processor, apart.
 /**
  * @param {ModelInfoRecord} target
  * @param {string} dtype
@@ -235,7 +236,7 @@ function targetWords({ bytes: held, parameters }, dtype) {
   const weights = (parameters ?? 0) * (WIDTHS[dtype] ?? 0);
   const packed = held - weights;
   if (!weights || packed < held / 100) return bytes(held);
-  return `${bytes(weights)}, and ${bytes(packed)} of them once more, packed for the processor`;
+  return `${bytes(held)}: ${bytes(weights)} of weights, and a copy of some of them, ${bytes(packed)}, packed for the processor`;
 }
 
 // Whole megabytes, tenths where there are fewer than 10.

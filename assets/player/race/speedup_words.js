@@ -3,6 +3,7 @@
 import { counted } from "../shared/number_words.js";
 
 const NOISE = 0.1; // what two runs of one setting often differ by
+const EQUAL = "about equal";
 const ROUNDING = 1e-9; // 1.1 - 0.1 is a little more than 1
 
 /** @param {number[]} speedups */
@@ -26,9 +27,9 @@ export function speedupText(speedup, speedups = null) {
  * @param {number[] | null} [speedups]
  */
 export function speedupWord(speedup, ending, speedups = null) {
-  if (speedup === null) return ending === "stopped" ? "stopped before there was anything to compare" : "measuring …";
+  if (speedup === null) return ending === "stopped" ? "stopped too early to compare" : "measuring …";
   const shown = Number(speedup.toFixed(1)); // so that equal numbers have equal words
-  const word = comparison(speedup, speedups ?? [shown - NOISE, shown + NOISE]);
+  const word = speedups ? ofSeveral(speedup, speedups) : comparison(speedup, [shown - NOISE, shown + NOISE]);
   return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
 }
 
@@ -50,7 +51,19 @@ export function firstTokens(tokens) {
  */
 function comparison(speedup, range) {
   const isEqual = Math.min(...range) <= 1 + ROUNDING && Math.max(...range) >= 1 - ROUNDING;
-  return `the baseline’s speed: ${isEqual ? "about equal" : speedup > 1 ? "faster" : "slower"}`;
+  return `the baseline’s speed: ${isEqual ? EQUAL : speedup > 1 ? "faster" : "slower"}`;
+}
+
+// The middle one of several runs: where they do not agree, that is said.
+/**
+ * @param {number} speedup
+ * @param {number[]} speedups
+ */
+function ofSeveral(speedup, speedups) {
+  const word = comparison(speedup, speedups);
+  const isNear = Math.abs(speedup - 1) <= NOISE + ROUNDING;
+  if (!word.endsWith(EQUAL) || isNear) return word;
+  return `${comparison(speedup, [speedup])}, but not in every run`;
 }
 
 /** @param {number[] | null} speedups */

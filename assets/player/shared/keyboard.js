@@ -9,7 +9,7 @@ export const KEYS = [
   ["← →", "previous, next position in the round; in Step through, moment"],
   ["Shift ← →", "previous, next round"],
   ["↑ ↓", "previous, next phase of the round (Step through)"],
-  ["N, Shift N", "next, previous match of what to stop at (Step through)"],
+  ["N, Shift N", "next, previous match of what to jump to (Step through)"],
   ["G", "go to a place on the axis (Step through)"],
   ["R", "redraw this position 1,000 times"],
   ["Home End", "first, last round"],
@@ -98,7 +98,8 @@ function isTyping({ target }) {
 
 /** @param {any} event */
 function isPressing({ target, key }) {
-  return (key === " " || key === "Enter") && target.closest?.("button, a, summary, input") !== null;
+  if (key === " ") return target.closest?.("button, summary, input") !== null; // it presses no link
+  return key === "Enter" && target.closest?.("button, a, summary, input") !== null;
 }
 
 // `isAlone`: the debugger of a report, without a server.

@@ -48,7 +48,7 @@ export function waysAt(plan, id, isRejected) {
   return other === null ? { id, ways, isOther: false } : { id: other, ways: twoWays(plan, other), isOther: true };
 }
 
-export const LIKELIEST = ", the likeliest now"; // behind the name of such a token
+export const LIKELIEST = ", the likeliest in its place"; // behind the name of such a token
 
 /**
  * @param {string} name

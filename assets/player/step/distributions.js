@@ -62,6 +62,8 @@ function draftAlone({ data, layout }) {
 
 // ---- their numbers
 
+const HALF_A_DIGIT = 5e-7;
+
 // Entropy, overlap, divergence and margin of one examined position, as terms and values. Each names the
 // distribution that it is of: that of the rule where the record keeps it, else the raw one, at T = 1.
 // `rule` names the rule's distribution, such as "T = 0.7".
@@ -100,7 +102,8 @@ export function ruleDistribution(config) {
   return [`T = ${config.temperature}`, ...cutWords(config)].join(", ");
 }
 
-// Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below.
+// Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below; a q that is
+// recorded as 0 is less than half of the last digit that a record keeps.
 /**
  * @param {number[]} kept_p
  * @param {number[]} kept_q
@@ -108,7 +111,7 @@ export function ruleDistribution(config) {
 export function divergence(kept_p, kept_q) {
   const rest = (/** @type {number[]} */ kept) => Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
   const [p, q] = [[...kept_p, rest(kept_p)], [...kept_q, rest(kept_q)]];
-  const terms = p.map((each, at) => (each > 0 && q[at] > 0 ? each * Math.log(each / q[at]) : 0));
+  const terms = p.map((each, at) => (each > 0 ? each * Math.log(each / Math.max(q[at], HALF_A_DIGIT)) : 0));
   return Math.max(0, terms.reduce((sum, each) => sum + each, 0));
 }
 

@@ -45,7 +45,7 @@ export class MomentView {
 
   clear() {
     for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.remarks, this.redraw]) part.clear();
-    this.rates.show([]);
+    this.rates.show([], false);
     this.forget();
   }
 
@@ -148,9 +148,10 @@ export class MomentView {
    * @param {any} known
    */
   drawCharts(trace, round, known) {
-    const { node, stage, phase, levels } = known;
+    const { node, stage, phase, levels, judged } = known;
     const index = round.record.i;
-    if (this.isNew("rates", `${index} ${levels}`)) this.rates.show([...trace.rounds.slice(0, index), { levels, outcomes: round.outcomes }]);
+    const outcomes = phase === "commit" ? round.outcomes : judged.flatMap((/** @type {number} */ each) => round.outcomes[each] ?? []);
+    if (this.isNew("rates", `${index} ${levels} ${outcomes}`)) this.rates.show([...trace.rounds.slice(0, index), { levels, outcomes }], !trace.isChain);
     if (this.isNew("remarks", index)) this.remarks.draw(trace, round.remarks);
     if (this.isNew("mask", `${index} ${phase === "draft"}`)) this.drawMask(round, phase !== "draft");
     const figure = node === null ? null : round.barsFigure(node);
@@ -196,7 +197,7 @@ export class MomentView {
    */
   drawResidual(round, parent, { node, stage, judged }) {
     this.refs.residualCard.hidden = round.isGreedy; // p lies on one token: the sentence says it all
-    this.refs.residualCard.classList.toggle("is-due", node === EXTRA && stage === "judged");
+    this.refs.residualCard.classList.toggle("is-due", node === EXTRA && stage === "judged" && round.extraKind === "recovered");
     const isKnown = stage !== "drafted" && !round.isGreedy;
     const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
@@ -246,11 +247,15 @@ function judgedBy({ moments, at }) {
   return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "extra") && node !== null ? [node] : []));
 }
 
-// What became of the levels of the cursor's round by now; what was never examined shows once it is over.
+// What became of the levels of the cursor's round by now. What was never examined shows once it is over, and a
+// rejection counts once no sibling is left that may still pass.
 /** @param {StepCursor} cursor */
 function levelsBy({ current, moments, at, moment }) {
   const { levels } = knownColumn(/** @type {Round} */ (current), moments, at);
-  return moment.phase === "commit" ? levels : levels.filter((each) => each !== "unreached");
+  if (moment.phase === "commit") return levels;
+  const { depth } = /** @type {Round} */ (current).record.tree.nodes;
+  const open = moments.slice(at + 1).flatMap(({ phase, node }) => (phase === "judge" && node !== null ? [depth[node] - 1] : []));
+  return levels.filter((each, level) => each === "accepted" || (each === "rejected" && !open.includes(level)));
 }
 
 // In whose colour and mark a node stands: what was not judged yet looks like what was never examined.

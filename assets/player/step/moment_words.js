@@ -101,7 +101,7 @@ export function residualWords(round, parent, judged, stage) {
   const siblings = round.indices.filter((each) => parents[each] === parent);
   const left = siblings.filter((each) => !judged.includes(each)).length;
   const hasPassed = siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted");
-  if (hasPassed && round.outcomes[siblings[0]] === "accepted") return "Not needed: the first draft here passed.";
+  if (hasPassed && round.outcomes[siblings[0]] === "accepted") return "Not needed this time, for the guess passed: from this the target would have drawn.";
   if (hasPassed) return "Nothing was drawn from it: a later sibling passed.";
   if (left) return `Not drawn from yet: ${left === 1 ? "one sibling is" : `${left} siblings are`} still to be tried.`;
   return judged.includes(EXTRA) ? "The recovered token was drawn from it." : "The recovered token will be drawn from it.";
@@ -155,17 +155,20 @@ function extraNote(round, judged) {
   return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
 }
 
-// Where a token of the text came from: its place, and the sentence of that moment.
+// Where a token of the text came from: its place and what it is, and the sentence of that moment where that does not
+// stand above the text already.
 /**
  * @param {Trace} trace
  * @param {Token} token
+ * @param {{ hasSentence: boolean }} told
  * @returns {(string | Node)[]}
  */
-export function originNodes(trace, token) {
+export function originNodes(trace, token, { hasSentence }) {
   const text = tokenLabel(token.text);
   const round = trace.rounds[token.round];
   if (!round) return [`${text}: drawn from the target after the prompt, before the first round.`];
   const { depth } = round.record.tree.nodes;
-  const place = token.node >= 0 ? `, guess at depth ${depth[token.node]}` : "";
-  return [`${text}: round ${token.round + 1}${place}. `, ...remarkNodes(trace, round.sentenceOf(token.node))];
+  const place = token.node >= 0 ? `guess at depth ${depth[token.node]}, ` : "";
+  const what = `${text}: round ${token.round + 1}, ${place}${token.origin}. `;
+  return hasSentence ? [what] : [what, ...remarkNodes(trace, round.sentenceOf(token.node))];
 }

@@ -124,7 +124,7 @@ export class RunMenu {
 export function runWords(trace) {
   const { header, rounds, main } = trace;
   const { draft_length: length, temperature, seed } = main.config;
-  const models = main.draft ? `${header.target.name}, drafted by ${main.draft.name}` : header.target.name;
+  const models = main.draft ? `${header.target.name}, draft model: ${main.draft.name}` : header.target.name;
   const size = trace.isLive ? [] : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
   return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace)].join(" · ");
 }

@@ -18,14 +18,16 @@ export function runningRates(rounds) {
       return accepted / (at + 1);
     });
   const drafted = rounds.reduce((sum, { outcomes }) => sum + outcomes.length, 0);
-  return { rates, accepted, examined: rates.length, levels: levels.length, drafted };
+  return { rates, accepted, examined: rates.length, drafted };
 }
 
-/** @param {ReturnType<typeof runningRates>} found */
-export function ratesWords({ accepted, examined, levels, drafted }) {
+/**
+ * @param {ReturnType<typeof runningRates>} found
+ * @param {boolean} isTree of several guesses at one place
+ */
+export function ratesWords({ accepted, examined, drafted }, isTree) {
   if (!examined) return "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
-  const isTree = drafted > levels;
   const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${share(accepted / examined)}, rejection rate ${share(1 - accepted / examined)}.`;
   if (isTree) return `${told} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
   const never = drafted - examined;
@@ -42,14 +44,17 @@ export class RunningRates {
     key.append(element("span", "", "from 0 to 1, over the examined levels so far"));
     side.append(this.curve, key);
     box.replaceChildren(this.words, side);
-    this.show([]);
+    this.show([], false);
   }
 
-  /** @param {Judged[]} rounds those that are judged at this moment */
-  show(rounds) {
+  /**
+   * @param {Judged[]} rounds those that are judged at this moment
+   * @param {boolean} isTree
+   */
+  show(rounds, isTree) {
     const found = runningRates(rounds);
     const last = Math.max(1, found.rates.length - 1);
     drawCurve(this.curve, found.rates.map((rate, at) => ({ at: at / last, distance: rate, floor: 1 - rate })));
-    setText(this.words, ratesWords(found));
+    setText(this.words, ratesWords(found, isTree));
   }
 }

@@ -186,11 +186,12 @@ export class StepPage extends Page {
     else this.isBack = true, this.restore();
   }
 
-  // The moment that the address names; without one, the race of this page or else a recording with
-  // accepted and rejected draws.
+  // The moment that the address names; without one, the race of this page's own or a stop that was chosen in the
+  // recording there, else a recording with accepted and rejected draws.
   /** @param {{ round: number, node: number } | null} [stop] */
   async restore(stop = null) {
-    const hasRace = this.race.trace.header !== null || this.race.transport.isBusy;
+    const { trace, transport, recording } = this.race;
+    const hasRace = stop !== null || (!recording && (trace.header !== null || transport.isBusy));
     const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.sampled);
     this.wanted = moment ?? stop;
     this.endRemaking();
@@ -342,12 +343,12 @@ export class StepPage extends Page {
     await this.race.raceDrawn();
   }
 
-  // Where it tells most, and drawn at once.
+  // Where it tells most, and drawn at once; not for who has gone elsewhere meanwhile.
   redrawExample() {
     const { cursor, trace } = this.view;
     const { rounds, tellingRound } = trace;
     this.isExample = false;
-    if (!rounds.length) return;
+    if (!rounds.length || this.view.hasMoved) return;
     cursor.toNode(tellingRound, rounds[tellingRound].tellingStop);
     this.view.redraw();
   }

@@ -42,6 +42,7 @@ export class StepView {
     this.isShown = false;
     this.isOurs = false; // a run of this page's own, which it may hold
     this.coming = null;
+    this.hasMoved = false; // by hand, in this run
     this.frame = new Frame(() => this.draw());
     this.cursor = new StepCursor(() => this.moved());
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
@@ -135,6 +136,7 @@ export class StepView {
   /** @param {() => void} action */
   still(action) {
     this.playback.pause();
+    this.hasMoved = true;
     action();
   }
 
@@ -162,6 +164,7 @@ export class StepView {
   /** @param {Trace} trace */
   show(trace) {
     this.playback.pause();
+    this.hasMoved = false;
     this.trace = trace;
     this.stops.clear();
     this.views.clear();
@@ -348,7 +351,7 @@ export class StepView {
     const { trace, cursor, refs } = this;
     const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
     if (token && at >= this.text.later) setText(refs.stepOrigin, `still to come, in round ${token.round + 1}: click to go there`);
-    else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token));
+    else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token, { hasSentence: at < 0 }));
     else setText(refs.stepOrigin, cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?");
   }
 }

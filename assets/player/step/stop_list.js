@@ -1,4 +1,4 @@
-// "Stop at": which rules are on, how often each matches, and the way to the next match.
+// "Jump to": which rules are on, how often each matches, and the way to the next match.
 
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
@@ -244,7 +244,7 @@ function listed(trace, { round, node }, index, isAhead) {
  * @param {boolean} isOn
  */
 function words(count, at, isOn) {
-  if (!isOn) return "choose what to stop at";
+  if (!isOn) return "choose what to jump to";
   if (!count) return "no match in this run";
   return at < 0 ? `${count} ${count === 1 ? "match" : "matches"}` : `match ${at + 1} of ${count}`;
 }

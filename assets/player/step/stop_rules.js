@@ -1,4 +1,4 @@
-// What a debugger may stop at: each rule says of one stop of a round whether it matches. A stop is an
+// What a debugger may jump to: each rule says of one stop of a round whether it matches. A stop is an
 // examined node or the extra token.
 
 import { EXTRA } from "../shared/cursor.js";

@@ -11,7 +11,7 @@ from specviz.experiments.sweep.sweep_file import Point, batch_json
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.figures.depth import depth_figure
 from specviz.figures.lab_heatmap import lab_heatmap_figure
-from specviz.figures.lab_speedup import lab_speedup_figure
+from specviz.figures.lab_speedup import lab_speedup_figure, noise_range
 from specviz.figures.lab_times import lab_times_figure
 from specviz.figures.theme import Figure
 from specviz.metrics.round_totals import DepthAcceptance
@@ -172,18 +172,17 @@ class SweepViews:
         return " · ".join(text for name, text in parts.items() if name not in varied)
 
     def _noise_words(self) -> str:
-        ends = [f"{end:.2f}" for end in (min(self._noise), max(self._noise))] if self._noise else []
-        return " to ".join(dict.fromkeys(ends))
+        return "{:.2f} to {:.2f}".format(*noise_range(self._noise)) if self._noise else ""
 
     def sentence(self) -> str:
         """The fastest point, judged by its own spread and by the noise."""
         if self.best is None:
             return ""
         best = self._found(self.best)
-        most, least = max([1.0, *self._noise]), min([1.0, *self._noise])
-        if most / least > BUSY:
+        least, most = noise_range(self._noise)
+        if most > BUSY:
             return (
-                f"The machine is too busy to tell: plain decoding beside itself gave "
+                f"The machine is too busy to tell: plain decoding beside itself may come out at "
                 f"{self._noise_words()}. The best was {best}; measure again."
             )
         if self._sweep.plan.repeats == 1:
