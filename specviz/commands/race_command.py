@@ -156,7 +156,9 @@ def race_text(result: dict[str, Any]) -> str:
         {
             "lane": name,
             "tokens": result[name]["tokens"],
-            "target forwards": result[name].get("target_forwards", result[name]["tokens"]),
+            "forwards, the prompt's too": result[name].get(
+                "target_forwards", result[name]["tokens"]
+            ),
             "seconds": result[name]["seconds"],
             "tokens/s": result[name]["tokens_per_second"],
             "first token (ms)": 1000 * result[name]["ttft_seconds"],

@@ -176,7 +176,7 @@ def size_text(result: dict[str, Any]) -> str:
             [
                 {
                     "requests at once": each["batch"],
-                    "K": each["draft_length"],
+                    "best K": _best_length(each),
                     "speedup of requests": each["request_speedup"],
                     "of tokens": each["speedup"],
                     "fits": _yes(each["fits"]),
@@ -189,6 +189,11 @@ def size_text(result: dict[str, Any]) -> str:
         parts.append(load_text(result["load"]))
     parts.append(trust()["sentence"])
     return "\n\n".join([*parts, *found["assumed"]])
+
+
+def _best_length(each: dict[str, Any]) -> str:
+    length = str(each["draft_length"])
+    return length if each["request_speedup"] > 1 else f"{length}, a loss"
 
 
 def _numbers(found: dict[str, Any]) -> dict[str, Any]:

@@ -180,11 +180,13 @@ def times(gain: float) -> str:
 def seconds(value: float) -> str:
     """
     >>> seconds(0.0421), seconds(3.27), seconds(412)
-    ('42 ms', '3.3 s', '6.9 min')
+    ('42 ms', '3.27 s', '6.9 min')
     """
     if value < 1:
         return f"{1000 * value:.0f} ms"
-    return f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
+    if value < 100:
+        return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    return f"{value / 60:.1f} min"
 
 
 def _paying(found: SizedPlan) -> str:

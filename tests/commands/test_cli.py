@@ -122,8 +122,9 @@ def test_the_report_on_two_models_is_for_people_and_in_the_precision_asked_for(c
         assert status == 0 and re.search(rf"\nprecision +{dtype}\n", out)
         assert not re.search(r"None|\(\)|[{\[]|\d{7}", out)
         sizes.append(run_json(capsys, *words)[0]["memory"]["weights"])
-    # nothing is packed in float16, so no matrix is held twice
-    assert sizes[0] == 2 * sizes[1] > 2 * sizes[2] > sizes[1]
+    # nothing is packed in float16, and bfloat16 only where the processor multiplies it: else no
+    # matrix is held twice
+    assert sizes[0] > 2 * sizes[2] and sizes[1] in (sizes[2], sizes[0] // 2)
 
 
 def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):

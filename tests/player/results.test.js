@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
+import { wholePercents } from "../../assets/player/shared/number_words.js";
 import { middleOf, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
 import { withoutThousands, withPoint } from "../../assets/player/shared/decimal_comma.js";
 import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
@@ -124,4 +125,10 @@ test("the prompt's own forward is counted apart, so that the others are the roun
 
 test("a comma that parts no thousands is no part of a whole number", () => {
   assert.deepEqual(["4,000", " 4000 ", "0,5", "12,34"].map(withoutThousands), ["4000", "4000", "0,5", "12,34"]);
+});
+
+test("the share of drafting in a sentence is that of the bar beside it", () => {
+  assert.deepEqual(wholePercents([0.6124, 0.3828, 0.0048]), [61, 38, 1]);
+  assert.deepEqual(wholePercents([0.745, 0.2501, 0.0049]), [75, 25, 0]);
+  assert.match(timeSentence(measured(4, 0.7449, 0.2551, 2)), /, 7[45] % of it drafting, /);
 });

@@ -185,7 +185,7 @@ def test_without_a_price_nothing_is_said_of_money_and_a_job_is_hours_of_cards() 
 def test_the_first_sentence_says_what_the_numbers_say() -> None:
     first = size(read_plan({}))
     assert first["sentence"].startswith(
-        "Yes: at 8 requests at once a whole request takes 2.2 s instead of 4.6 s, 2.0x as fast; "
+        "Yes: at 8 requests at once a whole request takes 2.23 s instead of 4.56 s, 2.0x as fast; "
         "each token after its first comes 2.2x as fast. With K from 1 to 5"
     )
     costs = [first[way]["card_hours_per_million"] for way in ("speculative", "plain")]

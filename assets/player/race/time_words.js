@@ -1,6 +1,8 @@
 // Where the time of a round goes, in a sentence each: what a round costs and what it brings, and why the
 // target checks several tokens in about the time of one.
 
+import { wholePercents } from "../shared/number_words.js";
+
 const DEAR = 1.25; // times a step: from there on it is not about the same
 const SLOW = 0.05; // of a lane's time: from there on a later first token is told
 
@@ -19,7 +21,7 @@ export function timeSentence({ baseline, speculative }) {
   const late = lateWords(baseline, speculative);
   if (Math.abs(Math.log(brought / cost)) < 0.1) return `${takes} and ${brings}: about even.${late}`;
   if (brought > cost) return `${takes} and ${brings}: that is the gain.${late}`;
-  return `${takes}, ${share(draft, whole)}and ${brings}: a loss. To break even it would have to bring ${cost.toFixed(2)}.${late}`;
+  return `${takes}, ${drafting([draft, verify, host])}and ${brings}: a loss. To break even it would have to bring ${cost.toFixed(2)}.${late}`;
 }
 
 // A first token that came clearly later than the baseline's, which the speedup counts and a round does not.
@@ -60,10 +62,10 @@ export function milliseconds(seconds) {
   return `${Number((seconds * 1000).toPrecision(2))} ms`;
 }
 
-/**
- * @param {number} draft
- * @param {number} whole
- */
-function share(draft, whole) {
-  return draft > 0.1 * whole ? `${Math.round((100 * draft) / whole)} % of it drafting, ` : "";
+// "" where drafting is little of it.
+/** @param {number[]} parts seconds of drafting, verifying, and the rest */
+function drafting(parts) {
+  const whole = parts.reduce((sum, each) => sum + each, 0);
+  const [draft] = wholePercents(parts.map((each) => each / whole));
+  return draft > 10 ? `${draft} % of it drafting, ` : "";
 }

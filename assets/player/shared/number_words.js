@@ -23,6 +23,17 @@ export function compared(p, q) {
   return p !== null && q !== null && p !== q && texts[0] === texts[1] ? drawn(p, q) : texts;
 }
 
+// Shares that make up a whole, in percent that make up 100. The same rule as `_whole_percents` of
+// specviz/figures/time_split.py, whose bar stands beside.
+/** @param {number[]} shares */
+export function wholePercents(shares) {
+  const percents = shares.map((each) => Math.floor(100 * each));
+  const rest = (/** @type {number} */ at) => 100 * shares[at] - percents[at];
+  const missing = 100 - percents.reduce((sum, each) => sum + each, 0);
+  for (const at of [...shares.keys()].sort((one, other) => rest(other) - rest(one)).slice(0, missing)) percents[at] += 1;
+  return percents;
+}
+
 // Two figures, and 5e-8 for 5.0e-8.
 /** @param {number} value */
 export function tiny(value) {

@@ -43,7 +43,7 @@ BITS = Option(
     0,
     0,
     8,
-    "4 needs a CPU; 0: as suits the weights, 4 for those from a file of 4 bits (Q4_1), else 8",
+    "4 needs a CPU; 0: 4 where the weights come from a file of 4 bits (Q4_1), else 8",
     choices=(0, 4, 8),
 )
 _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC)

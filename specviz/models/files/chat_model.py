@@ -25,7 +25,7 @@ from specviz.errors import InputError
 from specviz.models.files.hub import CHAT_ID, fetch, fetched_folder
 
 ORIGINAL = "SmolLM2 135M Instruct (bfloat16 original)"
-UNPACKED = "SmolLM2 135M Instruct (weights rounded to 4 bits, dequantised)"
+UNPACKED = "SmolLM2 135M Instruct (weights rounded to 4 bits)"
 FOLDER = "smollm2-135m-instruct-q4_1"  # in the cache folder
 SIZES = {
     "model_type": "llama",
