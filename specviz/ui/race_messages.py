@@ -38,6 +38,7 @@ from specviz.ui.race_line import race_line
 
 Figure = dict[str, Any]
 SUMMARY_SECONDS = 0.25
+MUCH_WAITED = 0.15  # of a run's time: its clocks then say less than usual
 STOPPED = FinishReason.STOPPED.value
 
 
@@ -45,6 +46,27 @@ def _spared(request: RaceRequest) -> int | None:
     """What the draft of the pair would take, for methods without one; None where nothing tells."""
     pair = request.pair
     return draft_bytes(pair, DTYPES[request.dtype]) if pair.is_here and pair.draft else None
+
+
+class _Busy:
+    """How much of its time the decoding thread had no processor, for other work had it."""
+
+    def __init__(self) -> None:
+        self._wall = self._own = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        self._began = time.perf_counter(), time.thread_time()
+
+    def end(self) -> None:
+        self._wall += time.perf_counter() - self._began[0]
+        self._own += time.thread_time() - self._began[1]
+
+    @property
+    def waited(self) -> float | None:
+        """A share, None where it is too small to matter to what was measured."""
+        share = 1 - self._own / self._wall if self._wall > 0 else 0.0
+        return share if share >= MUCH_WAITED else None
 
 
 class RaceMessages:
@@ -75,11 +97,14 @@ class RaceMessages:
         if isinstance(self._race, Race) and self._race.warning:
             yield {"kind": "warning", "text": self._race.warning}
         began, spent = time.monotonic(), 0.0
+        busy = _Busy()
         for event in in_turns(self._race, self._gate, self._main):
             if event is None:
                 yield None
                 began = time.monotonic()
+                busy.begin()
                 continue
+            busy.end()
             message = self._event(event)
             spent += time.monotonic() - began  # without the turns of others
             yield message
@@ -90,7 +115,13 @@ class RaceMessages:
                 yield self._summary("summary")
                 spent = 0.0
             began = time.monotonic()
-        yield self._summary("end") | {"reason": self._reason()}
+            busy.begin()
+        yield self._summary("end") | {"reason": self._reason(), "waited": self._waited(busy)}
+
+    def _waited(self, busy: _Busy) -> float | None:
+        """None for what decodes nothing, or on a GPU, for which a thread waits by itself."""
+        is_measured = self._header.device.startswith("cpu") and not isinstance(self._race, Replay)
+        return busy.waited if is_measured else None
 
     @property
     def _header(self) -> Trace:

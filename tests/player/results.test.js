@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
-import { wholePercents } from "../../assets/player/shared/number_words.js";
+import { endWords, wholePercents } from "../../assets/player/shared/number_words.js";
 import { middleOf, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
 import { withoutThousands, withPoint } from "../../assets/player/shared/decimal_comma.js";
 import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
@@ -131,4 +131,10 @@ test("the share of drafting in a sentence is that of the bar beside it", () => {
   assert.deepEqual(wholePercents([0.6124, 0.3828, 0.0048]), [61, 38, 1]);
   assert.deepEqual(wholePercents([0.745, 0.2501, 0.0049]), [75, 25, 0]);
   assert.match(timeSentence(measured(4, 0.7449, 0.2551, 2)), /, 7[45] % of it drafting, /);
+});
+
+test("the end of a run says beside how much else it was measured", () => {
+  assert.equal(endWords({ beside: 2, waited: null }), "measured while 2 other runs took turns with it");
+  assert.match(endWords({ waited: 0.336 }), /^the processor was busy with other work for 34 % of its time/);
+  assert.equal(endWords({ limit: "over", waited: 0.5 }), "over");
 });

@@ -1,6 +1,7 @@
 """A race as messages: every event once, every figure whole again in the browser."""
 
 import threading
+import time
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from specviz.metrics import summarise
 from specviz.pause import Gate
 from specviz.trace_file import encode
 from specviz.ui.note_words import remark
-from specviz.ui.race_messages import RaceMessages, delta
+from specviz.ui.race_messages import RaceMessages, _Busy, delta
 from specviz.ui.settings_form import race_request
 from tests.random_traces import random_trace
 from tests.ui.random_race import RandomRace
@@ -160,3 +161,13 @@ def test_stop_ends_after_the_event_at_work() -> None:
             stop.set()
     assert kinds.count("event") <= 6
     assert message["kind"] == "end" and message["reason"] == "stopped"
+
+
+def test_a_run_tells_for_what_share_of_its_time_other_work_had_the_processor() -> None:
+    busy = _Busy()
+    time.sleep(0.02)
+    busy.end()
+    assert busy.waited is not None and busy.waited > 0.8
+    alone = _Busy()
+    alone._wall, alone._own = 1.0, 0.95
+    assert alone.waited is None

@@ -399,7 +399,8 @@ export class RacePage extends Page {
   showResults() {
     const { results } = this.refs;
     const { top } = results.getBoundingClientRect();
-    if (top > window.innerHeight * 0.7 || (this.order.isNarrow && top < 0)) results.scrollIntoView();
+    const isAbove = top < parseFloat(getComputedStyle(results).scrollMarginTop); // under the page's own head
+    if (top > window.innerHeight * 0.7 || (this.order.isNarrow && isAbove)) results.scrollIntoView();
   }
 
   async stop() {

@@ -69,6 +69,7 @@ export class RaceView {
     refs.racePage.addEventListener("click", (/** @type {MouseEvent} */ event) => {
       const isAsked = event.target instanceof Element && event.target.closest(`[href="#why-exact"]`);
       if (isAsked && this.playback.isPlaying) this.playback.arrive();
+      if (isAsked && this.trace.isGreedy) this.inspector.redraw.openProof(); // where nothing is drawn it is all there is to see
     });
     refs.rate.append(...PACES.map(({ name, title }) => option(name, title)));
     refs.rate.value = this.playback.pace;

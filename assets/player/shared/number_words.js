@@ -111,11 +111,15 @@ export function companyWords(pages, beside) {
   return parts.join("; ");
 }
 
-// What the last message of a run says beside its end: why the server ended it, or beside how many it was measured.
-/** @param {{ limit?: string | null, beside?: number }} end */
-export function endWords({ limit, beside }) {
+// What the last message of a run says beside its end: why the server ended it, beside how many it was measured, and
+// for what share of its time other work had the processor.
+/** @param {{ limit?: string | null, beside?: number, waited?: number | null }} end */
+export function endWords({ limit, beside, waited }) {
   if (limit) return limit;
-  return beside ? `measured while ${counted(beside, "other run")} took turns with it` : "";
+  const parts = [];
+  if (beside) parts.push(`measured while ${counted(beside, "other run")} took turns with it`);
+  if (waited) parts.push(`the processor was busy with other work for ${Math.round(100 * waited)} % of its time: in quiet it may come out otherwise`);
+  return parts.join(" · ");
 }
 
 // Such as "1 round", "12 rounds".

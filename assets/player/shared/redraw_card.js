@@ -27,7 +27,8 @@ export class RedrawCard extends RedrawView {
     this.go.after(this.example);
     this.sum = element("p", "redraw-sum");
     this.how.before(this.sum);
-    box.append(proofFold());
+    this.proof = proofFold();
+    box.append(this.proof);
     /** @type {any} the place: its run, round and node */
     this.place = {};
     /** @type {WeakMap<Round, Map<number, import("./redraw_view.js").Drawn>>} what was drawn, by the place's parent */
@@ -61,6 +62,10 @@ export class RedrawCard extends RedrawView {
     const seed = (round.record.i * 64 + Number(parent) + 2) * 16;
     const subject = { plan, seed, label, own, written, isLossy: plan.kind === "typical" };
     this.setSubject(subject, `${whereWords(place)} ${howWords(plan)}`, this.past.get(round)?.get(Number(parent)));
+  }
+
+  openProof() {
+    this.proof.open = true;
   }
 
   // What was drawn here stands here again.

@@ -10,17 +10,17 @@ import { residual, sharedOf } from "./redraw.js";
 /**
  * @param {RedrawPlan} plan
  * @param {number} id of a token
- * @returns {{ kept: number, rejected: number, residual: number, sum: number, p: number } | null}
+ * @returns {{ kept: number, rejected: number, residual: number, sum: number, p: number, hasMore: boolean } | null} `hasMore`: guesses at the same place
  */
 export function twoWays({ kind, ids, p, q, guesses, shared }, id) {
   const bin = ids.indexOf(id);
   if (bin < 0 || kind === "typical") return null;
-  if (!guesses.length) return { kept: 0, rejected: 1, residual: p[bin], sum: p[bin], p: p[bin] };
+  if (!guesses.length) return { kept: 0, rejected: 1, residual: p[bin], sum: p[bin], p: p[bin], hasMore: false };
   const isPicked = kind === "deterministic";
   const common = isPicked ? p.map((each, at) => (at === guesses[0].bin ? each : 0)) : sharedOf(p, q, shared);
   const rejected = Math.max(0, 1 - common.reduce((sum, each) => sum + each, 0));
   const left = residual(p, common)[bin];
-  return { kept: common[bin], rejected, residual: left, sum: common[bin] + rejected * left, p: p[bin] };
+  return { kept: common[bin], rejected, residual: left, sum: common[bin] + rejected * left, p: p[bin], hasMore: guesses.length > 1 };
 }
 
 // The token that a rejection of the first guess makes likeliest; null where none has a bin of its own.
@@ -55,9 +55,10 @@ export const LIKELIEST = ", the likeliest in its place"; // behind the name of s
  * @param {NonNullable<ReturnType<typeof twoWays>>} ways
  * @param {boolean} isDrafted
  */
-export function twoWaysWords(name, { kept, rejected, residual: left, sum, p }, isDrafted) {
+export function twoWaysWords(name, { kept, rejected, residual: left, sum, p, hasMore }, isDrafted) {
   if (!isDrafted) return `${name}: drawn from p itself, ${share(p)}.`;
-  return `${name}: kept ${share(kept)} + rejected ${share(rejected)} × residual ${share(left)} = ${share(sum)} = p`;
+  const [failed, rest] = hasMore ? ["first guess rejected", "residual after it"] : ["rejected", "residual"];
+  return `${name}: kept ${share(kept)} + ${failed} ${share(rejected)} × ${rest} ${share(left)} = ${share(sum)} = p`;
 }
 
 // One decimal; two digits where that would say nothing.
