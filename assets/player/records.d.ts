@@ -63,6 +63,21 @@ interface DraftTreeRecord {
   nodes: Columns<DraftNodeRecord>;
 }
 
+interface EngineReportRecord {
+  engine: string;
+  version: string;
+  model: string;
+  drafted: number | null;
+  accepted: number | null;
+  remark: string;
+}
+
+interface EngineTokenRecord {
+  id: number;
+  seconds: number;
+  origin: TokenOriginName | null;
+}
+
 type ExtraKindName = "first" | "recovered" | "bonus" | "plain";
 
 interface ExtraTokenRecord {
@@ -101,6 +116,8 @@ interface LaneRecord {
   rounds: RoundRecord[];
   steps: Columns<TokenStepRecord>;
   finish: FinishReasonName | null;
+  arrivals: Columns<EngineTokenRecord>;
+  engine: EngineReportRecord | null;
 }
 
 interface LessonFormulaRecord {
@@ -307,6 +324,8 @@ interface TheoryBandRecord {
   expected: number;
   high: number;
 }
+
+type TokenOriginName = "first" | "accepted" | "recovered" | "bonus" | "plain";
 
 interface TokenStepRecord {
   i: number;

@@ -51,6 +51,7 @@ interface RoundSentences {
 type LaneEvent =
   | { type: "prefill"; record: PrefillRecord }
   | { type: "step"; record: TokenStepRecord }
+  | { type: "arrival"; record: EngineTokenRecord }
   | { type: "finish"; record: FinishReasonName }
   | RoundMessage; // of another lane than the main one: without figures
 
@@ -58,6 +59,7 @@ interface Numbers {
   summary: RunSummaryRecord;
   figures: Record<"speedup" | "times" | "depth", Figure>;
   drafter_cache_bytes: number | null;
+  engines: Record<string, EngineReportRecord>; // by lane
 }
 
 type EventMessage = { kind: "event"; lane: string; clock: number; texts: Record<number, string> } & LaneEvent;
@@ -71,6 +73,7 @@ type RunMessage =
   | { kind: "header"; trace: TraceRecord; command?: string | null; draft_bytes?: number | null }
   | EventMessage
   | NumbersMessage
+  | { kind: "asking"; lane: string } // a serving engine
   | { kind: "warning"; text: string }
   | { kind: "error"; text: string };
 
@@ -208,6 +211,7 @@ interface Setup {
   opening: string; // of them, the one that plays for a visitor
   sampled: string; // of them, one in which something is drawn
   device: string;
+  servers: string[] | null; // addresses of servers that may be raced, null where none may
   lab: any; // specviz/ui/lab/lab.py
   serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; bandwidth: number; arithmetic: number }>; engines: EnginesOffer; watching: WatchingOffer }; // specviz/ui/serving.py
   palettes: Record<string, Palette>;

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -21,14 +20,14 @@ from specviz.commands.engine_serving import (
 from specviz.commands.flags import add_flag, add_many_prompts_flags, chosen_pair, chosen_prompts
 from specviz.engines.model_deployment import EngineMethod
 from specviz.environment import Environment
-from specviz.errors import InputError
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.models.llama.projection import in_float32
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import VLLM, EngineCounters
-from specviz.serving.engine_probe import model_at, read_engine, version_at
+from specviz.serving.engine_probe import read_engine, version_at
+from specviz.serving.engine_stream import StreamedToken, stream_tokens
 
 _METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.EAGLE)
 _SECONDS = 600.0  # for the engine's text of one prompt
@@ -130,29 +129,8 @@ def _side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> 
 def _written(
     address: EngineAddress, engine: str, prompt_ids: Sequence[int], *, most: int
 ) -> list[int]:
-    ids, found = list(prompt_ids), None
-    if engine == VLLM:
-        body = {"model": model_at(address), "prompt": ids, "max_tokens": most}
-        body |= {"temperature": 0, "return_token_ids": True}
-        answer = _answer(address, "/v1/completions", body)
-        with suppress(LookupError, TypeError):
-            found = answer["choices"][0]["token_ids"]
-    else:
-        body = {"prompt": ids, "n_predict": most, "temperature": 0}
-        body |= {"return_tokens": True, "cache_prompt": False}
-        found = _answer(address, "/completion", body).get("tokens")
-    if not isinstance(found, list):
-        raise InputError(f"server at {address} must answer with token ids, but does not")
-    return found
-
-
-def _answer(address: EngineAddress, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    text = "".join(address.lines(path, body, _SECONDS))
-    with suppress(ValueError, RecursionError):
-        found = json.loads(text)
-        if isinstance(found, dict):
-            return found
-    raise InputError(f"server at {address} must answer {path} in JSON, but does not")
+    answer = stream_tokens(address, engine, prompt_ids, most, seconds=_SECONDS)
+    return [each.token_id for each in answer if isinstance(each, StreamedToken)]
 
 
 def counted_by_vllm(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:

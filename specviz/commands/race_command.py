@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,16 @@ from specviz.commands.flags import (
     warn_of_template,
 )
 from specviz.decoding.batch_options import BatchOptions
+from specviz.environment import Environment
+from specviz.errors import InputError
 from specviz.experiments.benchmark.batching import batch_report, measure_batch
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.blocks import Measurement, measure
-from specviz.experiments.run.racing import RaceRequest
+from specviz.experiments.run.engine_lane import PLAIN_SERVER, SERVER, RacedServer
+from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.prompts import prompt_json
-from specviz.records import BATCH
+from specviz.records import BATCH, EngineReport, Lane, LaneKind, TokenOrigin, Trace
+from specviz.serving.engine_address import EngineAddress
 from specviz.trace_file.config_fields import encode_settings
 
 
@@ -47,27 +52,58 @@ def _add_flags(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="save the shown repeat, of a batch the last (.json.gz)",
     )
+    parser.add_argument(
+        "--server", metavar="URL", help="a llama.cpp or vLLM server of this target, raced too"
+    )
+    parser.add_argument(
+        "--plain-server", metavar="URL", help="the same server without drafts, raced too"
+    )
     add_batch_flags(parser)
 
 
 def race(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure both lanes in alternating blocks."""
     check_integer("repeat", options.repeat, 1, MAX_REPEATS)
-    batch = chosen_batch(options)
+    batch, servers = chosen_batch(options), _servers(options)
+    if servers and options.batch_size is not None:
+        raise InputError("server must be left out with batch-size: a server is raced by one prompt")
     files = _trace_files(options)
     for name in files:
         check_writable("trace file", name)
     if options.batch_size is not None:
         return _race_batch(options, batch, files, progress)
     task, prompt = chosen_prompt(options, progress)
-    request = RaceRequest(
-        chosen_pair(options), prompt, chosen_config(options), task, options.device, options.dtype
-    )
+    pair, config = chosen_pair(options), chosen_config(options)
+    request = RaceRequest(pair, prompt, config, task, options.device, options.dtype, servers)
     warn_of_template(request.pair, options, (prompt,), progress)
-    measured = measure(request, options.repeat, progress)
+    measured = _with_servers(measure(request, options.repeat, progress), request, progress)
     for name in files:
         trace_file.save(measured.trace, name)
     return _result(measured, request)
+
+
+def _servers(options: Namespace) -> tuple[RacedServer, ...]:
+    """Those of the flags; each is sent the key of the environment."""
+    key = Environment.read().engine_key
+    named = ((SERVER, options.server), (PLAIN_SERVER, options.plain_server))
+    return tuple(RacedServer(lane, EngineAddress.of(url, key)) for lane, url in named if url)
+
+
+def _with_servers(measured: Measurement, request: RaceRequest, progress: Progress) -> Measurement:
+    """One answer of each server in its lane of the shown repeat, once all repeats have ended."""
+    if not request.servers:
+        return measured
+    with closing(start_race(request)) as race:
+        for server in request.servers:
+            progress(f"asking the {server.lane} at {server.address}")
+            for _ in race.take(server, race.ask(server)):
+                pass
+        asked = race.trace()
+    trace = measured.trace
+    lanes = (asked.lane(x.name) if x.kind is LaneKind.ENGINE else x for x in trace.lanes)
+    texts = dict(asked.token_texts) | dict(trace.token_texts)
+    whole = replace(trace, lanes=tuple(lanes), token_texts=tuple(sorted(texts.items())))
+    return replace(measured, trace=whole)
 
 
 def _race_batch(
@@ -127,8 +163,33 @@ def _result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
         "dtype": trace.dtype,
         "pair": request.pair.name,
         "method": trace.config.method,
+        "servers": [_server(x, trace) for x in trace.lanes if x.kind is LaneKind.ENGINE],
         "setting": _setting(request, len(measured.summaries)),
     }
+
+
+def _server(lane: Lane, trace: Trace) -> dict[str, Any]:
+    """What a server's lane came to; `same_text`: the baseline's, None above temperature 0."""
+    ids, seconds = lane.emitted_ids, lane.seconds
+    plain = trace.baseline if ids and trace.config.temperature == 0 else None
+    return {
+        "lane": lane.name,
+        **asdict(lane.engine or EngineReport()),
+        "tokens": len(ids),
+        "target_forwards": _forwards(lane),
+        "seconds": seconds,
+        "tokens_per_second": len(ids) / seconds if ids else None,
+        "ttft_seconds": lane.arrivals[0].seconds if ids else None,
+        "same_text": None if plain is None else ids == plain.emitted_ids,
+    }
+
+
+def _forwards(lane: Lane) -> int | None:
+    """Of the server's target, the prompt's included; None where it hides them."""
+    origins = [each.origin for each in lane.arrivals]
+    if not origins or None in origins:
+        return None
+    return 1 + sum(each is not TokenOrigin.ACCEPTED for each in origins[:-1])
 
 
 def _setting(request: RaceRequest, repeats: int) -> dict[str, Any]:
@@ -165,6 +226,18 @@ def race_text(result: dict[str, Any]) -> str:
         }
         for name in ("baseline", "speculative")
     ]
+    lanes += [
+        {
+            "lane": each["lane"],
+            "tokens": each["tokens"],
+            "target forwards": each["target_forwards"] or "unknown",
+            "seconds": each["seconds"],
+            "tokens/s": each["tokens_per_second"],
+            "first token (ms)": 1000 * each["ttft_seconds"],
+        }
+        for each in result["servers"]
+        if each["tokens"]
+    ]
     numbers = result["speculative"]
     facts = {
         "acceptance_rate": numbers["acceptance_rate"],
@@ -177,7 +250,27 @@ def race_text(result: dict[str, Any]) -> str:
     head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
     text = result["speculative"]["text"].strip("\n")
     parts = [head, text, table(lanes), table([facts]), _memory(result), _verdict(result)]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *map(_server_line, result["servers"])])
+
+
+def _server_line(server: dict[str, Any]) -> str:
+    """Who answered in a server's lane, and what it tells of its drafts; what it hides is unknown.
+
+    >>> _server_line({"lane": "server", "engine": "vLLM", "version": "0.32", "model": "m",
+    ...     "drafted": 9, "accepted": 4, "tokens": 8, "same_text": True, "remark": ""})
+    'server: vLLM 0.32, model m; 4 of 9 drafted tokens accepted; the text of the baseline'
+    """
+    parts = []
+    if server["engine"]:
+        engine = f"{server['engine']} {server['version']}".strip()
+        parts.append(f"{engine}, model {server['model']}")
+    if server["tokens"]:
+        drafted, accepted = server["drafted"], server["accepted"]
+        told = f"{accepted} of {drafted} drafted tokens accepted"
+        parts.append("its drafts are unknown" if drafted is None else told)
+    if server["same_text"] is not None:
+        parts.append("the text of the baseline" if server["same_text"] else "another text")
+    return f"{server['lane']}: {'; '.join([*parts, server['remark']]).removesuffix('; ')}"
 
 
 def _memory(result: dict[str, Any]) -> str:

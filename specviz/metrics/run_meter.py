@@ -16,7 +16,7 @@ from specviz.metrics.run_summary import (
     TheoryBand,
 )
 from specviz.metrics.speedup_curve import SpeedupCurve, SpeedupPoint
-from specviz.records import Event, FinishReason, Prefill, Round, TokenStep, Trace
+from specviz.records import EngineToken, Event, FinishReason, Prefill, Round, TokenStep, Trace
 
 
 class LaneMeter:
@@ -43,6 +43,12 @@ class LaneMeter:
                 self.steps += 1
                 self.step_seconds += event.seconds
                 self._append((event.token_id,), event.margin)
+            case EngineToken() if self.ttft_seconds is None:
+                self.ttft_seconds = event.seconds
+                self._append((event.token_id,), None)
+            case EngineToken():
+                self.step_seconds += event.seconds
+                self._append((event.token_id,), None)
             case FinishReason():
                 self.finish = event
 

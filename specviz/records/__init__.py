@@ -24,6 +24,7 @@ from specviz.records.rounds import (
     CacheLengths,
     DraftNode,
     DraftTree,
+    EngineToken,
     Event,
     ExtraKind,
     ExtraToken,
@@ -33,6 +34,7 @@ from specviz.records.rounds import (
     Prefill,
     Round,
     Span,
+    TokenOrigin,
     TokenStep,
     Verdict,
 )
@@ -56,6 +58,7 @@ from specviz.records.trace import (
     BASELINE,
     FORMAT_VERSION,
     SPECULATIVE,
+    EngineReport,
     ForkPoint,
     Lane,
     LaneKind,
@@ -64,6 +67,7 @@ from specviz.records.trace import (
 )
 
 __all__ = [
+    "EngineToken",
     "BASELINE",
     "BatchRound",
     "CacheLengths",
@@ -73,6 +77,7 @@ __all__ = [
     "DecodingConfig",
     "DraftNode",
     "DraftTree",
+    "EngineReport",
     "Event",
     "ExtraKind",
     "ExtraToken",
@@ -108,6 +113,7 @@ __all__ = [
     "SharedVocabulary",
     "Span",
     "TOP_TOKENS",
+    "TokenOrigin",
     "TokenStep",
     "Trace",
     "TreeBudget",

@@ -48,6 +48,16 @@ class ExtraKind(Enum):
     PLAIN = "plain"  # drawn from the target in a round that drafted nothing
 
 
+class TokenOrigin(Enum):
+    """What wrote a token of a serving engine's answer."""
+
+    FIRST = "first"  # the prompt's forward
+    ACCEPTED = "accepted"  # the drafter, and the target kept it
+    RECOVERED = "recovered"  # the target, behind a rejected guess
+    BONUS = "bonus"  # the target, behind a draft that was kept whole
+    PLAIN = "plain"  # the target, where nothing was drafted
+
+
 class FinishReason(Enum):
     """Why a run ended."""
 
@@ -251,4 +261,18 @@ class TokenStep:
     seconds: Seconds
 
 
-Event = Prefill | Round | TokenStep | FinishReason
+@dataclass(frozen=True, slots=True)
+class EngineToken:
+    """One token of a serving engine's answer, as it came over the network.
+
+    `seconds` since the token before it, of the first one since the request was sent: network and
+    engine together. Tokens that were sent together have 0 between them, or nearly. `origin` is None
+    where the engine does not tell it.
+    """
+
+    token_id: int
+    seconds: Seconds
+    origin: TokenOrigin | None
+
+
+Event = Prefill | Round | TokenStep | EngineToken | FinishReason

@@ -17,7 +17,7 @@ from specviz.records.field_types import (
     Most,
     Name,
 )
-from specviz.records.rounds import Event, FinishReason, Prefill, Round, TokenStep
+from specviz.records.rounds import EngineToken, Event, FinishReason, Prefill, Round, TokenStep
 from specviz.records.settings import MAX_NEW_TOKENS
 
 FORMAT_VERSION = 5
@@ -31,7 +31,7 @@ class LaneKind(Enum):
     BASELINE = "baseline"  # the target alone, token by token
     SPECULATIVE = "speculative"  # our own decoder
     LIBRARY = "library"  # transformers' `generate`
-    ENGINE = "engine"  # a serving engine; nothing records one yet
+    ENGINE = "engine"  # a serving engine, asked over the network
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,23 @@ class ModelInfo:
     hidden_size: int
     vocab_size: int
     context_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """What a serving engine said of itself and of the one answer that its lane holds.
+
+    `engine`, `version` and `model` are "" where it did not say them; `drafted` and `accepted` count
+    tokens, None where it keeps them to itself. `remark` is a sentence on what it could not take of
+    the setting, or on why there is no answer or only a part of one; "" for nothing.
+    """
+
+    engine: str = ""
+    version: str = ""
+    model: Annotated[str, Most(1000)] = ""
+    drafted: int | None = None
+    accepted: int | None = None
+    remark: Annotated[str, Most(2000)] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +82,12 @@ class ForkPoint:
 class Lane:
     """One way to write the text, on a clock of its own.
 
-    A lane that has not begun has no prefill; it has rounds or plain steps, by its kind. `config` is
-    the setting of the rounds behind the last of the `forks`, which stand in the order of their
-    rounds. `total_variation` is how far a lossy rule was found from the target's distribution when
-    it was measured, None for a lossless one. `drafter_cache_bytes` is None where it was not seen.
+    A lane that has not begun has no prefill; it has rounds or plain steps, by its kind. That of a
+    serving engine has `arrivals` alone, and `engine` once it was asked. `config` is the setting of
+    the rounds behind the last of the `forks`, which stand in the order of their rounds; of an
+    engine's lane what it was asked for, while how it drafts is its own. `total_variation` is how
+    far a lossy rule was found from the target's distribution when it was measured, None for a
+    lossless one. `drafter_cache_bytes` is None where it was not seen.
     """
 
     name: Name
@@ -83,6 +102,8 @@ class Lane:
     rounds: Annotated[tuple[Round, ...], Most(MAX_NEW_TOKENS)] = ()
     steps: Annotated[tuple[TokenStep, ...], Columns(MAX_NEW_TOKENS)] = ()
     finish: FinishReason | None = None
+    arrivals: Annotated[tuple[EngineToken, ...], Columns(MAX_NEW_TOKENS)] = ()
+    engine: EngineReport | None = None
 
     @property
     def events(self) -> Iterator[Event]:
@@ -91,17 +112,17 @@ class Lane:
             yield self.prefill
         yield from self.rounds
         yield from self.steps
+        yield from self.arrivals
         yield self.finish or FinishReason.STOPPED
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
         """All new tokens, the first one included."""
-        if self.prefill is None:
-            return ()
-        ids = [self.prefill.extra.token_id]
+        ids = [] if self.prefill is None else [self.prefill.extra.token_id]
         for each in self.rounds:
             ids.extend(each.emitted_ids)
         ids.extend(step.token_id for step in self.steps)
+        ids.extend(each.token_id for each in self.arrivals)
         return tuple(ids)
 
     @property
@@ -109,12 +130,13 @@ class Lane:
         """The lane's own time so far."""
         first = self.prefill.seconds if self.prefill else 0.0
         rounds = sum((each.seconds for each in self.rounds), first)
-        return sum((each.seconds for each in self.steps), rounds)
+        steps = sum((each.seconds for each in self.steps), rounds)
+        return sum((each.seconds for each in self.arrivals), steps)
 
     @property
     def unstarted(self) -> Lane:
         """The lane before anything has run."""
-        return replace(self, prefill=None, rounds=(), steps=(), finish=None)
+        return replace(self, prefill=None, rounds=(), steps=(), arrivals=(), finish=None)
 
     def config_of(self, round_index: int) -> DecodingConfig:
         """The setting that made a round (-1: the prefill)."""

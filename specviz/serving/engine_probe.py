@@ -164,18 +164,14 @@ def write_text(
     drafted = accepted = None
     with closing(address.lines("/v1/completions", body, seconds)) as lines:
         for line in lines:
-            event = _event(line)
+            event = stream_event(line)
             parts.append(_text(event))
             if first is None and parts[-1]:
                 first = time.perf_counter() - began
-            usage, own = event.get("usage"), event.get("timings")
+            usage = event.get("usage")
             if isinstance(usage, dict):
-                written = _whole(usage.get("completion_tokens")) or written
-            if isinstance(own, dict):  # of llama.cpp; without speculation it has no such field
-                drafted, accepted = _whole(own.get("draft_n")), _whole(own.get("draft_n_accepted"))
-            if counts := speculation_of(event):
-                drafted = _whole(counts.get("num_draft_tokens"))
-                accepted = _whole(counts.get("num_accepted_draft_tokens"))
+                written = whole_number(usage.get("completion_tokens")) or written
+            drafted, accepted = drafts_of(event) or (drafted, accepted)
     if first is None:
         raise InputError(
             f"server at {address} must write a text at /v1/completions, but wrote none"
@@ -194,7 +190,18 @@ def speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _event(line: str) -> dict[str, Any]:
+def drafts_of(answer: dict[str, Any]) -> tuple[int, int] | None:
+    """Tokens that were drafted for one request, and accepted; None where it does not say."""
+    own = answer.get("timings")
+    if isinstance(own, dict):  # of llama.cpp; without speculation it has no such field
+        return whole_number(own.get("draft_n")), whole_number(own.get("draft_n_accepted"))
+    if counts := speculation_of(answer):
+        drafted, accepted = counts.get("num_draft_tokens"), counts.get("num_accepted_draft_tokens")
+        return whole_number(drafted), whole_number(accepted)
+    return None
+
+
+def stream_event(line: str) -> dict[str, Any]:
     """What a line of a stream holds; nothing where it holds no object."""
     with suppress(ValueError, RecursionError):
         found = json.loads(line.removeprefix("data:"))
@@ -209,7 +216,8 @@ def _text(event: dict[str, Any]) -> str:
     return ""
 
 
-def _whole(value: Any) -> int:
+def whole_number(value: Any) -> int:
+    """A count of an engine's answer; 0 for what is none."""
     return value if isinstance(value, int) and value > 0 else 0
 
 

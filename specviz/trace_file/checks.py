@@ -14,6 +14,7 @@ from specviz.records import (
     DraftTree,
     ExtraToken,
     Lane,
+    LaneKind,
     Outcome,
     Position,
     Prefill,
@@ -97,6 +98,8 @@ def _check_lane(lane: Lane, path: str) -> None:
             raise InputError(f"{path}.prefill must exist before {count} {noun}, got null")
     if lane.rounds and lane.steps:
         raise InputError(f"{path} must have rounds or steps, got both")
+    if lane.arrivals and (lane.kind is not LaneKind.ENGINE or lane.prefill is not None):
+        raise InputError(f"{path}.arrivals must be of an engine's lane, and without a prefill")
     places = [fork.round_index for fork in lane.forks]
     if places != sorted(set(places)):
         raise InputError(f"{path}.forks must be in the order of their rounds, got {short(places)}")

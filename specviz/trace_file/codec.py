@@ -64,6 +64,7 @@ SHORT_KEYS = {
     "Prefill": {"prompt_length": "prompt"},
     "Round": {"index": "i", "context_length": "context", "extra_ids": "extras"},
     "TokenStep": {"index": "i", "token_id": "id", "raw_prob": "prob"},
+    "EngineToken": {"token_id": "id"},
     "ForkPoint": {"round_index": "round"},
     "Trace": {"token_texts": "tokens"},
 }

@@ -11,15 +11,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from itertools import pairwise
 from typing import Any
 
-from specviz.environment import Environment
 from specviz.errors import InputError, short
 from specviz.figures.engine_charts import over_time_figure, positions_figure
-from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import MOST_POSITIONS, EngineCounters, EngineMetrics
+from specviz.serving.engine_permission import permitted, permitted_addresses
 from specviz.serving.engine_probe import model_at, probe, read_engine, write_text
 
 EVERY_SECONDS = 2.0  # that a page reads the counters
@@ -29,7 +28,6 @@ PATIENCE_SECONDS = 5.0  # that a question waits for its turn
 TEXT_SECONDS = 60.0
 TEXT_TOKENS = 64
 LONGEST_PROMPT = 8_000  # characters
-LONGEST_KEY = 1_000
 UNKNOWN = "not told"
 NOTHING = "nothing drafted"
 _LARGEST = 1e15  # of a count that can be
@@ -42,10 +40,8 @@ def watching_offer() -> dict[str, Any]:
 
     InputError for an address of the owner's that is none.
     """
-    environment = Environment.read()
-    allowed = _allowed(environment)
     return {
-        "allowed": allowed if environment.is_public else None,
+        "allowed": permitted_addresses(),
         "every_seconds": EVERY_SECONDS,
         "kept": MOST_READINGS,
         "tokens": TEXT_TOKENS,
@@ -55,7 +51,7 @@ def watching_offer() -> dict[str, Any]:
 
 def attached_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """{"url", "key"} -> which engine it is, whether it speculates, and two readings."""
-    address = _address(question)
+    address = permitted(question["url"], question["key"])
     with _turn():
         before = _reading(read_engine(address))
         found = probe(address, seconds=TEXT_SECONDS)
@@ -71,7 +67,7 @@ def attached_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def reading_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """{"url", "key", "kept": earlier readings} -> one more, with charts and facts of them all."""
-    address, kept = _address(question), _kept(question["kept"])
+    address, kept = permitted(question["url"], question["key"]), _kept(question["kept"])
     with _turn():
         metrics = read_engine(address)
     return _read(metrics, kept)
@@ -79,7 +75,7 @@ def reading_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def written_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """{"url", "key", "prompt"} -> a greedy text of `TEXT_TOKENS` tokens, with its times."""
-    address, prompt = _address(question), question["prompt"]
+    address, prompt = permitted(question["url"], question["key"]), question["prompt"]
     if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > LONGEST_PROMPT:
         rule = f"a text of at most {LONGEST_PROMPT:,} characters"
         raise InputError(f"prompt must be {rule}, got {short(prompt)}")
@@ -96,31 +92,6 @@ def _turn() -> Iterator[None]:
         yield
     finally:
         _turns.release()
-
-
-def _address(question: Mapping[str, Any]) -> EngineAddress:
-    """Where the question goes; InputError where it may not."""
-    url, key, environment = question["url"], question["key"], Environment.read()
-    if not isinstance(url, str) or not url.strip():
-        raise InputError("url must be the address of a server, such as http://127.0.0.1:8000")
-    is_key = isinstance(key, str) and len(key) <= LONGEST_KEY
-    if not is_key or any(not "!" <= each <= "~" for each in key):
-        raise InputError("key must be printable ASCII without spaces, got something else")
-    address, allowed = EngineAddress.of(url, key), _allowed(environment)
-    if str(address) in allowed:  # the owner's key goes to the owner's servers alone
-        return replace(address, key=key or environment.engine_key)
-    if environment.is_public:
-        named = f"one of {', '.join(allowed)}" if allowed else "none, for its owner names none"
-        raise InputError(f"url must be, on this public page, {named}, got {short(url)}")
-    return address
-
-
-def _allowed(environment: Environment) -> list[str]:
-    try:
-        return [str(EngineAddress.of(each)) for each in environment.allowed_engines]
-    except InputError as error:
-        told = str(error).removeprefix("url ")
-        raise InputError(f"SPECVIZ_ENGINES_ALLOWED, each of its addresses, {told}") from None
 
 
 # ---- readings

@@ -13,7 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
@@ -44,11 +46,18 @@ from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message
 from specviz.ui.pair_words import report_lines
 from specviz.ui.profiles import profile_messages, profile_request
-from specviz.ui.race_messages import RaceMessages
+from specviz.ui.race_messages import Ask, RaceMessages, ask_here
 from specviz.ui.recordings import requested_trace
 from specviz.ui.room import Rooms
 from specviz.ui.serving import Serving
-from specviz.ui.settings_form import form_demand, form_method, form_pair, race_request, refusals
+from specviz.ui.settings_form import (
+    form_demand,
+    form_method,
+    form_pair,
+    race_request,
+    raced_servers,
+    refusals,
+)
 from specviz.ui.spending import spending
 from specviz.ui.turns import QueuedOrder, State, Steps, Work
 from specviz.ui.zero_gpu import lent, lent_messages
@@ -58,6 +67,7 @@ CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
 Fetching = Callable[["Request"], Callable[[], None] | None]  # None: all is here
 MAX_CHECKS = 4  # at once: each may wait for the Hub
 FETCHERS = 2  # downloads at once
+ASKED = 8  # servers of races at once
 RECORD_BYTES = 5  # of a trace in memory, for each character of its file
 PACKED = "H4sI"  # how a compressed file begins in base64; it ends with its whole size
 OPENED = ("golden", "file")  # recordings; of each kind the figures of one are made at once
@@ -104,6 +114,7 @@ class Handlers:
         self.preloading: Future[None] | None = None  # of what the page begins with
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
         self._fetches = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fetching")
+        self._asking = ThreadPoolExecutor(ASKED, thread_name_prefix="asking")
         # recordings of the app wait for nobody's files
         self._openings = {
             kind: ThreadPoolExecutor(1, thread_name_prefix=f"opening-{kind}") for kind in OPENED
@@ -113,8 +124,15 @@ class Handlers:
 
     @answers
     def join(self, question: Question) -> Question:
-        """Check a setting and take a place in the queue; "held": wait before the first round."""
-        return self.take(question, race_request(question["form"]), bool(question.get("held")))
+        """Check a setting and take a place in the queue.
+
+        "held": wait before the first round; "servers": see `raced_servers`.
+        """
+        servers = raced_servers(question.get("servers"))
+        if servers and self._lent is not None:
+            raise InputError("server must be left out where a GPU is lent by the call")
+        request = replace(race_request(question["form"]), servers=servers)
+        return self.take(question, request, bool(question.get("held")))
 
     @answers
     def fork(self, question: Question) -> Question:
@@ -146,19 +164,35 @@ class Handlers:
         fetch = self._fetching(request)
         if fetch is None:
             return
-        order.awaited = self._fetches.submit(fetch)
-        order.awaited.add_done_callback(lambda _: self.queue.wake())
-        while not order.awaited.done():
-            if order.stop.is_set():
-                raise Stopped
+        fetched = self._fetches.submit(fetch)
+        yield from self._until_done(order, fetched)
+        if order.stop.is_set():
+            raise Stopped
+        fetched.result()
+
+    def _until_done(self, order: QueuedOrder, awaited: Future[Any]) -> Generator[None]:
+        """None until it is done, or the order is to stop: others move meanwhile."""
+        order.awaited = awaited
+        awaited.add_done_callback(lambda _: self.queue.wake())
+        while not (awaited.done() or order.stop.is_set()):
             yield None
-        order.awaited.result()
+
+    def _ask(self, order: QueuedOrder, call: Callable[[], Any]) -> Generator[None, None, Any]:
+        """What a server answers; None where the order is to stop before."""
+        asked = self._asking.submit(call)
+        yield from self._until_done(order, asked)
+        if asked.done():
+            return asked.result()
+        asked.cancel()
+        return None
 
     def _messages(self, order: QueuedOrder, request: Request) -> Steps:
         """Decoded in this process, or in the one that the GPU is lent to."""
         call, start = self._lent, self._start
         if call is None:
-            return run_messages(order, request, self._fetch, lambda: _steps(order, request, start))
+            ask = partial(self._ask, order)
+            own = lambda: _steps(order, request, start, ask)  # noqa: E731
+            return run_messages(order, request, self._fetch, own)
         steps = lambda: lent_messages(call, order.stop, request, start)  # noqa: E731
         return run_messages(order, request, self._fetch, steps)
 
@@ -343,22 +377,24 @@ def run_alone(request: Request, start: StartRun) -> Generator[Message]:
             yield message
 
 
-def _steps(order: QueuedOrder, request: Request, start: StartRun) -> Steps:
+def _steps(order: QueuedOrder, request: Request, start: StartRun, ask: Ask = ask_here) -> Steps:
     """What measures for minutes moves in slices."""
     if isinstance(request, LabOrder):
         measure = partial(request.messages, order.stop)
     elif isinstance(request, ProfileRequest):
         measure = partial(profile_messages, request, order.stop)
     else:
-        return _followed(start, request, order)
+        return _followed(start, request, order, ask)
     return InSlices(measure, order.stop) if order.work is Work.LAB else measure()
 
 
-def _followed(start: StartRun, request: RaceRequest | ForkRequest, order: QueuedOrder) -> Steps:
+def _followed(
+    start: StartRun, request: RaceRequest | ForkRequest, order: QueuedOrder, ask: Ask
+) -> Steps:
     """A race or a fork from its header to its end; it is freed however it ends."""
     race = start(request)
     try:
-        yield from RaceMessages(race, order.gate).messages(order.stop)
+        yield from RaceMessages(race, order.gate, ask).messages(order.stop)
     finally:
         race.close()
 

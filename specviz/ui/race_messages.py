@@ -1,6 +1,7 @@
 """A race as messages for the page: each event once, with the figures that belong to it.
 
-Kinds of message: `header`, `warning`, `event` (which names its lane), `summary`, `end`;
+Kinds of message: `header`, `warning`, `event` (which names its lane), `asking` (a server, for its
+lane), `summary`, `end`;
 `handlers.run_messages` adds `loading` and `error`.
 """
 
@@ -8,8 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from specviz.decoding.race import LaneEvent
@@ -30,16 +32,33 @@ from specviz.metrics import RunMeter
 from specviz.models.files.loading import DTYPES
 from specviz.models.pair_check import draft_bytes
 from specviz.pause import Gate, in_turns
-from specviz.records import Event, FinishReason, Position, Prefill, Round, TokenStep, Trace
+from specviz.records import (
+    EngineToken,
+    Event,
+    FinishReason,
+    LaneKind,
+    Position,
+    Prefill,
+    Round,
+    TokenStep,
+    Trace,
+)
 from specviz.trace_file import encode, encode_trace
 from specviz.ui.messages import Message
 from specviz.ui.note_words import remark
 from specviz.ui.race_line import race_line
 
 Figure = dict[str, Any]
+Ask = Callable[[Callable[[], Any]], Generator[None, None, Any]]
 SUMMARY_SECONDS = 0.25
 MUCH_WAITED = 0.15  # of a run's time: its clocks then say less than usual
 STOPPED = FinishReason.STOPPED.value
+
+
+def ask_here(call: Callable[[], Any]) -> Generator[None, None, Any]:
+    """What a server answers, waited for in this thread."""
+    yield from ()
+    return call()
 
 
 def _spared(request: RaceRequest) -> int | None:
@@ -70,10 +89,16 @@ class _Busy:
 
 
 class RaceMessages:
-    """Follows one race through a gate; `stop` is asked after every event."""
+    """Follows one race through a gate; `stop` is asked after every event.
 
-    def __init__(self, race: Race | Replay | Fork, gate: Gate | None = None) -> None:
+    `ask` calls what waits for a server, and yields None until it has its answer.
+    """
+
+    def __init__(
+        self, race: Race | Replay | Fork, gate: Gate | None = None, ask: Ask = ask_here
+    ) -> None:
         self._gate = gate or Gate()
+        self._ask = ask
         self._race = race
         self._summary_seconds = math.inf if isinstance(race, Replay) else SUMMARY_SECONDS
         self._meter = RunMeter(race.header)
@@ -116,12 +141,25 @@ class RaceMessages:
                 spent = 0.0
             began = time.monotonic()
             busy.begin()
+        if isinstance(self._race, Race):
+            yield from self._server_lanes(self._race, stop)
         yield self._summary("end") | {"reason": self._reason(), "waited": self._waited(busy)}
 
     def _waited(self, busy: _Busy) -> float | None:
         """None for what decodes nothing, or on a GPU, for which a thread waits by itself."""
         is_measured = self._header.device.startswith("cpu") and not isinstance(self._race, Replay)
         return busy.waited if is_measured else None
+
+    def _server_lanes(self, race: Race, stop: Any) -> Generator[Message | None]:
+        """One server after the other, each answer once it is whole."""
+        for server in race.request.servers:
+            if stop.is_set():
+                return
+            yield self._summary("summary")
+            yield {"kind": "asking", "lane": server.lane}
+            answer = yield from self._ask(partial(race.ask, server, stop))
+            for event in () if answer is None else race.take(server, answer):
+                yield self._event(event)
 
     @property
     def _header(self) -> Trace:
@@ -136,9 +174,10 @@ class RaceMessages:
         return replace(header, token_texts=texts)
 
     def _reason(self) -> str:
-        """Why the main lane ended; every lane's own reason was among its events."""
+        """Why the main lane ended, where our own have; each lane's reason was among its events."""
         finish = self._meter.lanes[self._main].finish
-        all_ended = all(lane.finish for lane in self._meter.lanes.values())
+        own = [x.name for x in self._race.header.lanes if x.kind is not LaneKind.ENGINE]
+        all_ended = all(self._meter.lanes[name].finish for name in own)
         return finish.value if finish and all_ended else STOPPED
 
     # ---- one event
@@ -165,6 +204,8 @@ class RaceMessages:
                 return {"type": "prefill", "record": encode(event)}
             case TokenStep():
                 return {"type": "step", "record": encode(event)}
+            case EngineToken():
+                return {"type": "arrival", "record": encode(event)}
             case Round():
                 message = {"type": "round", "record": encode(event)}
                 return message | self._shown(event) if is_main else message
@@ -240,6 +281,9 @@ class RaceMessages:
             "kind": kind,
             "summary": asdict(meter.summary()),
             "drafter_cache_bytes": self._race.header.main.drafter_cache_bytes,
+            "engines": {
+                each.name: encode(each.engine) for each in self._race.header.lanes if each.engine
+            },
             "figures": {
                 "speedup": speedup_figure(meter.points, meter.theory_band),
                 "times": time_split_figure(totals),

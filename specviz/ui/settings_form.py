@@ -5,12 +5,14 @@ Which fields there are, and how each is read, the table of settings says.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError, short
+from specviz.experiments.run.engine_lane import PLAIN_SERVER, SERVER, RacedServer
 from specviz.experiments.run.racing import RaceRequest, demand_of
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
@@ -18,6 +20,7 @@ from specviz.models.pair_check import needs_missing
 from specviz.models.parts import Need
 from specviz.prompts import Framing
 from specviz.records import DECODING, SETTINGS, DecodingConfig, Prompt
+from specviz.serving.engine_permission import permitted
 
 CUSTOM = "custom"
 
@@ -43,6 +46,27 @@ def race_request(form: Mapping[str, Any]) -> RaceRequest:
     if sentence := refusal(request.pair, method):
         raise InputError(f"method {sentence}")
     return request
+
+
+def raced_servers(given: object) -> tuple[RacedServer, ...]:
+    """{"server", "plain_server", "key"}, addresses that may be "" -> the servers to be raced.
+
+    They are no settings: no address, file or command of the page holds them. InputError names the
+    field.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, dict) or set(given) != {"server", "plain_server", "key"}:
+        raise InputError(f"servers must be server, plain_server and key, got {short(given)}")
+    servers = []
+    for name, lane in (("server", SERVER), ("plain_server", PLAIN_SERVER)):
+        if given[name] == "":
+            continue
+        try:
+            servers.append(RacedServer(lane, permitted(given[name], given["key"])))
+        except InputError as error:
+            raise InputError(re.sub("^url", name, str(error))) from None
+    return tuple(servers)
 
 
 def form_pair(form: Mapping[str, Any]) -> Pair:

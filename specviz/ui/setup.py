@@ -28,6 +28,7 @@ from specviz.records import (
     RunSetting,
     ValueType,
 )
+from specviz.serving.engine_permission import permitted_addresses
 from specviz.sixty_lines import sixty_lines
 from specviz.ui.class_presets import class_presets
 from specviz.ui.settings_form import CUSTOM, refusals
@@ -78,7 +79,14 @@ def page_setup() -> dict[str, Any]:
         "sampled": SAMPLED,
         "presets": class_presets(),
         "code": sixty_lines(),
+        "servers": _servers(),
     }
+
+
+def _servers() -> list[str] | None:
+    """Addresses that the form proposes for servers to be raced; None where none may be asked."""
+    allowed = permitted_addresses()
+    return None if allowed == [] or Environment.read().zero_gpu else allowed or []
 
 
 def _tasks() -> tuple[str, ...]:

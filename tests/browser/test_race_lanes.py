@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import ViewportSize
 
+from specviz.commands.engine_serving import engine_with
+from specviz.engines.model_deployment import EngineMethod
 from specviz.experiments.run.recorded_race import Replay
+from specviz.models.pair_catalog import pair_named
 from specviz.records import Lane, Trace
+from specviz.trace_file import load
 from specviz.ui.race_messages import RaceMessages
+from tests.browser.axe_findings import findings
 from tests.browser.race_driver import RaceDriver
 from tests.random_traces import random_trace, three_lanes
 
@@ -142,3 +148,55 @@ def test_who_scrolls_one_text_reads_the_same_lines_in_the_other(
     tab.evaluate("specviz.race.view.select(31)")
     tab.settle()
     assert tab.evaluate("specviz.race.view.lanes.ribbons.speculative.isGoalInSight")
+
+
+def saved_by_step(tab: RaceDriver, folder: Path) -> Trace:
+    """The race of the page, as the debugger saves it."""
+    tab.page.locator("[data-page=step]").click()
+    with tab.page.expect_download() as download:
+        tab.ref("stepSave").click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    tab.page.locator("[data-page=race]").click()
+    return load(path)
+
+
+def test_a_serving_engine_races_in_a_lane_of_its_own_and_its_key_stands_nowhere(
+    app_url: str, turn_page: Open, tmp_path: Path
+) -> None:
+    """A real one, and an address where none listens: that is a sentence, and the race is whole."""
+    tab = turn_page(app_url, "?task=code&tokens=24&pair=bundled&method=draft-model")
+    with engine_with(pair_named("bundled"), EngineMethod.DRAFT_MODEL, 3, "F32") as engine:
+        tab.ref("raceServer").fill(engine.url)
+        tab.ref("racePlainServer").fill("http://127.0.0.1:9")
+        tab.ref("raceKey").fill("open-sesame")
+        assert "2 servers" in tab.ref("foldedSettings").inner_text()
+        tab.race()
+    tab.evaluate("specviz.race.view.playback.arrive()")
+    assert cards(tab)[2:] == [
+        ("server", "Engine · server"),
+        ("plain-server", "Engine · plain-server"),
+    ]
+    tab.until("specviz.race.view.lanes.cards[2].facts.textContent.startsWith('llama.cpp')")
+    assert tab.lane_text("server") == tab.lane_text("baseline") != ""
+    facts = tab.page.locator(".lanes .engine-facts")
+    assert "drafted tokens accepted, which of them is unknown" in facts.first.inner_text()
+    assert "the baseline’s text, token by token" in facts.first.inner_text()
+    assert "target forwards unknown" in tab.ref("serverMeta").inner_text()
+    assert "nothing listens there" in facts.last.inner_text()
+    assert tab.ref("runState").inner_text().startswith("finished")
+    assert "Identical text" in tab.text("textVerdict")
+    assert "server" not in tab.page.url and "sesame" not in tab.page.url
+    kept = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
+    assert "sesame" not in tab.evaluate(kept) and engine.url not in tab.evaluate(kept)
+    saved = saved_by_step(tab, tmp_path)
+    assert saved.lane("server").emitted_ids == saved.emitted_ids
+    assert saved.lane("server").engine.engine == "llama.cpp"
+    assert "nothing listens there" in saved.lane("plain-server").engine.remark
+    assert not findings(tab.page, ".race-servers") and not findings(tab.page, ".lanes")
+    tab.ref("raceServer").fill("nonsense")
+    tab.ref("race").click()
+    error = tab.page.locator("#sv-race-server-error")
+    error.filter(has_text="server must be the address of a server").wait_for()
+    for name in ("raceServer", "racePlainServer", "raceKey"):
+        tab.ref(name).fill("")

@@ -2,11 +2,8 @@
 
 import json
 import socket
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -23,6 +20,7 @@ from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters, read_metrics
 from specviz.serving.engine_probe import Speculation, probe, read_engine
 from specviz.serving.engine_process import serving
+from tests.serving.odd_server import Odd, says, server
 
 PAIR = pair_named("bundled")
 KEY = "open-sesame"
@@ -76,46 +74,6 @@ def test_a_method_that_finds_nothing_to_draft_is_asked_for_but_not_active() -> N
     with engine_with(PAIR, EngineMethod.PROMPT_LOOKUP, 512) as engine:  # never so much repeats
         found = probe(EngineAddress.of(engine.url))
     assert found.speculation is Speculation.IDLE and "n-grams draft where a text" in found.why
-
-
-class Odd(BaseHTTPRequestHandler):
-    """Answers every question in the way that its server was told."""
-
-    def do_GET(self) -> None:
-        self.server.keys.append(self.headers.get("Authorization"))
-        self.server.way(self)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class Listening(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_: object) -> None:
-        """Who asked has gone, as it should."""
-
-
-@contextmanager
-def server(way):
-    with Listening(("127.0.0.1", 0), Odd) as served:
-        served.way, served.keys = way, []
-        threading.Thread(target=served.serve_forever, args=(0.05,), daemon=True).start()
-        try:
-            yield served, f"http://127.0.0.1:{served.server_port}"
-        finally:
-            served.shutdown()
-
-
-def says(status: int, kind: str, body: bytes):
-    def way(request: Odd) -> None:
-        request.send_response(status)
-        request.send_header("Content-Type", kind)
-        request.send_header("Content-Length", str(len(body)))
-        request.end_headers()
-        request.wfile.write(body)
-
-    return way
 
 
 def drips(request: Odd) -> None:

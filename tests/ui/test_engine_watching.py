@@ -12,6 +12,7 @@ from specviz.engines.model_deployment import EngineMethod
 from specviz.errors import InputError
 from specviz.models.pair_catalog import pair_named
 from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_permission import permitted
 from specviz.serving.engine_process import RunningEngine
 from specviz.ui import engine_watching
 from specviz.ui.engine_watching import MOST_READINGS, NOTHING, watching_offer
@@ -148,7 +149,7 @@ def test_the_owners_key_goes_to_the_owners_servers_alone(monkeypatch: pytest.Mon
         ("http://elsewhere", "", ""),
         ("http://elsewhere", "another", "another"),
     ):
-        address = engine_watching._address({"url": url, "key": typed})
+        address = permitted(url, typed)
         assert isinstance(address, EngineAddress) and address.key == sent
         assert not sent or sent not in repr(address)
 

@@ -2,11 +2,12 @@
 // Knows the fields and what the server offers. Numbers out of their bounds are reported at once; whatever
 // else is wrong the server names.
 
-import { setText } from "../shared/dom.js";
+import { option, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
+import { counted } from "../shared/number_words.js";
 import { controlsOf, putText, textOf } from "../shared/setting_fields.js";
 import { allSettings, brief, defaults, labelled, plainNumbers, problemOf, settingNamed } from "../shared/settings.js";
 import { PromptPicker } from "./prompt_picker.js";
@@ -54,6 +55,21 @@ export class Form {
     new Menu(this.refs.dtype).fill(dtypes);
     this.refs.deviceChoice.closest(".field").hidden = devices.length < 2;
     this.refs.dtype.closest(".field").hidden = dtypes.length < 2;
+    this.refs.raceServers.hidden = this.setup.servers === null;
+    this.refs.raceAllowed.append(...(this.setup.servers ?? []).map((address) => option(address, "")));
+  }
+
+  // The serving engines that are to be raced, no part of a setting: neither a link nor a kept race has them.
+  get servers() {
+    const { raceServer, racePlainServer, raceKey } = this.refs;
+    return { server: raceServer.value.trim(), plain_server: racePlainServer.value.trim(), key: raceKey.value.trim() };
+  }
+
+  // "2 servers", of those.
+  get serverWords() {
+    const { server, plain_server: plain } = this.servers;
+    const count = [server, plain].filter(Boolean).length;
+    return count ? [counted(count, "server")] : [];
   }
 
   get method() {
@@ -133,7 +149,7 @@ export class Form {
     const { draft_length, max_new_tokens } = this.fields;
     const unusual = plainNumbers().filter(({ name, slider, default: usual }) => !slider && this.fields[name] !== usual);
     const others = unusual.map(({ name, word }) => `${word} ${this.fields[name]}`);
-    return [this.pair?.title ?? "", `K ${draft_length}`, `${max_new_tokens} tokens`, ...this.methodPart.words, ...this.framing, ...others].join(" · ");
+    return [this.pair?.title ?? "", `K ${draft_length}`, `${max_new_tokens} tokens`, ...this.methodPart.words, ...this.framing, ...others, ...this.serverWords].join(" · ");
   }
 
   // Of the prompt, where it is unusual.
@@ -157,7 +173,7 @@ export class Form {
     this.clearErrors();
     const own = this.errors.lineOf(settingNamed(text));
     const line = own && !own.closest("[hidden]:not(.error)") ? own : this.refs.runError;
-    const control = line.closest(".field")?.querySelector("textarea, select, input[type=text]");
+    const control = line.closest(".field")?.querySelector("textarea, select, input[type=text], input[type=password]");
     this.errors.show(line, labelled(text, this.method?.options), control);
     line.scrollIntoView({ block: "nearest" });
   }

@@ -4,13 +4,14 @@
 import { element, setText } from "../shared/dom.js";
 import { counted } from "../shared/number_words.js";
 import { Ribbon } from "../shared/ribbon.js";
+import { engineWords } from "./engine_words.js";
 
 /** @type {Record<number, string>} */
 const COUNTS = { 2: "two", 3: "three", 4: "four" };
 
 // What a reader who has never heard the names may know of a lane.
 /** @type {Record<string, string>} */
-const WHO = { baseline: "the large model alone", speculative: "guesses first, then checks" };
+const WHO = { baseline: "the large model alone", speculative: "guesses first, then checks", engine: "over the network" };
 
 const REPLAY = "replay";
 
@@ -44,6 +45,8 @@ class Card {
     box.setAttribute("aria-label", isNamed ? `${label} (${name})` : label);
     if (words) box.append(words.content.cloneNode(true));
     if (kind !== "speculative") this.loss.remove(); // only our own decoder has lossy rules
+    this.facts = part(".engine-facts");
+    if (kind !== "engine") this.facts.remove();
     this.ribbon = new Ribbon(box, { ...on, isRunning: true });
   }
 
@@ -52,6 +55,7 @@ class Card {
     this.ribbon.clear();
     this.numbers("", 0);
     this.showLoss("");
+    setText(this.facts, "");
     this.differing = -1;
   }
 
@@ -69,7 +73,10 @@ class Card {
   draw(lane, moment) {
     const count = lane.tokensAt(moment);
     const seconds = Math.min(moment, lane.clock);
-    const words = [counted(count, "token"), forwardWords(lane.forwardsAt(moment)), `${seconds.toFixed(2)}\u00a0s`];
+    if (lane.isEngine && !lane.tokens.length) return this.numbers("", 0);
+    const isUnknown = lane.isEngine && !lane.forwards.length;
+    const forwards = isUnknown ? "target forwards unknown" : forwardWords(lane.forwardsAt(moment));
+    const words = [counted(count, "token"), forwards, `${seconds.toFixed(2)}\u00a0s`];
     const hasArrived = lane.hasEnded && moment >= lane.clock;
     this.article.classList.toggle("has-arrived", hasArrived);
     if (hasArrived) words.push("finished");
@@ -202,6 +209,7 @@ export class Lanes {
       ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, lane.tokensAt(moment));
       if (!isFollowing && this.isLed) ribbon.reveal();
       card.draw(lane, moment);
+      if (lane.isEngine) setText(card.facts, engineWords(this.trace, lane));
     }
     if (this.trace.isGreedy) this.markDifferences();
   }

@@ -22,6 +22,10 @@ const DRAWN = "0.7"; // the temperature at which draws are shown
 const WRITE_MILLISECONDS = 200;
 const HELD = "held: nothing is decoded until it goes on";
 
+// By the lane of a serving engine (specviz/experiments/run/engine_lane.py).
+/** @type {Record<string, string>} */
+const ASKING = { server: "the server writes …", "plain-server": "the server without drafts writes …" };
+
 /** @type {Record<string, string>} */
 const ENDINGS = {
   length: "finished",
@@ -198,7 +202,7 @@ export class RacePage extends Page {
     this.query = ordered.query;
     this.isHeld = isHeld;
     tab.keep(GOING, ordered);
-    await this.transport.start("join", { form: ordered.order, held: isHeld });
+    await this.transport.start("join", { form: ordered.order, held: isHeld, servers: this.form.servers });
   }
 
   // The race that went on when this tab loaded the page again, null for none.
@@ -276,7 +280,7 @@ export class RacePage extends Page {
   async startAgain() {
     this.isHeld = false;
     if (this.ordered) tab.keep(GOING, { order: this.ordered[0], words: this.ordered[1], query: this.query });
-    await this.transport.start("join", { form: this.ordered?.[0], held: false });
+    await this.transport.start("join", { form: this.ordered?.[0], held: false, servers: this.form.servers });
   }
 
   // The run in the middle is shown with the spread of all.
@@ -438,6 +442,7 @@ export class RacePage extends Page {
     if (message.kind === "header") this.view.result.draftBytes = message.draft_bytes ?? 0;
     if (message.kind === "header") this.begun();
     if (message.kind === "warning") this.showWarning(message.text);
+    if (message.kind === "asking") this.showState(ASKING[message.lane]);
     if (message.kind === "event") this.heard("grew");
     if (message.kind === "end") this.ended(message.reason, endWords(message));
   }

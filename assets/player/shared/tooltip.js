@@ -9,6 +9,7 @@ import { tokenLabel } from "./token_label.js";
 /** @type {Record<string, string>} */
 const ORIGINS = {
   first: "first token, from the prompt’s forward",
+  unknown: "the engine does not tell where it came from",
 };
 
 export class Tooltip {

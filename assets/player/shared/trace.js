@@ -16,20 +16,25 @@ class Lane {
     this.drafter_cache_bytes = header.drafter_cache_bytes;
     this.drafter_bytes = header.drafter_bytes;
     this.total_variation = header.total_variation;
+    this.engine = header.engine;
     Object.assign(this, header); // and what else the header says of it
     this.header = header;
     /** @type {Token[]} */
     this.tokens = [];
     this.clock = 0;
     /** @type {{ clock: number }[]} */
-    this.forwards = []; // of the target: the prefill, each round, each plain step
+    this.forwards = []; // of the target, as far as they are known: the prefill, each round, each plain step
     /** @type {any} */
-    this.records = { prefill: null, rounds: [], steps: [], finish: null };
+    this.records = { prefill: null, rounds: [], steps: [], arrivals: [], finish: null };
   }
 
   // A lane that was stopped has not.
   get hasEnded() {
     return this.records.finish !== null;
+  }
+
+  get isEngine() {
+    return this.kind === "engine";
   }
 
   get isBaseline() {
@@ -40,11 +45,18 @@ class Lane {
   /** @param {EventMessage} message */
   keep({ type, record, clock }) {
     this.clock = clock;
-    if (type !== "finish") this.forwards.push({ clock });
-    if (type === "step") this.records.steps.push(record);
+    if (type === "arrival" ? this.isNewForward(record) : type !== "finish") this.forwards.push({ clock });
+    if (type === "arrival") this.records.arrivals.push(record);
+    else if (type === "step") this.records.steps.push(record);
     else if (type === "round") this.records.rounds.push(record);
     else if (type === "prefill") this.records.prefill = record;
     else if (type === "finish") this.records.finish = record === "stopped" ? null : record;
+  }
+
+  // Of a serving engine: whether the token begins what a forward of its target brought, as far as it tells.
+  /** @param {EngineTokenRecord} arrival */
+  isNewForward({ origin }) {
+    return origin !== null && this.records.arrivals.at(-1)?.origin !== "accepted";
   }
 
   // How many tokens it had at this moment of its own time.
@@ -158,7 +170,11 @@ export class Trace {
   }
 
   /** @param {any} message a NumbersMessage */
-  numbers({ kind, summary, figures, reason, drafter_cache_bytes: cache }) {
+  numbers({ kind, summary, figures, reason, drafter_cache_bytes: cache, engines }) {
+    for (const [name, facts] of Object.entries(engines ?? {})) {
+      const lane = /** @type {Lane} */ (this.lanes.find((each) => each.name === name));
+      lane.engine = lane.header.engine = facts;
+    }
     if (cache != null) {
       this.main.drafter_cache_bytes = cache;
       this.main.header.drafter_cache_bytes = cache;
@@ -183,6 +199,7 @@ export class Trace {
     if (message.type === "round" && lane === this.main) this.addRound(message);
     else if (message.type === "round") this.addTokens(lane, new Round(message.record, message.clock, {}, {}));
     else if (message.type === "prefill") this.addToken(lane, message, message.record.extra.id, "first");
+    else if (message.type === "arrival") this.addToken(lane, message, message.record.id, message.record.origin ?? "unknown");
     else if (message.type === "step") this.addToken(lane, message, message.record.id, "plain", message.record);
   }
 

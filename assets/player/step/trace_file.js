@@ -9,12 +9,19 @@ export function traceObject(trace) {
   return { ...header, tokens: [...new Map([...header.tokens, ...texts])], lanes: lanes.map(laneObject) };
 }
 
-// The header of each lane has every column of its steps, still empty.
 /** @param {Trace["lanes"][number]} lane */
 function laneObject({ header, records }) {
-  const keys = Object.keys(header.steps);
-  const steps = Object.fromEntries(keys.map((key) => [key, records.steps.map((/** @type {any} */ step) => step[key])]));
-  return { ...header, ...records, steps };
+  const [steps, arrivals] = [columns(header.steps, records.steps), columns(header.arrivals, records.arrivals)];
+  return { ...header, ...records, steps, arrivals };
+}
+
+// The header of a lane has every column, still empty.
+/**
+ * @param {object} empty
+ * @param {Record<string, any>[]} records
+ */
+function columns(empty, records) {
+  return Object.fromEntries(Object.keys(empty).map((key) => [key, records.map((each) => each[key])]));
 }
 
 /** @param {Trace} trace */

@@ -5,6 +5,7 @@ The page, the command line and the experiments all race through this module.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -19,6 +20,14 @@ from specviz.decoding.drafters.registry import make_drafter, method_named, settl
 from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
+from specviz.experiments.run.engine_lane import (
+    SAMPLE,
+    EngineAnswer,
+    EngineQuestion,
+    RacedServer,
+    ask_engine,
+    engine_lane,
+)
 from specviz.experiments.run.recorder import Recorder
 from specviz.experiments.run.template_warning import template_warning
 from specviz.experiments.run.warm_up import rehearse, warm_up_pair
@@ -31,6 +40,7 @@ from specviz.records import (
     SPECULATIVE,
     DecodingConfig,
     Event,
+    FinishReason,
     Lane,
     LaneKind,
     Prompt,
@@ -43,7 +53,10 @@ MAX_PROMPT_CHARACTERS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class RaceRequest:
-    """What to race. `task` puts the pair's own task tag before the prompt where it has one."""
+    """What to race. `task` puts the pair's own task tag before the prompt where it has one.
+
+    `servers` answer the same prompt, each in a lane of its own, once the race has ended.
+    """
 
     pair: Pair
     prompt: Prompt
@@ -51,6 +64,7 @@ class RaceRequest:
     task: str | None = None
     device: str = "auto"
     dtype: str = "float32"
+    servers: tuple[RacedServer, ...] = ()
 
     def __post_init__(self) -> None:
         if self.task is not None:
@@ -86,10 +100,16 @@ class Race:
         self.request = request
         self.warning = template_warning(loaded.codec, (request.prompt,))  # for who asked
         used = replace(request, config=settled(setup))
-        self.header = trace_header(used, loaded, prompt_ids, drafter.memory.weights)
+        header = trace_header(used, loaded, prompt_ids, drafter.memory.weights)
+        asked = tuple(engine_lane(each, used.config) for each in request.servers)
+        self.header = replace(header, lanes=(*header.lanes, *asked))
+        sample = tuple(loaded.codec.encode_part(SAMPLE))
+        self._question = EngineQuestion(
+            tuple(prompt_ids), sample, loaded.codec.vocab_size, used.config
+        )
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """All lanes on fair clocks, after a forward of each model that no clock counts."""
+        """Our own lanes on fair clocks, after a forward of each model that no clock counts."""
         warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
         for event in race(self._lanes):
             self._recorder.add(event.lane, event.event)
@@ -102,6 +122,22 @@ class Race:
             self._recorder.add(lane, event)
             self.header = with_cache_bytes(self.header, self._drafter)
             yield event
+
+    def ask(self, server: RacedServer, stop: threading.Event | None = None) -> EngineAnswer:
+        """What a server answers; nothing of the race is touched, so any thread may ask."""
+        return ask_engine(server, self._question, stop)
+
+    def take(self, server: RacedServer, answer: EngineAnswer) -> Iterator[LaneEvent]:
+        """The answer as events of the server's lane."""
+        lanes = (
+            replace(each, engine=answer.facts) if each.name == server.lane else each
+            for each in self.header.lanes
+        )
+        self.header, clock = replace(self.header, lanes=tuple(lanes)), 0.0
+        for event in answer.events:
+            self._recorder.add(server.lane, event)
+            clock += 0.0 if isinstance(event, FinishReason) else event.seconds
+            yield LaneEvent(server.lane, event, clock)
 
     def trace(self) -> Trace:
         """The record of all that has happened so far."""

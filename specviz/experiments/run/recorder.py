@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from specviz.records import Event, FinishReason, Lane, Prefill, Round, TokenStep, Trace
+from specviz.records import EngineToken, Event, FinishReason, Lane, Prefill, Round, TokenStep, Trace
 
 
 class Recorder:
@@ -31,6 +31,7 @@ class Recorder:
             prefill=next((each for each in events if isinstance(each, Prefill)), None),
             rounds=tuple(each for each in events if isinstance(each, Round)),
             steps=tuple(each for each in events if isinstance(each, TokenStep)),
+            arrivals=tuple(each for each in events if isinstance(each, EngineToken)),
             finish=next((each for each in events if isinstance(each, FinishReason)), None),
         )
 
@@ -49,5 +50,5 @@ def mentioned_ids(event: Event) -> Iterator[int]:
                 yield from position.token_ids
             for note in event.notes:
                 yield from getattr(note, "token_ids", ())
-        case TokenStep():
+        case TokenStep() | EngineToken():
             yield event.token_id

@@ -1,0 +1,46 @@
+// What is said of a serving engine's lane: who it is, what it tells of its drafts, and whether its text is ours.
+
+import { counted } from "../shared/number_words.js";
+
+/**
+ * @param {Trace} trace
+ * @param {Lane} lane
+ */
+export function engineWords(trace, lane) {
+  const { engine } = lane;
+  if (!engine) return trace.isLive ? "It is asked once the lanes of this machine have ended." : "The race was ended before its answer.";
+  const name = [engine.engine, engine.version].filter(Boolean).join(" ");
+  const who = engine.model ? `${name}, model ${engine.model}` : name;
+  const said = lane.tokens.length ? [draftWords(lane), textWords(trace, lane)] : [];
+  const facts = [who, ...said].filter(Boolean).join(" · ");
+  return [facts, engine.remark && sentence(engine.remark)].filter(Boolean).join(". ");
+}
+
+// Tokens that it says were drafted and kept; where each came from is seen in the text, or unknown.
+/** @param {Lane} lane */
+function draftWords({ engine, tokens }) {
+  const isTold = tokens.every(({ origin }) => origin !== "unknown");
+  const drafted = engine?.drafted;
+  if (drafted === 0) return "nothing drafted";
+  const origins = isTold ? "" : ", which of them is unknown";
+  return drafted == null ? "its drafts are unknown" : `${engine?.accepted} of ${counted(drafted, "drafted token")} accepted${origins}`;
+}
+
+// Above temperature 0 the texts differ by chance.
+/**
+ * @param {Trace} trace
+ * @param {Lane} lane
+ */
+function textWords(trace, lane) {
+  const { baseline, isGreedy } = trace;
+  if (!isGreedy || !baseline.tokens.length) return "";
+  const at = trace.differenceOf(lane);
+  if (at >= 0) return `differs from the baseline’s text from token ${at + 1} on`;
+  const isWhole = lane.tokens.length === baseline.tokens.length;
+  return isWhole ? "the baseline’s text, token by token" : "the baseline’s text as far as both go";
+}
+
+/** @param {string} text */
+function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}

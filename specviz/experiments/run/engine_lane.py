@@ -1,0 +1,175 @@
+"""Serving engines as lanes of a race: each is asked for the same prompt, and its answer recorded.
+
+They are asked one after the other once the race's own lanes have ended: on one machine nobody then
+takes the other's time. Knows no tensors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from pathlib import PurePosixPath
+from typing import Any
+
+from specviz.errors import InputError
+from specviz.records import (
+    SAMPLING,
+    DecodingConfig,
+    EngineReport,
+    EngineToken,
+    FinishReason,
+    Lane,
+    LaneKind,
+    TokenOrigin,
+)
+from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_counters import VLLM
+from specviz.serving.engine_probe import model_at, read_engine, version_at
+from specviz.serving.engine_stream import GREEDY, StreamEnd, stream_tokens, token_ids_of
+
+SERVER = "server"  # names of lanes
+PLAIN_SERVER = "plain-server"
+# what tells tokenizers apart: indentation, numbers, accents, characters of several bytes
+WARM_UP_TOKENS = 4
+SAMPLE = "def total(items, 12 345):\n    \tit's Zürich, 東京 🌿\r\n\n  x+=1.5e10"
+
+
+@dataclass(frozen=True, slots=True)
+class RacedServer:
+    """A server that is to answer the prompt of a race, in the lane of that name."""
+
+    lane: str
+    address: EngineAddress
+
+
+@dataclass(frozen=True, slots=True)
+class EngineQuestion:
+    """What all servers of a race are asked; `sample_ids` is SAMPLE as the race's target reads it.
+
+    `vocab_size` is that target's.
+    """
+
+    prompt_ids: tuple[int, ...]
+    sample_ids: tuple[int, ...]
+    vocab_size: int
+    config: DecodingConfig
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The settings of the distribution, and the seed of the engine's own draws."""
+        if self.config.temperature == 0:
+            return dict(GREEDY)
+        given = {each.name: getattr(self.config, each.name) for each in SAMPLING}
+        return given | {"seed": self.config.seed}
+
+    def untaken(self, engine: str) -> str:
+        """What the engine cannot take of the setting, in a sentence; "" where it takes all."""
+        config, clauses = self.config, []
+        if config.temperature > 0:
+            clauses.append("it draws random numbers of its own, so its text is another one")
+        if config.min_p > 0 and config.top_p < 1 and engine == VLLM:
+            clauses.append("it applies min-p before top-p")
+        if not config.tree_kind.is_lossless:
+            clauses.append("it has no lossy rule, so its text is the target's own")
+        return "; ".join(clauses)
+
+
+@dataclass(slots=True)
+class EngineAnswer:
+    """What a server made of the question, as far as it came; `finish` is STOPPED for a part."""
+
+    arrivals: list[EngineToken] = field(default_factory=list)
+    facts: EngineReport = EngineReport()
+    finish: FinishReason = FinishReason.STOPPED
+
+    @property
+    def events(self) -> tuple[EngineToken | FinishReason, ...]:
+        return *self.arrivals, self.finish
+
+
+def engine_lane(server: RacedServer, config: DecodingConfig) -> Lane:
+    """The server's lane before it was asked."""
+    return Lane(server.lane, LaneKind.ENGINE, config)
+
+
+def ask_engine(
+    server: RacedServer, question: EngineQuestion, stop: threading.Event | None = None
+) -> EngineAnswer:
+    """The server's answer. Whatever fails is a remark: what came before stays.
+
+    May run in any thread; once `stop` is set the connection is closed with the next token.
+    """
+    answer = EngineAnswer()
+    try:
+        _ask(server.address, question, answer, stop or threading.Event())
+    except InputError as error:
+        said = str(error).replace(f" at {server.address}", "")  # which stands in no trace
+        answer.facts = replace(answer.facts, remark=said[:2000])
+    return answer
+
+
+def _ask(
+    address: EngineAddress, question: EngineQuestion, answer: EngineAnswer, stop: threading.Event
+) -> None:
+    engine = read_engine(address).engine
+    model = model_at(address)
+    answer.facts = EngineReport(
+        engine=engine,
+        version=version_at(address, engine)[:200],
+        model=(PurePosixPath(model).name if model.startswith("/") else model)[:1000],
+        remark=question.untaken(engine),
+    )
+    if token_ids_of(address, engine, SAMPLE) != list(question.sample_ids):
+        raise InputError(
+            f"server at {address} must serve the target of this race, but reads a text as other "
+            "tokens: its model has another tokenizer"
+        )
+    for _ in stream_tokens(address, engine, question.sample_ids, WARM_UP_TOKENS):
+        pass  # no clock counts it
+    limit, sampling = question.config.max_new_tokens, question.sampling
+    stream = stream_tokens(address, engine, question.prompt_ids, limit, sampling)
+    for each in stream:
+        if isinstance(each, StreamEnd):
+            _end(answer, each)
+        elif stop.is_set():
+            stream.close()
+        elif each.token_id >= question.vocab_size:
+            raise InputError(
+                f"server at {address} must answer with tokens of the target's vocabulary of "
+                f"{question.vocab_size}, got {each.token_id}"
+            )
+        else:
+            answer.arrivals.append(EngineToken(each.token_id, each.seconds, None))
+
+
+def _end(answer: EngineAnswer, end: StreamEnd) -> None:
+    answer.finish = FinishReason.END_OF_SEQUENCE if end.is_whole else FinishReason.LENGTH
+    answer.facts = replace(answer.facts, drafted=end.drafted, accepted=end.accepted)
+    origins = token_origins(len(answer.arrivals), end.steps)
+    if origins is not None:
+        told = zip(answer.arrivals, origins, strict=True)
+        answer.arrivals = [replace(each, origin=origin) for each, origin in told]
+
+
+def token_origins(
+    tokens: int, steps: Sequence[tuple[int, int]] | None
+) -> tuple[TokenOrigin, ...] | None:
+    """Where each of so many tokens came from, by the (drafted, accepted) of each verified draft.
+
+    None where that does not account for every token. The last draft may reach beyond the text.
+
+    >>> [each.value for each in token_origins(5, [(3, 1), (3, 3)])]
+    ['first', 'accepted', 'recovered', 'accepted', 'accepted']
+    """
+    if steps is None:
+        return None
+    ends = list(accumulate((1 + accepted for _, accepted in steps), initial=1))
+    if not ends[-1] >= tokens or (steps and ends[-2] >= tokens):
+        return None
+    origins = [TokenOrigin.FIRST]
+    for drafted, accepted in steps:
+        own = TokenOrigin.RECOVERED if accepted < drafted else TokenOrigin.BONUS
+        origins += [TokenOrigin.ACCEPTED] * accepted + [own if drafted else TokenOrigin.PLAIN]
+    return tuple(origins[:tokens])

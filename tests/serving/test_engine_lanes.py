@@ -1,0 +1,280 @@
+"""Serving engines as lanes of a race: a real llama.cpp, and servers that fail in every way."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from specviz import trace_file
+from specviz.cli import main
+from specviz.commands.engine_serving import engine_with
+from specviz.engines.model_deployment import EngineMethod
+from specviz.errors import InputError
+from specviz.experiments.run.engine_lane import PLAIN_SERVER, SERVER, RacedServer, token_origins
+from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.models.pair_catalog import Pair, pair_named
+from specviz.prompts import held_out_prompt
+from specviz.records import DecodingConfig, LaneKind, ProposalKind, Trace
+from specviz.serving.engine_address import EngineAddress
+from specviz.ui.handlers import Handlers
+from specviz.ui.race_messages import RaceMessages
+from specviz.ui.settings_form import raced_servers
+from specviz.ui.setup import page_setup
+from tests.serving.odd_server import Odd, says, server
+from tests.ui.heard import heard
+
+PAIR = pair_named("bundled")
+KEY = "open-sesame"
+SHORT = DecodingConfig(method="draft-model", draft_length=3, max_new_tokens=24, temperature=0.0)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with engine_with(PAIR, EngineMethod.DRAFT_MODEL, 3) as running:
+        yield running
+
+
+def raced(
+    url: str, config: DecodingConfig = SHORT, task: str = "code", pair: Pair = PAIR
+) -> tuple[Trace, list]:
+    """A whole race with that server, and what a page is sent of it."""
+    servers = (RacedServer(SERVER, EngineAddress.of(url, KEY)),)
+    request = RaceRequest(pair, held_out_prompt(task, 1), config, task, servers=servers)
+    with closing(start_race(request)) as race:
+        messages = list(RaceMessages(race).messages(threading.Event()))
+        return race.trace(), messages
+
+
+@pytest.mark.parametrize("task, tokens", [("code", 48), ("maths", 120)])  # maths ends by itself
+def test_its_lane_holds_our_text_token_by_token_and_is_kept(engine, task, tokens) -> None:
+    config = DecodingConfig(method="draft-model", max_new_tokens=tokens, temperature=0.0)
+    trace, messages = raced(engine.url, config, task)
+    lane, plain = trace.lane(SERVER), trace.baseline
+    assert lane.kind is LaneKind.ENGINE and trace.main.kind is LaneKind.SPECULATIVE
+    assert lane.emitted_ids == plain.emitted_ids == trace.emitted_ids
+    assert lane.finish is plain.finish and messages[-1]["reason"] == plain.finish.value
+    assert lane.engine.engine == "llama.cpp" and lane.engine.remark == ""
+    assert 0 < lane.engine.accepted <= lane.engine.drafted
+    assert {each.origin for each in lane.arrivals} == {None}, "it tells totals alone"
+    assert lane.arrivals[0].seconds > 0 and lane.seconds > lane.arrivals[0].seconds
+    kept = trace_file.loads(trace_file.dumps(trace)).lane(SERVER)
+    assert kept.emitted_ids == lane.emitted_ids and kept.engine == lane.engine
+    assert kept.seconds == pytest.approx(lane.seconds)
+    assert KEY not in json.dumps([trace_file.encode_trace(trace), messages])
+
+
+def test_it_is_asked_only_once_our_own_lanes_have_ended(engine) -> None:
+    _, messages = raced(engine.url)
+    lanes = [each.get("lane") for each in messages if each["kind"] == "event"]
+    asked = [each["kind"] for each in messages].index("asking")
+    own = messages[:asked]
+    assert SERVER not in [each.get("lane") for each in own]
+    assert [each["type"] for each in own if each["kind"] == "event"].count("finish") == 2
+    assert lanes[-1] == SERVER and messages[-1]["engines"][SERVER]["engine"] == "llama.cpp"
+
+
+def test_what_it_cannot_take_is_said(engine) -> None:
+    drawn = DecodingConfig(method="draft-model", max_new_tokens=8, temperature=0.8, top_k=40)
+    lane = raced(engine.url, drawn)[0].lane(SERVER)
+    assert len(lane.emitted_ids) == 8
+    assert lane.engine.remark == "it draws random numbers of its own, so its text is another one"
+
+
+def test_a_server_of_another_tokenizer_is_told_and_not_raced(engine) -> None:
+    pair = Pair("own", "of its own", PAIR.foreign_draft, draft="")
+    trace, _ = raced(
+        engine.url,
+        replace(SHORT, method="prompt-lookup", tree_kind=ProposalKind.DETERMINISTIC),
+        pair=pair,
+    )
+    assert "its model has another tokenizer" in trace.lane(SERVER).engine.remark
+    assert trace.lane(SERVER).emitted_ids == () and len(trace.emitted_ids) == 24
+
+
+# ---- servers that fail, and what vLLM says of each draft
+
+METRICS = b"vllm:generation_tokens_total 1.0\n"
+
+
+def like_vllm(sample: list[int], *events: object):
+    """A server with the answers of vLLM, whose stream holds these events."""
+
+    def way(request: Odd) -> None:
+        size = int(request.headers.get("Content-Length") or 0)
+        asked = json.loads(request.rfile.read(size) or b"{}")
+        told = {
+            "/metrics": METRICS,
+            "/v1/models": b'{"data": [{"id": "m"}]}',
+            "/version": b'{"version": "0.32.0"}',
+            "/tokenize": json.dumps({"tokens": sample}).encode(),
+        }.get(request.path)
+        if told is None:
+            is_warm_up = asked["max_tokens"] != SHORT.max_new_tokens
+            shown = [*events[:1], END] if is_warm_up else events
+            told = b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in shown)
+        says(200, "text/plain", told)(request)
+
+    return way
+
+
+def tokens(*ids: int) -> dict:
+    return {"choices": [{"token_ids": list(ids), "finish_reason": None}]}
+
+
+END = {"choices": [{"token_ids": [], "finish_reason": "length"}]}
+COUNTS = {"num_draft_tokens": 6, "num_accepted_draft_tokens": 4}
+STEPS = {"per_step_drafted": [3, 3], "per_step_accepted": [1, 3]}
+
+
+def metrics(**counts: object) -> dict:
+    return {"choices": [], "metrics": {"speculative_decoding": counts}}
+
+
+@pytest.fixture(scope="module")
+def sample():
+    with closing(start_race(RaceRequest(PAIR, "x", SHORT))) as race:
+        return list(race._question.sample_ids)
+
+
+def test_where_each_token_came_from_is_shown_where_the_engine_tells_it(sample) -> None:
+    stream = [tokens(5), tokens(6, 7), tokens(8, 9, 10, 11), END]
+    with server(like_vllm(sample, *stream, metrics(**COUNTS, **STEPS))) as (_, url):
+        trace, _ = raced(url)
+    lane = trace_file.loads(trace_file.dumps(trace)).lane(SERVER)
+    assert lane.emitted_ids == (5, 6, 7, 8, 9, 10, 11) and lane.engine.version == "0.32.0"
+    words = "first accepted recovered accepted accepted accepted bonus".split()
+    assert [each.origin.value for each in lane.arrivals] == words
+    with server(like_vllm(sample, *stream, metrics(**COUNTS))) as (_, url):
+        lane = raced(url)[0].lane(SERVER)
+    assert {each.origin for each in lane.arrivals} == {None} and lane.engine.accepted == 4
+
+
+@pytest.mark.parametrize(
+    "count, steps, told",
+    [
+        (3, [(3, 3)], "first accepted accepted"),  # the limit of tokens cut the draft
+        (3, [(0, 0), (2, 0)], "first plain recovered"),
+        (1, [], "first"),
+        (4, [(3, 0)], None),  # a token that no step accounts for
+        (2, [(3, 0), (3, 0)], None),  # a step without a token
+        (2, None, None),
+    ],
+)
+def test_origins_are_told_of_every_token_or_of_none(count, steps, told) -> None:
+    found = token_origins(count, steps)
+    assert (found and " ".join(each.value for each in found)) == told
+
+
+def drips(request: Odd) -> None:
+    request.send_response(200)
+    request.end_headers()
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        request.wfile.write(b" ")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "way, said",
+    [
+        (says(200, "text/html", b"<!doctype html><p>hello"), "but gives a web page"),
+        (says(401, "text/plain", KEY.encode()), "wants another key than it is sent"),
+        (says(500, "text/plain", b"oh"), "must answer /metrics, but does with status 500"),
+        ("breaks off", "must answer /v1/completions, but ends in the middle of it"),
+        ("no ids", "must answer with token ids, but does not"),
+        ("large ids", "must answer with tokens of the target's vocabulary of 4096, got 999999"),
+    ],
+)
+def test_a_server_that_fails_is_one_sentence_and_our_lanes_are_whole(way, said, sample) -> None:
+    streams = {
+        "breaks off": (tokens(5), tokens(6)),
+        "no ids": (tokens(5), {"choices": [{"token_ids": ["a"]}]}),
+        "large ids": (tokens(5), tokens(999_999)),
+    }
+    odd = like_vllm(sample, *streams[way]) if isinstance(way, str) else way
+    with server(odd) as (_, url):
+        trace, messages = raced(url)
+    remark = trace.lane(SERVER).engine.remark
+    assert said in remark and "\n" not in remark and KEY not in remark and url not in remark
+    assert trace.main.finish is trace.baseline.finish and len(trace.emitted_ids) == 24
+    assert messages[-1]["reason"] == "length" and trace.lane(SERVER).finish.value == "stopped"
+    assert trace.lane(SERVER).emitted_ids[:1] == ((5,) if isinstance(way, str) else ())
+    assert trace_file.loads(trace_file.dumps(trace)).lane(SERVER).engine.remark == remark
+
+
+FORM = {
+    "pair": "bundled",
+    "prompt": "def add(a, b):\n",
+    "method": "draft-model",
+    "max_new_tokens": "8",
+}
+
+
+def asked(url: str) -> dict[str, str]:
+    return {"server": url, "plain_server": "", "key": ""}
+
+
+def test_while_a_server_keeps_one_race_waiting_others_end_and_it_can_be_stopped() -> None:
+    handlers, waits = Handlers(), {"ticket": "a-race-that-waits-for-a-server"}
+    with server(drips) as (served, url):
+        assert handlers.join(waits | {"form": FORM, "servers": asked(url)})["error"] is None
+        while not served.keys:
+            handlers.look(waits | {"after": 0})
+            time.sleep(0.02)
+        handlers.join({"ticket": "a-race-of-somebody-else", "form": FORM | {"seed": "1"}})
+        assert heard(handlers, "a-race-of-somebody-else")[-1]["reason"] == "length"
+        handlers.stop(waits)
+        last = heard(handlers, waits["ticket"])[-1]
+    assert (last["kind"], last["reason"], last["engines"]) == ("end", "length", {})
+
+
+def test_in_public_only_the_owners_servers_are_raced(monkeypatch) -> None:
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    assert page_setup()["servers"] is None
+    with pytest.raises(InputError, match="^server must be, on this public page, none, for its"):
+        raced_servers(asked("http://127.0.0.1:9"))
+    monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", "http://owned:8000/v1")
+    monkeypatch.setenv("SPECVIZ_ENGINE_KEY", KEY)
+    assert page_setup()["servers"] == ["http://owned:8000"]
+    both = {"server": "http://owned:8000", "plain_server": "http://other", "key": ""}
+    with pytest.raises(InputError, match="^plain_server must be, on this public page, one of "):
+        raced_servers(both)
+    (found,) = raced_servers(asked("http://owned:8000"))
+    assert found.address.key == KEY and KEY not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (asked("nonsense"), "server must be the address of a server, such as http://"),
+        (asked("http://me:secret@host"), "server must hold no key: set SPECVIZ_ENGINE_KEY"),
+        (asked("http://host") | {"key": "a b"}, "key must be printable ASCII without spaces"),
+        ({"server": "http://host"}, "servers must be server, plain_server and key, got"),
+        ("http://host", "servers must be server, plain_server and key, got"),
+    ],
+)
+def test_a_wrong_address_is_refused_before_the_race(given, said) -> None:
+    reply = Handlers().join({"ticket": "a-ticket-of-a-test", "form": FORM, "servers": given})
+    assert reply["error"].startswith(said) and "secret" not in reply["error"]
+
+
+def test_the_command_races_two_servers_and_keeps_their_lanes(engine, tmp_path, capsys) -> None:
+    file = tmp_path / "race.json.gz"
+    flags = ["--pair", "bundled", "--task", "code", "--temperature", "0", "--repeat", "1"]
+    flags += ["--max-new-tokens", "16", "--trace", str(file)]
+    flags += ["--server", engine.url, "--plain-server", "http://127.0.0.1:9", "--json"]
+    assert main(["race", *flags]) == 0
+    found, missing = json.loads(capsys.readouterr().out)["servers"]
+    assert (found["lane"], found["tokens"], found["same_text"]) == (SERVER, 16, True)
+    assert found["target_forwards"] is None and found["tokens_per_second"] > 0
+    assert missing["tokens"] == 0 and "nothing listens there" in missing["remark"]
+    trace = trace_file.load(file)
+    assert trace.lane(SERVER).emitted_ids == trace.emitted_ids
+    assert trace.lane(PLAIN_SERVER).engine.remark == missing["remark"]
+    assert main(["race", *flags, "--batch-size", "2"]) == 2
+    assert "server must be left out with batch-size" in capsys.readouterr().err
