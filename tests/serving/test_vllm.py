@@ -21,6 +21,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.models.pair_catalog import pair_named
+from specviz.trace_file import load
 from specviz.ui.handlers import Handlers
 
 PYTHON = os.environ.get("SPECVIZ_VLLM_PYTHON")
@@ -154,3 +155,23 @@ def test_the_page_sets_both_side_by_side(drafting: str, plain: str) -> None:
     slow, fast = (serving.written(key | prompt | {"url": url}) for url in (plain, drafting))
     assert slow["text"] == fast["text"] and slow["drafted"] is None
     assert 0 < fast["accepted"] < fast["drafted"]
+
+
+def test_its_lanes_of_a_race_hold_our_text_and_the_origin_of_each_token(
+    drafting: str, plain: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "race.json.gz"
+    flags = ["--pair", "bundled", "--task", "maths", "--method", "draft-model"]
+    flags += ["--draft-length", "3", "--temperature", "0", "--max-new-tokens", "64"]
+    flags += ["--repeat", "1", "--trace", str(file)]
+    assert main(["race", *flags, "--server", drafting, "--plain-server", plain]) == 0
+    trace = load(file)
+    fast, slow = trace.lane("server"), trace.lane("plain-server")
+    assert fast.emitted_ids == slow.emitted_ids == trace.emitted_ids
+    ours = ["first"]
+    for each in trace.rounds:
+        ours += ["accepted"] * len(each.accepted)
+        ours += [each.extra.kind.value] if each.extra else []
+    told = [each.origin.value for each in fast.arrivals if each.origin]
+    assert told[:-3] == ours[:-3]  # it drafts beyond the last token, we do not
+    assert {each.origin for each in slow.arrivals} == {None}, "without drafts it tells nothing"
