@@ -90,6 +90,12 @@ _GENERAL_TERMS = (
     Term("node", "node", "One proposed token in the draft tree."),
     Term("root", "root", "The last token that is already certain. The draft tree grows from it."),
     Term(
+        "siblings",
+        "siblings",
+        "Several guesses for one place of the text: nodes of the draft tree with the same parent, "
+        "examined one after another until one is accepted.",
+    ),
+    Term(
         "level",
         "level",
         "The children of one node. A level is reached when they are examined, and passed when one "
@@ -223,6 +229,13 @@ _GENERAL_TERMS = (
         "How far two distributions are apart: 0 if they are equal, 1 if they have no token in "
         "common.",
         "half the sum of |p - q|",
+    ),
+    Term(
+        "chi_square",
+        "chi-square",
+        "One number for how far counts are from what was expected, all squared differences summed. "
+        "Exact draws come to about its degrees of freedom: as many counts as are free to differ.",
+        "sum of (count - expected)² / expected",
     ),
     Term(
         "noise_floor",
@@ -599,6 +612,8 @@ _SEEN: dict[str, str] = {
     "lossless": "distance",
     "total_variation": "distance",
     "noise_floor": "distance",
+    "siblings": "tree zoo",
+    "chi_square": "distance",
     "attention_mask": "mask tree",
     "mixture_of_experts": "experts",
     "batch": "batches ragged lab",

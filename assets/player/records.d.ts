@@ -123,7 +123,7 @@ interface LaneRecord {
 interface LessonFormulaRecord {
   mathml: string;
   symbols: FormulaSymbolRecord[];
-  result: string;
+  result: string | null;
 }
 
 type LessonGroupName = "core" | "optional" | "exercise" | "misconception";

@@ -85,12 +85,13 @@ class FormulaSymbol:
 class LessonFormula:
     """MathML (the content of <math>), whose symbols carry `data-symbol`, and what it comes to.
 
-    Shown twice: as it is, and with the symbols' values in it, which make `result`.
+    Shown twice: as it is, and with the symbols' values in it, which make `result`; an equation needs
+    none.
     """
 
     mathml: Text
     symbols: Annotated[tuple[FormulaSymbol, ...], Most(12)]
-    result: Name
+    result: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)

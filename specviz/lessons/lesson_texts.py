@@ -69,5 +69,5 @@ def check_formula(formula: LessonFormula, path: str, values: Sequence[str]) -> N
     for symbol in formula.symbols:
         check_text(symbol.meaning, f"{path}.symbols", values)
     for name in (formula.result, *(symbol.value for symbol in formula.symbols)):
-        if name not in values:
+        if name is not None and name not in values:
             raise InputError(f"{path} must name values among {', '.join(values)}, got {name!r}")

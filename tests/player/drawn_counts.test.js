@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { findingWords, verdictWords } from "../../assets/player/shared/drawn_counts.js";
+import { finding, findingWords, verdictWords } from "../../assets/player/shared/drawn_counts.js";
 
 const COUNTS = {
   draws: 2000, accepted: 900, is_other: false,
@@ -17,14 +17,22 @@ test("while draws come there is no verdict yet", () => {
 });
 
 test("the end says how the test went in plain words", () => {
-  assert.match(verdictWords(COUNTS, true, false), /Chi-square 12 with 9 degrees of freedom.*20 %.*No difference from the target is to be seen/);
+  assert.match(verdictWords(COUNTS, true, false), /come to 12 \(chi-square\).*about 9 \(the degrees of freedom\).*20 %.*No difference from the target is to be seen/);
   const other = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, p_value: 1e-9 } };
   assert.match(verdictWords(other, true, false), /less than one in 1,000.*This is another distribution/);
 });
 
 test("a token that the target never says decides alone", () => {
   const never = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, forbidden: 3 } };
-  assert.match(verdictWords(never, true, false), new RegExp(`the target never says.*${findingWords(true)}`));
+  assert.match(verdictWords(never, true, false), new RegExp(`the target never says.*${findingWords(never)}`));
+});
+
+test("between one in 1,000 and one in 20 nothing is decided, and the words do not say that nothing is wrong", () => {
+  const found = (p_value, is_other = false) => finding({ is_other, distance: { ...COUNTS.distance, p_value } });
+  assert.deepEqual([found(0.2), found(0.006), found(1e-5, true)], ["none", "undecided", "other"]);
+  const words = verdictWords({ ...COUNTS, distance: { ...COUNTS.distance, p_value: 0.006 } }, true, false);
+  assert.match(words, /not decided.*More draws tell/);
+  assert.doesNotMatch(words, /No difference/);
 });
 
 test("at temperature 0 there is nothing to count", () => {

@@ -4,7 +4,7 @@
 import { CURVE } from "../shared/came_out.js";
 import { withoutThousands } from "../shared/decimal_comma.js";
 import { drawing, element, setText } from "../shared/dom.js";
-import { barsKey, curveKey, drawDistance, drawnRows, verdictWords } from "../shared/drawn_counts.js";
+import { barsKey, curveKey, drawDistance, drawnRows, findingClass, verdictWords } from "../shared/drawn_counts.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
 import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
@@ -171,7 +171,7 @@ export class ExactCard {
     });
     if (this.curve) drawDistance(this.curve, history, goal);
     if (!this.verdict) return;
-    this.verdict.className = `guess-verdict${isDone ? (last.is_other ? " rejected" : " accepted") : ""}`;
+    this.verdict.className = `guess-verdict${isDone ? findingClass(last) : ""}`;
     setText(this.verdict, verdictWords(last, isDone, this.isGreedy));
   }
 }

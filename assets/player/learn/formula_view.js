@@ -49,7 +49,7 @@ export class FormulaView {
         symbol.dataset.meaning = meaning;
       }
     }
-    inNumbers.append(leaf(inNumbers, "mo", "="), leaf(inNumbers, "mn", this.text.write(formula.result)));
+    if (formula.result) inNumbers.append(leaf(inNumbers, "mo", "="), leaf(inNumbers, "mn", this.text.write(formula.result)));
   }
 }
 

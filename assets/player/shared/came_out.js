@@ -10,14 +10,16 @@ export const CURVE = `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio=
 // A bar: its name, p, the shares that came out by outcome, and what is said of their sum.
 /** @typedef {{ name: string, p: number, shares: [string, number][], came: string }} CameOut */
 
-// With a head, and room for `room` of them.
+// With a head, and room for `room` of them. `isWide`: the track also has room for what came out, and so
+// changes its end with the draws; else a bar that is too long ends in an arrow.
 /**
  * @param {CameOut[]} bars
  * @param {number} room
  */
-export function cameOutRows(bars, room) {
+export function cameOutRows(bars, room, isWide = false) {
   const most = Math.max(0.01, ...bars.map(({ p }) => p));
-  const end = Math.min(1, most / FULL);
+  const came = isWide ? Math.max(...bars.map(({ shares }) => sum(shares))) : 0;
+  const end = Math.min(1, Math.max(most / FULL, came));
   return [headRow(end), ...bars.map((bar) => row(bar, end)), ...blankRows(room - bars.length)];
 }
 
@@ -27,7 +29,7 @@ export function cameOutRows(bars, room) {
  */
 function row({ name, p, shares, came }, end) {
   const made = element("li");
-  const track = element("span", "redraw-track");
+  const track = element("span", sum(shares) > end ? "redraw-track is-beyond" : "redraw-track");
   const width = (/** @type {number} */ share) => `${Math.min(100, (100 * share) / end)}%`;
   for (const [outcome, share] of shares) {
     const bar = element("i", outcome);
@@ -39,6 +41,11 @@ function row({ name, p, shares, came }, end) {
   track.append(goal);
   made.append(element("span", "redraw-name", name), track, element("span", "number", came), element("span", "number goal", percent(p)));
   return made;
+}
+
+/** @param {[string, number][]} shares */
+function sum(shares) {
+  return shares.reduce((total, [, share]) => total + share, 0);
 }
 
 /** @param {number} end of the tracks */

@@ -5,6 +5,7 @@ import { cameOutRows, drawCurve, keyLine, percent } from "./came_out.js";
 import { tokenLabel } from "./token_label.js";
 
 const ROWS = 8; // of a chart
+const UNDECIDED = 0.05; // a p-value from which on chance explains the draws well enough
 const LEAST_HEIGHT = 0.05; // of the distance at the top of the curve
 
 /** @param {{ text: string, p: number, count: number }[]} counts */
@@ -17,7 +18,7 @@ export function drawnRows(counts) {
     const shares = /** @type {[string, number][]} */ ([["accepted", share]]);
     return { name, p, shares, came: total ? percent(share) : "" };
   });
-  return cameOutRows(bars, ROWS);
+  return cameOutRows(bars, ROWS, true);
 }
 
 // Through all counts of a series that is to have `goal` draws.
@@ -37,20 +38,43 @@ export function drawDistance(curve, history, goal) {
  * @param {boolean} isDone
  * @param {boolean} isGreedy
  */
-export function verdictWords({ draws, accepted, distance, is_other }, isDone, isGreedy) {
+export function verdictWords(counts, isDone, isGreedy) {
+  const { draws, accepted, distance } = counts;
   const kept = `${draws.toLocaleString("en")} draws, ${Math.round((100 * accepted) / draws)} % of the guesses kept.`;
   if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count: either every text is the same, but for ties that rounding decides, or the rule is wrong.`;
   const numbers = `Distance ${distance.total_variation.toFixed(3)}, noise floor ${distance.noise_floor.toFixed(3)}.`;
   if (!isDone) return `${kept} ${numbers}`;
-  if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says. ${findingWords(true)}`;
+  if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says. ${FINDINGS.other}`;
   const p = distance.p_value < 0.001 ? "less than one in 1,000" : `${(100 * distance.p_value).toFixed(distance.p_value < 0.1 ? 1 : 0)} %`;
-  const chance = `Chi-square ${distance.chi_square.toFixed(0)} with ${distance.degrees_of_freedom} degrees of freedom: draws from the target itself differ as much in ${p} of all cases.`;
-  return `${kept} ${numbers} ${chance} ${findingWords(is_other)}`;
+  const chance = `All squared differences come to ${distance.chi_square.toFixed(0)} (chi-square); draws from the target itself come to about ${distance.degrees_of_freedom} (the degrees of freedom), and to as much as here in ${p} of all series.`;
+  return `${kept} ${numbers} ${chance} ${findingWords(counts)}`;
 }
 
-/** @param {boolean} isOther */
-export function findingWords(isOther) {
-  return isOther ? "This is another distribution." : "No difference from the target is to be seen.";
+// What the draws say: another distribution, none that can be seen, or too little to tell.
+/**
+ * @param {any} counts
+ * @returns {keyof typeof FINDINGS}
+ */
+export function finding({ distance, is_other: isOther }) {
+  if (isOther) return "other";
+  return distance.p_value < UNDECIDED ? "undecided" : "none";
+}
+
+const FINDINGS = {
+  other: "This is another distribution.",
+  undecided: "That is not decided: exact draws do so now and then, and so does a rule that is a little wrong. More draws tell.",
+  none: "No difference from the target is to be seen.",
+};
+
+/** @param {any} counts */
+export function findingWords(counts) {
+  return FINDINGS[finding(counts)];
+}
+
+// The colour of a finding.
+/** @param {any} counts */
+export function findingClass(counts) {
+  return { other: " rejected", undecided: "", none: " accepted" }[finding(counts)];
 }
 
 export function barsKey() {

@@ -179,7 +179,7 @@ function resultWords({ count, distance, ceiling, accepted }, isLossy, isDone) {
   const many = `${count.toLocaleString("en")} draws`;
   const told = `${many}, ${Math.round((100 * kept) / count)} % of them kept guesses. Distance from p (total variation): ${distance.toFixed(3)}.`;
   if (!isDone) return told;
-  const chance = `${many} from p itself come out up to ${ceiling.toFixed(3)} away`;
+  const chance = `of as many draws from p itself hardly one series in a hundred lies farther away than ${ceiling.toFixed(3)}`;
   if (distance <= ceiling) return `${told} No more than chance: ${chance}.`;
   return `${told} More than chance: ${chance}. ${isLossy ? "More draws bring it no nearer: the rule is lossy." : "Draw more."}`;
 }

@@ -34,7 +34,7 @@ BLOCKS = 12  # of a recorded measurement of draws
 DRAWN = {  # name -> rule, draft, temperature, draws
     "draws-right": ("right", "", "1", 4000),
     "draws-random": ("right", "random", "1", 4000),
-    "draws-from-p": ("resampled-from-target", "", "1", 4000),
+    "draws-favourite": ("equal-argmax", "", "1", 4000),
     "draws-greedy": ("right", "", "0", 200),
 }
 

@@ -10,7 +10,7 @@ import { DRAWS, Redraw, redrawPlan } from "../../shared/redraw.js";
 import { RedrawView } from "../../shared/redraw_view.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Widget } from "../widget.js";
-import { acceptance, barsOf, beyond, changed, common, overlap } from "./two_distributions.js";
+import { acceptance, barsOf, beyond, changed, common, overlap, owedBin } from "./two_distributions.js";
 import { doubledBin, RedrawFromTarget } from "./wrong_redraw.js";
 
 const CONTEXT = 14; // tokens of the text before the guess
@@ -95,6 +95,7 @@ export class AcceptReject extends Widget {
     const [p, q] = [bars.p[bars.guess], bars.q[bars.guess]];
     const text = (/** @type {number} */ each) => trace.text(each);
     const favourite = plan.ids[0];
+    const owed = owedBin(plan);
     const [most, least] = [this.largestGap(1), this.largestGap(-1)];
     return {
       token: text(id), p, q, u: this.u, ratio: q > 0 ? p / q : Infinity,
@@ -105,6 +106,7 @@ export class AcceptReject extends Widget {
       draws: DRAWS, distance: this.redraw.redraw?.distance, floor: this.redraw.redraw?.floor,
       more_token: most?.token, more_came: most?.came, more_p: most?.p,
       twice_token: text(plan.ids[doubledBin(plan)]),
+      owed_token: text(plan.ids[owed]), owed_p: plan.p[owed], owed_common: Math.min(plan.p[owed], plan.q[owed]), owed_left: Math.max(0, plan.p[owed] - plan.q[owed]),
       less_token: least?.token, less_came: least?.came, less_p: least?.p,
     };
   }

@@ -3,7 +3,7 @@
 
 import { CURVE } from "../../shared/came_out.js";
 import { drawing, element, giveTurn, option, setText } from "../../shared/dom.js";
-import { barsKey, curveKey, drawDistance, drawnRows, findingWords, verdictWords } from "../../shared/drawn_counts.js";
+import { barsKey, curveKey, drawDistance, drawnRows, finding, findingClass, findingWords, verdictWords } from "../../shared/drawn_counts.js";
 import { waitingWords } from "../../shared/number_words.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Transport } from "../../shared/transport.js";
@@ -12,10 +12,12 @@ import { largestGap, suspects } from "./suspects.js";
 
 const RIGHT = "right";
 const DRAWS = "4000";
+const [FURTHER, MOST] = [4, 50_000]; // how many times more draws where few did not decide, and the most (specviz/experiments/bug_zoo/laboratory.py)
+const PLACES = ["as the first token", "as the second"];
 const STEP_MILLISECONDS = 90; // from one block of draws to the next, so that one can watch
 // Recorded draws by rule, draft and temperature (specviz/ui/course/lesson_recordings.py).
 /** @type {Record<string, string>} */
-const RECORDINGS = { "right  1": "draws-right", "right random 1": "draws-random", "resampled-from-target  1": "draws-from-p", "right  0": "draws-greedy" };
+const RECORDINGS = { "right  1": "draws-right", "right random 1": "draws-random", "equal-argmax  1": "draws-favourite", "right  0": "draws-greedy" };
 
 export class LosslessnessLab extends Widget {
   static id = "losslessness";
@@ -42,6 +44,7 @@ export class LosslessnessLab extends Widget {
     /** @type {any} the last block that is shown */
     this.last = null;
     this.isOver = false;
+    this.goal = 0; // of the draws that are shown
     this.isRecorded = false;
     this.isRevealed = false; // the name of a rule that is secret
     this.timer = 0;
@@ -53,7 +56,7 @@ export class LosslessnessLab extends Widget {
       failed: (text) => this.failed(text),
     });
     const context = element("p", "guess-context");
-    context.append(this.form.prompt.replace("\n", " ⏎ "), " ", element("mark", "", "?"));
+    context.append(this.form.prompt.replace("\n", " ⏎ "), " ", element("mark", "hint", "next token"));
     this.choice = element("select");
     this.choice.append(...this.specimens.map(({ name, title }) => option(name, title)));
     this.choice.addEventListener("change", () => this.choose(this.choice.value));
@@ -82,8 +85,10 @@ export class LosslessnessLab extends Widget {
     this.verdict = element("p", "guess-verdict");
     this.verdict.setAttribute("role", "status");
     this.names = element("div", "zoo-names");
+    this.reply = element("p", "zoo-reply");
+    this.reply.setAttribute("role", "status");
     const redraw = element("div", "redraw");
-    redraw.append(this.buttons, this.source, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict, this.names);
+    redraw.append(this.buttons, this.source, this.names, this.reply, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict);
     this.box.classList.add("guess");
     this.box.replaceChildren(context, this.menu, this.what, redraw);
   }
@@ -116,17 +121,21 @@ export class LosslessnessLab extends Widget {
   replay() {
     const { recording } = this;
     if (!recording || this.transport.isBusy) return;
-    this.begin(true);
+    this.begin(true, Number(recording.messages.findLast(({ kind }) => kind === "counts")?.draws));
     for (const message of recording.messages) this.take(message);
   }
 
-  /** @param {boolean} isRecorded */
-  begin(isRecorded) {
+  /**
+   * @param {boolean} isRecorded
+   * @param {number} goal
+   */
+  begin(isRecorded, goal) {
     window.clearTimeout(this.timer);
     this.timer = 0;
     this.blocks = [];
     this.history = [];
     this.isOver = false;
+    this.goal = goal;
     this.isRecorded = isRecorded;
   }
 
@@ -138,12 +147,13 @@ export class LosslessnessLab extends Widget {
     this.last = null;
     this.history = [];
     this.isOver = false;
+    this.goal = this.wanted;
     setText(this.go, `Draw ${this.goal.toLocaleString("en")} times`);
     this.draw();
     this.on.changed();
   }
 
-  // One that nobody is told, and four names that it may have.
+  // One that nobody is told, and four sentences of which one is its own.
   deal() {
     const { dealt, names } = suspects(this.specimens, Math.random);
     this.names.replaceChildren(
@@ -163,12 +173,15 @@ export class LosslessnessLab extends Widget {
   name(name) {
     this.answer = name;
     this.draw();
-    if (name === this.rule) this.on.reached("named");
+    if (name === this.rule && this.last) this.on.reached("named");
     this.on.changed();
   }
 
-  get goal() {
-    return Number(this.scene.draws ?? DRAWS);
+  // So many draws are asked for, and more where they did not decide.
+  get wanted() {
+    const usual = Number(this.scene.draws ?? DRAWS);
+    const isOpen = this.isOver && !this.isRecorded && this.last && finding(this.last) === "undecided";
+    return isOpen ? Math.min(MOST, FURTHER * this.goal) : usual;
   }
 
   get specimen() {
@@ -181,17 +194,17 @@ export class LosslessnessLab extends Widget {
 
   get values() {
     const { last, specimen, isQuiz, history } = this;
-    const told = isQuiz && this.answer !== this.rule ? null : specimen;
-    const gap = last ? largestGap(last.cells[0]) : null;
+    const told = isQuiz && !this.isNamed ? null : specimen;
+    const gap = last ? largestGap(last.cells) : undefined;
     return {
-      draws: last?.draws ?? this.goal, goal: this.goal, kinds: this.specimens.length,
+      draws: last?.draws ?? this.goal, goal: Number(this.scene.draws ?? DRAWS), kinds: this.specimens.length,
       rule: told?.title ?? "the decoder’s own rule", wrong: told?.wrong ?? "", tell: told?.tell ?? "",
       distance: last?.distance.total_variation, floor: last?.distance.noise_floor,
       early_distance: history[0]?.distance.total_variation,
       chi_square: last?.distance.chi_square, freedom: last?.distance.degrees_of_freedom, p_value: last?.distance.p_value,
-      finding: last && findingWords(last.is_other),
+      finding: last && findingWords(last),
       kept: last ? last.accepted / last.draws : undefined,
-      more_token: gap?.text, more_came: gap?.came, more_p: gap?.p,
+      more_token: gap?.text, more_came: gap?.came, more_p: gap?.p, more_place: gap && PLACES[gap.cell],
     };
   }
 
@@ -199,11 +212,11 @@ export class LosslessnessLab extends Widget {
 
   async start() {
     if (this.transport.isBusy) return;
-    const { scene, rule } = this;
-    this.begin(false);
+    const { scene, rule, wanted } = this;
+    this.begin(false, wanted);
     giveTurn(this.go, this.end, true);
     const form = { ...this.form, temperature: scene.temperature ?? "1", seed: String(Math.floor(Math.random() * 1e6)) };
-    await this.transport.start("measure", { what: "losslessness", form, rule, draft: scene.draft ?? "", draws: this.goal });
+    await this.transport.start("measure", { what: "losslessness", form, rule, draft: scene.draft ?? "", draws: wanted });
   }
 
   /** @param {any} message */
@@ -233,7 +246,8 @@ export class LosslessnessLab extends Widget {
 
   done() {
     giveTurn(this.go, this.end, false);
-    if (!this.isRecorded) setText(this.go, "Draw again");
+    const { wanted } = this;
+    if (!this.isRecorded) setText(this.go, wanted > this.goal ? `Draw ${wanted.toLocaleString("en")} times` : "Draw again");
     if (!this.last) return;
     if (this.last.is_other) this.found.add(this.rule);
     this.on.reached("drawn");
@@ -259,13 +273,13 @@ export class LosslessnessLab extends Widget {
 
   draw() {
     const { last, specimen, isQuiz, scene } = this;
-    const isTold = isQuiz ? this.answer === this.rule : scene.secret !== "true" || this.isRevealed;
+    const isTold = isQuiz ? this.isNamed : scene.secret !== "true" || this.isRevealed;
     this.old.hidden = !this.recording;
     const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
     if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : "")); // it tells whether the rule is wrong
-    const titles = ["The next token", last ? `The one after it, behind ${tokenLabel(last.usual)}` : "The one after it"];
+    const titles = ["The next token", still ? `The token after it, where the next one is ${tokenLabel(still.usual)}` : "The token after it"];
     this.cells.forEach(({ title, bins }, at) => {
       setText(title, titles[at]);
       bins.setAttribute("aria-label", titles[at]);
@@ -273,6 +287,8 @@ export class LosslessnessLab extends Widget {
     });
     drawDistance(this.curve, this.history, this.goal);
     this.drawVerdict(scene.temperature === "0");
+    setText(this.reply, this.answerWords());
+    this.reply.hidden = !isQuiz;
     for (const made of /** @type {NodeListOf<HTMLElement>} */ (this.names.querySelectorAll("button"))) {
       const isAnswer = made.textContent === this.specimens.find(({ name }) => name === this.answer)?.wrong;
       made.setAttribute("aria-pressed", String(isAnswer));
@@ -291,12 +307,21 @@ export class LosslessnessLab extends Widget {
   drawVerdict(isGreedy) {
     const { last } = this;
     const isDone = this.isOver && !this.blocks.length && last !== null;
-    this.verdict.className = `guess-verdict${isDone ? (last.is_other ? " rejected" : " accepted") : ""}`;
-    setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) + this.answerWords() : "Nothing is drawn yet: the marks are what the target says.");
+    this.verdict.className = `guess-verdict${isDone ? findingClass(last) : ""}`;
+    setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) : "Nothing is drawn yet: the marks are what the target says.");
+  }
+
+  // The rule that was dealt is named, with counts to name it by.
+  get isNamed() {
+    return this.last !== null && this.answer === this.rule;
   }
 
   answerWords() {
+    const { last } = this;
     if (!this.isQuiz || !this.answer) return "";
-    return this.answer === this.rule ? ` Found: ${this.specimen?.tell ?? ""}` : " It is not the one you named. Look at which tokens come too often, and in which of the two places.";
+    if (!last) return "Draw first: without counts it may be any of them.";
+    if (this.isNamed) return "Found.";
+    const seen = finding(last) === "other" ? "Look at which tokens come too often, and in which of the two places." : "Nothing is seen to come too often. Which of these rules would show, and which only takes longer?";
+    return `It is not that one. ${seen}`;
   }
 }

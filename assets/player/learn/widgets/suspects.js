@@ -16,10 +16,12 @@ export function suspects(specimens, random) {
   return { dealt: names[Math.floor(random() * names.length)].name, names };
 }
 
-// The token that came out too often by most.
-/** @param {{ text: string, p: number, count: number }[]} bars the last one all others */
-export function largestGap(bars) {
-  const total = Math.max(1, bars.reduce((sum, { count }) => sum + count, 0));
-  const gaps = bars.slice(0, -1).map(({ text, p, count }) => ({ text, p, came: count / total }));
+// The token that came out too often by most, and in which of the places.
+/** @param {{ text: string, p: number, count: number }[][]} cells the last bar of each all others */
+export function largestGap(cells) {
+  const gaps = cells.flatMap((bars, cell) => {
+    const total = Math.max(1, bars.reduce((sum, { count }) => sum + count, 0));
+    return bars.slice(0, -1).map(({ text, p, count }) => ({ text, p, came: count / total, cell }));
+  });
   return gaps.reduce((most, each) => (each.came - each.p > most.came - most.p ? each : most), gaps[0]);
 }

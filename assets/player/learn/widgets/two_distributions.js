@@ -6,6 +6,7 @@
 /** @typedef {{ labels: (string | null)[], p: number[], q: number[], together: number }} Bars */
 
 const SHOWN = 4; // words of their own
+const SEEN = 0.001; // a probability that a bar can show
 
 // The bars of a position, from its plan to be drawn anew; `guess` always has a bar of its own.
 /**
@@ -51,6 +52,16 @@ export function beyond(bars) {
   const { p, q } = bars;
   const over = (/** @type {number[]} */ values) => values.map((value, at) => Math.max(0, value - common(bars, at)));
   return { thrown: over(q), owed: over(p) };
+}
+
+// The word that is missing most among guesses, one that the draft guesses at all if there is such a one: a bin
+// of the plan.
+/** @param {RedrawPlan} plan */
+export function owedBin({ p, q }) {
+  const owed = p.slice(0, -1).map((each, bin) => each - q[bin]);
+  const guessed = owed.map((each, bin) => (q[bin] >= SEEN ? each : -1));
+  const from = Math.max(...guessed) > 0 ? guessed : owed;
+  return from.indexOf(Math.max(...from));
 }
 
 // The probability that a guess is kept: min(1, p/q). What the draft never says is never judged.
