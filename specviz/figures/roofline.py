@@ -40,7 +40,7 @@ def _layout(milliseconds: Sequence[float], ridge: float, largest: float) -> dict
     layout["margin"] = {"l": 52, "r": 16, "t": 24, "b": 42}
     title = {"text": "tokens in one forward", "font": {"size": SMALL}}
     ticks = [1 << power for power in range(0, 11, 2) if 1 << power <= largest]
-    across = [0, math.log10(largest)]
+    across = [-0.05, math.log10(largest)]  # a mark at 1 covers no label
     layout["xaxis"] = quiet_axis(
         type="log", range=across, title=title, tickvals=ticks, showgrid=False
     )

@@ -127,11 +127,20 @@ test("many tokens in less time than one are noise, or are read faster, as their 
   const why = (/** @type {number[][]} */ ...passes) => {
     const times = new ForwardTimes();
     for (const seconds of passes) times.take({ counts: [1, 6], seconds, passes: passes.length, model: null, weight_bytes: 4e8 });
-    return times.whyQuicker(6);
+    return times.whyQuicker(6, true);
   };
   assert.equal(why([0.02, 0.03]), "");
   assert.match(why([0.04, 0.02], [0.03, 0.031]), /only in 1 of 2 passes: that is noise/);
   assert.match(why([0.05, 0.04], [0.06, 0.05]), /in 2 of 2 passes.*at 10\.0 GB\/s; the one for a single token reads them at 8\.0\./);
+});
+
+test("whether it is noise is said at once, its cause only once it may be told", () => {
+  const times = new ForwardTimes();
+  times.take({ counts: [1, 6], seconds: [0.05, 0.04], passes: 2, model: null, weight_bytes: 4e8 });
+  assert.equal(times.whyQuicker(6, false), "", "not before all passes are there");
+  times.take({ counts: [1, 6], seconds: [0.06, 0.05], passes: 2, model: null, weight_bytes: 4e8 });
+  assert.match(times.whyQuicker(6, false), /hardly noise/);
+  assert.doesNotMatch(times.whyQuicker(6, false), /routine|GB/);
 });
 
 const PLACES = [" a", " group", " of", "."].map((token) => ({ token, likely: [[token, 0.9], [" x", 0.1]], rival: [token, " x", " y"], seconds: 0.05 }));

@@ -62,16 +62,20 @@ export class ForwardTimes {
     return this.passes.filter((pass) => pass[many] < pass[one]).length;
   }
 
-  // Why many tokens took less time than one, "" where they did not. Libraries multiply several rows by another
+  // Why many tokens took less time than one, "" where they did not; a cause is named if it may be told. Libraries multiply several rows by another
   // routine than one row, which may read the same weights faster; a few passes may also differ by chance.
-  /** @param {number} count */
-  whyQuicker(count) {
-    if ((this.ratio(count) ?? 1) >= 1) return "";
+  /**
+   * @param {number} count
+   * @param {boolean} isTold
+   */
+  whyQuicker(count, isTold) {
+    if (!this.isWhole || (this.ratio(count) ?? 1) >= 1) return "";
     const quicker = this.quickerPasses(count);
     const passes = `in ${quicker} of ${this.passes.length} passes`;
     if (quicker <= SURE * this.passes.length) return `${count} tokens took less time than one only ${passes}: that is noise.`;
     const [one, many] = [1, count].map((each) => ((this.bytesPerSecond(each) ?? 0) / GIGA).toFixed(1));
-    return `${count} tokens took even less time than one, ${passes}, so it is hardly noise. The same weights are read and more is multiplied, but by another routine, made for several tokens, which reads them at ${many} GB/s; the one for a single token reads them at ${one}.`;
+    const why = `The same weights are read and more is multiplied, but by another routine, made for several tokens, which reads them at ${many} GB/s; the one for a single token reads them at ${one}.`;
+    return `${count} tokens took even less time than one, ${passes}, so it is hardly noise. ${isTold ? why : "What takes the time is asked next; the answer says why."}`;
   }
 
   // Multiplications and additions per second in a forward of so many tokens: two for each weight and token.

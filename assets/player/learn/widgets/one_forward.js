@@ -3,6 +3,7 @@
 
 import { Chart } from "../../shared/charts.js";
 import { element, setText } from "../../shared/dom.js";
+import { written } from "../lesson_text.js";
 import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
 import { ForwardTimes } from "./forward_times.js";
@@ -166,7 +167,7 @@ export class OneForward extends Widget {
       model: model?.name ?? pair?.title, many: MANY, machine: this.isRecorded ? this.row.recorded?.machine : "this machine",
       one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
       parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined, weight_bytes: model ? times.weightBytes / model.parameters : undefined,
-      bandwidth: giga(times.bytesPerSecond(1)), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
+      bandwidth: gigabytes(times.bytesPerSecond(1)), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
       largest: largest || undefined, largest_time: times.seconds(largest), largest_ratio: times.ratio(largest),
       read_time: roof?.read_seconds, token_time: roof?.token_seconds, ridge: roof?.ridge,
       count, count_time: roof?.chosen_seconds, alone_time: roof ? count * roof.read_seconds : undefined,
@@ -183,7 +184,7 @@ export class OneForward extends Widget {
     this.bars.hidden = isRoof;
     this.bars.replaceChildren(...shown.map((count) => this.bar(count, isHidden ? 0 : most)));
     this.picture.hidden = this.slider.hidden = !isRoof;
-    setText(this.words, isRoof ? this.sentence(roof) : this.isExplained ? times.whyQuicker(MANY) : "");
+    setText(this.words, isRoof ? this.sentence(roof) : times.whyQuicker(MANY, this.isExplained));
     if (!isRoof) return;
     this.slider.max = String(this.mostSteps);
     this.slider.value = String(STEPS_PER_DOUBLING * Math.log2(this.count));
@@ -195,7 +196,7 @@ export class OneForward extends Widget {
   sentence({ ridge, read_seconds: read, token_seconds: each, chosen_seconds: time }) {
     const { count } = this;
     const binds = count < ridge ? "reading takes longer" : "arithmetic takes longer";
-    return `${count} ${count === 1 ? "token" : "tokens"}: ${milliseconds(time)}. Reading takes ${milliseconds(read)}, arithmetic ${count} × ${milliseconds(each)} = ${milliseconds(count * each)}, so ${binds}.`;
+    return `${count} ${count === 1 ? "token" : "tokens"}: ${milliseconds(time)} by the line. Reading takes ${milliseconds(read)}, arithmetic ${count} × ${milliseconds(each)} = ${milliseconds(count * each)}, so ${binds}.`;
   }
 
   /**
@@ -217,7 +218,12 @@ export class OneForward extends Widget {
   }
 }
 
+/** @param {number | undefined} each bytes per second */
+function gigabytes(each) {
+  return each === undefined ? undefined : `${(each / GIGA).toPrecision(2)} GB/s`;
+}
+
 /** @param {number} seconds */
 function milliseconds(seconds) {
-  return `${(1000 * seconds).toPrecision(3)} ms`;
+  return written(seconds, "milliseconds");
 }

@@ -26,6 +26,9 @@ export class YouDraft extends Widget {
   constructor(box, course, on) {
     super(box, course, on);
     this.game = new TypedGame();
+    /** @type {Record<string, string>} */
+    this.scene = {};
+    this.playedFrom = 0; // rounds before this step
     this.isPeeking = false;
     /** @type {RecordedGame | null} that judges, while no model does */
     this.recorded = null;
@@ -64,10 +67,13 @@ export class YouDraft extends Widget {
   }
 
   // The text goes on from step to step; a first one begins by itself, on a recording until the model is loaded.
-  async set() {
+  /** @param {Record<string, string>} scene */
+  async set(scene) {
+    this.scene = scene;
+    this.playedFrom = this.game.rounds;
     if (!this.game.written.length) await ((await this.isReady()) ? this.start() : this.replay());
     this.draw();
-    this.tellRounds();
+    if (this.game.round?.outcomes.includes("unreached")) this.on.reached("thrown-rest"); // it stands there to be looked at
   }
 
   // ---- doing
@@ -104,6 +110,7 @@ export class YouDraft extends Widget {
   /** @param {string} prompt */
   beginAnew(prompt) {
     this.game = new TypedGame();
+    this.playedFrom = 0;
     this.asked = prompt;
     this.guess.input.value = "";
     this.peeked.replaceChildren();
@@ -159,7 +166,8 @@ export class YouDraft extends Widget {
   }
 
   tellRounds() {
-    if (this.game.rounds >= ENOUGH) this.on.reached("enough-rounds");
+    const { rounds } = this.game;
+    if (rounds >= ENOUGH && rounds > this.playedFrom) this.on.reached("enough-rounds");
   }
 
   /** @param {any} message */
@@ -207,8 +215,8 @@ export class YouDraft extends Widget {
     const rejected = round ? round.outcomes.indexOf("rejected") : -1;
     return {
       prompt: this.asked, model: this.recorded?.recorded.target ?? this.pair?.title, temperature: this.recorded ? "0" : TEMPERATURE, rival: game.rivalTitle,
-      typed: round?.outcomes.length, judged: round?.outcomes.filter((outcome) => outcome !== "unreached").length, kept: round?.accepted.length,
-      unread: round?.outcomes.filter((outcome) => outcome === "unreached").length,
+      typed: round ? counted(round.outcomes.length, "token") : undefined, judged: round?.outcomes.filter((outcome) => outcome !== "unreached").length, kept: round?.accepted.length,
+      unread: round ? counted(round.outcomes.filter((outcome) => outcome === "unreached").length, "token") : undefined,
       failed_token: rejected < 0 ? undefined : game.text(Number(round?.tokenId(rejected))),
       extra: round?.extra ? game.text(round.extra.id) : undefined,
       emitted: round?.emitted.length, forward: round?.record.verify_seconds,
@@ -229,8 +237,10 @@ export class YouDraft extends Widget {
     if (game.hasEnded) setText(this.state, "The text has ended. Begin another one.");
     this.drawTable();
     const { rival, own, other } = game;
+    this.rival.hidden = this.scene.rival !== "shown"; // whose guesses are kept more often is asked first
     this.rival.replaceChildren(...(rival ? [element("span", "hint", `${game.rivalTitle} guessed here: `), ...this.tokens(rival)] : []));
-    setText(this.score, game.rounds ? `You: ${own.kept} of ${counted(own.examined, "examined token")} kept. ${game.rivalTitle}: ${other.kept} of ${other.examined}.` : "");
+    const its = this.rival.hidden ? "" : ` ${game.rivalTitle}: ${other.kept} of ${other.examined}.`;
+    setText(this.score, game.rounds ? `You: ${own.kept} of ${counted(own.examined, "examined token")} kept.${its}` : "");
   }
 
   // Each guess of a round, as it fared.
@@ -255,11 +265,11 @@ export class YouDraft extends Widget {
     if (!round?.outcomes.length) return;
     const head = element("thead");
     const names = element("tr");
-    names.append(...["your word", "how probable to the target", "random number", "verdict"].map((name) => element("th", "", name)));
+    names.append(...["word", "how probable to the target", "random number", "verdict"].map((name) => element("th", "", name)));
     head.append(names);
     const rows = element("tbody");
     for (const node of [...round.indices, ...(round.extra ? [EXTRA] : [])]) rows.append(this.row(round, node));
-    this.table.replaceChildren(head, rows);
+    this.table.replaceChildren(element("caption", "hint", "A dot · is a space."), head, rows);
   }
 
   /**
@@ -268,7 +278,7 @@ export class YouDraft extends Widget {
    */
   row(round, node) {
     const text = tokenLabel(this.game.text(round.tokenId(node)));
-    if (node === EXTRA) return verdictRow(node, text, ["", ""], outcomeOf(round, node) ?? "");
+    if (node === EXTRA) return verdictRow(node, text, ["the target’s own", ""], outcomeOf(round, node) ?? "");
     const { p, u } = round.verdict(node);
     const isRead = round.outcomes[node] !== "unreached";
     const values = isRead ? [probability(p), u === null ? "" : probability(u)] : ["", ""];
