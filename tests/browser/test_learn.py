@@ -111,7 +111,9 @@ class Learner:
             named = [value.name for value in WIDGETS[lesson.widget_of(step)].values]
             assert sorted(self.driver.evaluate(VALUES)) == sorted(named), (lesson.name, step.name)
             self.page.evaluate("document.querySelector('[data-ref=lessonStepTitle]').focus()")
-            self.press("[data-ref=lessonNext]", "Enter")
+            if step is not lesson.steps[-1]:
+                self.press("[data-ref=lessonNext]", "Enter")
+        self.press("[data-ref=lessonBack]", "Enter")
 
     def reach(self, goal: str) -> None:
         """Its keys, again where it takes several rounds, or the draw may go against it."""
@@ -259,6 +261,41 @@ def test_a_lesson_has_no_finding(turn_page: OpenPage, random_url: str, lesson: L
     learner = Learner(turn_page(random_url))
     open_lesson(learner, lesson)
     assert findings(learner.page, ".learn") == []
+
+
+def test_an_answer_stands_when_one_comes_back_to_its_question(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    learner = Learner(turn_page(random_url))
+    page = learner.page
+    open_lesson(learner, read_lessons()[2])
+    learner.driver.evaluate(f"{VIEW}.go(2)")
+    learner.driver.until(f"{VIEW}.step.kind === 'case' && {VIEW}.widget.values.p > 0")
+    page.locator("[data-option=thrown]").click()
+    page.locator("[data-ref=lessonNext]").click()
+    page.locator("[data-ref=lessonPrevious]").click()
+    learner.driver.until(f"{VIEW}.at === 2 && {VIEW}.widget.isRevealed")
+    assert page.locator("[data-option=thrown]").get_attribute("aria-pressed") == "true"
+    assert "the favourite plays no part" in page.locator("[data-ref=lessonAfter]").inner_text().lower()
+    assert not page.locator("[data-ref=lessonNext]").is_disabled()
+
+
+def test_a_lesson_s_end_leads_to_the_next_and_the_course_s_to_further_lessons(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    learner = Learner(turn_page(random_url))
+    page, core = learner.page, in_group(LessonGroup.CORE)
+    for lesson, way in ((core[0], f"Next: {core[1].title} →"), (core[-1], "Further lessons")):
+        open_lesson(learner, lesson)
+        learner.driver.evaluate(f"{VIEW}.go({len(lesson.steps) - 1})")
+        right = next(each.name for each in lesson.steps[-1].options if each.right)
+        page.locator(f"[data-option={right}]").click()
+        onward = page.locator("[data-ref=lessonNext].primary")
+        assert onward.inner_text() == way
+        onward.click()
+        if lesson is core[0]:
+            learner.wait(core[1].steps[0])
+    assert page.locator("[data-ref=lessonFurther]").is_visible()
 
 
 def test_a_step_has_an_address_and_a_prediction_outlives_the_page(

@@ -128,7 +128,7 @@ export class LearnPage extends Page {
   viewOf(lesson) {
     const kinds = this.offer?.widgets ?? [];
     const link = (/** @type {number} */ at) => linkTo(lesson.name, lesson.steps[at].name);
-    return new LessonView(this.refs, lesson, kinds, this.course, { progress: this.progress, next: this.after(lesson), go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
+    return new LessonView(this.refs, lesson, kinds, this.course, { progress: this.progress, onward: this.onward(lesson), go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
   }
 
   // The next one of its group.
@@ -136,6 +136,14 @@ export class LearnPage extends Page {
   after(lesson) {
     const group = this.offer?.lessons.filter((each) => each.group === lesson.group) ?? [];
     return group[group.indexOf(lesson) + 1];
+  }
+
+  // What the last step's button says.
+  /** @param {LessonRecord} lesson */
+  onward(lesson) {
+    const next = this.after(lesson);
+    if (next) return `Next: ${next.title} →`;
+    return lesson.group === "core" ? "Further lessons" : "All lessons";
   }
 
   /**
@@ -156,8 +164,11 @@ export class LearnPage extends Page {
   move(by) {
     if (!this.view) return;
     const { lesson, at } = this.view;
-    const next = lesson.steps[at + by];
-    this.go(next ? lesson.name : null, next?.name);
+    const step = lesson.steps[at + by];
+    if (step) return this.go(lesson.name, step.name);
+    const next = this.after(lesson);
+    this.go(next?.name ?? null, next?.steps[0].name);
+    if (!next && lesson.group === "core") this.refs.lessonFurther.scrollIntoView();
   }
 
   /**

@@ -71,6 +71,7 @@ export class LessonText {
     const own = this.values;
     this.values = values ?? own;
     box.replaceChildren(...textParts(text).map((part) => this.part(part)));
+    box.querySelectorAll("button").forEach(glue);
     this.values = own;
     if (values) box.querySelectorAll("[data-value]").forEach((each) => each.removeAttribute("data-value"));
     return box;
@@ -99,6 +100,20 @@ export class LessonText {
       if (each.textContent !== text) each.textContent = text;
     }
   }
+}
+
+// A line may break beside any button: not between it and the bracket or the stop that it stands at.
+/** @param {Element} button */
+function glue(button) {
+  const [before, after] = [button.previousSibling, button.nextSibling];
+  const open = /[([“‘]*$/.exec(before?.nodeType === Node.TEXT_NODE ? (before.textContent ?? "") : "")?.[0] ?? "";
+  const close = /^[)\].,:;!?’”]*/.exec(after?.nodeType === Node.TEXT_NODE ? (after.textContent ?? "") : "")?.[0] ?? "";
+  if (!open && !close) return;
+  if (before && open) before.textContent = (before.textContent ?? "").slice(0, -open.length);
+  if (after && close) after.textContent = (after.textContent ?? "").slice(close.length);
+  const whole = element("span", "lesson-glued");
+  button.replaceWith(whole);
+  whole.append(open, button, close);
 }
 
 /** @typedef {{ kind: "plain" | "value" | "term" | "strong" | "code", text: string, name?: string }} TextPart */

@@ -2,7 +2,7 @@
 
 import { element, setText } from "../shared/dom.js";
 import { FormulaView } from "./formula_view.js";
-import { linkTo, notebookLink } from "./learn_address.js";
+import { notebookLink } from "./learn_address.js";
 import { LessonText } from "./lesson_text.js";
 import { optionOf, rightOption, typedOption } from "./lesson_answers.js";
 import { NumberForm } from "./number_form.js";
@@ -21,9 +21,9 @@ export class LessonView {
    * @param {LessonRecord} lesson
    * @param {WidgetKindRecord[]} kinds of all widgets
    * @param {Course} course
-   * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string, next?: LessonRecord }} on
+   * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string, onward: string }} on `onward`: where the way on leads from the end
    */
-  constructor(refs, lesson, kinds, course, { progress, go, link, next }) {
+  constructor(refs, lesson, kinds, course, { progress, go, link, onward }) {
     this.refs = refs;
     this.lesson = lesson;
     this.kinds = kinds;
@@ -31,10 +31,12 @@ export class LessonView {
     this.progress = progress;
     this.go = go;
     this.link = link;
-    this.next = next;
+    this.onward = onward;
     this.at = 0;
-    /** @type {Record<string, string>} answers of this visit: what was answered before is asked anew */
+    /** @type {Record<string, string>} answers of this visit, which stand when one comes back to them */
     this.given = {};
+    /** @type {Set<string>} checks of this visit that were answered rightly */
+    this.solved = new Set();
     /** @type {Map<string, Record<string, any>>} the values that stood in a question when it was answered */
     this.asked = new Map();
     this.isReached = false;
@@ -82,7 +84,6 @@ export class LessonView {
   async show(at) {
     this.at = at;
     this.isReached = false;
-    delete this.given[this.step.name];
     this.number.clear();
     const { step } = this;
     const shown = this.stagedFor(step);
@@ -94,6 +95,7 @@ export class LessonView {
     this.draw();
     try {
       await this.widget.set(Object.fromEntries(step.scene));
+      if (step === this.step && this.isShownAgain) this.widget.reveal();
       this.refs.lessonStage.removeAttribute("data-failed");
     } catch (error) {
       this.refs.lessonStage.dataset.failed = `${/** @type {Error} */ (error).message} Go back and forth to try again.`;
@@ -101,7 +103,11 @@ export class LessonView {
     this.refresh();
   }
 
-  // What may have been said already: the step asks afresh.
+  // It was answered before, and what it hid may be seen.
+  get isShownAgain() {
+    return this.step.kind !== "predict" && this.given[this.step.name] !== undefined && this.isAnswered;
+  }
+
   /** @param {string} name */
   choose(name) {
     const { step, widget } = this;
@@ -110,7 +116,7 @@ export class LessonView {
     this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
     if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name), this.asked.set(step.name, widget.values);
     else if (step.kind === "case" || this.isAnswered) widget.reveal();
-    if (step.kind === "check" || step.kind === "number") this.isReached = this.isAnswered;
+    if (this.isAnswered) this.solved.add(step.name);
     if (this.isLast && this.isAnswered) this.progress.set(this.lesson.name, { done: true });
     this.draw();
   }
@@ -150,7 +156,7 @@ export class LessonView {
     const { step } = this;
     const given = this.given[step.name];
     if (step.kind !== "check" && step.kind !== "number") return given !== undefined;
-    return this.isReached || (given !== undefined && given === this.rightOption?.name); // once right it may be asked for the other replies
+    return this.solved.has(step.name) || (given !== undefined && given === this.rightOption?.name); // once right it may be asked for the other replies
   }
 
   get rightOption() {
@@ -172,6 +178,7 @@ export class LessonView {
     const place = PLACES[lesson.group] ?? `Lesson ${lesson.number}`;
     setText(refs.lessonPlace, `${place}, step ${this.at + 1} of ${lesson.steps.length}`);
     setText(refs.lessonPart, this.part);
+    refs.lessonWords.dataset.kind = step.kind;
     text.inline(refs.lessonStepTitle, step.title);
     refs.lessonText.replaceChildren(...text.paragraphs(step.text));
     text.inline(refs.lessonTask, step.task);
@@ -231,15 +238,10 @@ export class LessonView {
     return said.filter((each) => each !== null);
   }
 
-  // What one takes along, and the way on.
+  // What one takes along.
   ending() {
     const made = element("p", "lesson-ending");
     made.append(element("b", "", "To take along: "), this.lesson.learned);
-    if (!this.next) return made;
-    const link = element("a", "", `${this.next.title} →`);
-    link.href = linkTo(this.next.name, this.next.steps[0].name);
-    link.dataset.place = "";
-    made.append(element("br"), "Next: ", link);
     return made;
   }
 
@@ -278,7 +280,7 @@ export class LessonView {
     refs.lessonPrevious.hidden = this.at === 0;
     refs.lessonNext.disabled = !this.isOver && step.kind !== "try";
     const isSkipped = !this.isOver && step.kind === "try";
-    setText(refs.lessonNext, this.isLast ? "Back to all lessons" : isSkipped ? "Skip this" : "Next");
+    setText(refs.lessonNext, this.isLast ? this.onward : isSkipped ? "Skip this" : "Next");
     refs.lessonNext.classList.toggle("secondary", isSkipped);
     refs.lessonNext.classList.toggle("primary", !isSkipped);
   }

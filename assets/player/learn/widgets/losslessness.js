@@ -235,7 +235,7 @@ export class LosslessnessLab extends Widget {
     if (shown.length) {
       this.history.push(...shown);
       this.last = shown.at(-1);
-      setText(this.state, this.isRecorded ? `Recorded on ${this.recording?.machine}.` : "");
+      setText(this.state, this.isRecorded ? `Recorded on ${this.recording?.machine}.` : "Drawn here, just now.");
     }
     const isDone = this.isOver && !this.blocks.length;
     if (isDone) this.done();
@@ -274,15 +274,15 @@ export class LosslessnessLab extends Widget {
   draw() {
     const { last, specimen, isQuiz, scene } = this;
     const isTold = isQuiz ? this.isNamed : scene.secret !== "true" || this.isRevealed;
-    this.old.hidden = !this.recording;
+    this.old.hidden = !this.recording || isQuiz; // that there is one would tell the rule
     const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
     if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : "")); // it tells whether the rule is wrong
-    const titles = ["The next token", still ? `The token after it, where the next one is ${tokenLabel(still.usual)}` : "The token after it"];
     this.cells.forEach(({ title, bins }, at) => {
-      setText(title, titles[at]);
-      bins.setAttribute("aria-label", titles[at]);
+      const behind = at && still ? [", where the next one is ", element("code", "", tokenLabel(still.usual))] : [];
+      title.replaceChildren(at ? "The token after it" : "The next token", ...behind);
+      bins.setAttribute("aria-label", title.textContent ?? "");
       bins.replaceChildren(...drawnRows(still?.cells[at] ?? []));
     });
     drawDistance(this.curve, this.history, this.goal);

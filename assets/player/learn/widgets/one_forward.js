@@ -220,7 +220,7 @@ export class OneForward extends Widget {
 
 /** @param {number | undefined} each bytes per second */
 function gigabytes(each) {
-  return each === undefined ? undefined : `${(each / GIGA).toPrecision(2)} GB/s`;
+  return each === undefined ? undefined : `${(each / GIGA).toFixed(1)} GB/s`;
 }
 
 /** @param {number} seconds */
