@@ -63,7 +63,7 @@ export function finding({ distance, is_other: isOther }) {
 const FINDINGS = {
   other: "This is another distribution.",
   undecided: "That is not decided: exact draws do so now and then, and so does a rule that is a little wrong. More draws tell.",
-  none: "No difference from the target is to be seen.",
+  none: "No difference from the target is to be seen in so many draws.",
 };
 
 /** @param {any} counts */

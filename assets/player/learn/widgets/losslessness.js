@@ -177,9 +177,10 @@ export class LosslessnessLab extends Widget {
     this.on.changed();
   }
 
-  // So many draws are asked for, and more where they did not decide.
+  // So many draws are asked for, and more where they did not decide, or where the rule shifts little.
   get wanted() {
-    const usual = Number(this.scene.draws ?? DRAWS);
+    const isSubtle = this.scene.rule === "menu" && (this.specimen?.siblings ?? 1) > 1;
+    const usual = (isSubtle ? FURTHER : 1) * Number(this.scene.draws ?? DRAWS);
     const isOpen = this.isOver && !this.isRecorded && this.last && finding(this.last) === "undecided";
     return isOpen ? Math.min(MOST, FURTHER * this.goal) : usual;
   }
@@ -251,6 +252,7 @@ export class LosslessnessLab extends Widget {
     if (!this.last) return;
     if (this.last.is_other) this.found.add(this.rule);
     this.on.reached("drawn");
+    if (this.isQuiz && this.isNamed) this.on.reached("named"); // it was named before
     if (this.scene.rule === "menu" && this.last.is_other) this.on.reached("found");
   }
 
