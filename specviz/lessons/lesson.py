@@ -85,8 +85,8 @@ class FormulaSymbol:
 class LessonFormula:
     """MathML (the content of <math>), whose symbols carry `data-symbol`, and what it comes to.
 
-    Shown twice: as it is, and with the symbols' values in it, which make `result`; an equation needs
-    none.
+    Shown twice: as it is, and with the symbols' values in it, which make `result`; an equation
+    needs none.
     """
 
     mathml: Text

@@ -276,7 +276,9 @@ def test_an_answer_stands_when_one_comes_back_to_its_question(
     page.locator("[data-ref=lessonPrevious]").click()
     learner.driver.until(f"{VIEW}.at === 2 && {VIEW}.widget.isRevealed")
     assert page.locator("[data-option=thrown]").get_attribute("aria-pressed") == "true"
-    assert "the favourite plays no part" in page.locator("[data-ref=lessonAfter]").inner_text().lower()
+    assert (
+        "the favourite plays no part" in page.locator("[data-ref=lessonAfter]").inner_text().lower()
+    )
     assert not page.locator("[data-ref=lessonNext]").is_disabled()
 
 

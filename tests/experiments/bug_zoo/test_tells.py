@@ -1,4 +1,4 @@
-"""What the zoo tells of a rule is true of its exact distribution, summed over all guesses there are."""
+"""What the zoo tells of a rule is true of its exact distribution, summed over all guesses."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ def owed_shift_by_how_often_they_are_guessed(p: Tensor, q: Tensor, more: Tensor)
 
 def those_above_the_limit_come_too_often(p: Tensor, q: Tensor, more: Tensor) -> bool:
     above = q >= min(LOW, float(q.max()))
-    return is_up(more[above].sum()) and is_up(more[above & (q > p)]) and is_up(-more[~above & (q > p)])
+    return (
+        is_up(more[above].sum()) and is_up(more[above & (q > p)]) and is_up(-more[~above & (q > p)])
+    )
 
 
 def nothing_is_wrong(p: Tensor, q: Tensor, more: Tensor) -> bool:
