@@ -79,10 +79,10 @@ def the_draft_s_own(p: Tensor, q: Tensor, more: Tensor) -> bool:
 
 
 def owed_shift_by_how_often_they_are_guessed(p: Tensor, q: Tensor, more: Tensor) -> bool:
-    """Twice the same guess is rejected only where q > p, and then there is none of it left to draw.
+    """The same guess is rejected twice only where q > p, and r, (p - q)+ scaled, has none of it.
 
-    So the second guess leaves the residual as the first made it: what r = (p - q)+, scaled, has
-    beyond (r - q)+, scaled, is q / r more than the share of second guesses that pass.
+    Merging then draws from r, where the right rule draws from (r - q)+, scaled: more of a token
+    where q / r is above the share of second guesses that pass. q / r grows with q / p.
     """
     owed = (p - q).clamp(min=0) / (p - q).clamp(min=0).sum()
     passes = torch.minimum(owed, q).sum()
