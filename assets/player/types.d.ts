@@ -241,6 +241,7 @@ interface Course {
   recordings: import("./learn/recordings.js").Recordings;
   drive: import("./learn/drive.js").Drive;
   recorded: Record<string, RecordedOrder>; // by name, for whoever has no model loaded
+  noEngine: string; // why the server starts no serving engine, "" where it does
 }
 
 // What an order of the course sent when it was recorded (specviz/ui/course/lesson_recordings.py).

@@ -70,7 +70,7 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
     with _server(options.url, pair, method, config.draft_length) as address:
         engine = read_engine(address).engine
         for number, request in enumerate(requests, 1):
-            pairs.append(_side_by_side(request, address, engine))
+            pairs.append(side_by_side(request, address, engine))
             progress(f"prompt {number} of {len(requests)}: {pairs[-1].difference or 'the same'}")
         version = version_at(address, engine)
     return {
@@ -107,7 +107,8 @@ def _server(
         yield EngineAddress.of(engine.url)
 
 
-def _side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> SideBySide:
+def side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> SideBySide:
+    """A greedy request of a chain's drafts by our decoder and by the engine at an address."""
     most, K = request.config.max_new_tokens, request.config.draft_length
     count = counted
     if engine == VLLM:  # it drafts beyond the last token

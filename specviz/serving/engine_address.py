@@ -94,6 +94,13 @@ class EngineAddress:
                 yield from (line.decode("utf-8", "replace").strip() for line in whole)
             yield kept.decode("utf-8", "replace").strip()
 
+    def ask(self, path: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The object that answers a POST within so many seconds; InputError where none does."""
+        answer = ServerAnswer(200, "".join(self.lines(path, body, seconds))).json()
+        if not answer:
+            raise InputError(f"server at {self} must answer {path} in JSON, but does not")
+        return answer
+
     def refused(self, path: str, status: int) -> str:
         """A sentence for an answer that is no success."""
         if status in (401, 403):

@@ -34,6 +34,9 @@ _FLOAT32 = {
     ),
     "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
 }
+NOT_INSTALLED = (
+    f'engine {ENGINE} must be installed to be started: pip install "specviz[llama-cpp]"'
+)
 START_SECONDS = 120.0  # large weights, read from a slow disk
 END_SECONDS = 5.0
 _START = (
@@ -71,6 +74,11 @@ class RunningEngine:
         return next((why for word, why in _REFUSALS.items() for line in told if word in line), "")
 
 
+def is_installed() -> bool:
+    """Whether the package that holds the engine is there."""
+    return find_spec(PACKAGE) is not None
+
+
 @contextmanager
 def serving(
     deployment: ModelDeployment, threads: int = 1, in_float32: bool = False
@@ -81,10 +89,8 @@ def serving(
     attention, too, is computed so precisely, which the engine does not do by itself. Raises
     InputError with what the engine says where it does not start.
     """
-    if find_spec(PACKAGE) is None:
-        raise InputError(
-            f"engine {ENGINE} must be installed to be started: pip install 'specviz[llama-cpp]'"
-        )
+    if not is_installed():
+        raise InputError(NOT_INSTALLED)
     order = _order(deployment, threads) | (_FLOAT32 if in_float32 else {})
     with TemporaryDirectory(prefix="specviz-engine-") as folder:
         log = Path(folder) / "engine.log"

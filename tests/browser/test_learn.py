@@ -203,7 +203,7 @@ def test_every_exercise_is_walked_to_its_end_with_the_keyboard_alone(
     learner = Learner(turn_page(random_url))
     learner.take(lessons)
     done = learner.page.locator("[data-ref=lessonPractice] .lesson-card.is-done")
-    assert done.count() == len(lessons) == 5
+    assert done.count() == len(lessons) == 7
 
 
 @pytest.mark.slow

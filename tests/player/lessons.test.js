@@ -9,6 +9,7 @@ import { textParts, written } from "../../assets/player/learn/lesson_text.js";
 import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded_game.js";
 import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
 import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
+import { quantisedNumbers, serversNumbers } from "../../assets/player/learn/widgets/engine_numbers.js";
 import { raceNumbers, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
 import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
@@ -263,4 +264,31 @@ test("a round of a batch is told with its empty places and the rows that are lef
   assert.equal(roundWords(found, 0), "2 prompts have been read. Each row has one token.");
   assert.equal(roundWords(found, 1), "Round 1 of 2: 7 tokens of 2 rows ran together in 12.3 ms, 3 places stayed empty.");
   assert.equal(roundWords(found, 2, "Look"), "Look 2 of 2: 1 token of 1 row ran together in 10.0 ms.");
+});
+
+const COUNTS = { drafts: 10, drafted: 40, accepted: 30, tokens: 42, per_position: [10, 8, 7, 5] };
+
+test("of a quantised target the quickest passes count, and what a longer look costs is told beside theory", () => {
+  const seconds = { F16: [4, 2], Q8_0: [2, 3], Q4_0: [1, 1], drafted: [8, 4] };
+  const tokens = { F16: 40, Q8_0: 40, Q4_0: 40, drafted: 40 };
+  const found = quantisedNumbers({ model: "m", length: 4, texts: 1, bytes: { F16: 4e6, Q8_0: 2e6, Q4_0: 1e6 }, tokens, seconds, agreed: { F16: 40, Q8_0: 39, Q4_0: 36 }, is_same: true, drafts: COUNTS, looks: [1, 3] });
+  near(found.q4_times, 2);
+  near(found.q4_share, 0.9);
+  near(found.acceptance, 0.75);
+  near(found.per_look, 4);
+  near(found.foretold, 4 / (1 + 4 * 0.5));
+  near(found.foretold_whole, 4 / (3 + 4 * 0.5));
+  near(found.speedup, 0.5);
+});
+
+test("drafts pay up to the last load before the first loss", () => {
+  const level = (at_once, draft) => ({ at_once, plain: [9, 10, 10], draft: [draft, draft], acceptance: 0.7 });
+  const server = (name, drafted, refusal) => ({ ...COUNTS, name, drafted, health: "ok", state: "", refusal });
+  const servers = [server("plain", 0, ""), server("draft", 40, ""), server("foreign", 0, "another vocabulary")];
+  const of = (...levels) => serversNumbers({ model: "m", length: 4, servers, compared: { prompts: 4, same: 4, ours: COUNTS, theirs: COUNTS }, levels });
+  assert.equal(of(level(1, 12), level(2, 11), level(4, 9), level(8, 11)).pays_up_to, 2);
+  assert.equal(of(level(1, 9), level(2, 12)).pays_up_to, 0);
+  const found = of(level(1, 12), level(2, 11));
+  near(found.most_speedup, 1.1);
+  assert.deepEqual([found.pays_up_to, found.most, found.foreign_drafted, found.same_share], [2, 2, 0, 1]);
 });

@@ -131,7 +131,7 @@ def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
     assert (
-        "what must be one of typed, forwards, sweep, rounding, batch, head, race"
+        "what must be one of typed, forwards, sweep, rounding, batch, head, race, quantised, servers"
         in course.drive({"what": "x", **question})["error"]
     )
 

@@ -24,8 +24,8 @@ export class LearnPage extends Page {
     this.refs = refs;
     this.progress = new Progress();
     /** @type {Course} */
-    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio), drive: new Drive(gradio), recorded: {} };
-    /** @type {{ lessons: LessonRecord[], widgets: WidgetKindRecord[], recorded: Record<string, RecordedOrder> } | null} */
+    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio), drive: new Drive(gradio), recorded: {}, noEngine: "" };
+    /** @type {{ lessons: LessonRecord[], widgets: WidgetKindRecord[], recorded: Record<string, RecordedOrder>, no_engine: string } | null} */
     this.offer = null;
     /** @type {LessonView | null} */
     this.view = null;
@@ -87,6 +87,7 @@ export class LearnPage extends Page {
       const offer = await reply.json();
       this.offer = offer;
       this.course.recorded = offer.recorded;
+      this.course.noEngine = offer.no_engine;
       learnError.hidden = true;
     } catch {
       learnError.hidden = false;

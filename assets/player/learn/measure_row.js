@@ -6,9 +6,9 @@ import { element, setText } from "../shared/dom.js";
 export class MeasureRow {
   /**
    * @param {RecordedOrder | undefined} recorded
-   * @param {{ measure: () => void, replay: () => void }} on
+   * @param {{ measure: () => void, replay: () => void, stop?: () => void }} on
    */
-  constructor(recorded, { measure, replay }) {
+  constructor(recorded, { measure, replay, stop }) {
     this.recorded = recorded;
     this.go = element("button", "primary", "Measure it here");
     this.go.type = "button";
@@ -18,11 +18,16 @@ export class MeasureRow {
     this.old.type = "button";
     this.old.dataset.replay = "";
     this.old.addEventListener("click", replay);
+    this.end = element("button", "secondary", "Stop"); // while it measures, where that can be ended
+    this.end.type = "button";
+    this.end.hidden = true;
+    if (stop) this.end.addEventListener("click", stop);
+    this.canEnd = stop !== undefined;
     this.state = element("p", "hint measure-state");
     this.state.setAttribute("role", "status");
     this.box = element("div", "measure-row");
     const buttons = element("p", "row tight forward-go");
-    buttons.append(this.go, this.old);
+    buttons.append(this.go, this.end, this.old);
     this.box.append(buttons, this.state);
     this.setRecorded(recorded);
   }
@@ -42,6 +47,7 @@ export class MeasureRow {
   /** @param {boolean} isBusy */
   setBusy(isBusy) {
     this.go.disabled = isBusy;
+    this.end.hidden = !isBusy || !this.canEnd;
   }
 
   // What is seen was measured just now, or is recorded.

@@ -21,7 +21,7 @@ export class OrderWidget extends Widget {
     this.results = new Map();
     /** @type {Record<string, string>} */
     this.scene = {};
-    this.row = new MeasureRow(undefined, { measure: () => this.measure(), replay: () => this.replay() });
+    this.row = new MeasureRow(undefined, { measure: () => this.measure(), replay: () => this.replay(), stop: () => this.halt() });
   }
 
   // The pair that the page begins with.

@@ -10,11 +10,13 @@ import { LosslessnessLab } from "./widgets/losslessness.js";
 import { MeasuredRace } from "./widgets/measured_race.js";
 import { MeasuredSweep } from "./widgets/measured_sweep.js";
 import { OneForward } from "./widgets/one_forward.js";
+import { QuantisedTarget } from "./widgets/quantised_target.js";
 import { RaggedBatch } from "./widgets/ragged_batch.js";
+import { RealEngine } from "./widgets/real_engine.js";
 import { Rounding } from "./widgets/rounding.js";
 import { YouDraft } from "./widgets/you_draft.js";
 
 /** @type {(new (box: HTMLElement, course: Course, on: WidgetEvents) => import("./widget.js").Widget)[]} */
-const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment, Rounding, RaggedBatch, EagleHead, AheadClock, MeasuredRace];
+const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment, Rounding, RaggedBatch, EagleHead, AheadClock, MeasuredRace, QuantisedTarget, RealEngine];
 
 export const WIDGETS = new Map(ALL.map((Kind) => [/** @type {any} */ (Kind).id, Kind]));

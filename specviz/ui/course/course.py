@@ -12,6 +12,7 @@ from specviz.trace_file import encode
 from specviz.ui.answers import Question, answers
 from specviz.ui.course.batch_order import batch_order
 from specviz.ui.course.deployment_answer import deployment_answer
+from specviz.ui.course.engine_orders import no_engine, quantised_order, servers_order
 from specviz.ui.course.lesson_recordings import recorded
 from specviz.ui.course.lesson_sweeps import lesson_sweep
 from specviz.ui.course.pair_orders import forwards_order, head_order, rounding_order
@@ -32,15 +33,20 @@ ORDERS: dict[str, Take] = {
     "batch": batch_order,
     "head": head_order,
     "race": race_order,
+    "quantised": quantised_order,
+    "servers": servers_order,
 }
 
 
 def course_offer() -> dict[str, Any]:
-    """All lessons, what each widget offers to them and what was recorded for them, for the page."""
+    """All lessons, what each widget offers to them, what was recorded for them, and why no engine
+    is started here, for the page.
+    """
     return {
         "lessons": [encode(lesson) for lesson in read_lessons()],
         "widgets": [encode(widget) for widget in read_widgets().values()],
         "recorded": recorded(),
+        "no_engine": no_engine(),
     }
 
 

@@ -21,6 +21,7 @@ from specviz.lessons import LESSONS
 from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
 from specviz.ui.course.batch_order import batch_order
+from specviz.ui.course.engine_orders import MODELS, quantised_order, servers_order
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.course.pair_orders import NUMBERS, forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import RACES, race_order
@@ -79,6 +80,8 @@ def _makers() -> Mapping[str, Callable[[], list[Message]]]:
         "typed": lambda: [record_typed(pair_named(form["pair"]), "chat", 3)],
         "batch": lambda: _messages(batch_order({})),
         "head": lambda: _messages(head_order({"form": form})),
+        "servers": lambda: _messages(servers_order({})),
+        **{f"quantised-{name}": partial(_quantised, name) for name in MODELS},
         **{f"race-{name}": partial(_raced, name) for name in RACES},
         **{f"rounding-{each}": partial(_rounded, form, each) for each in NUMBERS},
         **{name: partial(_swept, name) for name in SWEEPS},
@@ -92,6 +95,10 @@ def _swept(name: str) -> list[Message]:
 
 def _raced(name: str) -> list[Message]:
     return _messages(race_order({"race": name}))
+
+
+def _quantised(name: str) -> list[Message]:
+    return _messages(quantised_order({"model": name}))
 
 
 def _rounded(form: Mapping[str, str], numbers: str) -> list[Message]:

@@ -1,0 +1,111 @@
+// A widget that shows what one order of a real engine has found, as tables: one of them at a step. Where no
+// engine is started, what was recorded is all there is, and a line says how to get it live.
+
+import { body, bodyRow, headRow } from "../lab/cells.js";
+import { element, setText } from "../shared/dom.js";
+import { OrderWidget } from "./order_widget.js";
+
+/** @typedef {{ head: string[], rows: string[][], words?: string }} MeasuredTable */
+
+/** @type {Record<string, string>} */
+const LIVE = {
+  public: "This page is public and starts no engine: run specviz on a machine of your own to measure it there.",
+  missing: 'To measure it here, install llama.cpp, pip install "specviz[llama-cpp]", and start specviz again.',
+};
+
+export class MeasuredTables extends OrderWidget {
+  /**
+   * @param {HTMLElement} box
+   * @param {Course} course
+   * @param {WidgetEvents} on
+   * @param {string} what
+   */
+  constructor(box, course, on, what) {
+    super(box, course, on, what);
+    this.table = element("table", "points");
+    this.scroller = element("div", "scroller");
+    this.scroller.tabIndex = 0;
+    this.scroller.role = "group";
+    this.scroller.append(this.table);
+    this.words = element("p", "forward-words");
+    this.row.go.hidden = course.noEngine !== "";
+    this.live = element("p", "hint", LIVE[course.noEngine] ?? "");
+    box.classList.add("measured-race");
+    box.replaceChildren(this.scroller, this.words, this.row.box, this.live);
+  }
+
+  // Of the step's scene: its recording, and what is asked of the server.
+  /**
+   * @param {Record<string, string>} _scene
+   * @returns {{ name: string, question: object }}
+   */
+  order(_scene) {
+    return { name: this.what, question: {} };
+  }
+
+  // The numbers of a message.
+  /**
+   * @param {any} _found
+   * @returns {Record<string, any>}
+   */
+  numbers(_found) {
+    return {};
+  }
+
+  // What a step shows of a message.
+  /**
+   * @param {string} _show
+   * @param {any} _found
+   * @returns {MeasuredTable}
+   */
+  tableOf(_show, _found) {
+    return { head: [], rows: [] };
+  }
+
+  /** @param {Record<string, string>} scene */
+  set(scene) {
+    this.scene = scene;
+    const { name, question } = this.order(scene);
+    this.setOrder(name, question, scene.known === "true");
+    this.setHidden(scene.hidden === "true");
+    if (this.found && scene.hidden !== "true") this.on.reached("shown");
+  }
+
+  reveal() {
+    this.scene = { ...this.scene, hidden: "false" };
+    this.showFound();
+    this.setHidden(false);
+    this.on.changed();
+  }
+
+  // Before anything is measured the texts know what is asked for, and no more.
+  get values() {
+    const { found, planned } = this;
+    if (found) return this.numbers(found);
+    if (!planned) return {};
+    const known = this.numbers(planned);
+    return Object.fromEntries(Object.keys(known).map((name) => [name, ASKED.includes(name) ? known[name] : undefined]));
+  }
+
+  /** @param {boolean} isHidden */
+  setHidden(isHidden) {
+    this.row.box.hidden = isHidden;
+    this.live.hidden = isHidden || this.live.textContent === "";
+    this.draw();
+  }
+
+  draw() {
+    const { found, scene } = this;
+    const isShown = found !== null && scene.hidden !== "true";
+    this.scroller.hidden = !isShown;
+    setText(this.words, isShown ? "" : "Nothing is measured yet.");
+    if (!isShown) return;
+    const { head, rows, words = "" } = this.tableOf(scene.show, found);
+    this.scroller.ariaLabel = head.filter(Boolean).join(", ");
+    this.table.replaceChildren(headRow(head), body(rows.map((row) => bodyRow(row))));
+    setText(this.words, words);
+  }
+}
+
+// What does not depend on the machine.
+const ASKED = ["model", "K", "look", "texts", "prompts", "most", "f16_size", "q4_size", "size_ratio"];

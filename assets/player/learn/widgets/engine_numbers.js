@@ -1,0 +1,73 @@
+// What the exercises with a real engine come to, from what was counted and timed. Knows no page.
+
+/** @typedef {{ drafts: number, drafted: number, accepted: number, tokens: number, per_position: number[] }} EngineCounts */
+/** @typedef {"F16" | "Q8_0" | "Q4_0" | "drafted"} Quantised the last one is F16 with Q4_0 as its draft */
+/** @typedef {{ model: string, length: number, texts: number, bytes: Record<string, number>, tokens: Record<Quantised, number>, seconds: Record<Quantised, number[]>, agreed: Record<string, number>, is_same: boolean, drafts: EngineCounts, looks: [number, number] }} QuantisedMessage */
+/** @typedef {{ at_once: number, plain: number[], draft: number[], acceptance: number | null }} LoadLevel rates of each pass */
+/** @typedef {EngineCounts & { name: string, health: string, state: string, refusal: string }} ServerProbe */
+/** @typedef {{ model: string, length: number, servers: ServerProbe[], compared: { prompts: number, same: number, ours: EngineCounts, theirs: EngineCounts }, levels: LoadLevel[] }} ServersMessage */
+
+const MEGA = 1e6;
+
+// Of all passes the quickest: what else the machine does only adds time.
+/**
+ * @param {QuantisedMessage} found
+ * @param {Quantised} name
+ */
+export function secondsOf({ seconds }, name) {
+  return Math.min(...seconds[name]);
+}
+
+/** @param {number[]} numbers */
+function median(numbers) {
+  const [sorted, middle] = [numbers.toSorted((a, b) => a - b), (numbers.length - 1) / 2];
+  return (sorted[Math.floor(middle)] + sorted[Math.ceil(middle)]) / 2;
+}
+
+/** @param {EngineCounts} counts */
+function draftNumbers({ drafts, drafted, accepted }) {
+  return {
+    drafts, drafted, accepted, acceptance: accepted / drafted, rejection: 1 - accepted / drafted,
+    per_draft: accepted / drafts, per_look: 1 + accepted / drafts,
+  };
+}
+
+/** @param {QuantisedMessage} found */
+export function quantisedNumbers(found) {
+  const { model, length: K, texts, bytes, tokens, agreed, drafts, looks } = found;
+  const rate = (/** @type {Quantised} */ name) => tokens[name] / secondsOf(found, name);
+  const [f16, q8, q4, both] = /** @type {Quantised[]} */ (["F16", "Q8_0", "Q4_0", "drafted"]).map(rate);
+  const share = (/** @type {string} */ kind) => agreed[kind] / tokens.F16;
+  const counts = draftNumbers(drafts);
+  const [cost, ratio] = [f16 / q4, looks[1] / looks[0]];
+  return {
+    model, K, texts, look: K + 1, tokens: tokens.F16, ...counts,
+    f16_size: bytes.F16 / MEGA, q4_size: bytes.Q4_0 / MEGA, size_ratio: bytes.F16 / bytes.Q4_0,
+    f16_rate: f16, q8_rate: q8, q4_rate: q4, drafted_rate: both, q8_times: q8 / f16, q4_times: q4 / f16, q4_inverse: f16 / q4,
+    q8_share: share("Q8_0"), q4_share: share("Q4_0"), q4_other: 1 - share("Q4_0"),
+    cost, foretold: counts.per_look / (1 + K * cost), one_guess: counts.per_look / (1 + cost),
+    look_ratio: ratio, foretold_whole: counts.per_look / (ratio + K * cost),
+    speedup: both / f16, inverse: f16 / both, beside_q4: both / q4,
+  };
+}
+
+// Of many requests at once no pass is free of waiting: the middle one counts.
+/** @param {LoadLevel} level */
+export function ratesOf({ plain, draft }) {
+  return { plain: median(plain), draft: median(draft) };
+}
+
+/** @param {ServersMessage} found */
+export function serversNumbers({ model, length: K, servers, compared, levels }) {
+  const { prompts, same, ours, theirs } = compared;
+  const gains = levels.map((level) => ratesOf(level).draft / ratesOf(level).plain);
+  const loss = gains.findIndex((gain) => gain < 1);
+  const paying = levels.slice(0, loss < 0 ? undefined : loss); // up to the first loss
+  const foreign = servers.find(({ name }) => name === "foreign");
+  return {
+    model, K, prompts, same_share: same / prompts, our_accepted: ours.accepted, ...draftNumbers(theirs), tokens: theirs.tokens,
+    per_drafted: theirs.tokens / theirs.drafts, foreign_drafted: foreign?.drafted, refusal: foreign?.refusal,
+    pays_up_to: paying.at(-1)?.at_once ?? 0, most: levels.at(-1)?.at_once, one_speedup: gains[0], most_speedup: gains.at(-1), most_inverse: 1 / (gains.at(-1) ?? NaN),
+    one_acceptance: levels[0].acceptance ?? undefined, most_acceptance: levels.at(-1)?.acceptance ?? undefined,
+  };
+}
