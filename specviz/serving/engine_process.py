@@ -34,9 +34,7 @@ _FLOAT32 = {
     ),
     "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
 }
-NOT_INSTALLED = (
-    f'engine {ENGINE} must be installed to be started: pip install "specviz[llama-cpp]"'
-)
+NOT_INSTALLED = f'engine {ENGINE} must be installed to be started: pip install "specviz[llama-cpp]"'
 START_SECONDS = 120.0  # large weights, read from a slow disk
 END_SECONDS = 5.0
 _START = (

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress

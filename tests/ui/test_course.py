@@ -130,10 +130,8 @@ def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
-    assert (
-        "what must be one of typed, forwards, sweep, rounding, batch, head, race, quantised, servers"
-        in course.drive({"what": "x", **question})["error"]
-    )
+    names = "typed, forwards, sweep, rounding, batch, head, race, quantised, servers"
+    assert f"what must be one of {names}" in course.drive({"what": "x", **question})["error"]
 
 
 def test_forwards_are_measured_pass_by_pass_until_they_are_stopped() -> None:

@@ -115,7 +115,7 @@ class QuantisedOrder(EngineOrder):
             yield None
         servers: dict[str, EngineAddress] = {}
         for name in (*KINDS, DRAFTED):
-            engine = opened.enter_context(serving(_quantised(name, files), _threads()))
+            engine = opened.enter_context(serving(_quantised(name, files), engine_threads()))
             servers[name] = EngineAddress.of(engine.url)
             yield None
         prompts = self._prompts()
@@ -179,7 +179,8 @@ def _drafted(target: str, draft: str, length: int, **fields: Any) -> ModelDeploy
     )
 
 
-def _threads() -> int:
+def engine_threads() -> int:
+    """Of each server: one, unless the environment says otherwise."""
     return Environment.read().threads or 1
 
 
@@ -202,6 +203,7 @@ def quantised_order(question: Mapping[str, Any]) -> QuantisedOrder:
 
 # ---- with and without a draft
 
+TEXTS_OF = "summarise"  # hard enough for the draft that a load is soon too much
 AHEAD = 3
 AT_ONCE = (1, 2, 4, 8, 16)
 COMPARED = 4  # prompts
@@ -226,7 +228,7 @@ class ServersOrder(EngineOrder):
         servers: dict[str, EngineAddress] = {}
         probes = []
         for name, deployment in deployments.items():
-            engine = opened.enter_context(serving(deployment, _threads(), in_float32=True))
+            engine = opened.enter_context(serving(deployment, engine_threads(), in_float32=True))
             servers[name] = EngineAddress.of(engine.url)
             yield None
             probes.append(_probed(name, servers[name]) | {"refusal": engine.refusal()})
@@ -262,8 +264,8 @@ class ServersOrder(EngineOrder):
 
     def _requests(self) -> list[RaceRequest]:
         config = method_named("draft-model").usual(AHEAD, max_new_tokens=SHORT)
-        prompts = held_out_rows(TASK, COMPARED)
-        first = RaceRequest(self.served, prompts[0], config, TASK, "cpu")
+        prompts = held_out_rows(TEXTS_OF, COMPARED)
+        first = RaceRequest(self.served, prompts[0], config, TEXTS_OF, "cpu")
         return [replace(first, prompt=each) for each in prompts]
 
 
@@ -291,7 +293,7 @@ def _together(compared: Sequence[SideBySide]) -> dict[str, Any]:
 
 def _level(servers: Mapping[str, EngineAddress], at_once: int) -> dict[str, Any]:
     """Tokens per second of each pass; the acceptance is that of the drafts."""
-    rows = held_out_rows(TASK, COMPARED)
+    rows = held_out_rows(TEXTS_OF, COMPARED)
     prompts = rows * max(1, at_once // COMPARED)  # the same, so that as much is accepted
     rates: dict[str, list[float]] = {"plain": [], "draft": []}
     acceptance = None

@@ -20,8 +20,14 @@ from specviz.experiments.run.typed_recording import record_typed
 from specviz.lessons import LESSONS
 from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
+from specviz.serving.engine_process import ENGINE
 from specviz.ui.course.batch_order import batch_order
-from specviz.ui.course.engine_orders import MODELS, quantised_order, servers_order
+from specviz.ui.course.engine_orders import (
+    MODELS,
+    engine_threads,
+    quantised_order,
+    servers_order,
+)
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.course.pair_orders import NUMBERS, forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import RACES, race_order
@@ -52,7 +58,9 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or makers:
         messages = makers[name]()
-        text = json.dumps({"machine": machine(), "messages": messages}, ensure_ascii=False)
+        is_engine = messages[0]["kind"] in ("quantised", "servers")
+        where = engine_machine() if is_engine else machine()
+        text = json.dumps({"machine": where, "messages": messages}, ensure_ascii=False)
         (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
         print(f"{name}: {len(text)} characters", file=sys.stderr)
 
@@ -60,6 +68,12 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
 def machine() -> str:
     """The processor that ran it, and with how many threads."""
     return f"{_processor()}, {device_name(resolve_device('auto'))}"
+
+
+def engine_machine() -> str:
+    """The processor, and with how many threads an engine ran on it."""
+    threads = engine_threads()
+    return f"{_processor()}, {ENGINE} ({threads} {'thread' if threads == 1 else 'threads'})"
 
 
 def _processor() -> str:
