@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +39,7 @@ from specviz.ui.messages import Message
 RECORDED = LESSONS / "recorded"
 REPEATS = 3  # of each point of a sweep
 BLOCKS = 12  # of a recorded measurement of draws
+_LONG = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 DRAWN = {  # name -> rule, draft, temperature, draws
     "draws-right": ("right", "", "1", 4000),
     "draws-random": ("right", "random", "1", 4000),
@@ -60,9 +62,19 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
         messages = makers[name]()
         is_engine = messages[0]["kind"] in ("quantised", "servers")
         where = engine_machine() if is_engine else machine()
-        text = json.dumps({"machine": where, "messages": messages}, ensure_ascii=False)
+        told = {"machine": where, "messages": messages}
+        text = in_few_digits(json.dumps(told, ensure_ascii=False))
         (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
         print(f"{name}: {len(text)} characters", file=sys.stderr)
+
+
+def in_few_digits(text: str) -> str:
+    """JSON with the numbers in it rounded to six digits, of which a clock tells fewer.
+
+    >>> in_few_digits('{"seconds": [0.12345678901, 1e-05, 2.5], "tokens": 12345678}')
+    '{"seconds": [0.123457, 1e-05, 2.5], "tokens": 12345678}'
+    """
+    return _LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
 
 
 def machine() -> str:

@@ -67,14 +67,14 @@ export class QuantisedTarget extends MeasuredTables {
     const { bytes, agreed, tokens } = found;
     const { f16_rate, q8_rate, q4_rate, drafted_rate, acceptance } = quantisedNumbers(found);
     const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(0)} %`;
+    const rates = [f16_rate, q8_rate, q4_rate];
     return {
-      head: ["", ...KINDS, NAMES.drafted],
+      head: ["", "size", "tokens/s", "as F16", "accepted"],
       rows: [
-        ["size", ...KINDS.map((kind) => megabytes(bytes[kind])), ""],
-        ["tokens a second", ...[f16_rate, q8_rate, q4_rate, drafted_rate].map((rate) => rate.toFixed(0))],
-        ["same token as F16", ...KINDS.map((kind) => percent(agreed[kind] / tokens.F16)), ""],
-        ["accepted of drafted", "", "", "", percent(acceptance)],
+        ...KINDS.map((kind, at) => [kind, megabytes(bytes[kind]), rates[at].toFixed(0), percent(agreed[kind] / tokens.F16), ""]),
+        [NAMES.drafted, "", drafted_rate.toFixed(0), "", percent(acceptance)],
       ],
+      words: "As F16: places with F16’s own token. Accepted: of drafted tokens.",
     };
   }
 }
