@@ -72,7 +72,7 @@ export class QuantisedTarget extends MeasuredTables {
       head: ["", "size", "tokens/s", "as F16", "accepted"],
       rows: [
         ...KINDS.map((kind, at) => [kind, megabytes(bytes[kind]), rates[at].toFixed(0), percent(agreed[kind] / tokens.F16), ""]),
-        [NAMES.drafted, "", drafted_rate.toFixed(0), "", percent(acceptance)],
+        ["with drafts", "", drafted_rate.toFixed(0), "", percent(acceptance)],
       ],
       words: "As F16: places with F16’s own token. Accepted: of drafted tokens.",
     };
