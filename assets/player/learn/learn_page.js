@@ -209,7 +209,25 @@ export class LearnPage extends Page {
     lessonPractice.hidden = !lessonExercises.children.length;
     lessonMyths.hidden = !lessonMythCards.children.length;
     const done = lessons.filter((lesson) => this.progress.of(lesson.name).done).length;
-    setText(lessonDone, done ? `${done} of ${lessons.length} lessons done.` : "");
+    const core = lessons.filter(({ group }) => group === "core");
+    this.drawBeginning(core);
+    const minutes = core.reduce((sum, lesson) => sum + lesson.minutes, 0);
+    const whole = `${counted(core.length, "lesson")} in this order, about ${counted(minutes, "minute")} in all.`;
+    setText(lessonDone, done ? `${whole} Of these and of all below, ${done} ${done === 1 ? "is" : "are"} done.` : whole);
+  }
+
+  // Where to go on: the first lesson of the course that is not done.
+  /** @param {LessonRecord[]} lessons */
+  drawBeginning(lessons) {
+    const { lessonBegin } = this.refs;
+    const at = lessons.findIndex(({ name }) => !this.progress.of(name).done);
+    lessonBegin.hidden = at < 0;
+    if (at < 0) return;
+    const lesson = lessons[at];
+    lessonBegin.href = linkTo(lesson.name, lesson.steps[0].name);
+    lessonBegin.dataset.lessonName = lesson.name;
+    lessonBegin.dataset.step = lesson.steps[0].name;
+    setText(lessonBegin, at ? `Go on: ${lesson.title}` : "Begin with lesson 1");
   }
 
   /** @param {LessonRecord} lesson */
