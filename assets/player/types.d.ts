@@ -213,7 +213,7 @@ interface Setup {
   device: string;
   servers: string[] | null; // addresses of servers that may be raced, null where none may
   lab: any; // specviz/ui/lab/lab.py
-  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; bandwidth: number; arithmetic: number }>; engines: EnginesOffer; watching: WatchingOffer }; // specviz/ui/serving.py
+  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; memory: number; bandwidth: number; arithmetic: number }>; engines: EnginesOffer; watching: WatchingOffer }; // specviz/ui/serving.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
   endings: Record<string, string>;

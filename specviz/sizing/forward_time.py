@@ -76,13 +76,17 @@ class Hardware:
     link_bytes_per_second: float = 1.0
     link_seconds: float = 0.0
 
-    def roofline(self, weights: Weights, weight_bytes: float, tokens: int) -> float:
-        """Seconds of a forward over `tokens` tokens that reads and computes its weights alone.
+    def roofline(
+        self, weights: Weights, weight_bytes: float, tokens: int, cache_bytes: float = 0.0
+    ) -> float:
+        """Seconds of a forward over `tokens` tokens that computes with its weights alone, and reads
+        them and so many bytes of its cache.
 
         >>> Hardware(100.0, 1000.0).roofline(Weights(50.0), 2.0, 1)  # 100 bytes, 100 FLOP
         1.0
         """
-        return self._longer(weight_bytes * weights.read(tokens), 2 * tokens * weights.used)
+        read = weight_bytes * weights.read(tokens) + cache_bytes
+        return self._longer(read, 2 * tokens * weights.used)
 
     def _longer(self, read_bytes: float, flops: float) -> float:
         return max(read_bytes / self.bytes_per_second, flops / self.flops_per_second)

@@ -56,7 +56,10 @@ def serving_offer() -> dict[str, Any]:
         "fields": [_field(field) for field in FIELDS.values()],
         "trust": trust(),
         "gpus": {
-            name: {"title": gpu.title, "bandwidth": gpu.bandwidth, "arithmetic": gpu.bf16}
+            name: {
+                **{"title": gpu.title, "memory": gpu.memory},
+                **{"bandwidth": gpu.bandwidth, "arithmetic": gpu.bf16},
+            }
             for name, gpu in GPUS.items()
         },
         "engines": engines_offer(),

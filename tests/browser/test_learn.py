@@ -34,7 +34,7 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
         (".guess-row:first-child .bar-p", "End"),
         (".guess-row:nth-child(2) .bar-q", "End"),
     ),
-    "no-gain": ((".deployment [data-name=rows]", "Control+a", *"512"),),
+    "no-gain": ((".deployment [data-name=a]", "Control+a", "0"),),
     "gain": ((".deployment [data-name=a]", "Control+a", "1"),),
     "short": (
         (".deployment [data-name=prompt]", "Control+a", *"90000"),

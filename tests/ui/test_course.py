@@ -14,6 +14,7 @@ from specviz.experiments.run.typed_recording import GUESSED, record_typed
 from specviz.experiments.run.typed_round import BEGINNING, MAX_TYPED, rival_of
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import Outcome, ProposalKind, Round
+from specviz.sizing.shape import MODELS
 from specviz.trace_file import decode
 from specviz.ui.course.batch_order import LENGTH, ROWS, TOKENS, batch_order
 from specviz.ui.course.course import course_offer
@@ -280,7 +281,7 @@ def test_theory_refuses_what_is_no_setting(change: dict[str, Any], words: str) -
 PLAN = {
     **{"parameters": 8, "draft_parameters": 0.5, "bytes_per_weight": 2, "bandwidth": 3350},
     **{"arithmetic": 989, "a": 0.8, "K": 5, "rows": 1, "prompt": 500, "answer": 300},
-    **{"experts": 1, "active": 1},
+    **{"experts": 1, "active": 1, "cache": 0, "draft_cache": 0, "memory": 80},
 }
 
 
@@ -303,10 +304,33 @@ def test_a_large_batch_and_many_experts_take_the_gain_away() -> None:
     assert experts["overhead"] == pytest.approx(6.58 / 2, abs=0.01)
 
 
+def test_each_row_of_a_batch_has_a_cache_to_be_read_so_guesses_may_pay_there_still() -> None:
+    ask = Handlers().course.deployment
+    cache = 2 * MODELS["llama-3-1-8b"].cache_values_per_token / 1000
+    found = ask(PLAN | {"rows": 165, "cache": cache})
+    assert found["cache_weight"] == pytest.approx(165 * 650 * cache * 1000 / 16e9)
+    assert found["cache_weight"] > 0.8, "a mean moment of such texts"
+    read = (16e9 + 165 * 650 * cache * 1000) / 3350e9
+    compute = 165 * 6 * 2 * 8e9 / 989e12
+    assert found["token_seconds"] == pytest.approx(read)
+    assert found["overhead"] == pytest.approx(max(1, compute / read))
+    assert found["paying_rows"] > ask(PLAN)["paying_rows"] > 100
+    large = PLAN | {"prompt": 1700, "cache": cache}
+    assert ask(large)["fitting_rows"] == int((80e9 - 17e9) / (2000 * cache * 1000)) < 512
+    assert ask(large | {"memory": 16})["fitting_rows"] == 0
+
+
+def test_the_cache_of_one_short_text_changes_next_to_nothing() -> None:
+    ask = Handlers().course.deployment
+    bare, held = (ask(PLAN | {"cache": each})["speedup"] for each in (0, 131))
+    assert held == pytest.approx(bare, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"a": None}, "a must be a number from 0 to 1, got None"),
+        ({"cache": -1}, "cache must be a number from 0 to 100000, got -1"),
         ({"rows": 2.5}, "rows must be an integer from 1 to 512, got 2.5"),
         ({"experts": 2, "active": 3}, "active must be at most experts = 2, got 3"),
         ({"bandwidth": float("inf")}, "bandwidth must be a number from 1 to 1e+06"),

@@ -1,20 +1,20 @@
 """A lesson's calculator: what theory says of speculation on a deployment that somebody plans.
 
-Target and draft are taken for rooflines: each forward reads the weights, or computes, whichever
-takes longer. What is left out only adds time: attention, the cache, the host. The page Serve says
-more of a deployment, from the same forwards.
+Target and draft are taken for rooflines: each forward reads its weights and the cache of its rows,
+or computes, whichever takes longer. What is left out only adds time: the arithmetic of attention,
+the host. The page Serve says more of a deployment, from the same forwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from specviz import theory
 from specviz.errors import InputError, short
 from specviz.figures.batch_speedup import batch_speedup_figure
-from specviz.forward_curve import ForwardCurve
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.sizing.forward_time import GIGA, TERA, Hardware
 from specviz.sizing.shape import Weights
@@ -22,12 +22,13 @@ from specviz.ui.course.numbers import number_between, whole_between
 
 MOST_ROWS = 512
 DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(37)}))  # 1 to MOST_ROWS
-COUNTS = tuple(sorted({*range(1, 65), *(round(2 ** (step / 8)) for step in range(48, 133))}))
+KILO = 1e3
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Parameters in billions, memory in GB/s, arithmetic in TFLOP/s, lengths in tokens.
+    """Parameters in billions, memory in GB and GB/s, arithmetic in TFLOP/s, lengths in tokens,
+    caches in kB for each token of a row's text.
 
     A target of several experts reads, per forward, those that its tokens take, and computes with
     `active` of them per token; `experts` is 1 for any other target.
@@ -36,6 +37,9 @@ class Deployment:
     parameters: float
     draft_parameters: float
     bytes_per_weight: float
+    cache: float
+    draft_cache: float
+    memory: float
     bandwidth: float
     arithmetic: float
     a: float
@@ -46,20 +50,64 @@ class Deployment:
     experts: int
     active: int
 
-    def target_seconds(self, count: int) -> float:
-        """Of a forward over `count` tokens of all rows together."""
-        return self._hardware.roofline(self._target, self.bytes_per_weight, count)
+    def target_seconds(self, rows: int, tokens: int) -> float:
+        """Of a forward that gives each of `rows` rows `tokens` new tokens, halfway through their
+        answers.
+        """
+        return self._target_seconds(rows * tokens, rows * self._context)
 
-    def draft_seconds(self, count: int) -> float:
-        draft = Weights(self.draft_parameters * GIGA)
-        return self._hardware.roofline(draft, self.bytes_per_weight, count)
+    def draft_seconds(self, rows: int) -> float:
+        """Of one guess for each row."""
+        return self._draft_seconds(rows, rows * self._context)
 
     @property
     def ridge(self) -> float:
-        """Tokens from which the target's arithmetic takes longer than reading all its weights."""
-        hardware, target = self._hardware, self._target
-        read = self.bytes_per_weight * self.parameters * GIGA / hardware.bytes_per_second
-        return read * hardware.flops_per_second / (2 * target.used)
+        """Tokens of a forward from which the target's arithmetic takes longer than reading all its
+        weights and the cache of the rows.
+        """
+        hardware = self._hardware
+        read = self.bytes_per_weight * self.parameters * GIGA + self.cache_bytes
+        return (
+            read / hardware.bytes_per_second * hardware.flops_per_second / (2 * self._target.used)
+        )
+
+    @property
+    def cache_bytes(self) -> float:
+        """That a forward of the target reads for all rows, halfway through their answers."""
+        return self.rows * self._context * self.cache * KILO
+
+    @property
+    def fitting_rows(self) -> int:
+        """Whose whole texts the memory holds beside the weights of both; 0: not even those."""
+        weights = (self.parameters + self.draft_parameters) * self.bytes_per_weight * GIGA
+        row = (self.prompt + self.answer) * (self.cache + self.draft_cache) * KILO
+        room = self.memory * GIGA - weights
+        return 0 if room < row else int(min(MOST_ROWS, room / row)) if row else MOST_ROWS
+
+    def speedup(self, rows: int, length: int) -> float:
+        """Of a token after the first, with `length` guesses a round."""
+        look = self.target_seconds(rows, 1)
+        overhead = self.target_seconds(rows, length + 1) / look - 1
+        return theory.speedup(self.a, length, self.draft_seconds(rows) / look, overhead)
+
+    @property
+    def paying_rows(self) -> int:
+        """Rows up to which it pays with every number of them; 0: not with one."""
+        paying = takewhile(lambda rows: self.speedup(rows, self.K) > 1, range(1, MOST_ROWS + 1))
+        return sum(1 for _ in paying)
+
+    def prefill_seconds(self, is_drafted: bool) -> float:
+        """Of one row's prompt, and with it the first token; a draft reads it too."""
+        own = self._target_seconds(self.prompt, 0)
+        return own + self._draft_seconds(self.prompt, 0) if is_drafted else own
+
+    def request_seconds(self, length: int) -> float:
+        """Of one row, prompt included, that drafts `length` tokens a round; 0: plain decoding."""
+        survival = [self.a**depth for depth in range(1, length + 1)]
+        draft = self.draft_seconds(1)
+        costs = [self.target_seconds(1, k + 1) + k * draft for k in range(length + 1)]
+        written = theory.expected_seconds(self.answer - 1, survival, costs)
+        return self.prefill_seconds(length > 0) + written
 
     @property
     def _hardware(self) -> Hardware:
@@ -71,46 +119,41 @@ class Deployment:
         return Weights(0.0, self.parameters * GIGA, self.experts, self.active)
 
     @property
-    def curves(self) -> tuple[ForwardCurve, ForwardCurve]:
-        """Of the target and of the draft."""
-        times = (self.target_seconds, self.draft_seconds)
-        target, draft = (ForwardCurve(COUNTS, tuple(map(each, COUNTS))) for each in times)
-        return target, draft
+    def _context(self) -> float:
+        return self.prompt + self.answer / 2
 
-    def request_seconds(self, length: int) -> float:
-        """Of one row, prompt included, that drafts `length` tokens a round; 0: plain decoding."""
-        drafted = self.draft_seconds(self.prompt) if length else 0.0
-        survival = [self.a**depth for depth in range(1, length + 1)]
-        draft = self.draft_seconds(1)
-        costs = [self.target_seconds(k + 1) + k * draft for k in range(length + 1)]
-        prefill = self.target_seconds(self.prompt) + drafted  # and with it the first token
-        return prefill + theory.expected_seconds(self.answer - 1, survival, costs)
+    def _target_seconds(self, tokens: int, context: float) -> float:
+        read = context * self.cache * KILO
+        return self._hardware.roofline(self._target, self.bytes_per_weight, tokens, read)
+
+    def _draft_seconds(self, tokens: int, context: float) -> float:
+        draft, read = Weights(self.draft_parameters * GIGA), context * self.draft_cache * KILO
+        return self._hardware.roofline(draft, self.bytes_per_weight, tokens, read)
 
 
 def deployment_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Deployment` by name -> a figure over the rows, and its numbers."""
     plan = _deployment(question)
-    target, draft = plan.curves
-    speedup = theory.batch_speedup(plan.a, plan.K, plan.rows, target, draft)
-    drawn = [
-        (rows, theory.batch_speedup(plan.a, plan.K, rows, target, draft)) for rows in DRAWN_ROWS
-    ]
-    lengths = range(1, MAX_DRAFT_LENGTH + 1)
-    gains = [theory.batch_speedup(plan.a, each, plan.rows, target, draft) for each in lengths]
+    speedup, look = plan.speedup(plan.rows, plan.K), plan.target_seconds(plan.rows, 1)
+    drawn = [(rows, plan.speedup(rows, plan.K)) for rows in DRAWN_ROWS]
+    gains = [plan.speedup(plan.rows, each) for each in range(1, MAX_DRAFT_LENGTH + 1)]
     plain, fast = plan.request_seconds(0), plan.request_seconds(plan.K)
+    weights = plan.bytes_per_weight * plan.parameters * GIGA
     return {
-        "figure": batch_speedup_figure(drawn, (plan.rows, speedup)),
+        "figure": batch_speedup_figure(drawn, (plan.rows, speedup), plan.fitting_rows),
         "speedup": speedup,
-        "cost": plan.draft_seconds(plan.rows) / plan.target_seconds(plan.rows),
-        "overhead": plan.target_seconds(plan.rows * (plan.K + 1)) / plan.target_seconds(plan.rows),
+        "cost": plan.draft_seconds(plan.rows) / look,
+        "overhead": plan.target_seconds(plan.rows, plan.K + 1) / look,
         "tokens": theory.expected_tokens(plan.a, plan.K),
         "ridge": plan.ridge,
-        "paying_rows": theory.largest_paying_batch(plan.a, plan.K, target, draft),
+        "cache_weight": plan.cache_bytes / weights,
+        "paying_rows": plan.paying_rows,
+        "fitting_rows": plan.fitting_rows,
         "best": 1 + gains.index(max(gains)),
         "best_speedup": max(gains),
-        "token_seconds": plan.target_seconds(plan.rows),
-        "rate": plan.rows / plan.target_seconds(plan.rows),
-        "prefill_share": plan.target_seconds(plan.prompt) / plain,
+        "token_seconds": look,
+        "rate": plan.rows / look,
+        "prefill_share": plan.prefill_seconds(False) / plain,
         "plain_seconds": plain,
         "request_seconds": fast,
         "request_speedup": plain / fast,
@@ -134,6 +177,9 @@ def _deployment(question: Mapping[str, Any]) -> Deployment:
         parameters=number("parameters", 0.001, 10_000),
         draft_parameters=number("draft_parameters", 0.001, 10_000),
         bytes_per_weight=number("bytes_per_weight", 0.25, 8),
+        cache=number("cache", 0, 100_000),
+        draft_cache=number("draft_cache", 0, 100_000),
+        memory=number("memory", 0.1, 1_000_000),
         bandwidth=number("bandwidth", 1, 1_000_000),
         arithmetic=number("arithmetic", 0.01, 1_000_000),
         a=number("a", 0, 1),

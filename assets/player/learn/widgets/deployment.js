@@ -5,28 +5,33 @@ import { Chart } from "../../shared/charts.js";
 import { element, option, setText } from "../../shared/dom.js";
 import { Widget } from "../widget.js";
 
-// The machines of a lesson, by their data sheets (specviz/sizing/gpus.toml). `own`: two fields to fill in.
+// The machines of a lesson, by their data sheets (specviz/sizing/gpus.toml). `own`: three fields to fill in.
 /** @type {Record<string, string>} */
 const SHEETS = { h100: "h100-sxm", a100: "a100-80", rtx4090: "rtx-4090" };
-const OWN = { title: "My own numbers", bandwidth: 100, arithmetic: 2 };
+const OWN = { title: "My own numbers", memory: 64, bandwidth: 100, arithmetic: 2 };
+const MOST_ROWS = 512; // that the server looks at
 /** @typedef {{ title: string, low: number, high: number, step?: number, isWhole?: boolean }} Field */
 /** @type {Record<string, Field>} */
 const FIELDS = {
-  bandwidth: { title: "Memory, GB/s", low: 1, high: 1e6 },
+  memory: { title: "Memory, GB", low: 0.1, high: 1e6 },
+  bandwidth: { title: "Speed of the memory, GB/s", low: 1, high: 1e6 },
   arithmetic: { title: "Arithmetic, TFLOP/s", low: 0.01, high: 1e6 },
   parameters: { title: "Target, billions of parameters", low: 0.001, high: 10000 },
   draft_parameters: { title: "Draft, billions of parameters", low: 0.001, high: 10000 },
   bytes_per_weight: { title: "Bytes per weight", low: 0.25, high: 8 },
+  cache: { title: "Target’s KV cache, kB for each token of text", low: 0, high: 1e5 },
+  draft_cache: { title: "Draft’s KV cache, kB for each token of text", low: 0, high: 1e5 },
   experts: { title: "Experts, if the target is a mixture of them (1: it is not)", low: 1, high: 512, isWhole: true },
   active: { title: "Experts that a token uses", low: 1, high: 512, isWhole: true },
   a: { title: "α, share of examined guesses that pass", low: 0, high: 1, step: 0.05 },
   K: { title: "K, guesses ahead", low: 1, high: 32, isWhole: true },
-  rows: { title: "Rows: texts decoded at once", low: 1, high: 512, isWhole: true },
+  rows: { title: "Rows: texts decoded at once", low: 1, high: MOST_ROWS, isWhole: true },
   prompt: { title: "Tokens of the prompt", low: 1, high: 100000, isWhole: true },
   answer: { title: "Tokens of the answer", low: 1, high: 100000, isWhole: true },
 };
+// Sizes and caches are nearly those of Llama 3.1 8B and Qwen2.5 0.5B (specviz/sizing/models.toml).
 /** @type {Record<string, number>} */
-const USUAL = { parameters: 8, draft_parameters: 0.5, bytes_per_weight: 2, experts: 1, active: 1, a: 0.75, K: 4, rows: 1, prompt: 500, answer: 300 };
+const USUAL = { parameters: 8, draft_parameters: 0.5, bytes_per_weight: 2, cache: 131, draft_cache: 12.3, experts: 1, active: 1, a: 0.75, K: 4, rows: 1, prompt: 500, answer: 300 };
 const WORTH = 1.05; // a speedup below this is not worth a second model
 const SHORT = 1.2; // of a whole request, that an exercise asks to get below
 
@@ -83,7 +88,7 @@ export class Deployment extends Widget {
     [input.min, input.max, input.step] = [String(low), String(high), step ? String(step) : isWhole ? "1" : "any"];
     input.dataset.name = name;
     input.addEventListener("input", () => {
-      if (name === "bandwidth" || name === "arithmetic") this.choice.value = this.machine = "own";
+      if (name in OWN) this.choice.value = this.machine = "own";
       this.at = { ...this.at, [name]: input.valueAsNumber };
       this.moved();
     });
@@ -93,9 +98,9 @@ export class Deployment extends Widget {
 
   /** @param {string} machine */
   take(machine) {
-    const { bandwidth, arithmetic } = this.machines[machine];
+    const { title: _title, ...sheet } = this.machines[machine];
     this.machine = machine;
-    this.at = { ...this.at, bandwidth, arithmetic };
+    this.at = { ...this.at, ...sheet };
   }
 
   moved() {
@@ -145,7 +150,7 @@ export class Deployment extends Widget {
     this.answer = answer;
     this.draw();
     if (this.isMoved) {
-      if (answer.speedup < 1) this.on.reached("no-gain");
+      if (Number(answer.speedup.toFixed(2)) < 1) this.on.reached("no-gain");
       if (answer.speedup > WORTH) this.on.reached("gain");
       if (answer.request_speedup < SHORT) this.on.reached("short");
     }
@@ -160,23 +165,26 @@ export class Deployment extends Widget {
     const { at, answer, machine, machines: all } = this;
     const { figure: _figure, error: _error, ...numbers } = answer ?? {};
     const none = Object.fromEntries(NUMBERS.map((name) => [name, undefined]));
-    const { bandwidth: _bandwidth, arithmetic: _arithmetic, bytes_per_weight: _bytes, ...plan } = at;
+    const { memory: _memory, bandwidth: _bandwidth, arithmetic: _arithmetic, bytes_per_weight: _bytes, cache: _cache, draft_cache: _draftCache, ...plan } = at;
     return { ...none, ...numbers, ...plan, machine: all[machine].title };
   }
 
   draw() {
     const { answer, at } = this;
     if (!answer) return;
-    const { speedup, request_speedup: request, best, best_speedup: most, cost, overhead, tokens, ridge, paying_rows: paying } = answer;
+    const { speedup, request_speedup: request, best, best_speedup: most, cost, overhead, tokens, ridge, cache_weight: cache, paying_rows: paying, fitting_rows: fitting } = answer;
     const isWorth = speedup > WORTH;
+    const shown = speedup.toFixed(2); // what is said of it holds of the number that is seen
     this.verdict.className = `guess-verdict ${isWorth ? "accepted" : "rejected"}`;
-    setText(this.verdict, `${isWorth ? "Speculate" : speedup > 1 ? "Hardly worth it" : "Do not"}: while it writes, ${speedup.toFixed(2)} times the speed of plain decoding. Best K here: ${best}, with ${most.toFixed(2)}.`);
+    setText(this.verdict, `${isWorth ? "Speculate" : Number(shown) < 1 ? "Do not" : "Hardly worth it"}: while it writes, ${shown} times the speed of plain decoding. Best K here: ${best}, with ${most.toFixed(2)}.`);
     const facts = [
       ["tokens from one look", tokens.toFixed(2)],
       ["a look over its guesses, beside one over a token", `${overhead.toFixed(2)} times`],
       ["a guess, beside a look", cost.toFixed(3)],
       ["arithmetic binds from", `${Math.round(ridge).toLocaleString("en")} tokens in a forward`],
-      ["pays at every batch up to", paying ? `${paying.toLocaleString("en")} rows` : "none: not with one row"],
+      ["the cache that a look reads, beside the weights", `${cache.toFixed(2)} times`],
+      ["by this theory it pays", paying ? `at every batch up to ${rowsWords(paying, MOST_ROWS)}` : "not with one row"],
+      ["the memory holds", rowsWords(fitting, MOST_ROWS)],
       ["a whole request alone, with its prompt", `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`],
       ...(at.experts > 1 ? [["experts that a look reads", `${answer.touched.toFixed(1)} of ${at.experts}; one token: ${answer.touched_one.toFixed(0)}`]] : []),
     ];
@@ -185,7 +193,15 @@ export class Deployment extends Widget {
   }
 }
 
-const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "paying_rows", "best", "best_speedup", "token_seconds", "rate", "prefill_share", "plain_seconds", "request_seconds", "request_speedup", "touched_one", "touched"];
+const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "cache_weight", "paying_rows", "fitting_rows", "best", "best_speedup", "token_seconds", "rate", "prefill_share", "plain_seconds", "request_seconds", "request_speedup", "touched_one", "touched"];
+
+/**
+ * @param {number} rows
+ * @param {number} [most] where more were not looked at
+ */
+function rowsWords(rows, most = Infinity) {
+  return rows >= most ? `${rows} rows and more` : `${rows || "no"} ${rows === 1 ? "row" : "rows"}`;
+}
 
 /** @param {number} value */
 function seconds(value) {
@@ -194,12 +210,9 @@ function seconds(value) {
 
 /**
  * @param {Setup["serve"]["gpus"]} gpus
- * @returns {Record<string, { title: string, bandwidth: number, arithmetic: number }>}
+ * @returns {Record<string, { title: string, memory: number, bandwidth: number, arithmetic: number }>}
  */
 function machines(gpus) {
-  const known = Object.entries(SHEETS).map(([name, sheet]) => {
-    const { title, bandwidth, arithmetic } = gpus[sheet];
-    return [name, { title, bandwidth, arithmetic }];
-  });
+  const known = Object.entries(SHEETS).map(([name, sheet]) => [name, gpus[sheet]]);
   return { ...Object.fromEntries(known), own: OWN };
 }

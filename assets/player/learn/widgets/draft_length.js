@@ -105,7 +105,7 @@ export class DraftLength extends Widget {
     this.answer = answer;
     this.chart.draw(answer.figure);
     this.drawWords();
-    if (this.isMoved && answer.speedup < 1) this.on.reached("loses");
+    if (this.isMoved && Number(answer.speedup.toFixed(2)) < 1) this.on.reached("loses");
     if (this.isMoved && this.at.K === answer.best) this.on.reached("at-best");
     this.on.changed();
   }
