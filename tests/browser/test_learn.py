@@ -18,6 +18,7 @@ INPUT = ".typed-text + .typed-form input"
 KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "both-verdicts": ((".draw-line input", "End"),),
     "wide-overlap": ((".guess-row:first-child .bar-q", *["PageUp"] * 6),),
+    "last-gone": ((".draft-length [data-name=a]", "Home"),),
     "loses": ((".draft-length [data-name=K]", "End"), (".draft-length [data-name=c]", "End")),
     "at-best": ((".draft-length [data-name=K]", "Home", "ArrowRight"),),
     "swept": (("[data-replay]", "Enter"),),

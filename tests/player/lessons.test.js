@@ -13,8 +13,8 @@ import { quantisedNumbers, serversNumbers } from "../../assets/player/learn/widg
 import { raceNumbers, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
 import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
-import { byDepth, ends, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
-import { mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
+import { byDepth, ends, noiseWords, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
+import { drawnSibling, mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
 import { roundWords } from "../../assets/player/shared/batch_rows.js";
 import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
 import { ForwardTimes } from "../../assets/player/learn/widgets/forward_times.js";
@@ -98,8 +98,30 @@ test("the token that gets its share twice is known before anything is drawn, and
 });
 
 test("guesses of a sweep are counted by their depth over all its points", () => {
-  const points = [[[1, 4, 3], [2, 3, 1]], [[1, 6, 6], [2, 6, 3], [3, 0, 0]]].map((rows) => ({ acceptance_by_depth: rows.map(([depth, reached, passed]) => ({ depth, reached, passed })) }));
+  const points = [[[1, 4, 3], [2, 3, 1]], [[1, 6, 6], [2, 6, 3], [3, 0, 0]]].map((rows) => ({ acceptance_by_depth: rows.map(([depth, reached, passed]) => ({ depth, reached, passed })), speedups: [1.2] }));
   assert.deepEqual(byDepth(points), [{ depth: 1, reached: 10, passed: 9 }, { depth: 2, reached: 9, passed: 4 }]);
+});
+
+test("repeats of a point wrote the same text with the same draws, so its guesses count once", () => {
+  const point = { acceptance_by_depth: [{ depth: 1, reached: 39, passed: 30 }], speedups: [1.1, 1.0, 1.2] };
+  assert.deepEqual(byDepth([point]), [{ depth: 1, reached: 13, passed: 10 }]);
+});
+
+test("a speedup is told with the spread of its repeats, and what plain decoding differs from itself", () => {
+  const point = { speedup: 1.1, acceptance_rate: 0.5, setting: { tree: "2x1" }, speedups: [0.9, 1.1, 1.2], speedup_spread: [0.9, 1.2] };
+  assert.equal(SHOWN.speedup.note(point), "0.90 to 1.20 in 3 runs; 50 % of examined places pass");
+  assert.equal(SHOWN.speedup.note({ ...point, setting: {}, acceptance_rate: null, speedups: [1.1] }), "one run");
+  assert.match(noiseWords([0.9, 0.95]), /between 0.90× and 1.00×/);
+  assert.equal(noiseWords([]), "");
+});
+
+test("a second sibling that was drawn is judged by its share of max(0, p - q)", () => {
+  const verdicts = [{ p: 0.1, q: 0.3 }, { p: 0.8, q: 0.6, residual: 0.5 }];
+  const round = { record: { tree: { kind: "iid", nodes: { parent: [-1, -1] } } }, outcomes: ["rejected", "accepted"], verdict: (node) => verdicts[node] };
+  const found = drawnSibling(round, 1);
+  near(found.taken_beyond, 0.2);
+  near(found.owed, 0.4);
+  assert.equal(drawnSibling({ ...round, record: { tree: { ...round.record.tree, kind: "deterministic" } } }, 1).owed, undefined);
 });
 
 test("as much is thrown away as is owed, however the bars are dragged", () => {

@@ -8,12 +8,13 @@ import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
 import { byDepth } from "./sweep_points.js";
 
+const GONE = 0.05; // a bar of less is hardly seen
 const SWEEP = "lengths"; // of specviz/ui/course/lesson_sweeps.py
 /** @type {[string, string, number, number, number][]} name, words, low, high, step */
 const SLIDERS = [
   ["a", "α, how often a guess passes", 0, 1, 0.05],
   ["K", "K, guesses ahead", 1, 16, 1],
-  ["c", "c, cost of a guess in looks", 0, 1, 0.05],
+  ["c", "c, cost of a guess: this share of a look", 0, 1, 0.05],
 ];
 
 export class DraftLength extends Widget {
@@ -46,10 +47,11 @@ export class DraftLength extends Widget {
     picture.append(title, place);
     this.words = element("p", "length-words");
     this.words.setAttribute("aria-live", "polite");
+    this.sum = element("section", "length-depths");
     this.depths = element("section", "length-depths");
     this.row = new MeasureRow(course.recorded[SWEEP], { measure: () => this.measure(), replay: () => this.replay() });
     box.classList.add("draft-length");
-    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, this.depths, this.row.box);
+    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, this.sum, this.depths, this.row.box);
     this.chart = new Chart(place, course.theme);
   }
 
@@ -71,7 +73,9 @@ export class DraftLength extends Widget {
     this.at = { ...this.at, ...Object.fromEntries(["a", "K", "c"].filter((name) => scene[name]).map((name) => [name, Number(scene[name])])), v: 0 };
     for (const { input } of this.sliders) input.disabled = scene.fixed === "true";
     this.isMoved = false;
-    this.picture.hidden = this.words.hidden = scene.hidden === "true";
+    this.picture.hidden = this.words.hidden = scene.hidden === "true" || scene.bars === "true";
+    this.sum.hidden = scene.bars !== "true";
+    for (const { name, label } of this.sliders) label.hidden = name === "c" && scene.bars === "true"; // time comes later
     this.row.box.hidden = scene.sweep !== "true";
     this.isOver = scene.sweep === "true"; // what was measured lies over the curve
     this.drawDepths();
@@ -105,6 +109,8 @@ export class DraftLength extends Widget {
     this.answer = answer;
     this.chart.draw(answer.figure);
     this.drawWords();
+    this.drawSum();
+    if (this.isMoved && this.at.a ** this.at.K < GONE) this.on.reached("last-gone");
     if (this.isMoved && Number(answer.speedup.toFixed(2)) < 1) this.on.reached("loses");
     if (this.isMoved && this.at.K === answer.best) this.on.reached("at-best");
     this.on.changed();
@@ -165,12 +171,14 @@ export class DraftLength extends Widget {
 
   // ---- values
 
-  // Of the sweep: mean acceptance and cost, and its best length.
+  // Of the sweep: the share of all examined guesses that passed, their mean cost, and its best length.
   get measured() {
     const known = this.points.filter((each) => each.acceptance_rate !== null);
     if (!known.length) return {};
     const best = this.points.reduce((one, other) => (other.speedup > one.speedup ? other : one));
-    return { a: mean(known.map((each) => each.acceptance_rate)), c: mean(known.map((each) => each.cost_ratio ?? 0)), best };
+    const depths = byDepth(known);
+    const [passed, reached] = [total(depths.map((each) => each.passed)), total(depths.map((each) => each.reached))];
+    return { a: passed / reached, c: mean(known.map((each) => each.cost_ratio ?? 0)), best };
   }
 
   get values() {
@@ -192,6 +200,15 @@ export class DraftLength extends Widget {
     }
   }
 
+  // What each guess adds to a look on average: all before it passed, and it did.
+  drawSum() {
+    const { a, K } = this.at;
+    const bars = element("ol", "sweep-bars");
+    const guesses = Array.from({ length: K }, (_, at) => shareBar(`guess ${at + 1}`, a ** (at + 1), `α${exponent(at + 1)} = ${(a ** (at + 1)).toFixed(2)}`));
+    bars.append(shareBar("target", 1, "1"), ...guesses);
+    this.sum.replaceChildren(element("h3", "sweep-title", "What each token adds to a look, on average"), bars, element("p", "hint", `Together ${this.answer.tokens.toFixed(2)} tokens a look.`));
+  }
+
   // How often a guess passed at each depth, beside the one α that theory takes for all.
   drawDepths() {
     const { a } = this.measured;
@@ -199,16 +216,8 @@ export class DraftLength extends Widget {
     if (a === undefined) return;
     const bars = element("ol", "sweep-bars has-one");
     bars.style.setProperty("--one", String(a));
-    bars.append(...byDepth(this.points).map(({ depth, reached, passed }) => {
-      const row = element("li");
-      const track = element("span", "sweep-track");
-      const bar = element("i");
-      bar.style.width = `${(100 * passed) / reached}%`;
-      track.append(bar);
-      row.append(element("span", "sweep-name", `guess ${depth}`), track, element("span", "number", `${passed} of ${reached}`));
-      return row;
-    }));
-    this.depths.replaceChildren(element("h3", "sweep-title", "Examined guesses that passed, by depth"), bars, element("p", "hint", `The line is α = ${a.toFixed(2)}, which theory takes for every depth.`));
+    bars.append(...byDepth(this.points).map(({ depth, reached, passed }) => shareBar(`guess ${depth}`, passed / reached, `${Math.round(passed)} of ${Math.round(reached)}`)));
+    this.depths.replaceChildren(element("h3", "sweep-title", "Examined guesses that passed, by depth"), bars, element("p", "hint", `The line is α = ${a.toFixed(2)}, all of them together, which theory takes for every depth. The runs of every K are counted: with K = 1 there is no guess 2.`));
   }
 
   drawWords() {
@@ -217,7 +226,32 @@ export class DraftLength extends Widget {
   }
 }
 
+/**
+ * @param {string} name
+ * @param {number} share
+ * @param {string} number
+ */
+function shareBar(name, share, number) {
+  const row = element("li");
+  const track = element("span", "sweep-track");
+  const bar = element("i");
+  bar.style.width = `${100 * share}%`;
+  track.append(bar);
+  row.append(element("span", "sweep-name", name), track, element("span", "number", number));
+  return row;
+}
+
+/** @param {number} power */
+function exponent(power) {
+  return power === 1 ? "" : [...String(power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("");
+}
+
+/** @param {number[]} values */
+function total(values) {
+  return values.reduce((sum, each) => sum + each, 0);
+}
+
 /** @param {number[]} values */
 function mean(values) {
-  return values.reduce((sum, each) => sum + each, 0) / values.length;
+  return total(values) / values.length;
 }

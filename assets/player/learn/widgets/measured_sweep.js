@@ -5,7 +5,7 @@ import { element } from "../../shared/dom.js";
 import { leftWords } from "../../shared/number_words.js";
 import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
-import { ends, SHOWN, settingWords } from "./sweep_points.js";
+import { ends, noiseRange, noiseWords, SHOWN, settingWords } from "./sweep_points.js";
 
 export class MeasuredSweep extends Widget {
   static id = "measured-sweep";
@@ -19,7 +19,7 @@ export class MeasuredSweep extends Widget {
     super(box, course, on);
     /** @type {Record<string, string>} */
     this.scene = {};
-    /** @type {Map<string, { points: any[], isRecorded: boolean, isWhole: boolean }>} what is known of each sweep */
+    /** @type {Map<string, { points: any[], noise: number[], isRecorded: boolean, isWhole: boolean }>} what is known of each sweep */
     this.found = new Map();
     this.head = element("h3", "sweep-title");
     this.bars = element("ol", "sweep-bars");
@@ -57,7 +57,7 @@ export class MeasuredSweep extends Widget {
 
   measure() {
     const { sweep } = this.scene;
-    this.found.set(sweep, { points: [], isRecorded: false, isWhole: false });
+    this.found.set(sweep, { points: [], noise: [], isRecorded: false, isWhole: false });
     this.row.setBusy(true);
     this.draw();
     this.course.drive.start("sweep", { sweep }, {
@@ -72,7 +72,7 @@ export class MeasuredSweep extends Widget {
     const { sweep } = this.scene;
     const { recorded } = this.row;
     if (!recorded) return;
-    this.found.set(sweep, { points: [], isRecorded: true, isWhole: false });
+    this.found.set(sweep, { points: [], noise: [], isRecorded: true, isWhole: false });
     this.course.drive.replay(recorded, (message) => this.take(sweep, message));
     this.end(sweep);
   }
@@ -81,8 +81,10 @@ export class MeasuredSweep extends Widget {
    * @param {string} sweep
    * @param {any} message
    */
-  take(sweep, { kind, line, done, points, seconds_left: left }) {
-    if (kind === "point") this.found.get(sweep)?.points.push(JSON.parse(line)), this.draw();
+  take(sweep, { kind, line, noise, done, points, seconds_left: left }) {
+    const found = this.found.get(sweep);
+    if (found && kind === "noise") found.noise = noise;
+    if (kind === "point") found?.points.push(JSON.parse(line)), this.draw();
     if (kind === "progress" && points) this.row.say(`${done} of ${points} settings${leftWords(left)}`);
   }
 
@@ -112,10 +114,14 @@ export class MeasuredSweep extends Widget {
     const points = this.now?.points ?? [];
     const words = (/** @type {any} */ point) => settingWords(point.setting, this.course.setup);
     const found = ends(points, this.shown, words);
-    const temperature = this.plan?.config.temperature;
-    if (points.length) return { ...found, temperature };
+    const noise = this.now?.noise ?? [];
+    const told = {
+      temperature: this.plan?.config.temperature, machine: this.now?.isRecorded ? this.row.recorded?.machine : "this machine",
+      noise_low: undefined, noise_high: undefined, ...noiseRange(noise),
+    };
+    if (points.length) return { ...found, ...told };
     const [first, last] = [this.planned[0], this.planned.at(-1)];
-    return { ...found, temperature, first: first && words(first), last: last && words(last) };
+    return { ...found, ...told, first: first && words(first), last: last && words(last) };
   }
 
   // ---- drawing
@@ -126,12 +132,13 @@ export class MeasuredSweep extends Widget {
     const points = now?.points ?? [];
     const listed = points.length ? points : this.planned;
     const numbers = isHidden ? [] : points.map(shown.of);
-    const most = Math.max(1.2, ...numbers);
+    const most = Math.max(1.2, ...numbers, ...(shown.hasOne && !isHidden ? points.flatMap(({ speedup_spread: spread }) => spread) : []));
     this.head.textContent = shown.title;
     this.bars.replaceChildren(...listed.map((point, at) => this.bar(point, numbers[at], most)));
-    this.bars.classList.toggle("has-one", shown.hasOne);
+    const hasLine = shown.hasOne && numbers.length > 0;
+    this.bars.classList.toggle("has-one", hasLine);
     this.bars.style.setProperty("--one", String(1 / most));
-    this.key.textContent = shown.hasOne ? "The line is plain decoding: left of it speculation is slower." : "";
+    this.key.textContent = hasLine ? `The line is plain decoding: left of it speculation is slower. ${noiseWords(now?.noise ?? [])}` : "";
   }
 
   // What all settings have in common.
@@ -158,11 +165,30 @@ export class MeasuredSweep extends Widget {
     const bar = element("i");
     bar.style.width = number === undefined ? "0" : `${(100 * number) / most}%`;
     track.append(bar);
+    if (shown.hasOne && number !== undefined && point.speedups.length > 1) track.append(spreadMark(point.speedup_spread, most));
     row.append(
       element("span", "sweep-name", settingWords(point.setting, course.setup)), track,
       element("span", "number", number === undefined ? "?" : shown.written(number)),
-      element("span", "hint sweep-note", number === undefined ? "" : shown.note(point)),
+      element("span", "hint sweep-note", number === undefined ? this.introduction(point) : shown.note(point)),
     );
     return row;
   }
+
+  // Who a drafter is, before anything is known of it.
+  /** @param {any} point */
+  introduction({ setting }) {
+    return this.course.setup.methods.find(({ name }) => name === setting.method)?.summary ?? "";
+  }
+}
+
+// From the slowest to the fastest repeat.
+/**
+ * @param {[number, number]} spread
+ * @param {number} most
+ */
+function spreadMark([low, high], most) {
+  const made = element("span", "sweep-spread");
+  made.style.left = `${(100 * low) / most}%`;
+  made.style.width = `${(100 * (high - low)) / most}%`;
+  return made;
 }

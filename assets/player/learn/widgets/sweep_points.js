@@ -3,24 +3,51 @@
 
 /** @typedef {{ title: string, hasOne: boolean, of: (point: any) => number, written: (value: number) => string, note: (point: any) => string }} Shown */
 
-const percent = (/** @type {number | null} */ value) => (value === null ? "" : `${Math.round(100 * value)} % of examined pass`);
 const tokens = (/** @type {number | null} */ value) => (value === null ? "" : `${value.toFixed(2)} tokens a look`);
 
 /** @type {Record<string, Shown>} */
 export const SHOWN = {
   speedup: {
     title: "Speed beside plain decoding", hasOne: true, of: ({ speedup }) => speedup, written: (value) => `${value.toFixed(2)}×`,
-    note: ({ acceptance_rate: rate }) => percent(rate),
+    note: (point) => [spreadWords(point), passWords(point)].filter(Boolean).join("; "),
   },
   tokens: {
     title: "Tokens from one look of the target", hasOne: false, of: ({ block_efficiency: each }) => each ?? 0, written: (value) => value.toFixed(2),
-    note: ({ acceptance_rate: rate }) => percent(rate),
+    note: passWords,
   },
   acceptance: {
     title: "Share of examined guesses that pass", hasOne: false, of: ({ acceptance_rate: rate }) => rate ?? 0, written: (value) => `${Math.round(100 * value)} %`,
     note: ({ block_efficiency: each }) => tokens(each),
   },
 };
+
+// Of a tree a place passes where one of its siblings does.
+/** @param {any} point */
+function passWords({ acceptance_rate: rate, setting }) {
+  if (rate === null) return "";
+  return `${Math.round(100 * rate)} % of examined ${setting?.tree ? "places" : "guesses"} pass`;
+}
+
+// How far the repeats of one setting lie apart: what a difference to another one must be set beside.
+/** @param {any} point */
+function spreadWords({ speedups, speedup_spread: spread }) {
+  if (!spread) return "";
+  if (speedups.length < 2) return "one run";
+  return `${spread[0].toFixed(2)} to ${spread[1].toFixed(2)} in ${speedups.length} runs`;
+}
+
+// What plain decoding came to beside itself, where nothing differs: so much of all the numbers is noise.
+/** @param {number[]} ratios of neighbouring blocks */
+export function noiseRange(ratios) {
+  return ratios.length ? { noise_low: Math.min(...ratios, 1), noise_high: Math.max(...ratios, 1) } : {};
+}
+
+/** @param {number[]} ratios */
+export function noiseWords(ratios) {
+  const { noise_low: low, noise_high: high } = noiseRange(ratios);
+  if (low === undefined || high === undefined) return "";
+  return `Plain decoding, set beside itself, came to between ${low.toFixed(2)}× and ${high.toFixed(2)}×: so much is noise.`;
+}
 
 /** @type {Record<string, (value: any, setup: any) => string>} */
 const WORDS = {
@@ -48,19 +75,22 @@ export function settingWords(setting, setup) {
 function treeWords(children) {
   const deep = children.length;
   if (children.every((each) => each === 1)) return `A chain of ${deep}`;
-  return deep === 1 ? `${children[0]} side by side` : `${children.join(" × ")}: ${children[0]} branches, ${deep} deep`;
+  if (deep === 1) return `${children[0]} side by side`;
+  const again = children.slice(1).some((each) => each > 1) ? ", which branch again" : "";
+  return `${children.join(" × ")}: ${children[0]} branches${again}, ${deep} deep`;
 }
 
-// How guesses fared by their depth, over all points: those that were examined there, and that passed.
+// How guesses fared by their depth, over all points: those that were examined there, and that passed. Repeats
+// of a point have the same draws, so they write the same text: it counts once.
 /** @param {any[]} points */
 export function byDepth(points) {
   /** @type {{ depth: number, reached: number, passed: number }[]} */
   const depths = [];
-  for (const { acceptance_by_depth: each } of points)
+  for (const { acceptance_by_depth: each, speedups } of points)
     for (const { depth, reached, passed } of each) {
       depths[depth - 1] ??= { depth, reached: 0, passed: 0 };
-      depths[depth - 1].reached += reached;
-      depths[depth - 1].passed += passed;
+      depths[depth - 1].reached += reached / speedups.length;
+      depths[depth - 1].passed += passed / speedups.length;
     }
   return depths.filter(({ reached }) => reached > 0);
 }
@@ -74,10 +104,13 @@ export function byDepth(points) {
 export function ends(points, shown, words) {
   const numbers = points.map(shown.of);
   const winner = numbers.indexOf(Math.max(...numbers));
-  const chosen = { first: points[0], last: points.at(-1), best: points[winner], worst: points[numbers.indexOf(Math.min(...numbers))] };
+  const [, second] = points.toSorted((one, other) => shown.of(other) - shown.of(one));
+  const chosen = { first: points[0], last: points.at(-1), best: points[winner], second, worst: points[numbers.indexOf(Math.min(...numbers))] };
   const named = Object.entries(chosen).flatMap(([name, point]) => [
     [name, point && words(point)],
     [`${name}_speedup`, point?.speedup],
+    [`${name}_low`, point?.speedup_spread?.[0]],
+    [`${name}_high`, point?.speedup_spread?.[1]],
     [`${name}_acceptance`, point?.acceptance_rate ?? undefined],
     [`${name}_tokens`, point?.block_efficiency ?? undefined],
     [`${name}_used`, point?.draft_utilization ?? undefined],

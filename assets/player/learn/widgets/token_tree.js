@@ -9,7 +9,7 @@ import { tokenLabel } from "../../shared/token_label.js";
 import { ringAround, treeFigure } from "../../shared/tree_drawing.js";
 import { extraNumbers, outcomeOf, verdictRow } from "../../shared/verdict_row.js";
 import { Widget } from "../widget.js";
-import { mayLook, triedBefore } from "./tree_paths.js";
+import { drawnSibling, mayLook, triedBefore } from "./tree_paths.js";
 
 const CONTEXT = 16; // tokens of the text before the tree
 const HEAD = ["examined", "p", "kept with", "u", "verdict"];
@@ -103,7 +103,7 @@ export class TokenTree extends Widget {
       nodes: parent.length, deep: Math.max(...depth), branches: parent.filter((each) => each === ROOT).length,
       first: this.text(first), first_p: round.verdict(first).p, first_u: round.verdict(first).u ?? undefined,
       taken: this.text(taken), taken_p: round.verdict(taken).p, taken_accept: round.verdict(taken).accept,
-      taken_u: round.verdict(taken).u ?? undefined, tried: tried.length,
+      taken_u: round.verdict(taken).u ?? undefined, tried: tried.length, ...drawnSibling(round, taken),
       left: 1 - tried.reduce((sum, node) => sum + round.verdict(node).p, 0),
       kept: round.accepted.length, examined: round.stops.filter((stop) => stop !== EXTRA).length,
       unread: round.outcomes.filter((each) => each === "unreached").length,

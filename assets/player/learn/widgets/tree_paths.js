@@ -25,3 +25,16 @@ export function triedBefore({ record, outcomes }, node) {
   const { parent } = record.tree.nodes;
   return outcomes.map((_, each) => each).filter((each) => each < node && parent[each] === parent[node] && outcomes[each] === "rejected");
 }
+
+// What a guess that was drawn from q is judged by once one sibling was rejected: its share of the residual, and
+// how that comes about. Of `owed`, the sum of max(0, p - q) over all words, its own part is max(0, p - q).
+/**
+ * @param {Round} round
+ * @param {number} node
+ */
+export function drawnSibling(round, node) {
+  const { p, q, residual } = round.verdict(node);
+  const beyond = Math.max(0, p - q);
+  const isSecond = round.record.tree.kind === "iid" && triedBefore(round, node).length === 1;
+  return { taken_q: q, taken_residual: residual ?? undefined, taken_beyond: beyond, owed: isSecond && residual ? beyond / residual : undefined };
+}
