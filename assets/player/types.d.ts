@@ -352,7 +352,7 @@ interface PlanField {
 interface WatchingOffer {
   allowed: string[] | null; // addresses; null: any
   every_seconds: number;
-  kept: number; // readings
+  heads: string[]; // of the table of several servers
   tokens: number;
   longest: number; // characters of a prompt
 }

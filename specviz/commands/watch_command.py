@@ -1,4 +1,4 @@
-"""`watch`: whether a serving engine speculates, and what of its drafts is accepted."""
+"""`watch`: whether serving engines speculate, and what of their drafts is accepted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 import time
 from argparse import ArgumentParser, Namespace
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specviz.commands.command import Command, Progress
@@ -17,7 +16,15 @@ from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters
-from specviz.serving.engine_probe import EngineProbe, Speculation, probe, read_engine
+from specviz.serving.engine_probe import EngineProbe, Speculation, probe
+from specviz.serving.engine_replicas import (
+    CountedInterval,
+    EngineReading,
+    ask_each,
+    check_replicas,
+    differences,
+    read_now,
+)
 
 _PATIENCE = 5  # readings that may fail one behind the other: an engine that is started again
 _KEPT = 1000  # readings, the last ones
@@ -25,7 +32,12 @@ _MOST_SECONDS = 3600.0
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    parser.add_argument("url", help="such as http://127.0.0.1:8000; its key: SPECVIZ_ENGINE_KEY")
+    parser.add_argument(
+        "url",
+        nargs="+",
+        help="such as http://127.0.0.1:8000; its key: SPECVIZ_ENGINE_KEY. Several are replicas of "
+        "one service: summed, and each apart",
+    )
     parser.add_argument(
         "--expected", action="store_true", help="it must speculate; exit status 1 if it does not"
     )
@@ -33,33 +45,47 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--count", type=int, help="readings (default until Ctrl+C)")
 
 
-@dataclass(frozen=True, slots=True)
-class WatchReading:
-    """What was counted in `seconds`; `is_restarted`: the engine was started again meanwhile."""
-
-    seconds: float
-    counted: EngineCounters
-    is_restarted: bool
-
-
 def watch(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Probe the engine by one request, then read its counters until Ctrl+C or for `count` times."""
+    """Probe each engine by one request, then read the counters until Ctrl+C or for `count` times.
+
+    Of one engine its own figures; of several those of each in "replicas", and their sums.
+    """
     if not (math.isfinite(options.every) and 0.1 <= options.every <= _MOST_SECONDS):
         raise InputError(
             f"every must be from 0.1 to {_MOST_SECONDS:g} seconds, got {options.every}"
         )
     if options.count is not None:
         check_integer("count", options.count, 0, 1_000_000)
-    address = EngineAddress.of(options.url, Environment.read().engine_key)
-    found = probe(address, options.expected)
-    progress(found.sentence(address))
-    kept: deque[WatchReading] = deque(maxlen=_KEPT)
+    key = Environment.read().engine_key
+    addresses = [EngineAddress.of(each, key) for each in options.url]
+    check_replicas(addresses)
+    found = ask_each(addresses, lambda each: probe(each, options.expected))
+    for address, each in zip(addresses, found, strict=True):
+        progress(f"no answer: {each}" if isinstance(each, str) else each.sentence(address))
+    known = [each for each in found if not isinstance(each, str)]
+    if unlike := differences(known):
+        progress(unlike)
+    kept: deque[dict[str, Any]] = deque(maxlen=_KEPT)
     try:
-        for reading in _readings(address, found, options, progress):
-            kept.append(reading)
-            progress(_line(reading))
+        for parts in _intervals(addresses, found, options, progress):
+            kept.append(_reading(addresses, parts))
+            for line in _lines(addresses, parts):
+                progress(line)
     except KeyboardInterrupt:
         progress("stopped watching")
+    replicas = [_described(*each) for each in zip(addresses, found, strict=True)]
+    together = {
+        "replicas": replicas,
+        "differences": unlike,
+        "since_start": EngineCounters.total([e.metrics.counters for e in known]).described(),
+    }
+    head = replicas[0] if len(replicas) == 1 else together
+    return head | {"expected": options.expected, "readings": list(kept)}
+
+
+def _described(address: EngineAddress, found: EngineProbe | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        return {"url": str(address), "problem": found}
     return {
         "url": str(address),
         "engine": found.engine,
@@ -67,91 +93,158 @@ def watch(options: Namespace, progress: Progress) -> dict[str, Any]:
         "model": found.model,
         "speculation": found.speculation.value,
         "why": found.why,
-        "expected": options.expected,
         "first_token_seconds": found.first_token,
         "request_tokens": found.tokens,
         "request_seconds": found.seconds,
         "since_start": found.metrics.counters.described(),
-        "readings": [
-            {
-                "seconds": each.seconds,
-                "is_restarted": each.is_restarted,
-                "tokens_per_second": each.counted.tokens / each.seconds,
-                **each.counted.described(),
-            }
-            for each in kept
-        ],
     }
 
 
-def _readings(
-    address: EngineAddress, found: EngineProbe, options: Namespace, progress: Progress
-) -> Iterator[WatchReading]:
-    """What is counted between one reading and the next."""
-    last, at, failures, done = found.metrics.counters, time.perf_counter(), 0, 0
+def _intervals(
+    addresses: Sequence[EngineAddress],
+    found: Sequence[EngineProbe | str],
+    options: Namespace,
+    progress: Progress,
+) -> Iterator[list[CountedInterval | str]]:
+    """What each counted between one reading and the next, or why there is none of it."""
+    last = [
+        None if isinstance(each, str) else EngineReading(each.at, each.metrics) for each in found
+    ]
+    failures = done = 0
     while options.count is None or done < options.count:
         time.sleep(options.every)
         try:
-            now = read_engine(address).counters
+            answers = ask_each(addresses, lambda each: read_now(each, len(addresses)))
         except InputError as error:
             failures += 1
             if failures == _PATIENCE:
                 raise
             progress(f"no reading: {error}")
             continue
-        seconds = time.perf_counter() - at
-        yield WatchReading(seconds, now.since(last), now.is_restarted(last))
-        last, at, failures, done = now, time.perf_counter(), 0, done + 1
+        parts: list[CountedInterval | str] = []
+        for place, (before, now) in enumerate(zip(last, answers, strict=True)):
+            if isinstance(now, str):
+                parts.append(now)
+                continue
+            start = now if before is None else before  # one that answers for the first time
+            parts.append(CountedInterval.between(start.metrics.counters, start.at, now))
+            last[place] = now
+        yield parts
+        failures, done = 0, done + 1
 
 
-def _line(reading: WatchReading) -> str:
-    """One reading as a person reads it."""
-    counted = reading.counted
-    parts = [f"{counted.tokens / reading.seconds:.1f} tokens/s"]
-    if counted.acceptance is not None:
-        parts += [
-            f"acceptance {counted.acceptance:.2f}",
-            f"by position {_places(counted)}",
-            f"{counted.accepted_length:.2f} tokens/forward",
-        ]
-    elif counted.tokens:
+def _together(parts: Sequence[CountedInterval | str]) -> CountedInterval:
+    return CountedInterval.together([each for each in parts if not isinstance(each, str)])
+
+
+def _reading(
+    addresses: Sequence[EngineAddress], parts: Sequence[CountedInterval | str]
+) -> dict[str, Any]:
+    found = _figures(_together(parts))
+    if len(parts) == 1:
+        return found
+    each = [
+        {"url": str(address), **({"problem": part} if isinstance(part, str) else _figures(part))}
+        for address, part in zip(addresses, parts, strict=True)
+    ]
+    return found | {"replicas": each}
+
+
+def _figures(interval: CountedInterval) -> dict[str, Any]:
+    return {
+        "seconds": interval.seconds,
+        "is_restarted": interval.restarts > 0,
+        "tokens_per_second": interval.tokens_per_second,
+        **interval.counted.described(),
+        "acceptance": interval.acceptance,
+        "accepted_length": interval.accepted_length,
+        "running": interval.running,
+        "waiting": interval.waiting,
+        "cache": interval.cache,
+    }
+
+
+def _lines(addresses: Sequence[EngineAddress], parts: Sequence[CountedInterval | str]) -> list[str]:
+    """One reading as a person reads it: of one engine a line, of several their sum and each."""
+    together = _line(_together(parts))
+    if len(parts) == 1:
+        return [together]
+    apart = [
+        f"  {address}: {f'no reading: {part}' if isinstance(part, str) else _line(part)}"
+        for address, part in zip(addresses, parts, strict=True)
+    ]
+    return [f"together: {together}", *apart]
+
+
+def _line(interval: CountedInterval) -> str:
+    parts = [f"{interval.tokens_per_second:.1f} tokens/s"]
+    if interval.acceptance is not None:
+        parts.append(f"acceptance {interval.acceptance:.2f}")
+    elif interval.counted.tokens and not interval.counted.verifications:
         parts.append("nothing drafted")
-    if counted.first_token is not None:
-        parts.append(f"first token {1000 * counted.first_token:.0f} ms")
-    if reading.is_restarted:
-        parts.append("the engine was started again")
+    if places := interval.counted.acceptance_per_position:
+        parts.append("by position " + " ".join(f"{each:.2f}" for each in places))
+    if interval.accepted_length is not None:
+        parts.append(f"{interval.accepted_length:.2f} tokens/forward")
+    if interval.first_token is not None:
+        parts.append(f"first token {1000 * interval.first_token:.0f} ms")
+    if interval.running or interval.waiting:
+        parts.append(f"{interval.running or 0:.0f} running, {interval.waiting or 0:.0f} waiting")
+    if interval.cache is not None:
+        parts.append(f"cache {interval.cache:.0%}")
+    if interval.restarts:
+        parts.append("an engine was started again")
     return ", ".join(parts)
 
 
-def _places(counted: EngineCounters) -> str:
-    return " ".join(f"{each:.2f}" for each in counted.acceptance_per_position)
-
-
 def watch_text(result: dict[str, Any]) -> str:
-    """What was found, and what the engine has counted since it began."""
-    counted = result["since_start"]
+    """What was found, and what the engines have counted since they began."""
+    if "replicas" not in result:
+        return facts(_found(result) | _counted(result["since_start"]))
+    apart = [facts({"server": each["url"]} | _told(each)) for each in result["replicas"]]
+    together = facts({"together": f"{len(apart)} servers"} | _counted(result["since_start"]))
+    return "\n\n".join([*apart, together])
+
+
+def _told(replica: Mapping[str, Any]) -> dict[str, Any]:
+    if "problem" in replica:
+        return {"no answer": replica["problem"]}
+    return _found(replica) | _counted(replica["since_start"])
+
+
+def _found(replica: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "engine": f"{replica['engine']} {replica['version']}".strip(),
+        "model": replica["model"],
+        "speculation": replica["speculation"],
+        "why": replica["why"],
+        "first token (ms)": 1000 * replica["first_token_seconds"],
+        "request": f"{replica['request_tokens']} tokens in {replica['request_seconds']:.2f} s",
+    }
+
+
+def _counted(counted: Mapping[str, Any]) -> dict[str, Any]:
     places = [f"{each:.2f}" for each in counted["acceptance_per_position"]]
-    rows = {
-        "engine": f"{result['engine']} {result['version']}".strip(),
-        "model": result["model"],
-        "speculation": result["speculation"],
-        "why": result["why"],
-        "first token (ms)": 1000 * result["first_token_seconds"],
-        "request": f"{result['request_tokens']} tokens in {result['request_seconds']:.2f} s",
-        "drafted since start": int(counted["drafted"]),
-        "accepted since start": int(counted["accepted"]),
+    is_untold = counted["verifications"] > 0 and not counted["drafted"]  # SGLang's
+    return {
+        "drafted since start": None if is_untold else int(counted["drafted"]),
+        "accepted since start": None if is_untold else int(counted["accepted"]),
         "acceptance": counted["acceptance"],
         "by position": " ".join(places) or None,
         "tokens per forward": counted["accepted_length"],
     }
-    return facts(rows)
 
 
 def shortfall(result: dict[str, Any]) -> str | None:
     """One line where --expected asks for speculation and there is none."""
-    if not result["expected"] or result["speculation"] == Speculation.ACTIVE.value:
+    if not result["expected"]:
         return None
-    return f"speculation is {result['speculation']}: {result['why']}"
+    for each in result.get("replicas", [result]):
+        if "problem" in each:
+            return str(each["problem"])
+        if each["speculation"] != Speculation.ACTIVE.value:
+            return f"speculation at {each['url']} is {each['speculation']}: {each['why']}"
+    return None
 
 
 COMMAND = Command(watch, watch_text, _add_flags, shortfall)

@@ -5,7 +5,7 @@ Pure: numbers to a Plotly dict.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.figures.plain_line import plain_line, plain_marks
@@ -16,24 +16,29 @@ _HEIGHT = 200
 
 
 def over_time_figure(
-    times: Sequence[float], values: Sequence[float | None], role: str, *, is_share: bool = False
+    times: Sequence[float], lines: Mapping[str, Sequence[float | None]], *, is_share: bool = False
 ) -> Figure:
-    """`values` at `times` (seconds, rising); None is a gap: nothing was counted then.
+    """A line for each role, its values at `times` (seconds, rising); None is a gap: nothing was
+    counted then.
 
     A share has an axis from 0 to 1, in percent.
     """
-    points = [(x, y) for x, y in zip(times, values, strict=True) if y is not None]
+    points = {
+        role: [(x, y) for x, y in zip(times, values, strict=True) if y is not None]
+        for role, values in lines.items()
+    }
     layout = _layout()
     title = {"text": "seconds", "font": {"size": SMALL}}
     most = max(LEAST_SECONDS, *times) if times else LEAST_SECONDS
     layout["xaxis"] = quiet_axis(range=[0, most], title=title, nticks=7, showgrid=False)
-    highest = max((y for _, y in points), default=0.0)
+    highest = max((y for each in points.values() for _, y in each), default=0.0)
     layout["yaxis"] = (
         quiet_axis(range=[0, 1.04], tickformat=".0%", nticks=6)
         if is_share
         else quiet_axis(range=[0, 1.12 * highest or 1.0], nticks=6)
     )
-    data = [plain_line(role, times, values, 2.2), plain_marks(role, points, 5, "circle-open")]
+    data = [plain_line(role, times, values, 2.2) for role, values in lines.items()]
+    data += [plain_marks(role, each, 5, "circle-open") for role, each in points.items()]
     return {"data": data, "layout": layout}
 
 

@@ -74,9 +74,12 @@ class EngineAddress:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
-    def get(self, path: str) -> ServerAnswer:
-        """The answer to GET; InputError where none comes within the bounds."""
-        with self._asked("GET", path, None, ANSWER_SECONDS) as response:
+    def get(self, path: str, seconds: float | None = None) -> ServerAnswer:
+        """The answer to GET; InputError where none comes within the bounds.
+
+        So many seconds at most: `ANSWER_SECONDS` if they are not given.
+        """
+        with self._asked("GET", path, None, seconds or ANSWER_SECONDS) as response:
             return ServerAnswer(response.status, _text(_pieces(response, self)))
 
     def lines(self, path: str, body: dict[str, Any], seconds: float) -> Generator[str, None, None]:

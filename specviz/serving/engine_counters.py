@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
 from typing import Any
@@ -13,31 +13,76 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from specviz.errors import InputError
 
-VLLM = "vLLM"
-ENGINES = {"llamacpp": "llama.cpp", "vllm": VLLM}  # by the first word of a metric's name
-_DRAFTS = "spec_decode_num_drafts_total"
+LLAMA_CPP, VLLM, SGLANG = "llama.cpp", "vLLM", "SGLang"
+# of an engine whose metrics were read from its sources alone
+UNVERIFIED = {SGLANG: "read by the names in SGLang's sources (0.5.23), not verified live"}
 _PER_POSITION = "spec_decode_num_accepted_tokens_per_pos_total"
 MOST_POSITIONS = 1024
-# field -> the metric's name behind the engine's prefix
-_NAMES = {
-    "llamacpp": {
-        "tokens": "tokens_predicted_total",
-        "decoding_seconds": "tokens_predicted_seconds_total",
-    },
-    "vllm": {
-        "tokens": "generation_tokens_total",
-        "first_token_seconds": "time_to_first_token_seconds_sum",
-        "first_tokens": "time_to_first_token_seconds_count",
-    },
-}
-_RUNNING = {"llamacpp": "requests_processing", "vllm": "num_requests_running"}
-_WAITING = {"llamacpp": "requests_deferred", "vllm": "num_requests_waiting"}
-_CACHE = {"llamacpp": "kv_cache_usage_ratio", "vllm": "kv_cache_usage_perc"}  # both are shares
-_SHARED = {
-    "drafts": _DRAFTS,
+# labels of processes that share one engine's work, and each tell the whole of it
+_SAME_WORK = {"tp_rank", "pp_rank", "moe_ep_rank"}
+
+
+@dataclass(frozen=True, slots=True)
+class _MetricNames:
+    """What an engine calls the fields of `EngineCounters` and of `EngineMetrics`, behind its
+    prefix; it tells none of those that have no name here.
+    """
+
+    engine: str
+    counters: Mapping[str, str]
+    gauges: Mapping[str, str]
+
+
+_DRAFTS = {
+    "drafts": "spec_decode_num_drafts_total",
     "drafted": "spec_decode_num_draft_tokens_total",
     "accepted": "spec_decode_num_accepted_tokens_total",
+    "prompt_tokens": "prompt_tokens_total",
 }
+_FIRST_TOKENS = {
+    "tokens": "generation_tokens_total",
+    "first_token_seconds": "time_to_first_token_seconds_sum",
+    "first_tokens": "time_to_first_token_seconds_count",
+}
+_METRICS = {
+    "llamacpp": _MetricNames(
+        LLAMA_CPP,
+        _DRAFTS
+        | {
+            "tokens": "tokens_predicted_total",
+            "decoding_seconds": "tokens_predicted_seconds_total",
+        },
+        {
+            "running": "requests_processing",
+            "waiting": "requests_deferred",
+            "cache": "kv_cache_usage_ratio",
+        },
+    ),
+    "vllm": _MetricNames(
+        VLLM,
+        _DRAFTS | _FIRST_TOKENS,
+        {
+            "running": "num_requests_running",
+            "waiting": "num_requests_waiting",
+            "cache": "kv_cache_usage_perc",  # a share
+        },
+    ),
+    "sglang": _MetricNames(
+        SGLANG,
+        _FIRST_TOKENS
+        | {"verifications": "spec_verify_calls_total", "prompt_tokens": "prompt_tokens_total"},
+        {
+            "running": "num_running_reqs",
+            "waiting": "num_queue_reqs",
+            "cache": "token_usage",
+            "latest_acceptance": "spec_accept_rate",
+            "latest_length": "spec_accept_length",
+            "steps": "spec_num_steps",
+        },
+    ),
+}
+_SUMMED = {"running", "waiting"}  # over the ranks of a server; other gauges are means of them
+_OF_DRAFTS = {"latest_acceptance", "latest_length", "steps"}  # SGLang says 0 before it drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +91,9 @@ class EngineCounters:
 
     `drafts` is how often a draft was verified, `drafted` and `accepted` are tokens, `per_position`
     how many were accepted at each place of a draft, the first one first. `tokens` are all that were
-    generated. `first_token_seconds` is the sum over `first_tokens` requests. What the engine does
-    not count is 0.
+    generated, `prompt_tokens` all that were read. `first_token_seconds` is the sum over
+    `first_tokens` requests. `verifications` are SGLang's forwards that verified drafts, of requests
+    that have ended; it does not count what was drafted in them. What is not counted is 0.
     """
 
     drafts: float = 0
@@ -57,6 +103,8 @@ class EngineCounters:
     decoding_seconds: float = 0
     first_token_seconds: float = 0
     first_tokens: float = 0
+    prompt_tokens: float = 0
+    verifications: float = 0
     per_position: tuple[float, ...] = ()
 
     @classmethod
@@ -120,60 +168,98 @@ _NUMBERS = tuple(each.name for each in fields(EngineCounters) if each.name != "p
 
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
-    """One reading. `has_drafts`: drafts are counted at all. So many requests are `running`, so many
-    `waiting`, and so large a share of the `cache` is taken; None for what the engine does not say.
+    """One reading. `told`: the fields of its counters and of its own that the engine gives.
+
+    So many requests are `running`, so many `waiting`, and so large a share of the `cache` is taken.
+    An engine that counts no drafted tokens may say their `latest_acceptance`, the `latest_length`
+    (tokens of a forward) and the `steps` of a draft, of its latest forwards. None: not told.
     """
 
     engine: str
     counters: EngineCounters
-    has_drafts: bool
-    running: float | None
+    told: frozenset[str]
+    running: float | None = None
     waiting: float | None = None
     cache: float | None = None
+    latest_acceptance: float | None = None
+    latest_length: float | None = None
+    steps: float | None = None
+
+    @property
+    def has_drafts(self) -> bool:
+        """Whether drafts are counted at all."""
+        return "drafts" in self.told
+
+    @property
+    def draft_length(self) -> int | None:
+        """Tokens of a draft at most, as far as its counters show it."""
+        return len(self.counters.per_position) or (None if self.steps is None else int(self.steps))
 
 
 def read_metrics(text: str, where: str) -> EngineMetrics:
-    """The metrics that a server at `where` gave; InputError for those of another one."""
-    must = f"server at {where} must give metrics of {' or '.join(ENGINES.values())}"
+    """The metrics that a server at `where` gave; InputError for those of another one.
+
+    Those of several ranks (vLLM's and SGLang's data parallel) are taken together.
+    """
+    names = [each.engine for each in _METRICS.values()]
+    must = f"server at {where} must give metrics of {', '.join(names[:-1])} or {names[-1]}"
     if text.lstrip()[:1] == "<":
         raise InputError(f"{must}, but gives a web page: the address is that of something else")
-    values: dict[str, float] = defaultdict(float)
-    ranks: dict[str, int] = defaultdict(int)
+    sums: dict[str, float] = defaultdict(float)
+    ranks: dict[str, dict[frozenset[tuple[str, str]], float]] = defaultdict(dict)
     places: dict[int, float] = defaultdict(float)
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if not math.isfinite(sample.value):
                     continue
-                values[sample.name] += sample.value  # of all models and ranks
-                ranks[sample.name] += 1
+                sums[sample.name] += sample.value
+                if not sample.labels.get("priority"):  # SGLang's parts of a number it gives whole
+                    ranks[sample.name][_rank(sample.labels)] = sample.value
                 if sample.name.endswith(f":{_PER_POSITION}"):
                     places[int(sample.labels["position"])] += sample.value
     except Exception:  # the parser raises what its bad lines make of it
         raise InputError(f"{must}, but what it gives is not Prometheus's text") from None
     prefix = next(
-        (name.partition(":")[0] for name in values if name.partition(":")[0] in ENGINES), ""
+        (name.partition(":")[0] for name in sums if name.partition(":")[0] in _METRICS), ""
     )
     if not prefix:
-        seen = next(iter(sorted(values)), None)
+        seen = next(iter(sorted(sums)), None)
         raise InputError(
             f"{must}, but gives {'none' if seen is None else f'others: {seen[:60]!r}'}"
         )
     if any(not 0 <= place < MOST_POSITIONS for place in places):
         raise InputError(f"{must}, but counts at places of a draft that cannot be")
-    of_engine = {
-        field: values.get(f"{prefix}:{name}", 0.0)
-        for field, name in (_SHARED | _NAMES[prefix]).items()
+    named = _METRICS[prefix]
+    counts = {
+        field: sums[f"{prefix}:{name}"]
+        for field, name in named.counters.items()
+        if f"{prefix}:{name}" in sums
     }
+    gauges = {
+        field: _of_ranks(field, list(ranks[f"{prefix}:{name}"].values()))
+        for field, name in named.gauges.items()
+    }
+    told = {*counts, *(field for field, value in gauges.items() if value is not None)}
     depth = max(places, default=-1) + 1
-    counted = EngineCounters(
-        **of_engine, per_position=tuple(places.get(i, 0.0) for i in range(depth))
-    )
+    per_position = tuple(places.get(i, 0.0) for i in range(depth))
     return EngineMetrics(
-        ENGINES[prefix],
-        counted,
-        f"{prefix}:{_DRAFTS}" in values,
-        values.get(f"{prefix}:{_RUNNING[prefix]}"),
-        values.get(f"{prefix}:{_WAITING[prefix]}"),
-        values[cache] / ranks[cache] if (cache := f"{prefix}:{_CACHE[prefix]}") in ranks else None,
+        named.engine,
+        EngineCounters(**counts, per_position=per_position),
+        frozenset(told | ({"per_position"} if depth else set())),
+        **gauges,
     )
+
+
+def _rank(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """Which part of the server's work a sample tells of."""
+    return frozenset((name, of) for name, of in labels.items() if name not in _SAME_WORK)
+
+
+def _of_ranks(field: str, values: Sequence[float]) -> float | None:
+    """A gauge of the whole server; None where no rank tells it."""
+    if field in _OF_DRAFTS:
+        values = [each for each in values if each]  # 0 where a rank has drafted nothing yet
+    if not values:
+        return None
+    return sum(values) if field in _SUMMED else sum(values) / len(values)

@@ -15,6 +15,8 @@ from typing import Any
 from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import (
+    SGLANG,
+    UNVERIFIED,
     VLLM,
     EngineCounters,
     EngineMetrics,
@@ -52,7 +54,7 @@ class EngineProbe:
 
     `version` and `model` are "" where it does not say them. `why` is a sentence. The request's
     `first_token` took so many seconds, all its `tokens` so many `seconds`, the prompt included.
-    `metrics` are those after it.
+    `metrics` are those after it, read `at` so many seconds since 1970.
     """
 
     engine: str
@@ -64,12 +66,14 @@ class EngineProbe:
     seconds: float
     first_token: float
     metrics: EngineMetrics
+    at: float
 
     def sentence(self, address: EngineAddress) -> str:
         """What was found at the address, in one sentence."""
         version = f" {self.version}" if self.version else ""
         state = self.speculation.value
-        return f"{self.engine}{version} at {address}: speculation is {state}: {self.why}"
+        told = f"{self.engine}{version} at {address}: speculation is {state}: {self.why}"
+        return f"{told} ({caveat})" if (caveat := UNVERIFIED.get(self.engine)) else told
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +88,12 @@ class WrittenText:
     accepted: int | None
 
 
-def read_engine(address: EngineAddress) -> EngineMetrics:
-    """The engine's metrics now; InputError where there are none."""
-    answer = address.get("/metrics")
+def read_engine(address: EngineAddress, seconds: float | None = None) -> EngineMetrics:
+    """The engine's metrics now, in at most so many seconds; InputError where there are none."""
+    answer = address.get("/metrics", seconds)
+    if answer.status == 404:
+        told = "no metrics at /metrics: SGLang needs --enable-metrics, others have them there"
+        raise InputError(f"server at {address} gives {told}")
     if answer.status == 501:
         raise InputError(f"server at {address} gives no metrics: start llama.cpp with --metrics")
     if answer.status != 200:
@@ -100,12 +107,12 @@ def probe(
     """Ask who answers, then for up to `TOKENS` tokens, and see whether any were drafted.
 
     They may take so many `seconds`. `is_expected`: the engine was started with speculation. Raises
-    InputError where it does not answer as llama.cpp or vLLM do.
+    InputError where it does not answer as llama.cpp, vLLM or SGLang do.
     """
     before = read_engine(address)
     model = model_at(address)
     request = write_text(address, model, seconds=seconds)
-    after = read_engine(address)
+    after, at = read_engine(address), time.time()
     grown = after.counters.since(before.counters)
     speculation, why = _judged(address, before, after, grown, request, is_expected)
     return EngineProbe(
@@ -118,6 +125,7 @@ def probe(
         seconds=request.seconds,
         first_token=request.first_token,
         metrics=after,
+        at=at,
     )
 
 
@@ -135,6 +143,8 @@ def version_at(address: EngineAddress, engine: str) -> str:
     """As the engine says it; "" where it does not."""
     if engine == VLLM:
         return str(address.get("/version").json().get("version", ""))
+    if engine == SGLANG:
+        return str(address.get("/server_info").json().get("version", ""))
     build = str(address.get("/props").json().get("build_info", ""))
     return "" if build.endswith("unknown") else build  # built without the history of its source
 
@@ -158,6 +168,7 @@ def write_text(
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
+        "return_spec_tokens_details": True,  # of SGLang; others pass over it
         **({} if ends else {"ignore_eos": True}),
     }
     began, first, parts, written = time.perf_counter(), None, [], 0
@@ -198,7 +209,21 @@ def drafts_of(answer: dict[str, Any]) -> tuple[int, int] | None:
     if counts := speculation_of(answer):
         drafted, accepted = counts.get("num_draft_tokens"), counts.get("num_accepted_draft_tokens")
         return whole_number(drafted), whole_number(accepted)
+    if counts := _sglang_speculation_of(answer):
+        drafted, accepted = (
+            counts.get("spec_num_proposed_drafts"),
+            counts.get("spec_num_correct_drafts"),
+        )
+        return whole_number(drafted), whole_number(accepted)
     return None
+
+
+def _sglang_speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """The `spec_*` figures of a request's `meta_info`, as SGLang sends them at /v1/completions."""
+    with suppress(LookupError, TypeError):
+        found = answer["sglext"]["spec_tokens_details"]
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def stream_event(line: str) -> dict[str, Any]:
@@ -242,11 +267,26 @@ def _judged(
             return Speculation.IDLE, "it counts drafts, but drafted nothing for one request"
         missing = "it counts no drafts: it was started without --speculative-config"
         return (Speculation.IDLE if is_expected else Speculation.OFF), missing
+    if after.engine == SGLANG:
+        return _judged_sglang(address, grown, is_expected)
     if _has_speculative_slot(address):
         return Speculation.IDLE, _NOTHING_DRAFTED
     if is_expected:
         return Speculation.IDLE, _REFUSED
     return Speculation.OFF, f"nothing was drafted; if it was started with a draft: {_REFUSED}"
+
+
+def _judged_sglang(
+    address: EngineAddress, grown: EngineCounters, is_expected: bool
+) -> tuple[Speculation, str]:
+    """Where it says nothing of the request's own drafts."""
+    if grown.verifications:
+        return Speculation.ACTIVE, f"it verified drafts in {grown.verifications:.0f} forwards"
+    if algorithm := address.get("/server_info").json().get("speculative_algorithm"):
+        told = f"it is set up to speculate by {str(algorithm)[:40]}, but verified no draft"
+        return Speculation.IDLE, f"{told} for one request"
+    missing = "it verified no draft: it was started without --speculative-algorithm"
+    return (Speculation.IDLE if is_expected else Speculation.OFF), missing
 
 
 def _has_speculative_slot(address: EngineAddress) -> bool:

@@ -1,38 +1,40 @@
-"""What the page asks of a serving engine that a visitor names: who it is, its counters, one text.
+"""What the page asks of serving engines that a visitor names: who they are, their counters, a text.
 
-Nothing is kept between two questions: what was read before comes with the next one, and a page that
-has gone is watched for by nobody. In public only the owner's addresses are asked.
+What was read before comes with the next question, and a page that has gone is watched for by
+nobody: kept here is only the last reading of each server, for all pages that watch it. In public
+only the owner's addresses are asked.
 """
 
 from __future__ import annotations
 
-import math
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields
-from itertools import pairwise
+from dataclasses import asdict
 from typing import Any
 
 from specviz.errors import InputError, short
-from specviz.figures.engine_charts import over_time_figure, positions_figure
-from specviz.serving.engine_counters import MOST_POSITIONS, EngineCounters, EngineMetrics
+from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_permission import permitted, permitted_addresses
-from specviz.serving.engine_probe import model_at, probe, read_engine, write_text
+from specviz.serving.engine_probe import EngineProbe, model_at, probe, write_text
+from specviz.serving.engine_replicas import (
+    EngineReading,
+    ask_each,
+    check_replicas,
+    differences,
+    read_now,
+)
+from specviz.serving.shared_readings import SharedReadings
+from specviz.ui.engine_readings import ROW_HEADS, Watched, WatchedServer, shown
 
 EVERY_SECONDS = 2.0  # that a page reads the counters
-MOST_READINGS = 300  # that are drawn: ten minutes
 AT_ONCE = 8  # engines that are asked, each by a thread of those that answer all questions
 PATIENCE_SECONDS = 5.0  # that a question waits for its turn
 TEXT_SECONDS = 60.0
 TEXT_TOKENS = 64
 LONGEST_PROMPT = 8_000  # characters
-UNKNOWN = "not told"
-NOTHING = "nothing drafted"
-_LARGEST = 1e15  # of a count that can be
-_COUNTS = tuple(each.name for each in fields(EngineCounters) if each.name != "per_position")
 _turns = threading.BoundedSemaphore(AT_ONCE)
+_readings = SharedReadings(EVERY_SECONDS)
 
 
 def watching_offer() -> dict[str, Any]:
@@ -43,34 +45,55 @@ def watching_offer() -> dict[str, Any]:
     return {
         "allowed": permitted_addresses(),
         "every_seconds": EVERY_SECONDS,
-        "kept": MOST_READINGS,
+        "heads": ROW_HEADS,
         "tokens": TEXT_TOKENS,
         "longest": LONGEST_PROMPT,
     }
 
 
 def attached_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"url", "key"} -> which engine it is, whether it speculates, and two readings."""
-    address = permitted(question["url"], question["key"])
+    """{"url", "key", "expected"} -> which engines answer, whether they speculate, and a reading.
+
+    `url` is one address, or those of several replicas of one service with spaces or commas between;
+    `expected`: they should speculate. What is wrong with one is told while others answer.
+    """
+    addresses, is_expected = _addresses(question), question.get("expected", False)
+    if not isinstance(is_expected, bool):
+        raise InputError(f"expected must be true or false, got {short(is_expected)}")
+
+    def attached(address: EngineAddress) -> tuple[EngineReading, EngineProbe]:
+        return read_now(address), probe(address, is_expected, TEXT_SECONDS)
+
     with _turn():
-        before = _reading(read_engine(address))
-        found = probe(address, seconds=TEXT_SECONDS)
+        found = ask_each(addresses, attached)
+    servers: list[WatchedServer] = []
+    answers: list[EngineReading | str] = []
+    sentences: list[str] = []
+    for address, each in zip(addresses, found, strict=True):
+        if isinstance(each, str):
+            servers.append(WatchedServer())
+            answers.append(each)
+            sentences.append(each)
+            continue
+        before, probed = each
+        servers.append(WatchedServer(before.at, before.metrics.counters))
+        answers.append(EngineReading(probed.at, probed.metrics))
+        sentences.append(probed.sentence(address))
+    unlike = differences([each[1] for each in found if not isinstance(each, str)])
     return {
-        "address": str(address),
-        "model": found.model,
-        "speculation": found.speculation.value,
-        "sentence": found.sentence(address),
-        "kept": [before],
-        **_read(found.metrics, [before]),
+        "sentences": [each for each in (*sentences, unlike) if each],
+        **shown(addresses, answers, Watched(tuple(servers))),
     }
 
 
 def reading_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"url", "key", "kept": earlier readings} -> one more, with charts and facts of them all."""
-    address, kept = permitted(question["url"], question["key"]), _kept(question["kept"])
+    """{"url", "key", "kept": that of the answer before} -> one more reading, with charts and facts
+    of them all.
+    """
+    addresses, kept = _addresses(question), Watched.read(question["kept"])
     with _turn():
-        metrics = read_engine(address)
-    return _read(metrics, kept)
+        answers = ask_each(addresses, lambda each: _readings.read(each, len(addresses)))
+    return shown(addresses, answers, kept)
 
 
 def written_answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,89 +117,10 @@ def _turn() -> Iterator[None]:
         _turns.release()
 
 
-# ---- readings
-
-
-def _reading(metrics: EngineMetrics) -> dict[str, Any]:
-    counters = metrics.counters
-    return {"at": time.time(), **asdict(counters), "per_position": list(counters.per_position)}
-
-
-def _kept(values: Any) -> list[dict[str, Any]]:
-    """Readings as `_reading` makes them, at most `MOST_READINGS`, the last ones."""
-    if not isinstance(values, list) or len(values) > MOST_READINGS:
-        raise InputError(f"kept must be at most {MOST_READINGS} readings, got {short(values)}")
-    return [_checked(each) for each in values]
-
-
-def _checked(value: Any) -> dict[str, Any]:
-    names = {"at", "per_position", *_COUNTS}
-    if not isinstance(value, dict) or set(value) != names:
-        raise InputError(f"kept must be readings of an engine, got {short(value)}")
-    places = value["per_position"]
-    if not isinstance(places, list) or len(places) > MOST_POSITIONS:
-        raise InputError(f"per_position must be a list of counts, got {short(places)}")
-    for each in (*(value[name] for name in names - {"per_position"}), *places):
-        is_number = type(each) in (int, float) and math.isfinite(each)
-        if not is_number or not 0 <= each <= _LARGEST:
-            raise InputError(f"kept must hold counts, got {short(each)}")
-    return value
-
-
-def _counters(reading: Mapping[str, Any]) -> EngineCounters:
-    counts = {name: reading[name] for name in _COUNTS}
-    return EngineCounters(**counts, per_position=tuple(reading["per_position"]))
-
-
-def _read(metrics: EngineMetrics, kept: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The new reading, and what all of them say."""
-    reading = _reading(metrics)
-    readings = [*kept[-(MOST_READINGS - 1) :], reading]
-    counters = [_counters(each) for each in readings]
-    times = [each["at"] - readings[0]["at"] for each in readings]
-    grown = [now.since(before) for before, now in pairwise(counters)]
-    spans = [max(1e-3, then - first) for first, then in pairwise(times)]
-    total = EngineCounters.total(grown) if grown else EngineCounters()
-    restarts = sum(now.is_restarted(before) for before, now in pairwise(counters))
-    rates = [each.tokens / span for each, span in zip(grown, spans, strict=True)]
-    return {
-        "reading": reading,
-        "restarts": restarts,
-        "facts": _facts(metrics, total, rates),
-        "figures": {
-            "acceptance": over_time_figure(
-                times[1:], [each.acceptance for each in grown], "accepted", is_share=True
-            ),
-            "positions": positions_figure(total.acceptance_per_position),
-            "length": over_time_figure(
-                times[1:], [each.accepted_length for each in grown], "expected"
-            ),
-            "rate": over_time_figure(times[1:], rates, "verify_time"),
-        },
-    }
-
-
-def _facts(
-    metrics: EngineMetrics, total: EngineCounters, rates: Sequence[float]
-) -> list[tuple[str, str]]:
-    """Since the page attached; what the engine does not say is said to be unknown."""
-    first = total.first_token
-    return [
-        ("accepted of drafted", _told(_percent(total.acceptance), "{:.0f} %", NOTHING)),
-        ("drafted tokens", f"{total.drafted:,.0f}" if metrics.has_drafts else NOTHING),
-        ("tokens a forward", _told(total.accepted_length, "{:.2f}", NOTHING)),
-        ("tokens written", f"{total.tokens:,.0f}"),
-        ("tokens a second now", _told(rates[-1] if rates else None, "{:.1f}")),
-        ("first token", UNKNOWN if first is None else f"{1000 * first:.0f} ms"),
-        ("requests running", _told(metrics.running, "{:.0f}")),
-        ("requests waiting", _told(metrics.waiting, "{:.0f}")),
-        ("cache in use", _told(_percent(metrics.cache), "{:.0f} %")),
-    ]
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
-
-
-def _told(value: float | None, form: str, otherwise: str = UNKNOWN) -> str:
-    return otherwise if value is None else form.format(value)
+def _addresses(question: Mapping[str, Any]) -> list[EngineAddress]:
+    """Where the question goes; InputError where it may not."""
+    url = question["url"]
+    parts = url.replace(",", " ").split() if isinstance(url, str) else []
+    addresses = [permitted(each, question["key"]) for each in parts or [url]]
+    check_replicas(addresses)
+    return addresses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
@@ -84,8 +85,9 @@ def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
     tab, pair = turn_page(random_url), pair_named("bundled")
     with (
         engine_with(pair, EngineMethod.DRAFT_MODEL, 3, "Q8_0") as fast,
-        engine_with(pair, EngineMethod.NONE, 3, "Q8_0") as plain,
+        ExitStack() as until_gone,
     ):
+        plain = until_gone.enter_context(engine_with(pair, EngineMethod.NONE, 3, "Q8_0"))
         where = f"?view=serve&serve-server={fast.url}&serve-plain={plain.url}"
         tab.evaluate(f"history.pushState(null, '', {where!r})")
         tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
@@ -100,15 +102,33 @@ def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
         assert "nothing drafted" in lanes.first.inner_text()
         assert "drafted tokens accepted" in lanes.last.inner_text()
         tab.until(f"document.querySelector('[data-ref=watchFacts]').innerText !== {before!r}")
-        for name in ("watchAcceptance", "watchPositions", "watchLength", "watchRate"):
-            tab.page.locator(f"[data-ref={name}] .main-svg").first.wait_for()
+        for name in ("Acceptance", "Positions", "Length", "Rate", "Requests"):
+            tab.page.locator(f"[data-ref=watch{name}] .main-svg").first.wait_for()
+        assert not tab.ref("watchFirst").is_visible() and not tab.ref("watchApart").is_visible()
+        assert tab.ref("watchAbsent").inner_text() == (
+            "No chart of first token and cache in use: llama.cpp does not count that."
+        )
         assert not findings(tab.page, ".serve-engine")
         tab.ref("watchStop").press("Enter")
         assert tab.ref("watchState").inner_text().startswith("Stopped")
+        tab.ref("watchUrl").fill(f"{fast.url}, {plain.url}")  # as two replicas of one service
+        tab.ref("watchExpected").press("Space")
+        tab.ref("watchStart").press("Enter")
+        servers = tab.ref("watchServers").locator("tbody tr")
+        servers.nth(1).filter(has_text="nothing drafted").wait_for()
+        sentence = tab.ref("watchSentence").inner_text()
+        assert "speculation is asked for but not active" in sentence
+        assert "these servers are not alike: speculation" in sentence
+        assert not findings(tab.page, ".serve-engine")
+        until_gone.close()
+        servers.nth(1).filter(has_text="nothing listens there").wait_for()
+        assert "llama.cpp" in servers.nth(0).inner_text()
+        tab.ref("watchStop").press("Enter")
     tab.ref("watchStart").press("Enter")
     error = tab.ref("watchError")
-    error.filter(has_text="nothing listens there").wait_for()
+    error.filter(has_text="none of 2 servers answers").wait_for()
     assert "serve-server=" in tab.page.url and "sesame" not in tab.page.url
+    assert "serve-speculates=1" in tab.page.url
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.files.gguf_export import export_gguf
 from specviz.models.pair_catalog import pair_named
-from specviz.serving import engine_address
+from specviz.serving import engine_address, shared_readings
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import EngineCounters, read_metrics
+from specviz.serving.engine_counters import VLLM, EngineCounters, EngineMetrics
 from specviz.serving.engine_probe import Speculation, probe, read_engine
 from specviz.serving.engine_process import serving
+from specviz.serving.engine_replicas import CountedInterval, EngineReading
+from specviz.serving.shared_readings import SharedReadings
 from tests.serving.odd_server import Odd, says, server
 
 PAIR = pair_named("bundled")
@@ -27,7 +30,7 @@ KEY = "open-sesame"
 
 
 def watched(capsys, url: str, *flags: str) -> tuple[int, str, str]:
-    status = main(["watch", url, "--every", "0.1", *flags])
+    status = main(["watch", url, *flags, "--every", "0.1"])
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err and KEY not in captured.err + captured.out
     return status, captured.out, captured.err
@@ -109,10 +112,14 @@ def breaks_off(request: Odd) -> None:
             "wants another key than it is sent: it answers /metrics",
         ),
         (says(501, "text/plain", b""), "start llama.cpp with --metrics"),
+        (says(404, "text/plain", b""), "no metrics at /metrics: SGLang needs --enable-metrics"),
         (says(200, "text/plain", b"{not: metrics"), "is not Prometheus's text"),
         (says(200, "text/plain", b"up 1\n"), "but gives others: 'up'"),
         (says(200, "text/plain", b""), "but gives none"),
-        (says(200, "text/plain", b"\xff\x00\xfe" * 9), "must give metrics of llama.cpp or vLLM"),
+        (
+            says(200, "text/plain", b"\xff\x00\xfe" * 9),
+            "must give metrics of llama.cpp, vLLM or SGLang",
+        ),
         (
             says(200, "text/plain", b"llamacpp:tokens_predicted_total 1\n"),
             "must name its model at /v1/models",
@@ -135,6 +142,46 @@ def test_a_server_that_is_no_engine_is_told_in_one_sentence(way, said, monkeypat
         assert status == 2 and out == "" and err.count("\n") == 1
         assert said in err and url in err
         assert served.keys[0] == f"Bearer {KEY}"
+
+
+def test_a_redirect_is_not_followed_and_no_other_host_learns_the_key(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("SPECVIZ_ENGINE_KEY", KEY)
+    with server(says(200, "text/plain", b"vllm:generation_tokens_total 1\n")) as (other, elsewhere):
+
+        def redirects(request: Odd) -> None:
+            request.send_response(307)
+            request.send_header("Location", f"{elsewhere}/metrics")
+            request.end_headers()
+
+        with server(redirects) as (_, url):
+            status, _, err = watched(capsys, url, "--count", "0")
+        assert status == 2 and "must answer /metrics, but does with status 307" in err
+        assert other.keys == []
+
+
+@pytest.mark.parametrize(
+    "way, said",
+    [
+        (says(500, "text/html", b"<p>oh"), "must answer /v1/completions, but does with status 500"),
+        (says(401, "text/plain", KEY.encode()), "wants another key than it is sent"),
+        (says(200, "text/html", b"<!doctype html><p>hello"), "must write a text at /v1/compl"),
+        (says(400, "text/plain", b'{"error": {"message": "no\\nsuch"}}'), "status 400: no such"),
+        (drips, "must answer /v1/completions within 1 s, but does not"),
+        (floods, "must answer in 4 MB, but sends more"),
+    ],
+)
+def test_an_engine_that_counts_but_writes_no_text_is_told_in_one_sentence(way, said) -> None:
+    def answers(request: Odd) -> None:
+        if request.command == "POST":
+            return way(request)
+        model = json.dumps({"data": [{"id": "m"}]}).encode()
+        metrics = b"llamacpp:tokens_predicted_total 1\n"
+        says(200, "text/plain", model if request.path == "/v1/models" else metrics)(request)
+
+    with server(answers) as (_, url), pytest.raises(InputError) as caught:
+        probe(EngineAddress.of(url, KEY), seconds=1.0)
+    assert said in str(caught.value) and url in str(caught.value)
+    assert "\n" not in str(caught.value) and KEY not in str(caught.value)
 
 
 def test_an_address_where_nothing_listens_is_told(capsys) -> None:
@@ -203,16 +250,88 @@ def test_an_engine_that_was_started_again_is_read_on() -> None:
         assert now.is_restarted(before) and now.since(before) == now == EngineCounters()
 
 
-def test_what_several_ranks_count_is_added_and_what_is_no_number_left_out() -> None:
-    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-    lines = [
-        f'{name}{{engine="{rank}",position="{at}"}} {5 - at}' for rank in "01" for at in (0, 1)
-    ]
-    lines += [
-        'vllm:generation_tokens_total{engine="0"} 7',
-        'vllm:generation_tokens_total{engine="1"} NaN',
-    ]
-    counters = read_metrics("\n".join(lines) + "\n", "x").counters
-    assert counters.per_position == (10, 8) and counters.tokens == 7
-    with pytest.raises(InputError, match="places of a draft that cannot be"):
-        read_metrics(f'{name}{{position="100000000"}} 1\n', "x")
+def test_replicas_are_summed_and_apart_and_one_that_is_gone_is_named(capsys) -> None:
+    with (
+        engine_with(PAIR, EngineMethod.DRAFT_MODEL, 3, "Q8_0") as first,
+        engine_with(PAIR, EngineMethod.DRAFT_MODEL, 5, "Q8_0") as second,
+    ):
+        gone = "http://127.0.0.1:9"
+        status, out, err = watched(
+            capsys, first.url, second.url, gone, "--count", "1", "--expected", "--json"
+        )
+    found = json.loads(out)
+    assert status == 1 and "these servers are not alike: drafts of up to 3 tokens and 5" in err
+    *each, third = found["replicas"]
+    assert third["url"] == gone and "nothing listens there" in third["problem"]
+    for name in ("drafted", "accepted", "tokens", "drafts"):
+        assert found["since_start"][name] == sum(one["since_start"][name] for one in each) > 0
+    [reading] = found["readings"]
+    assert "nothing listens there" in reading["replicas"][2]["problem"]
+    assert reading["running"] == sum(one["running"] for one in reading["replicas"][:2]) == 0
+    assert f"\n  {first.url}: 0.0 tokens/s" in err and "\ntogether: 0.0 tokens/s" in err
+
+
+def test_several_addresses_of_which_none_answers_are_told_in_one_line(capsys) -> None:
+    status, _, err = watched(capsys, "http://127.0.0.1:9", "http://127.0.0.1:10")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "none of 2 servers answers; the first: server at http://127.0.0.1:9" in err
+
+
+def test_what_replicas_count_is_summed_from_their_own_growth_so_that_a_restart_hides_none() -> None:
+    def metrics(tokens: float, drafts: float) -> EngineMetrics:
+        counters = EngineCounters(
+            drafts=drafts,
+            drafted=3 * drafts,
+            accepted=drafts,
+            tokens=tokens,
+            per_position=(drafts,),
+        )
+        return EngineMetrics(VLLM, counters, frozenset({"drafts"}), 1.0, 0.0, drafts / 100)
+
+    first = CountedInterval.between(
+        metrics(100, 40).counters, 10.0, EngineReading(12.0, metrics(120, 50))
+    )
+    again = CountedInterval.between(
+        metrics(500, 90).counters, 8.0, EngineReading(12.0, metrics(8, 2))
+    )
+    both = CountedInterval.together([first, again])
+    assert (both.counted.tokens, both.counted.drafted, both.restarts) == (28, 36, 1)
+    assert both.tokens_per_second == 20 / 2 + 8 / 4 and both.acceptance == 12 / 36
+    assert (both.running, both.waiting) == (2, 0) and both.cache == pytest.approx(0.26)
+
+
+def test_forty_who_watch_one_server_cost_it_one_reading() -> None:
+    shared, answer = (
+        SharedReadings(0.3),
+        says(200, "text/plain", b"vllm:generation_tokens_total 1\n"),
+    )
+
+    def slowly(request: Odd) -> None:
+        time.sleep(0.1)
+        answer(request)
+
+    with server(slowly) as (served, url), ThreadPoolExecutor(40) as pool:
+        address = EngineAddress.of(url, KEY)
+        readings = list(pool.map(shared.read, [address] * 40))
+        assert len(served.keys) == 1 and len({each.at for each in readings}) == 1
+        assert KEY not in str([vars(each) for each in shared._kept.values()] + list(shared._kept))
+        shared.read(replace(address, key="another"))  # has a reading of its own: it may be refused
+        assert served.keys == [f"Bearer {KEY}", "Bearer another"]
+        time.sleep(0.35)
+        assert shared.read(address).at > readings[0].at and len(served.keys) == 3
+
+
+def test_what_is_wrong_with_a_server_is_shared_too_and_old_readings_are_dropped(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(shared_readings, "MOST_KEPT", 4)
+    shared = SharedReadings(60.0)
+    with server(says(500, "text/plain", b"")) as (served, url):
+        for _ in range(3):
+            with pytest.raises(InputError, match="must answer /metrics, but does with status 500"):
+                shared.read(EngineAddress.of(url))
+        assert len(served.keys) == 1
+        for number in range(9):
+            with pytest.raises(InputError):
+                shared.read(EngineAddress.of(f"{url}/{number}"))
+    assert len(shared._kept) == 4

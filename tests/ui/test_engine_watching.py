@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -12,10 +15,12 @@ from specviz.engines.model_deployment import EngineMethod
 from specviz.errors import InputError
 from specviz.models.pair_catalog import pair_named
 from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_counters import EngineCounters
 from specviz.serving.engine_permission import permitted
 from specviz.serving.engine_process import RunningEngine
 from specviz.ui import engine_watching
-from specviz.ui.engine_watching import MOST_READINGS, NOTHING, watching_offer
+from specviz.ui.engine_readings import MOST_READINGS, NOTHING, WatchedPoint, WatchedServer
+from specviz.ui.engine_watching import watching_offer
 from specviz.ui.handlers import Handlers
 
 KEY = "open-sesame"
@@ -27,53 +32,100 @@ def engine() -> Iterator[RunningEngine]:
         yield running
 
 
+def attach(url: str, **question: Any) -> dict[str, Any]:
+    """The answer as the browser gets it."""
+    reply = Handlers().serving.attach({"url": url, "key": "", "expected": False} | question)
+    found = json.loads(json.dumps(reply))
+    assert isinstance(found, dict)
+    return found
+
+
 def test_a_server_is_attached_read_and_asked(engine: RunningEngine) -> None:
     serving = Handlers().serving
     asked = {"url": f"{engine.url}/v1", "key": KEY}
-    reply = serving.attach(asked)
-    assert reply["error"] is None and reply["speculation"] == "active"
-    assert reply["sentence"].startswith("llama.cpp ") and engine.url in reply["sentence"]
-    drafted, accepted = (reply["reading"][name] for name in ("drafted", "accepted"))
+    reply = attach(**asked)
+    assert reply["error"] is None and len(reply["rows"]) == 1
+    assert re.match(rf"llama.cpp .*{engine.url}: speculation is active", reply["sentences"][0])
+    [server], [point] = reply["kept"]["servers"], reply["kept"]["points"]
+    drafted, accepted = (server["total"][name] for name in ("drafted", "accepted"))
     facts = dict(reply["facts"])
     assert facts["drafted tokens"] == f"{drafted:,.0f}" and drafted > 0
-    assert facts["accepted of drafted"] == f"{100 * accepted / drafted:.0f} %"
+    assert facts["accepted of drafted"] == f"{accepted / drafted:.0%}"
+    assert facts["prompt tokens read"] == f"{server['total']['prompt_tokens']:.0f}" != "0"
     assert len(reply["figures"]["positions"]["data"][0]["y"]) == 3
-    kept = [*reply["kept"], reply["reading"]]
     text = serving.written(asked | {"prompt": "def add(a, b):\n"})
     assert text["error"] is None and text["text"] and 0 < text["accepted"] <= text["drafted"]
-    again = serving.reading(asked | {"kept": kept})
-    assert again["reading"]["drafted"] == drafted + text["drafted"]
-    assert dict(again["facts"])["tokens written"] == f"{again['reading']['tokens']:,.0f}"
+    again = serving.reading(asked | {"kept": reply["kept"]})
+    [after] = again["kept"]["servers"]
+    assert after["total"]["drafted"] == drafted + text["drafted"]
+    assert dict(again["facts"])["tokens written"] == f"{after['total']['tokens']:,.0f}"
     assert len(again["figures"]["rate"]["data"][0]["x"]) == 2 and again["restarts"] == 0
-    many = [kept[0]] * MOST_READINGS
-    assert len(serving.reading(asked | {"kept": many})["figures"]["rate"]["data"][0]["x"]) < 300
+    many = {"servers": [server], "points": [point] * MOST_READINGS}
+    assert len(serving.reading(asked | {"kept": many})["kept"]["points"]) == MOST_READINGS
     assert KEY not in str([reply, again, text, watching_offer()])
 
 
 def test_an_engine_that_was_started_again_is_counted_on(engine: RunningEngine) -> None:
-    serving = Handlers().serving
-    asked = {"url": engine.url, "key": ""}
-    reply = serving.reading(asked | {"kept": []})
-    before = {name: 1e6 for name in reply["reading"]} | {"per_position": [9e5, 5e5, 1e5]}
-    before["at"] = reply["reading"]["at"] - 2
-    again = serving.reading(asked | {"kept": [before]})
-    assert again["restarts"] == 1 and again["reading"]["tokens"] < 1e6
+    kept = attach(engine.url)["kept"]
+    before = asdict(EngineCounters(*[1e6] * 9)) | {"per_position": [9e5, 5e5, 1e5]}
+    kept["servers"][0] |= {"last": before, "at": kept["servers"][0]["at"] - 2}
+    again = Handlers().serving.reading({"url": engine.url, "key": "", "kept": kept})
+    assert again["restarts"] == 1
+    assert again["kept"]["servers"][0]["last"]["tokens"] < 1e6
 
 
-def test_what_an_engine_does_not_say_is_unknown_and_what_it_never_drafted_is_nothing() -> None:
+def test_a_chart_of_what_an_engine_does_not_count_is_absent_and_why() -> None:
     with engine_with(pair_named("bundled"), EngineMethod.NONE, 3, "Q8_0") as plain:
-        reply = Handlers().serving.attach({"url": plain.url, "key": ""})
+        reply, expected = attach(plain.url), attach(plain.url, expected=True)
     facts = dict(reply["facts"])
-    assert reply["speculation"] == "off" and facts["accepted of drafted"] == NOTHING
+    assert "speculation is off" in reply["sentences"][0]
+    assert "asked for but not active: llama.cpp serves on without" in expected["sentences"][0]
+    assert facts["accepted of drafted"] == NOTHING
     assert facts["first token"] == facts["cache in use"] == "not told"
     assert facts["requests waiting"] == "0" and float(facts["tokens a second now"]) > 0
+    assert set(reply["figures"]) == {"rate", "requests"}
+    assert reply["absent"] == [
+        "No chart of first token and cache in use: llama.cpp does not count that.",
+        "No chart of accepted of drafted, accepted by guess and tokens a forward: nothing was "
+        "drafted since you attached.",
+    ]
 
 
-READING = {
-    **dict.fromkeys(("at", "drafts", "drafted", "accepted", "tokens", "decoding_seconds"), 1),
-    **dict.fromkeys(("first_token_seconds", "first_tokens"), 1.0),
-    "per_position": [1],
-}
+def test_replicas_are_summed_and_apart_and_one_that_is_gone_is_named(engine: RunningEngine) -> None:
+    serving, gone = Handlers().serving, "http://127.0.0.1:9"
+    with engine_with(pair_named("bundled"), EngineMethod.DRAFT_MODEL, 5, "Q8_0") as second:
+        urls = f"{engine.url}, {second.url}\n{gone}"
+        reply = attach(urls)
+        assert [each["problem"] == "" for each in reply["rows"]] == [True, True, False]
+        assert "nothing listens there" in reply["rows"][2]["problem"]
+        assert reply["sentences"][3] == (
+            "these servers are not alike: drafts of up to 3 tokens and 5 tokens"
+        )
+        totals = [each["total"]["drafted"] for each in reply["kept"]["servers"]]
+        assert all(totals[:2]) and totals[2] == 0
+        assert dict(reply["facts"])["drafted tokens"] == f"{sum(totals):,.0f}"
+        rates = [float(each["cells"][3]) for each in reply["rows"][:2]]
+        assert float(dict(reply["facts"])["tokens a second now"]) == pytest.approx(
+            sum(rates), abs=0.11
+        )
+    again = serving.reading({"url": urls, "key": "", "kept": reply["kept"]})
+    assert again["error"] is None and [each["problem"] == "" for each in again["rows"]] == [
+        *(True, False, False)
+    ]
+    assert dict(again["facts"])["drafted tokens"] == f"{sum(totals):,.0f}"
+    alone = serving.reading({"url": f"{gone} {second.url}", "key": "", "kept": reply["kept"]})
+    assert alone["error"].startswith("none of 2 servers answers; the first: server at")
+
+
+COUNTERS = asdict(EngineCounters()) | {"per_position": [1]}
+SERVER = asdict(WatchedServer(1.0)) | {"last": COUNTERS, "total": COUNTERS}
+POINT = asdict(WatchedPoint(1.0, 2.0, *[None] * 6))
+
+
+def kept(*, points: Any = (), **server: Any) -> dict[str, Any]:
+    """A question with what the page would have kept, but for some of it."""
+    held = {"servers": [SERVER | server], "points": list(points)}
+    return {"url": "http://host", "key": "", "kept": held}
 
 
 @pytest.mark.parametrize(
@@ -89,17 +141,19 @@ READING = {
         ("attach", {"key": ""}, "url is missing"),
         ("written", {"url": "http://host", "key": "", "prompt": " "}, "prompt must be a text of"),
         ("written", {"url": "http://host", "key": "", "prompt": "x" * 8001}, "at most 8,000 char"),
-        ("reading", {"url": "http://host", "key": "", "kept": 3}, "kept must be at most 300"),
-        ("reading", {"url": "http://host", "key": "", "kept": [READING] * 301}, "at most 300"),
-        ("reading", {"url": "http://host", "key": "", "kept": [{}]}, "kept must be readings"),
+        ("attach", {"url": "http://host", "key": "", "expected": 1}, "expected must be true or"),
+        ("attach", {"url": "http://a http://a/v1", "key": ""}, "url must name each server once"),
+        ("attach", {"url": "http://a " * 9, "key": ""}, "url must be at most 8 addresses, got 9"),
+        ("attach", {"url": "http://host,ftp://a", "key": ""}, "url must be the address of a"),
+        ("reading", kept() | {"kept": 3}, "kept must be that of the answer before, got 3"),
+        ("reading", kept(points=[POINT] * 301), "points must be a list of at most 300"),
+        ("reading", kept(points=[{}]), "kept must be that of the answer before"),
+        ("reading", kept(points=[POINT | {"cache": "x"}]), "kept must hold counts, got 'x'"),
+        ("reading", kept(at=float("nan")), "kept must hold counts, got nan"),
+        ("reading", kept(last=COUNTERS | {"tokens": -1}), "kept must hold counts, got -1"),
         (
             "reading",
-            {"url": "http://host", "key": "", "kept": [READING | {"tokens": float("nan")}]},
-            "kept must hold counts, got nan",
-        ),
-        (
-            "reading",
-            {"url": "http://host", "key": "", "kept": [READING | {"per_position": [True]}]},
+            kept(total=COUNTERS | {"per_position": [True]}),
             "kept must hold counts, got True",
         ),
     ],
@@ -114,16 +168,23 @@ def test_in_public_only_the_owners_addresses_are_asked(
 ) -> None:
     serving = Handlers().serving
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
-    question = {"url": engine.url, "key": "", "kept": []}
+    question = kept() | {"url": engine.url, "expected": False}
     assert "none, for its owner names none" in serving.reading(question)["error"]
     assert watching_offer()["allowed"] == []
     monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", f"http://elsewhere:1, {engine.url}/v1")
     assert serving.reading(question)["error"] is None
     other = engine.url.replace("127.0.0.1", "localhost")
-    for url in (other, "http://169.254.169.254", f"{engine.url}/other", "http://[::1]:80"):
+    for url in (
+        other,
+        "http://169.254.169.254",
+        f"{engine.url}/other",
+        "http://[::1]:80",
+    ):
         for asked in ("attach", "reading", "written"):
             error = getattr(serving, asked)(question | {"url": url, "prompt": "x"})["error"]
             assert error.startswith("url must be, on this public page, one of http://elsewhere:1,")
+    error = serving.reading(question | {"url": f"{engine.url} {other}"})["error"]
+    assert error.startswith("url must be, on this public page, one of")
 
 
 def test_more_servers_than_may_be_asked_at_once_wait_their_turn_or_are_told(
@@ -131,7 +192,7 @@ def test_more_servers_than_may_be_asked_at_once_wait_their_turn_or_are_told(
 ) -> None:
     monkeypatch.setattr(engine_watching, "PATIENCE_SECONDS", 0.05)
     serving, taken = Handlers().serving, [engine_watching._turn() for _ in range(8)]
-    question = {"url": "http://127.0.0.1:9", "key": "", "kept": []}
+    question = kept() | {"url": "http://127.0.0.1:9"}
     for each in taken:
         each.__enter__()
     assert "other servers are being asked" in serving.reading(question)["error"]

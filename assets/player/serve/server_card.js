@@ -1,5 +1,6 @@
-// A serving engine that runs: whether it speculates, its counters while one watches, and one text by it.
+// Serving engines that run: whether they speculate, their counters while one watches, and one text by each.
 
+import { body, bodyRow, headRow } from "../lab/cells.js";
 import { Chart } from "../shared/charts.js";
 import { element, option, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
@@ -7,8 +8,18 @@ import { PREFIX } from "./plan_form.js";
 import { comparedTexts, textFacts } from "./server_texts.js";
 
 const MOST_FAILURES = 5; // readings one behind the other: an engine that is started again is gone for a while
-const CHARTS = { acceptance: "watchAcceptance", positions: "watchPositions", length: "watchLength", rate: "watchRate" };
+/** @type {Record<string, string>} */
+const CHARTS = {
+  acceptance: "watchAcceptance",
+  positions: "watchPositions",
+  length: "watchLength",
+  rate: "watchRate",
+  first: "watchFirst",
+  requests: "watchRequests",
+  cache: "watchCache",
+};
 const ADDRESSES = { server: "watchUrl", plain: "watchPlain" }; // by their names in the page's address; a key is in none
+const EXPECTED = `${PREFIX}speculates`; // in the page's address: 1 where the servers should speculate
 const EXAMPLE = "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n";
 
 export class ServerCard {
@@ -27,9 +38,9 @@ export class ServerCard {
     this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
     /** @type {Record<string, Figure>} */
     this.figures = {};
-    /** @type {object[]} readings of the counters, the oldest first */
-    this.kept = [];
-    this.attached = ""; // the address that is watched
+    /** @type {object | null} what was read before, for the next question */
+    this.kept = null;
+    this.attached = ""; // the addresses that are watched
     this.turn = 0; // what was asked before the latest attaching or stopping counts no more
     this.failures = 0;
     refs.watchAllowed.append(...(offer.allowed ?? []).map((address) => option(address, "")));
@@ -37,7 +48,7 @@ export class ServerCard {
     refs.writtenPrompt.maxLength = offer.longest;
     setText(refs.writtenHint, `up to ${offer.tokens} tokens, at temperature 0`);
     refs.watchForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.attach()));
-    for (const ref of Object.values(ADDRESSES)) refs[ref].addEventListener("change", onChange);
+    for (const ref of [...Object.values(ADDRESSES), "watchExpected"]) refs[ref].addEventListener("change", onChange);
     refs.watchStop.addEventListener("click", () => this.stop());
     refs.writtenForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.write()));
     const isClosed = offer.allowed !== null && !offer.allowed.length;
@@ -61,6 +72,7 @@ export class ServerCard {
   read() {
     const asked = new URLSearchParams(window.location.search);
     for (const [name, ref] of Object.entries(ADDRESSES)) this.refs[ref].value = (asked.get(PREFIX + name) ?? this.refs[ref].value).slice(0, this.refs[ref].maxLength);
+    if (asked.has(EXPECTED)) this.refs.watchExpected.checked = asked.get(EXPECTED) === "1";
   }
 
   /** @param {URL} url */
@@ -70,6 +82,8 @@ export class ServerCard {
       if (value && !value.includes("@")) url.searchParams.set(PREFIX + name, value); // before an @ stands a secret
       else url.searchParams.delete(PREFIX + name);
     }
+    if (this.refs.watchExpected.checked) url.searchParams.set(EXPECTED, "1");
+    else url.searchParams.delete(EXPECTED);
     return url;
   }
 
@@ -89,18 +103,17 @@ export class ServerCard {
     this.report("");
     refs.watched.hidden = true;
     setText(refs.watchSentence, "Asking it for a short text …");
-    const reply = await this.ask("attach", { url, key: this.key });
+    const reply = await this.ask("attach", { url, key: this.key, expected: refs.watchExpected.checked });
     if (turn !== this.turn) return;
     refs.watchStart.disabled = false;
     const problem = problemOf(reply);
-    setText(refs.watchSentence, problem ? "" : `${reply.sentence}.`);
+    setText(refs.watchSentence, problem ? "" : reply.sentences.map((/** @type {string} */ each) => `${each}.`).join("\n"));
     if (problem) {
       this.halt();
       return this.report(problem);
     }
     this.attached = url;
     this.failures = 0;
-    this.kept = reply.kept;
     refs.watched.hidden = false;
     this.show(reply);
     this.wait(turn);
@@ -130,13 +143,20 @@ export class ServerCard {
   }
 
   /** @param {any} reply */
-  show({ reading, restarts, facts, figures }) {
+  show({ kept, restarts, facts, rows, figures, absent }) {
     const { refs } = this;
-    this.kept = [...this.kept, reading].slice(-this.offer.kept);
+    this.kept = kept;
     refs.watchFacts.replaceChildren(...facts.map((/** @type {[string, string]} */ [name, value]) => fact(name, value)));
-    const again = restarts ? ` The engine was started again ${restarts === 1 ? "once" : `${restarts} times`} meanwhile.` : "";
+    refs.watchApart.hidden = rows.length < 2;
+    const { heads } = this.offer;
+    refs.watchServers.replaceChildren(headRow(["server", ...heads]), body(rows.map((/** @type {ServerRow} */ row) => serverRow(row, heads.length))));
+    const what = rows.length < 2 ? "The engine was" : "Engines were";
+    const again = restarts ? ` ${what} started again ${restarts === 1 ? "once" : `${restarts} times`} meanwhile.` : "";
     setText(refs.watchState, `Read every ${this.offer.every_seconds} seconds, requests of others included.${again}`);
+    refs.watchAbsent.hidden = !absent.length;
+    setText(refs.watchAbsent, absent.join(" "));
     this.figures = figures;
+    for (const [name, ref] of Object.entries(CHARTS)) refs[ref].closest("article").hidden = !(name in figures);
     this.repaint();
   }
 
@@ -166,7 +186,8 @@ export class ServerCard {
 
   async write() {
     const { refs } = this;
-    const urls = [refs.watchPlain.value.trim(), refs.watchUrl.value.trim()].filter(Boolean);
+    const plain = refs.watchPlain.value.trim();
+    const urls = [plain, ...refs.watchUrl.value.split(/[\s,]+/)].filter(Boolean);
     refs.writtenStart.disabled = true;
     refs.writtenError.hidden = true;
     refs.writtenLanes.replaceChildren();
@@ -184,13 +205,26 @@ export class ServerCard {
       refs.writtenLanes.append(lane(url, reply));
     }
     refs.writtenStart.disabled = false;
-    setText(refs.writtenVerdict, texts.length === 2 ? comparedTexts(texts[0], texts[1]) : "");
+    setText(refs.writtenVerdict, plain && urls.length === 2 && texts.length === 2 ? comparedTexts(texts[0], texts[1]) : "");
   }
 }
 
 /** @param {any} reply */
 function problemOf(reply) {
   return reply ? (reply.error ?? "") : "The server of this page cannot be reached.";
+}
+
+/** @typedef {{ address: string, problem: string, cells: string[] }} ServerRow */
+
+/**
+ * @param {ServerRow} row
+ * @param {number} columns
+ */
+function serverRow({ address, problem, cells }, columns) {
+  if (!problem) return bodyRow([address, ...cells]);
+  const made = bodyRow([address, `no reading: ${problem}`], "is-gone");
+  made.lastElementChild?.setAttribute("colspan", String(columns));
+  return made;
 }
 
 /**

@@ -1,0 +1,75 @@
+"""One reading of an engine for all who watch it: it is asked once, however many pages show it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from concurrent.futures import Future
+
+from specviz.errors import InputError
+from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_replicas import EngineReading, read_now
+
+MOST_KEPT = 256  # readings
+
+
+class SharedReadings:
+    """The last reading of each address and key, for `seconds` after it came.
+
+    Whoever asks meanwhile gets the same one, or the same sentence of what is wrong. Keys are kept
+    as hashes under a secret of this process.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._secret = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._kept: dict[bytes, _Shared] = {}
+
+    def read(self, address: EngineAddress, replicas: int = 1) -> EngineReading:
+        """A reading that is no older; InputError where there is none."""
+        name = self._name(address)
+        with self._lock:
+            self._drop_old()
+            shared = self._kept.get(name)
+            is_first = shared is None
+            if shared is None:
+                shared = self._kept[name] = _Shared()
+        if is_first:
+            shared.fill(address, replicas)
+        found = shared.found.result()
+        if isinstance(found, str):
+            raise InputError(found)
+        return found
+
+    def _name(self, address: EngineAddress) -> bytes:
+        text = f"{address}\n{address.key}".encode()
+        return hashlib.blake2b(text, key=self._secret, digest_size=32).digest()
+
+    def _drop_old(self) -> None:
+        oldest = time.monotonic() - self._seconds
+        self._kept = {name: each for name, each in self._kept.items() if each.came >= oldest}
+        while len(self._kept) >= MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+
+class _Shared:
+    """A reading, or the sentence of what is wrong, that `came` at a moment; inf: still awaited."""
+
+    def __init__(self) -> None:
+        self.came = float("inf")
+        self.found: Future[EngineReading | str] = Future()
+
+    def fill(self, address: EngineAddress, replicas: int) -> None:
+        try:
+            found: EngineReading | str = read_now(address, replicas)
+        except InputError as error:
+            found = str(error)  # an error itself would hold on to the address and its key
+        except BaseException:
+            found = "the server could not be read"
+            raise
+        finally:
+            self.came = time.monotonic()
+            self.found.set_result(found)
