@@ -30,7 +30,7 @@ def over_time_figure(
     layout = _layout()
     title = {"text": "seconds", "font": {"size": SMALL}}
     most = max(LEAST_SECONDS, *times) if times else LEAST_SECONDS
-    layout["xaxis"] = quiet_axis(range=[0, most], title=title, nticks=7, showgrid=False)
+    layout["xaxis"] = quiet_axis(range=[-most / 50, most], title=title, nticks=7, showgrid=False)
     highest = max((y for each in points.values() for _, y in each), default=0.0)
     layout["yaxis"] = (
         quiet_axis(range=[0, 1.04], tickformat=".0%", nticks=6)

@@ -132,15 +132,15 @@ def differences(probes: Sequence[EngineProbe]) -> str:
     """In what replicas of one service should be the same and are not, as a sentence; "" if they
     are. A model that is a file is compared by the file's name.
     """
-    lengths = {each.metrics.draft_length for each in probes} - {None}
+    lengths = [each.metrics.draft_length for each in probes]
     found = {
-        "engines": {f"{each.engine} {each.version}".strip() for each in probes},
-        "models": {_model_name(each.model) for each in probes},
-        "speculation": {each.speculation.value for each in probes},
-        "drafts of up to": {f"{length} tokens" for length in lengths},
+        "engines": sorted({f"{each.engine} {each.version}".strip() for each in probes}),
+        "models": sorted({_model_name(each.model) for each in probes}),
+        "speculation": sorted({each.speculation.value for each in probes}),
+        "draft lengths": [str(each) for each in sorted({each for each in lengths if each})],
     }
-    told = [f"{what} {' and '.join(sorted(of))}" for what, of in found.items() if len(of) > 1]
-    return f"these servers are not alike: {'; '.join(told)}" if told else ""
+    told = [f"{what} {' and '.join(of)}" for what, of in found.items() if len(of) > 1]
+    return f"These servers are not alike: {'; '.join(told)}" if told else ""
 
 
 def _model_name(model: str) -> str:

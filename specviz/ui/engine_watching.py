@@ -73,7 +73,7 @@ def attached_answer(question: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(each, str):
             servers.append(WatchedServer())
             answers.append(each)
-            sentences.append(each)
+            sentences.append(f"No answer: {each}")
             continue
         before, probed = each
         servers.append(WatchedServer(before.at, before.metrics.counters))

@@ -118,7 +118,7 @@ def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
         servers.nth(1).filter(has_text="nothing drafted").wait_for()
         sentence = tab.ref("watchSentence").inner_text()
         assert "speculation is asked for but not active" in sentence
-        assert "these servers are not alike: speculation" in sentence
+        assert "These servers are not alike: speculation" in sentence
         assert not findings(tab.page, ".serve-engine")
         until_gone.close()
         servers.nth(1).filter(has_text="nothing listens there").wait_for()

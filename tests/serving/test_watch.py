@@ -260,7 +260,7 @@ def test_replicas_are_summed_and_apart_and_one_that_is_gone_is_named(capsys) -> 
             capsys, first.url, second.url, gone, "--count", "1", "--expected", "--json"
         )
     found = json.loads(out)
-    assert status == 1 and "these servers are not alike: drafts of up to 3 tokens and 5" in err
+    assert status == 1 and "These servers are not alike: draft lengths 3 and 5" in err
     *each, third = found["replicas"]
     assert third["url"] == gone and "nothing listens there" in third["problem"]
     for name in ("drafted", "accepted", "tokens", "drafts"):

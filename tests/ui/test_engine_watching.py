@@ -98,9 +98,7 @@ def test_replicas_are_summed_and_apart_and_one_that_is_gone_is_named(engine: Run
         reply = attach(urls)
         assert [each["problem"] == "" for each in reply["rows"]] == [True, True, False]
         assert "nothing listens there" in reply["rows"][2]["problem"]
-        assert reply["sentences"][3] == (
-            "these servers are not alike: drafts of up to 3 tokens and 5 tokens"
-        )
+        assert reply["sentences"][3] == ("These servers are not alike: draft lengths 3 and 5")
         totals = [each["total"]["drafted"] for each in reply["kept"]["servers"]]
         assert all(totals[:2]) and totals[2] == 0
         assert dict(reply["facts"])["drafted tokens"] == f"{sum(totals):,.0f}"
