@@ -20,15 +20,14 @@ from specviz.commands.engine_serving import (
 from specviz.commands.flags import add_flag, add_many_prompts_flags, chosen_pair, chosen_prompts
 from specviz.engines.model_deployment import EngineMethod
 from specviz.environment import Environment
-from specviz.errors import InputError
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
 from specviz.models.llama.projection import in_float32
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import SGLANG, VLLM, EngineCounters
+from specviz.serving.engine_counters import VLLM, EngineCounters
 from specviz.serving.engine_probe import read_engine, version_at
-from specviz.serving.engine_stream import StreamedToken, stream_tokens
+from specviz.serving.engine_stream import StreamedToken, check_tells_tokens, stream_tokens
 
 _METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.EAGLE)
 _SECONDS = 600.0  # for the engine's text of one prompt
@@ -70,8 +69,7 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
     pairs = []
     with _server(options.url, pair, method, config.draft_length) as address:
         engine = read_engine(address).engine
-        if engine == SGLANG:
-            raise InputError("url must be that of llama.cpp or vLLM, got one of SGLang")
+        check_tells_tokens(address, engine)
         for number, request in enumerate(requests, 1):
             pairs.append(side_by_side(request, address, engine))
             progress(f"prompt {number} of {len(requests)}: {pairs[-1].difference or 'the same'}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress, ServerAnswer
-from specviz.serving.engine_counters import VLLM
+from specviz.serving.engine_counters import LLAMA_CPP, VLLM
 from specviz.serving.engine_probe import (
     REQUEST_SECONDS,
     drafts_of,
@@ -44,6 +44,15 @@ class StreamEnd:
     drafted: int | None
     accepted: int | None
     steps: tuple[tuple[int, int], ...] | None
+
+
+def check_tells_tokens(address: EngineAddress, engine: str) -> None:
+    """InputError for an engine whose tokens are not read here."""
+    if engine not in (LLAMA_CPP, VLLM):
+        raise InputError(
+            f"server at {address} must be {LLAMA_CPP} or {VLLM} to be followed token by token, "
+            f"but is {engine}"
+        )
 
 
 def token_ids_of(address: EngineAddress, engine: str, text: str) -> list[int]:

@@ -11,6 +11,8 @@ import pytest
 
 from specviz.cli import main
 from specviz.errors import InputError
+from specviz.experiments.run.engine_lane import EngineQuestion, RacedServer, ask_engine
+from specviz.records import DecodingConfig
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters, read_metrics
 from specviz.serving.engine_probe import Speculation, probe
@@ -228,7 +230,10 @@ def test_the_page_says_what_sglang_does_not_tell(capsys) -> None:
     assert "not verified live" in out.err and re.search(r"drafted since start +-\n", out.out)
 
 
-def test_what_is_counted_token_by_token_is_not_compared_with_sglang(capsys) -> None:
+def test_sglang_is_neither_compared_nor_raced_token_by_token(capsys) -> None:
+    said = "must be llama.cpp or vLLM to be followed token by token, but is SGLang"
+    question = EngineQuestion((1,), (1,), 2, DecodingConfig(method="draft-model"))
     with server(_SGLang()) as (_, url):
         assert main(["compare", "--pair", "bundled", "--url", url, "--count", "1"]) == 2
-    assert "url must be that of llama.cpp or vLLM, got one of SGLang" in capsys.readouterr().err
+        answer = ask_engine(RacedServer("server", EngineAddress.of(url)), question)
+    assert said in capsys.readouterr().err and said in answer.facts.remark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +23,7 @@ from specviz.ui import engine_watching
 from specviz.ui.engine_readings import MOST_READINGS, NOTHING, WatchedPoint, WatchedServer
 from specviz.ui.engine_watching import watching_offer
 from specviz.ui.handlers import Handlers
+from tests.serving.odd_server import says, server
 
 KEY = "open-sesame"
 
@@ -197,6 +199,13 @@ def test_more_servers_than_may_be_asked_at_once_wait_their_turn_or_are_told(
     for each in taken:
         each.__exit__(None, None, None)
     assert "nothing listens there" in serving.reading(question)["error"]
+
+
+def test_forty_pages_that_watch_one_server_cost_it_one_reading() -> None:
+    metrics = says(200, "text/plain", b"vllm:generation_tokens_total 1\n")
+    with server(metrics) as (served, url), ThreadPoolExecutor(40) as pool:
+        replies = list(pool.map(Handlers().serving.reading, [kept() | {"url": url}] * 40))
+    assert {each["error"] for each in replies} == {None} and len(served.keys) == 1
 
 
 def test_the_owners_key_goes_to_the_owners_servers_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,13 @@ from specviz.records import (
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import VLLM
 from specviz.serving.engine_probe import model_at, read_engine, version_at
-from specviz.serving.engine_stream import GREEDY, StreamEnd, stream_tokens, token_ids_of
+from specviz.serving.engine_stream import (
+    GREEDY,
+    StreamEnd,
+    check_tells_tokens,
+    stream_tokens,
+    token_ids_of,
+)
 
 SERVER = "server"  # names of lanes
 PLAIN_SERVER = "plain-server"
@@ -114,6 +120,7 @@ def _ask(
     address: EngineAddress, question: EngineQuestion, answer: EngineAnswer, stop: threading.Event
 ) -> None:
     engine = read_engine(address).engine
+    check_tells_tokens(address, engine)
     model = model_at(address)
     answer.facts = EngineReport(
         engine=engine,
