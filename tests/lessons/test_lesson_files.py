@@ -12,6 +12,7 @@ from specviz.errors import InputError
 from specviz.golden import golden_names, golden_trace
 from specviz.lessons import LESSONS, Lesson, read_lesson, read_lessons, read_widgets
 from specviz.lessons.lesson_files import MAX_WORDS
+from specviz.records import Outcome, ProposalKind
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDE = (ROOT / "docs" / "lesson.md").read_text(encoding="utf-8")
@@ -178,6 +179,23 @@ def test_every_recorded_place_that_a_lesson_shows_is_there() -> None:
             if "round" in scene:
                 round_ = opened(scene["trace"]).rounds[int(scene["round"]) - 1]
                 assert int(scene.get("node", 0)) < len(round_.tree.nodes), lesson.name
+
+
+def test_a_drawn_sibling_is_judged_by_its_share_of_what_p_has_beyond_q() -> None:
+    (lesson,) = (each for each in read_lessons() if each.name == "trees-and-drafters")
+    (step,) = (each for each in lesson.steps if each.name == "drawn-siblings")
+    scene = dict(step.scene)
+    round_ = golden_trace(scene["trace"]).rounds[int(scene["round"]) - 1]
+    first, second, *_ = (
+        verdict
+        for node, verdict in zip(round_.tree.nodes, round_.verdicts, strict=True)
+        if node.parent == -1
+    )
+    assert round_.tree.kind is ProposalKind.IID
+    assert [each.outcome for each in (first, second)] == [Outcome.REJECTED, Outcome.ACCEPTED]
+    assert second.target_prob > second.draft_prob > second.residual_prob > 0
+    kept = second.residual_prob / second.draft_prob
+    assert second.acceptance_prob == pytest.approx(kept, rel=1e-4)
 
 
 def test_a_verdict_that_a_lesson_calls_right_is_that_of_the_recorded_run() -> None:

@@ -320,6 +320,15 @@ def test_each_row_of_a_batch_has_a_cache_to_be_read_so_guesses_may_pay_there_sti
     assert ask(large | {"memory": 16})["fitting_rows"] == 0
 
 
+def test_where_a_lesson_says_that_speculation_loses_it_does() -> None:
+    ask = Handlers().course.deployment
+    usual = PLAN | {"a": 0.75, "K": 4, "cache": 131, "draft_cache": 12.3}
+    assert ask(usual)["speedup"] > 2
+    for worse in ({"a": 0.1}, {"draft_parameters": 6}, {"rows": 512, "prompt": 20, "answer": 20}):
+        assert ask(usual | worse)["speedup"] < 0.995, worse
+    assert ask(usual | {"rows": 512})["speedup"] > 1, "long texts leave room for guesses"
+
+
 def test_the_cache_of_one_short_text_changes_next_to_nothing() -> None:
     ask = Handlers().course.deployment
     bare, held = (ask(PLAN | {"cache": each})["speedup"] for each in (0, 131))

@@ -144,7 +144,7 @@ export class Deployment extends Widget {
     const answer = await this.course.drive.ask("deployment", this.at);
     if (number !== this.asked) return;
     const problem = answer ? answer.error : "The server cannot be reached.";
-    setText(this.error, problem ?? "");
+    setText(this.error, problem ? inWords(problem) : "");
     this.verdict.hidden = this.facts.hidden = this.picture.hidden = this.isLocked || Boolean(problem); // of another plan
     if (problem) return;
     this.answer = answer;
@@ -191,6 +191,13 @@ export class Deployment extends Widget {
     this.facts.replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
     if (!this.isLocked) this.chart.draw(answer.figure);
   }
+}
+
+// A refusal with the field as the form calls it.
+/** @param {string} problem */
+function inWords(problem) {
+  const [name] = problem.split(" ");
+  return name in FIELDS ? problem.replace(name, `“${FIELDS[name].title}”`) : problem;
 }
 
 const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "cache_weight", "paying_rows", "fitting_rows", "best", "best_speedup", "token_seconds", "rate", "prefill_share", "plain_seconds", "request_seconds", "request_speedup", "touched_one", "touched"];
