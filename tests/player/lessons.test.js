@@ -13,7 +13,7 @@ import { quantisedNumbers, serversNumbers } from "../../assets/player/learn/widg
 import { raceNumbers, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
 import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
-import { byDepth, ends, noiseWords, settingWords, SHOWN } from "../../assets/player/learn/widgets/sweep_points.js";
+import { byDepth, childrenOf, ends, noiseWords, settingWords, SHOWN, treeMarkup } from "../../assets/player/learn/widgets/sweep_points.js";
 import { drawnSibling, mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
 import { roundWords } from "../../assets/player/shared/batch_rows.js";
 import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
@@ -100,6 +100,14 @@ test("the token that gets its share twice is known before anything is drawn, and
 test("guesses of a sweep are counted by their depth over all its points", () => {
   const points = [[[1, 4, 3], [2, 3, 1]], [[1, 6, 6], [2, 6, 3], [3, 0, 0]]].map((rows) => ({ acceptance_by_depth: rows.map(([depth, reached, passed]) => ({ depth, reached, passed })), speedups: [1.2] }));
   assert.deepEqual(byDepth(points), [{ depth: 1, reached: 10, passed: 9 }, { depth: 2, reached: 9, passed: 4 }]);
+});
+
+test("a tree's picture has a dot for its root and each guess, and no two lie on each other", () => {
+  for (const [tree, guesses] of [["1x1x1x1x1x1", 6], ["2x1x1", 6], ["2x2", 6], ["6", 6], ["3x2", 9]]) {
+    const places = [...treeMarkup(childrenOf(tree)).matchAll(/cx="([^"]+)" cy="([^"]+)"/g)].map(([, x, y]) => `${x} ${y}`);
+    assert.equal(places.length, guesses + 1, tree);
+    assert.equal(new Set(places).size, places.length, tree);
+  }
 });
 
 test("repeats of a point wrote the same text with the same draws, so its guesses count once", () => {

@@ -44,7 +44,7 @@ export class EagleHead extends OrderWidget {
     this.scene = scene;
     this.read.clear();
     this.isTold = scene.hidden !== "true";
-    this.setOrder("head", { form: this.pairForm }, scene.show !== "levels" || scene.known === "true");
+    this.setOrder("head", { form: this.pairForm }, scene.known === "true"); // what is recorded of the model tells the texts enough
     this.row.box.hidden = scene.show !== "levels" || !this.isTold;
     const trace = await this.course.recordings.open(scene.trace);
     if (this.scene !== scene) return; // another step meanwhile

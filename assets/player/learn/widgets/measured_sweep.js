@@ -1,11 +1,11 @@
 // A few settings beside each other, each raced against plain decoding: measured on this machine, or recorded
 // on another. What is measured stands in specviz/ui/course/lesson_sweeps.py.
 
-import { element } from "../../shared/dom.js";
+import { drawing, element } from "../../shared/dom.js";
 import { leftWords } from "../../shared/number_words.js";
 import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
-import { ends, noiseRange, noiseWords, SHOWN, settingWords } from "./sweep_points.js";
+import { childrenOf, ends, noiseRange, noiseWords, SHOWN, settingWords, treeMarkup } from "./sweep_points.js";
 
 export class MeasuredSweep extends Widget {
   static id = "measured-sweep";
@@ -166,8 +166,10 @@ export class MeasuredSweep extends Widget {
     bar.style.width = number === undefined ? "0" : `${(100 * number) / most}%`;
     track.append(bar);
     if (shown.hasOne && number !== undefined && point.speedups.length > 1) track.append(spreadMark(point.speedup_spread, most));
+    const name = element("span", "sweep-name", settingWords(point.setting, course.setup));
+    if (point.setting.tree) name.append(drawing(treeMarkup(childrenOf(point.setting.tree))));
     row.append(
-      element("span", "sweep-name", settingWords(point.setting, course.setup)), track,
+      name, track,
       element("span", "number", number === undefined ? "?" : shown.written(number)),
       element("span", "hint sweep-note", number === undefined ? this.introduction(point) : shown.note(point)),
     );

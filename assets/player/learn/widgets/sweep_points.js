@@ -56,7 +56,7 @@ const WORDS = {
   "batch-size": (value) => (value === 1 ? "1 text" : `${value} texts at once`),
   "output-length": (value) => `${value} tokens`,
   task: (value) => value,
-  tree: (value) => treeWords(String(value).split("x").map(Number)),
+  tree: (value) => treeWords(childrenOf(value)),
   method: (value, { methods }) => methods.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
   pair: (value, { pairs }) => pairs.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
 };
@@ -70,6 +70,12 @@ export function settingWords(setting, setup) {
   return Object.entries(setting).map(([axis, value]) => WORDS[axis]?.(value, setup) ?? `${axis} ${value}`).join(", ");
 }
 
+// The children per depth of a tree as a sweep writes it: "2x1x1".
+/** @param {string} tree */
+export function childrenOf(tree) {
+  return String(tree).split("x").map(Number);
+}
+
 // A tree by its children per depth.
 /** @param {number[]} children */
 function treeWords(children) {
@@ -78,6 +84,40 @@ function treeWords(children) {
   if (deep === 1) return `${children[0]} side by side`;
   const again = children.slice(1).some((each) => each > 1) ? ", which branch again" : "";
   return `${children.join(" × ")}: ${children[0]} branches${again}, ${deep} deep`;
+}
+
+// The shape of a tree by its children per depth, as markup of SVG: the last written token, and each guess behind
+// the one that it goes on from.
+/** @param {number[]} children */
+export function treeMarkup(children) {
+  const leaves = children.reduce((product, each) => product * each, 1);
+  const [step, gap, edge] = [16, 11, 5];
+  const height = 2 * edge + gap * (leaves - 1);
+  const at = (/** @type {number} */ depth, /** @type {number} */ place) => {
+    const all = children.slice(0, depth).reduce((product, each) => product * each, 1);
+    return `${edge + step * depth} ${edge + gap * ((place + 0.5) * (leaves / all) - 0.5)}`;
+  };
+  /** @type {string[]} */
+  const lines = [];
+  const dots = [dot(at(0, 0), "is-root")];
+  for (let depth = 1, all = 1; depth <= children.length; depth += 1) {
+    all *= children[depth - 1];
+    for (let place = 0; place < all; place += 1) {
+      lines.push(`M${at(depth - 1, Math.floor(place / children[depth - 1]))}L${at(depth, place)}`);
+      dots.push(dot(at(depth, place), ""));
+    }
+  }
+  const width = 2 * edge + step * children.length;
+  return `<svg class="sweep-tree" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true"><path d="${lines.join("")}"/>${dots.join("")}</svg>`;
+}
+
+/**
+ * @param {string} at
+ * @param {string} kind
+ */
+function dot(at, kind) {
+  const [x, y] = at.split(" ");
+  return `<circle class="${kind}" cx="${x}" cy="${y}" r="3.5"/>`;
 }
 
 // How guesses fared by their depth, over all points: those that were examined there, and that passed. Repeats
