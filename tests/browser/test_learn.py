@@ -301,6 +301,21 @@ def test_a_lesson_s_end_leads_to_the_next_and_the_course_s_to_further_lessons(
     assert page.locator("[data-ref=lessonFurther]").is_visible()
 
 
+def test_speculation_loses_only_where_the_number_that_is_seen_is_below_1(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    driver = turn_page(random_url)
+    driver.evaluate(
+        "history.pushState(null, '', '?view=learn&lesson=how-far-ahead&step=the-price')"
+    )
+    driver.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    driver.until(f"{VIEW}?.step.name === 'the-price' && {VIEW}.widget.values.speedup > 1", 20)
+    for length, seen in ((10, "1.00"), (12, "0.91")):
+        driver.evaluate(f"{VIEW}.widget.move('K', {length})")
+        driver.until(f"{VIEW}.widget.words.textContent.includes('; {seen} times')")
+        assert driver.evaluate(f"{VIEW}.isReached") is (seen != "1.00"), seen
+
+
 def test_a_step_has_an_address_and_a_prediction_outlives_the_page(
     turn_page: OpenPage, random_url: str
 ) -> None:
