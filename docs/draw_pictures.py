@@ -21,7 +21,7 @@ from tests.browser.lab_driver import SWEEP
 from tests.browser.race_driver import RaceDriver
 
 DOCS = Path(__file__).parent
-COLOURS = 48  # of a picture
+COLOURS = 96  # the edges of letters alone have more, which nobody sees
 ADVICE_SECONDS = "30"
 MINUTES = 4  # at the most, for advice or sweep of a busy machine
 
@@ -98,9 +98,8 @@ def main(names: list[str]) -> None:
             show(driver)
             driver.page.wait_for_timeout(1000)  # fonts and charts come frames after
             picture = Image.open(io.BytesIO(driver.page.screenshot())).convert("RGB")
-            # the edges of letters alone have more colours, which nobody sees
-            few = picture.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB")
-            few.save(DOCS / f"{name}.webp", lossless=True, quality=100, method=6)
+            few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, 1, dither=Image.Dither.NONE)
+            few.convert("RGB").save(DOCS / f"{name}.webp", lossless=True, quality=100, method=6)
             contexts.give_back(driver)
         browser.close()
 

@@ -128,12 +128,13 @@ class EngineAddress:
         secure = self.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         connection = kind(self.host, self.port, timeout=seconds)
-        is_late = threading.Event()
+        is_late, sockets = threading.Event(), list[socket.socket]()
 
         def end() -> None:  # a server may send a byte a second, which no timeout of a socket sees
             is_late.set()
-            with suppress(OSError, AttributeError, ValueError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+            for each in sockets:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
 
         timer = threading.Timer(seconds, end)
         timer.daemon = True
@@ -143,6 +144,10 @@ class EngineAddress:
         headers |= {"Content-Type": "application/json"} if body is not None else {}
         data = None if body is None else json.dumps(body).encode()
         try:
+            connection.connect()
+            sockets.append(connection.sock)  # which the connection forgets where the answer ends it
+            if is_late.is_set():
+                raise TimeoutError
             connection.request(method, f"{self.path}{path}", data, headers)
             yield connection.getresponse()
             if is_late.is_set():

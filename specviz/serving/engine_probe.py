@@ -30,6 +30,7 @@ PROMPT = (
 )
 TOKENS = 64  # that the request may write
 REQUEST_SECONDS = 120.0
+MOST_COUNTED = 10**9  # of a request's tokens: more is no count
 _REFUSED = (
     "llama.cpp serves on without a draft model that it refuses, most often one of another "
     "vocabulary, and says so in its log alone: specviz models --check TARGET DRAFT compares two"
@@ -243,7 +244,7 @@ def _text(event: dict[str, Any]) -> str:
 
 def whole_number(value: Any) -> int:
     """A count of an engine's answer; 0 for what is none."""
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if type(value) is int and 0 < value <= MOST_COUNTED else 0
 
 
 def _judged(

@@ -86,13 +86,19 @@ def stream_tokens(
         body |= {"n_predict": tokens, "return_tokens": True, "cache_prompt": False}
         body |= {"samplers": _LLAMA_CPP_ORDER} if sampling["temperature"] else {}
     path = "/v1/completions" if is_vllm else "/completion"
-    before, is_whole, steps = time.perf_counter(), None, None
+    before, is_whole, steps, count = time.perf_counter(), None, None, 0
     drafts: tuple[int | None, int | None] = (None, None)
     with closing(address.lines(path, body, seconds)) as lines:
         for line in lines:
             event = stream_event(line)
             now = time.perf_counter()
             for token_id in _ids(_choice(event, is_vllm).get(_IDS[is_vllm]) or [], address):
+                count += 1
+                if count > tokens:
+                    raise InputError(
+                        f"server at {address} must answer with at most {tokens} tokens, but "
+                        "sends more"
+                    )
                 yield StreamedToken(token_id, now - before)
                 before = now
             reason = _choice(event, is_vllm).get(_REASON[is_vllm])

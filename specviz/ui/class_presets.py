@@ -48,8 +48,8 @@ PRESETS = (
                 _DRAFT | {"task": "story", "method": "early-exit", "option-exit_layer": "1"},
             ),
         ),
-        "The text is the same, word for word: the target replaces every wrong guess by its own "
-        "token. A bad draft costs time and nothing else.",
+        "At temperature 0, as here, the text is the same, word for word: the target replaces every "
+        "wrong guess by its own token. A bad draft costs time and nothing else.",
     ),
     ClassPreset(
         "temperature",
@@ -60,9 +60,9 @@ PRESETS = (
             ClassRun("Temperature 0", _DRAFT | {"task": "story"}),
             ClassRun("Temperature 1", _DRAFT | {"task": "story", "temperature": "1"}),
         ),
-        "Compare the acceptance rates. At temperature 0 a guess passes if it is the most probable "
-        "token; at 1 it passes with probability min(1, p/q). Which is higher depends on how close "
-        "the two distributions are.",
+        "The higher acceptance rate above is the text that is easier to guess here. At temperature "
+        "0 a guess passes if it is the target's most probable token; at 1 it passes with "
+        "probability min(1, p/q), so what counts is how close the two distributions are.",
     ),
     ClassPreset(
         "draft-length",
@@ -100,9 +100,9 @@ PRESETS = (
                 _DRAFT | {"task": "story", "method": "draft-tree", "branching": "2,2,1,1"},
             ),
         ),
-        "A tree writes more tokens a round, and each round costs more: compare tokens per target "
-        "forward with the speedup. It pays where checking many tokens costs little more than one, "
-        "as on a GPU.",
+        "The tree guesses 14 tokens a round, the chain 4. It writes more tokens per target "
+        "forward, and each forward checks more. If its speedup above is the higher one, checking "
+        "so many cost less on this machine than it brought; if not, more.",
     ),
     ClassPreset(
         "loop",

@@ -89,6 +89,11 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert [each.split("\n")[-1] for each in shown] == ["0 · 0 %", "1 · 50 %", "1 · 50 %"]
     teacher.ref("roomAskClose").click()
 
+    ann.evaluate("specviz.race.shell.show('glossary')")
+    ann.ref("roomReturn").click()
+    ann.until("location.search.includes('view=learn')")
+    ann.ref("roomReturn").wait_for(state="hidden")
+
     teacher.ref("roomFollow").click()
     ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('on your own')")
     teacher.evaluate("specviz.race.shell.show('glossary')")
@@ -96,6 +101,8 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert not bob.ref("roomBar").is_visible()
     teacher.until("document.querySelector('[data-ref=roomWord]').textContent.includes('1 here')")
     assert "view=learn" in address(ann)
+    teacher.ref("roomEnd").click()
+    assert teacher.text("roomEnd") == "Press again to end it for all"
     teacher.ref("roomEnd").click()
     ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('has ended')")
     ann.ref("roomLeave").click()

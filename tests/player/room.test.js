@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { RoomLine } from "../../assets/player/room/room_line.js";
-import { choices, hereWords, homeOf, isOfThisMachine, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
+import { choices, hereWords, homeOf, isOfThisMachine, isSamePlace, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
 import { nextVerdict, verdictFacts, verdictQuestion } from "../../assets/player/step/next_verdict.js";
 import { Round } from "../../assets/player/shared/round.js";
 import { RULE } from "../../assets/player/shared/verdict_row.js";
@@ -172,4 +172,16 @@ test("a sibling after a rejection is judged by what was left of p, a certain gue
   const facts = verdictFacts(new Round(record, 0, {}, {}), 1);
   assert.deepEqual([facts.p, facts.residual], [0.5, true]);
   assert.equal(verdictFacts(round("deterministic"), 0).q, 1);
+});
+
+test("who looks at another page, lesson or step than the teacher is elsewhere, whatever is chosen there", () => {
+  assert.ok(isSamePlace("?view=step&trace=a.b&round=3&pos=1", "?view=step&trace=a.b&round=9"));
+  assert.ok(isSamePlace("", "?task=code"));
+  assert.ok(!isSamePlace("?view=learn&lesson=a&step=b", "?view=learn&lesson=a&step=c"));
+  assert.ok(!isSamePlace("?view=learn", "?view=glossary"));
+});
+
+test("small probabilities have the digits that their ratio is reckoned from", () => {
+  const facts = { p: 0.000338, q: 0.0274, accept: 0.0123358, u: 0.5, accepted: false, greedy: false, residual: false };
+  assert.match(verdictSentence(poll(1, 1, facts)), /min\(1, 0\.000338 \/ 0\.0274\) = 0\.012/);
 });

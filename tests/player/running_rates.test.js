@@ -24,3 +24,10 @@ test("of a tree the levels make the acceptance rate, and all its tokens what was
   const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], outcomes }]);
   assert.equal(ratesWords(found, true), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used; of each level at most one can be.");
 });
+
+test("acceptance and rejection make 100 % together, and all is said of all alone", () => {
+  const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined }, false);
+  assert.match(of(1, 8), /acceptance rate 13 %, rejection rate 87 %/);
+  assert.match(of(299, 300), /acceptance rate over 99 %, rejection rate under 1 %/);
+  assert.match(of(4, 4), /acceptance rate 100 %, rejection rate 0 %/);
+});

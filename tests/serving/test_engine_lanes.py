@@ -15,12 +15,21 @@ from specviz.cli import main
 from specviz.commands.engine_serving import engine_with
 from specviz.engines.model_deployment import EngineMethod
 from specviz.errors import InputError
-from specviz.experiments.run.engine_lane import PLAIN_SERVER, SERVER, RacedServer, token_origins
+from specviz.experiments.run.engine_lane import (
+    PLAIN_SERVER,
+    SERVER,
+    RacedServer,
+    _is_path,
+    _public,
+    token_origins,
+)
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import Pair, pair_named
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig, LaneKind, ProposalKind, Trace
 from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_probe import whole_number
+from specviz.serving.engine_stream import stream_tokens
 from specviz.ui.handlers import Handlers
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.settings_form import raced_servers
@@ -278,3 +287,25 @@ def test_the_command_races_two_servers_and_keeps_their_lanes(engine, tmp_path, c
     assert trace.lane(PLAIN_SERVER).engine.remark == missing["remark"]
     assert main(["race", *flags, "--batch-size", "2"]) == 2
     assert "server must be left out with batch-size" in capsys.readouterr().err
+
+
+def test_counts_that_no_engine_can_have_tell_no_origins_and_take_no_memory() -> None:
+    assert token_origins(5, [(3, 10**12)]) is None
+    assert token_origins(5, [(10**12, 10**12)]) is not None
+    assert whole_number(True) == whole_number(10**400) == whole_number(-1) == 0
+
+
+def test_an_answer_of_more_tokens_than_were_asked_for_is_refused() -> None:
+    event = json.dumps({"tokens": [1] * 100, "stop_type": "limit"})
+    body = f"data: {event}\n\n".encode()
+    with server(says(200, "text/event-stream", body)) as (_, url):
+        address = EngineAddress.of(url)
+        with pytest.raises(InputError, match="at most 4 tokens, but sends more"):
+            list(stream_tokens(address, "llama.cpp", [1, 2], 4))
+
+
+def test_neither_a_server_s_name_nor_its_key_nor_half_a_character_comes_into_a_trace() -> None:
+    address = EngineAddress.of("http://secret-host.internal:8000", KEY)
+    said = _public(f"no machine has the name 'secret-host.internal', Bearer {KEY} \ud800", address)
+    assert "secret-host" not in said and KEY not in said and said.encode()
+    assert _is_path("/models/a") and _is_path("C:\\models\\a") and not _is_path("org/name")

@@ -166,7 +166,7 @@ def test_a_redirect_is_not_followed_and_no_other_host_learns_the_key(monkeypatch
         (says(401, "text/plain", KEY.encode()), "wants another key than it is sent"),
         (says(200, "text/html", b"<!doctype html><p>hello"), "must write a text at /v1/compl"),
         (says(400, "text/plain", b'{"error": {"message": "no\\nsuch"}}'), "status 400: no such"),
-        (drips, "must answer /v1/completions within 1 s, but does not"),
+        (drips, "must answer /v1/completions within 3 s, but does not"),
         (floods, "must answer in 4 MB, but sends more"),
     ],
 )
@@ -179,7 +179,7 @@ def test_an_engine_that_counts_but_writes_no_text_is_told_in_one_sentence(way, s
         says(200, "text/plain", model if request.path == "/v1/models" else metrics)(request)
 
     with server(answers) as (_, url), pytest.raises(InputError) as caught:
-        probe(EngineAddress.of(url, KEY), seconds=1.0)
+        probe(EngineAddress.of(url, KEY), seconds=3.0)
     assert said in str(caught.value) and url in str(caught.value)
     assert "\n" not in str(caught.value) and KEY not in str(caught.value)
 
@@ -335,3 +335,25 @@ def test_what_is_wrong_with_a_server_is_shared_too_and_old_readings_are_dropped(
             with pytest.raises(InputError):
                 shared.read(EngineAddress.of(f"{url}/{number}"))
     assert len(shared._kept) == 4
+
+
+@pytest.mark.parametrize("closing", ["close", "keep-alive"])
+def test_a_body_that_drips_is_given_up_in_time_also_where_its_end_closes_the_connection(
+    closing: str,
+) -> None:
+    def way(request: Odd) -> None:
+        request.protocol_version = "HTTP/1.1"
+        request.send_response(200)
+        request.send_header("Connection", closing)
+        request.send_header("Content-Length", "1000000")
+        request.end_headers()
+        for _ in range(100):
+            request.wfile.write(b"#")
+            request.wfile.flush()
+            time.sleep(0.1)
+
+    with server(way) as (_, url):
+        began = time.monotonic()
+        with pytest.raises(InputError, match=r"must answer /metrics within 0\.5 s"):
+            EngineAddress.of(url).get("/metrics", 0.5)
+        assert time.monotonic() - began < 3

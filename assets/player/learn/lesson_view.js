@@ -15,6 +15,8 @@ const OTHER = "·"; // the answer that is a number of no option
 /** @type {Partial<Record<LessonGroupName, string>>} */
 const PLACES = { optional: "A further lesson", exercise: "An exercise", misconception: "Often believed" };
 
+const MOST_WORDS = 600; // of a question to a class
+
 export class LessonView {
   /**
    * @param {Refs} refs
@@ -83,7 +85,7 @@ export class LessonView {
   /** @param {number} at */
   async show(at) {
     this.at = at;
-    this.isReached = false;
+    this.isReached = this.isSet = false;
     this.number.clear();
     const { step } = this;
     const shown = this.stagedFor(step);
@@ -100,6 +102,7 @@ export class LessonView {
     } catch (error) {
       this.refs.lessonStage.dataset.failed = `${/** @type {Error} */ (error).message} Go back and forth to try again.`;
     }
+    this.isSet ||= step === this.step;
     this.refresh();
   }
 
@@ -137,10 +140,10 @@ export class LessonView {
   /** @returns {PageQuestion | null} */
   get question() {
     const { step, refs, place } = this;
-    if (step.kind !== "predict") return null;
+    if (step.kind !== "predict" || !this.isSet) return null; // before, its options have no numbers yet
     const texts = step.options.map(({ name }) => refs.lessonOptions.querySelector(`[data-option="${name}"]`)?.textContent ?? name);
     const options = step.options.map(({ name }, which) => ({ name, text: texts[which] }));
-    return { kind: "prediction", place, words: refs.lessonStepTitle.textContent, guess: "", options };
+    return { kind: "prediction", place, words: `${refs.lessonStepTitle.textContent}: ${refs.lessonText.textContent}`.slice(0, MOST_WORDS), guess: "", options };
   }
 
   // The title of the part that this step is in.

@@ -6,12 +6,15 @@ import { setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
 import { AskView } from "./ask_view.js";
 import { RoomLine } from "./room_line.js";
-import { hereWords, homeOf, isOfThisMachine, roomIn, votedWords, withoutRoom } from "./room_words.js";
+import { hereWords, homeOf, isOfThisMachine, isSamePlace, roomIn, votedWords, withoutRoom } from "./room_words.js";
 
 const SEAT = "class"; // what the tab remembers
 const GLANCE_MILLISECONDS = 300; // between two looks at the address of the page that a teacher shows
 /** @type {Record<string, number>} keys of a presenter's remote control */
 const REMOTE = { PageUp: -1, PageDown: 1 };
+const BACK = "Back (←, or Page Up of a remote control)";
+const NEXT = "Next (→, or Page Down of a remote control)";
+const SURE_MILLISECONDS = 4000; // within which a class is ended by a second press
 const LOST = "The connection to the class is lost; it is tried again and again.";
 
 export class ClassRoom {
@@ -68,7 +71,8 @@ export class ClassRoom {
     on("roomFreeze", () => this.freeze());
     on("roomShowGuesses", () => this.reveal());
     on("roomFollow", () => this.lead("follow", { on: !this.state?.follows }));
-    on("roomEnd", () => this.end());
+    on("roomEnd", () => this.askToEnd());
+    on("roomReturn", () => this.state?.page && this.app.follow(this.state.page));
     on("roomLeave", () => this.leave());
     document.addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("visibilitychange", () => document.hidden || this.line.look());
@@ -200,6 +204,18 @@ export class ClassRoom {
     this.draw();
   }
 
+  // It ends for everybody: asked for twice.
+  askToEnd() {
+    const { roomEnd } = this.refs;
+    const isSure = roomEnd.dataset.sure === "true";
+    const rest = () => (setText(roomEnd, "End the class"), delete roomEnd.dataset.sure);
+    window.clearTimeout(this.sureTimer);
+    if (isSure) return rest(), this.end();
+    setText(roomEnd, "Press again to end it for all");
+    roomEnd.dataset.sure = "true";
+    this.sureTimer = window.setTimeout(rest, SURE_MILLISECONDS);
+  }
+
   async end() {
     const isLarge = this.seat?.isLarge;
     await this.line.ask("lead_room", { do: "end" });
@@ -256,6 +272,12 @@ export class ClassRoom {
     if (poll.options.some((/** @type {Choice} */ { name }) => name === choice)) this.vote(choice);
   }
 
+  // Somewhere else than the teacher, who is followed.
+  get isAway() {
+    const { state } = this;
+    return Boolean(!this.isTeacher && state?.follows && state.page && !isSamePlace(state.page, window.location.search));
+  }
+
   leave() {
     if (this.seat) this.line.ask("leave_room", {});
     this.rise();
@@ -299,13 +321,14 @@ export class ClassRoom {
     refs.roomBar.hidden = seat === null;
     refs.roomLead.hidden = !isTeacher;
     refs.roomLeave.hidden = isTeacher;
+    refs.roomReturn.hidden = !this.isAway;
     refs.roomBar.classList.toggle("is-lost", this.isLost);
     setText(refs.roomLeave, "Leave");
     const poll = state?.poll ?? null;
     const isAsked = poll !== null && (poll.kind === "verdict" || (isTeacher && poll.revealed));
     this.ask.show(isAsked ? poll : null, { isTeacher, mine: state?.mine ?? null, votes: this.votes, here: this.here, problem: this.isLost ? LOST : this.problem });
     if (isTeacher) this.drawTeacher();
-    else if (seat) setText(refs.roomWord, this.isLost ? LOST : followWords(state));
+    else if (seat) setText(refs.roomWord, this.isLost ? LOST : this.isAway ? "You have left the page that the teacher shows." : followWords(state));
   }
 
   drawTeacher() {
@@ -317,7 +340,10 @@ export class ClassRoom {
     const unseen = this.limit ? " · the class cannot see this: it is in your browser only" : "";
     setText(refs.roomWord, this.isLost ? LOST : this.problem || `Class: ${hereWords(this.here)}${guesses}${unseen}`);
     setText(refs.roomCount, hereWords(this.here));
-    for (const button of [refs.roomBack, refs.roomNext]) button.disabled = !this.actions.position;
+    for (const [button, by, usual] of /** @type {[HTMLButtonElement, number, string][]} */ ([[refs.roomBack, -1, BACK], [refs.roomNext, 1, NEXT]])) {
+      button.disabled = !this.actions.position || !shown.canMove(by);
+      button.title = this.actions.position && button.disabled ? "Not yet: this step waits for an answer, or there is none further" : usual;
+    }
     refs.roomFreeze.hidden = shown.question?.kind !== "verdict";
     refs.roomShowGuesses.hidden = !isGuess;
     refs.roomFollow.setAttribute("aria-pressed", String(state?.follows ?? true));

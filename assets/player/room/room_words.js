@@ -33,6 +33,16 @@ export function isOfThisMachine(link) {
   return OF_THIS_MACHINE.test(new URL(link).hostname);
 }
 
+// Whether two addresses show the same page of it: what is chosen there may differ, for some pages write every move.
+/**
+ * @param {string} one
+ * @param {string} other
+ */
+export function isSamePlace(one, other) {
+  const [first, second] = [one, other].map((search) => new URLSearchParams(search));
+  return ["view", "lesson", "step", "trace"].every((name) => (first.get(name) ?? "") === (second.get(name) ?? ""));
+}
+
 /** @param {number} here */
 export function hereWords(here) {
   return here ? `${here} here` : "nobody here yet";
@@ -86,7 +96,8 @@ export function verdictSentence(poll) {
 
 /** @param {number | null} value */
 function known(value) {
-  return value === null ? "?" : decimals(value);
+  if (value === null) return "?";
+  return value > 0 && value < 0.1 ? String(Number(value.toPrecision(3))) : decimals(value); // so that their ratio can be reckoned
 }
 
 /** @param {number} share */

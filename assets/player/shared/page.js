@@ -39,6 +39,12 @@ export class Page {
     return {};
   }
 
+  // Whether a step forward (1) or back (-1) leads anywhere now.
+  /** @param {number} _by */
+  canMove(_by) {
+    return true;
+  }
+
   // For the button that copies a link: { link, linkLimit, write() }.
   get address() {
     return { link: window.location.href, linkLimit: "", write() {} };

@@ -102,16 +102,18 @@ export function ruleDistribution(config) {
   return [`T = ${config.temperature}`, ...cutWords(config)].join(", ");
 }
 
-// Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below; a q that is
-// recorded as 0 is less than half of the last digit that a record keeps.
+// Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below; each q
+// may be larger by half of the last digit that a record keeps.
 /**
  * @param {number[]} kept_p
  * @param {number[]} kept_q
  */
 export function divergence(kept_p, kept_q) {
   const rest = (/** @type {number[]} */ kept) => Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
-  const [p, q] = [[...kept_p, rest(kept_p)], [...kept_q, rest(kept_q)]];
-  const terms = p.map((each, at) => (each > 0 ? each * Math.log(each / Math.max(q[at], HALF_A_DIGIT)) : 0));
+  const doubt = HALF_A_DIGIT * (kept_p.length + 1); // of a rest, which is what all digits leave
+  const p = [...kept_p, Math.max(0, rest(kept_p) - doubt)];
+  const q = [...kept_q.map((each) => each + HALF_A_DIGIT), rest(kept_q) + doubt];
+  const terms = p.map((each, at) => (each > 0 ? each * Math.log(each / q[at]) : 0));
   return Math.max(0, terms.reduce((sum, each) => sum + each, 0));
 }
 

@@ -28,10 +28,23 @@ export function runningRates(rounds) {
 export function ratesWords({ accepted, examined, drafted }, isTree) {
   if (!examined) return "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
-  const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${share(accepted / examined)}, rejection rate ${share(1 - accepted / examined)}.`;
+  const [kept, failed] = twoShares(accepted, examined);
+  const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${kept}, rejection rate ${failed}.`;
   if (isTree) return `${told} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
   const never = drafted - examined;
   return never ? `${told} ${never} more ${never === 1 ? "was" : "were"} never examined; of all ${drafted} drafted ${share(accepted / drafted)} were used.` : told;
+}
+
+// Together 100 %; neither is told as all or nothing where it is not.
+/**
+ * @param {number} accepted
+ * @param {number} examined
+ */
+function twoShares(accepted, examined) {
+  const percent = Math.round((100 * accepted) / examined);
+  if (percent === 100 && accepted < examined) return ["over 99 %", "under 1 %"];
+  if (percent === 0 && accepted > 0) return ["under 1 %", "over 99 %"];
+  return [`${percent} %`, `${100 - percent} %`];
 }
 
 export class RunningRates {

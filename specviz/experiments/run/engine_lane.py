@@ -6,11 +6,12 @@ takes the other's time. Knows no tensors.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from pathlib import PurePosixPath
+from pathlib import PureWindowsPath
 from typing import Any
 
 from specviz.errors import InputError
@@ -111,8 +112,9 @@ def ask_engine(
     try:
         _ask(server.address, question, answer, stop or threading.Event())
     except InputError as error:
-        said = str(error).replace(f" at {server.address}", "")  # which stands in no trace
-        answer.facts = replace(answer.facts, remark=said[:2000])
+        said = str(error).replace(f" at {server.address}", "")
+        said = re.sub(r"(with status \d+): .*", r"\1", said)  # in the server's own words
+        answer.facts = replace(answer.facts, remark=_public(said, server.address)[:2000])
     return answer
 
 
@@ -124,8 +126,8 @@ def _ask(
     model = model_at(address)
     answer.facts = EngineReport(
         engine=engine,
-        version=version_at(address, engine)[:200],
-        model=(PurePosixPath(model).name if model.startswith("/") else model)[:1000],
+        version=_public(version_at(address, engine), address)[:200],
+        model=_public(PureWindowsPath(model).name if _is_path(model) else model, address)[:1000],
         remark=question.untaken(engine),
     )
     if token_ids_of(address, engine, SAMPLE) != list(question.sample_ids):
@@ -151,6 +153,18 @@ def _ask(
             answer.arrivals.append(EngineToken(each.token_id, each.seconds, None))
 
 
+def _is_path(model: str) -> bool:
+    """Of a machine's disk, in either way of writing one."""
+    return model.startswith("/") or bool(re.match(r"[A-Za-z]:[\\/]", model))
+
+
+def _public(text: str, address: EngineAddress) -> str:
+    """As it may stand in a trace: without the server's name and key, and in valid Unicode."""
+    for secret, instead in ((address.key, "(the key)"), (address.host, "(the server)")):
+        text = text.replace(secret, instead) if secret else text
+    return text.encode("utf-8", "replace").decode()
+
+
 def _end(answer: EngineAnswer, end: StreamEnd) -> None:
     answer.finish = FinishReason.END_OF_SEQUENCE if end.is_whole else FinishReason.LENGTH
     answer.facts = replace(answer.facts, drafted=end.drafted, accepted=end.accepted)
@@ -170,7 +184,7 @@ def token_origins(
     >>> [each.value for each in token_origins(5, [(3, 1), (3, 3)])]
     ['first', 'accepted', 'recovered', 'accepted', 'accepted']
     """
-    if steps is None:
+    if steps is None or any(accepted > drafted for drafted, accepted in steps):
         return None
     ends = list(accumulate((1 + accepted for _, accepted in steps), initial=1))
     if not ends[-1] >= tokens or (steps and ends[-2] >= tokens):
@@ -178,5 +192,6 @@ def token_origins(
     origins = [TokenOrigin.FIRST]
     for drafted, accepted in steps:
         own = TokenOrigin.RECOVERED if accepted < drafted else TokenOrigin.BONUS
-        origins += [TokenOrigin.ACCEPTED] * accepted + [own if drafted else TokenOrigin.PLAIN]
+        origins += [TokenOrigin.ACCEPTED] * min(accepted, tokens)
+        origins.append(own if drafted else TokenOrigin.PLAIN)
     return tuple(origins[:tokens])

@@ -105,7 +105,7 @@ class QuantisedOrder(EngineOrder):
 
     @property
     def points(self) -> int:
-        return 2 * len(KINDS) + 1 + PASSES + len(KINDS)
+        return 2 * len(KINDS) + 1 + PASSES * (len(KINDS) + 1) + len(KINDS)
 
     def found(self, opened: ExitStack) -> Generator[Message | None]:
         folder = _folder(opened)
@@ -130,8 +130,8 @@ class QuantisedOrder(EngineOrder):
                 written = [complete(servers[name], each, TOKENS) for each in prompts]
                 texts[name] = [each.ids for each in written]
                 seconds[name].append(sum(each.seconds for each in written))
+                yield None
             counters = read_engine(servers[DRAFTED]).counters.since(before)
-            yield None
         agreed: dict[str, int] = {}
         for kind in KINDS:
             pairs = zip(prompts, texts["F16"], strict=True)
@@ -221,7 +221,7 @@ class ServersOrder(EngineOrder):
 
     @property
     def points(self) -> int:
-        return 2 * len(SERVERS) + COMPARED + len(AT_ONCE)
+        return 2 * len(SERVERS) + COMPARED + len(AT_ONCE) * PASSES * 2
 
     def found(self, opened: ExitStack) -> Generator[Message | None]:
         deployments = self._deployments(_folder(opened))
@@ -239,8 +239,7 @@ class ServersOrder(EngineOrder):
             yield None
         levels = []
         for at_once in AT_ONCE:
-            levels.append(_level(servers, at_once))
-            yield None
+            levels.append((yield from _level(servers, at_once)))
         yield {
             "kind": "servers",
             "model": self.served.model_name("target"),
@@ -291,7 +290,9 @@ def _together(compared: Sequence[SideBySide]) -> dict[str, Any]:
     }
 
 
-def _level(servers: Mapping[str, EngineAddress], at_once: int) -> dict[str, Any]:
+def _level(
+    servers: Mapping[str, EngineAddress], at_once: int
+) -> Generator[None, None, dict[str, Any]]:
     """Tokens per second of each pass; the acceptance is that of the drafts."""
     rows = held_out_rows(TEXTS_OF, COMPARED)
     prompts = rows * max(1, at_once // COMPARED)  # the same, so that as much is accepted
@@ -303,6 +304,7 @@ def _level(servers: Mapping[str, EngineAddress], at_once: int) -> dict[str, Any]
             level = load_level(address, model_at(address), prompts, at_once, SHORT)
             rates[name].append(level.tokens_per_second)
             acceptance = level.acceptance or acceptance
+            yield None
     return {"at_once": at_once, **rates, "acceptance": acceptance}
 
 
