@@ -193,7 +193,8 @@ interface ClassPreset {
   title: string;
   question: string;
   runs: { label: string; query: Record<string, string> }[];
-  answer: string;
+  finding: { measure: "speedup" | "acceptance"; leads: string[]; close: string };
+  lesson: string;
 }
 
 interface Setup {
@@ -294,6 +295,9 @@ interface VerdictFacts {
   residual: boolean; // p is what rejected guesses left over
 }
 
+// Of a verdict, what those who are asked may see beforehand.
+type VerdictHint = Pick<VerdictFacts, "p" | "q" | "greedy" | "residual">;
+
 // A question to a class (specviz/ui/room.py), with its result once it is revealed.
 interface RoomPoll {
   number: number;
@@ -302,6 +306,7 @@ interface RoomPoll {
   words: string;
   guess: string;
   options: { name: string; text: string }[];
+  hint: VerdictHint | null;
   revealed: boolean;
   counts?: Record<string, number>;
   facts?: VerdictFacts | null;

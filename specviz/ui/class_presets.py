@@ -1,20 +1,36 @@
 """Experiments for a class: each one asks a question, then runs settings that answer it.
 
 A run is given as parameters of the race page's address. Runs that need a draft model name the
-bundled pair; the others take the pair that the page begins with.
+bundled pair; the others take the pair that the page begins with. What the runs measure decides
+which sentence answers, and its numbers are theirs: no sentence here says how a run will end.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 Query = dict[str, str]
 
+# at temperature 0 both lanes write the same text, and so are measured over the same tokens
 _DRAFT: Query = {"pair": "bundled", "method": "draft-model", "k": "4", "temperature": "0"}
+_LOOKUP: Query = {"method": "prompt-lookup", "temperature": "0"}
 
-# above 0, where a small model does not fall into a loop, which would be easy to copy
-_LOOKUP: Query = {"method": "prompt-lookup", "temperature": "0.7"}
+# above 0 no lane of these draws ends its text before the others
+_DRAWN: Query = {"temperature": "1", "seed": "2"}
+
+
+class Measure(StrEnum):
+    """Of a run: what `assets/player/race/preset_answer.js` compares, or puts into a sentence."""
+
+    SPEEDUP = "speedup"
+    ACCEPTANCE = "acceptance"  # of the examined guesses
+    USED = "used"  # of all guesses
+    TOKENS = "tokens"  # per target forward
+
+
+COMPARED = (Measure.SPEEDUP, Measure.ACCEPTANCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +42,31 @@ class ClassRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What the runs may turn out to say; `{speedup.0}` is that measure of the first run.
+
+    `leads` has a sentence for each run that may have the most of `measure`; `close` is said where
+    the first two differ by no more than chance or the clock would make them.
+    """
+
+    measure: Measure  # of COMPARED
+    leads: tuple[str, ...]
+    close: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClassPreset:
-    """The question is asked before the runs, two or more; the answer shows after all of them."""
+    """The question is asked before the runs, two or more; finding and lesson show after them.
+
+    The lesson holds whatever the runs have measured.
+    """
 
     name: str
     title: str
     question: str
     runs: tuple[ClassRun, ...]
-    answer: str
+    finding: Finding
+    lesson: str
 
 
 PRESETS = (
@@ -48,8 +81,22 @@ PRESETS = (
                 _DRAFT | {"task": "story", "method": "early-exit", "option-exit_layer": "1"},
             ),
         ),
-        "At temperature 0, as here, the text is the same, word for word: the target replaces every "
-        "wrong guess by its own token. A bad draft costs time and nothing else.",
+        Finding(
+            Measure.SPEEDUP,
+            (
+                "The bad draft cost time: {speedup.1} the baseline’s speed, against {speedup.0} "
+                "with the good one.",
+                "The bad draft was the faster one here, {speedup.1} against {speedup.0}: it "
+                "guesses worse, but its guesses cost less time.",
+            ),
+            "The two came to nearly the same speed here, {speedup.0} and {speedup.1}: a bad "
+            "guess that costs little can be worth as much as a better one that costs more.",
+        ),
+        "Of the examined guesses, {acceptance.0} of the good draft and {acceptance.1} of the bad "
+        "one passed. The text is another matter: at temperature 0 the target replaces every wrong "
+        "guess by its own most probable token, so both texts are the target’s own, word for word "
+        "(only where two tokens are equally probable up to rounding may one differ). Above "
+        "temperature 0 the words are drawn, and what stays the same is their distribution.",
     ),
     ClassPreset(
         "temperature",
@@ -58,24 +105,51 @@ PRESETS = (
         "when it rolls dice?",
         (
             ClassRun("Temperature 0", _DRAFT | {"task": "story"}),
-            ClassRun("Temperature 1", _DRAFT | {"task": "story", "temperature": "1"}),
+            ClassRun("Temperature 1", _DRAFT | {"task": "story"} | _DRAWN),
         ),
-        "The higher acceptance rate above is the text that is easier to guess here. At temperature "
-        "0 a guess passes if it is the target's most probable token; at 1 it passes with "
-        "probability min(1, p/q), so what counts is how close the two distributions are.",
+        Finding(
+            Measure.ACCEPTANCE,
+            (
+                "Temperature 0 was easier to guess for this pair and this text: {acceptance.0} of "
+                "the examined guesses passed, against {acceptance.1} at temperature 1.",
+                "Temperature 1 was easier to guess for this pair and this text: {acceptance.1} of "
+                "the examined guesses passed, against {acceptance.0} at temperature 0.",
+            ),
+            "Neither was easier to guess, as far as so few guesses can tell: {acceptance.0} of "
+            "the examined ones passed at temperature 0 and {acceptance.1} at temperature 1.",
+        ),
+        "At temperature 0 a guess passes if it is the target’s most probable token: the draft "
+        "needs the same favourite, and no more. At 1 it passes with probability min(1, p/q): the "
+        "two distributions must be close. Read the texts, too: at temperature 0 a small model "
+        "tends to repeat itself, which is easy to guess.",
     ),
     ClassPreset(
         "draft-length",
         "Guess 1 or 12",
         "Guessing more tokens in each round may save more. Why not always guess 12?",
         (
-            ClassRun("K = 1", _DRAFT | {"task": "story", "k": "1", "temperature": "1"}),
-            ClassRun("K = 12", _DRAFT | {"task": "story", "k": "12", "temperature": "1"}),
-            ClassRun("K = 4", _DRAFT | {"task": "story", "k": "4", "temperature": "1"}),
+            ClassRun("K = 1", _DRAFT | {"task": "story", "k": "1"} | _DRAWN),
+            ClassRun("K = 12", _DRAFT | {"task": "story", "k": "12"} | _DRAWN),
+            ClassRun("K = 4", _DRAFT | {"task": "story", "k": "4"} | _DRAWN),
         ),
-        "After the first rejection all later guesses are thrown away, but each one was paid for: "
-        "the grey boxes in the strip. A single guess wastes little and saves little. The best K "
-        "lies between.",
+        Finding(
+            Measure.SPEEDUP,
+            (
+                "K = 1 was the fastest here: {speedup.0}, against {speedup.2} at K = 4 and "
+                "{speedup.1} at K = 12. On this machine further guesses cost more than they bring.",
+                "K = 12 was the fastest here: {speedup.1}, against {speedup.0} at K = 1 and "
+                "{speedup.2} at K = 4. This text is easy enough to guess, or guesses are cheap "
+                "enough on this machine.",
+                "K = 4, between the two, was the fastest here: {speedup.2}, against {speedup.0} "
+                "at K = 1 and {speedup.1} at K = 12.",
+            ),
+            "The two fastest are too close to tell apart by one run: {speedup.0} at K = 1, "
+            "{speedup.2} at K = 4, {speedup.1} at K = 12.",
+        ),
+        "After the first rejection all later guesses of a round are thrown away, but each one was "
+        "paid for: the grey boxes in the strip. Of all guesses, {used.0} ended up in the text at "
+        "K = 1, {used.2} at K = 4 and {used.1} at K = 12; each forward of the target brought "
+        "{tokens.0}, {tokens.2} and {tokens.1} tokens.",
     ),
     ClassPreset(
         "summary",
@@ -86,8 +160,20 @@ PRESETS = (
             ClassRun("A summary", _LOOKUP | {"task": "summarise"}),
             ClassRun("A story", _LOOKUP | {"task": "story"}),
         ),
-        "Where the answer repeats words of the prompt there is something to copy. In a new story "
-        "there is little, and many rounds draft nothing.",
+        Finding(
+            Measure.SPEEDUP,
+            (
+                "Better for the summary: {speedup.0} the baseline’s speed, against {speedup.1} for the "
+                "story. Each forward of the target brought {tokens.0} and {tokens.1} tokens.",
+                "Better for the story here: {speedup.1} the baseline’s speed, against {speedup.0} for "
+                "the summary. Read it: a small model that repeats itself is easy to copy, too.",
+            ),
+            "The two came to nearly the same speed here: {speedup.0} for the summary and "
+            "{speedup.1} for the story. Each forward of the target brought {tokens.0} and "
+            "{tokens.1} tokens.",
+        ),
+        "Where an answer repeats words of the prompt, or its own, there is something to copy. "
+        "Where it does not, a round drafts nothing, or copies what does not fit.",
     ),
     ClassPreset(
         "tree",
@@ -100,9 +186,20 @@ PRESETS = (
                 _DRAFT | {"task": "story", "method": "draft-tree", "branching": "2,2,1,1"},
             ),
         ),
-        "The tree guesses 14 tokens a round, the chain 4. It writes more tokens per target "
-        "forward, and each forward checks more. If its speedup above is the higher one, checking "
-        "so many cost less on this machine than it brought; if not, more.",
+        Finding(
+            Measure.SPEEDUP,
+            (
+                "No, not here: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
+                "Yes, here: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
+            ),
+            "One run cannot tell here: {speedup.1} the baseline’s speed, and {speedup.0} for the "
+            "chain.",
+        ),
+        "Each forward of the target brought {tokens.1} tokens with the tree and {tokens.0} with "
+        "the chain. But they are not the same work: both guess 4 tokens deep, the chain with 4 "
+        "guesses in a round and the tree with 14, all of which are drafted and checked. A tree "
+        "pays where a forward over many tokens takes little longer than one over few: on a GPU "
+        "that is not full more often than on a processor.",
     ),
     ClassPreset(
         "loop",
@@ -120,8 +217,20 @@ PRESETS = (
                 | {"temperature": "0.8"},
             ),
         ),
-        "A loop is easy to guess, so its speedup says little about real text. Read what was "
-        "written before you believe a number.",
+        Finding(
+            Measure.SPEEDUP,
+            (
+                "Temperature 0 was faster here: {speedup.0} the baseline’s speed with "
+                "{acceptance.0} of the examined guesses accepted, against {speedup.1} with "
+                "{acceptance.1}. Where its text goes round in a loop, that is why.",
+                "Temperature 0 was not faster here: {speedup.0} the baseline’s speed, against "
+                "{speedup.1} at temperature 0.8. Look whether its text goes round in a loop at all.",
+            ),
+            "The two came to nearly the same speed here: {speedup.0} and {speedup.1}. Look whether "
+            "the text of temperature 0 goes round in a loop at all.",
+        ),
+        "What repeats itself is easy to copy, so the speedup of a loop says little about real "
+        "text. Read what was written before you believe a number.",
     ),
 )
 

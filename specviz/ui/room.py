@@ -42,6 +42,7 @@ LOOKS_A_SECOND = 50  # of one room, at the most: in a larger one, members look m
 GONE = "This class has ended, or its link was mistyped."
 OPTIONS = {"verdict": ("accept", "reject")}  # a kind of question -> its options; else its own
 KINDS = ("verdict", "prediction")
+Names = tuple[str, ...]
 _WORDS = tuple(
     "acorn amber apple arrow aspen badge basil beach berry birch bloom board brick brook brush "
     "cabin cable candy canoe cedar chalk cherry chess cliff cloud clover coast cocoa comet copper "
@@ -67,6 +68,7 @@ class Poll:
     guess: str  # the token that is judged, or ""
     options: dict[str, str]  # name -> words
     votes: dict[str, str] = field(default_factory=dict)  # member -> name of an option
+    hint: dict[str, Any] | None = None  # p and q of a verdict, where they are shown beforehand
     is_revealed: bool = False
     facts: dict[str, Any] | None = None  # what was hidden until then
 
@@ -79,6 +81,7 @@ class Poll:
             "words": self.words,
             "guess": self.guess,
             "options": [{"name": name, "text": words} for name, words in self.options.items()],
+            "hint": self.hint,
             "revealed": self.is_revealed,
         }
         return asked | ({"counts": self.counts(), "facts": self.facts} if self.is_revealed else {})
@@ -317,18 +320,30 @@ def _ask(room: Room, question: Question) -> bool:
     kind, place = question["kind"], text(question["place"], "place", MOST_OPTION)
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {short(kind)}")
-    known = room.kept.get(place) if kind == "prediction" else None
-    if known is not None:
-        is_new, room.poll = room.poll is not known, known
-        return is_new
-    room.polls += 1
     words = text(question["words"], "words", MOST_WORDS)
     guess = text(question["guess"], "guess", MOST_OPTION)
-    room.poll = Poll(room.polls, kind, place, words, guess, _options(kind, question))
+    options = _options(kind, question)
+    hint = None if kind != "verdict" or question.get("hint") is None else _hint(question["hint"])
+    known = room.kept.get(place) if kind == "prediction" else None
+    if known is not None:
+        is_worded = _word(known, words, options)
+        is_new, room.poll = room.poll is not known, known
+        return is_new or is_worded
+    room.polls += 1
+    room.poll = Poll(room.polls, kind, place, words, guess, options, hint=hint)
     if kind == "prediction":
         room.kept[place] = room.poll
         while len(room.kept) > MAX_POLLS:
             del room.kept[next(iter(room.kept))]
+    return True
+
+
+def _word(poll: Poll, words: str, options: dict[str, str]) -> bool:
+    """The same question in other words, as its numbers come late; whether they are other ones."""
+    is_same = (words, options) == (poll.words, poll.options)
+    if is_same or poll.is_revealed or options.keys() != poll.options.keys():
+        return False
+    poll.words, poll.options = words, options
     return True
 
 
@@ -357,15 +372,31 @@ def _reveal(room: Room, question: Question) -> bool:
     return True
 
 
+def _show_hint(room: Room, question: Question) -> bool:
+    """Show p and q of the guess while the draw stays hidden: {"hint": …}."""
+    if room.poll is None or room.poll.kind != "verdict" or room.poll.is_revealed:
+        raise InputError("there is no open question about a verdict")
+    room.poll.hint = _hint(question["hint"])
+    return True
+
+
+def _hint(given: object) -> Question:
+    return _verdict(given, "hint", ("p", "q"), ("greedy", "residual"))
+
+
 def _facts(given: object) -> Question:
-    """The numbers of a verdict, each from 0 to 1; what nobody knows is null."""
+    return _verdict(given, "facts", ("p", "q", "accept", "u"), ("accepted", "greedy", "residual"))
+
+
+def _verdict(given: object, name: str, numbers: Names, flags: Names) -> Question:
+    """What is told of a verdict: numbers from 0 to 1, null where nobody knows one, and flags."""
     if not isinstance(given, dict):
-        raise InputError(f"facts must be an object, got {short(given)}")
-    facts: Question = {
-        name: None if given.get(name) is None else number(given[name], f"facts.{name}", 0, 1)
-        for name in ("p", "q", "accept", "u")
+        raise InputError(f"{name} must be an object, got {short(given)}")
+    told: Question = {
+        each: None if given.get(each) is None else number(given[each], f"{name}.{each}", 0, 1)
+        for each in numbers
     }
-    return facts | {name: given.get(name) is True for name in ("accepted", "greedy", "residual")}
+    return told | {each: given.get(each) is True for each in flags}
 
 
 def _drop(room: Room, _: Question) -> bool:
@@ -381,6 +412,7 @@ _MOVES: dict[str, Callable[[Room, Question], bool]] = {
     "show": _show,
     "follow": _follow,
     "ask": _ask,
+    "hint": _show_hint,
     "reveal": _reveal,
     "drop": _drop,
     "end": _end,

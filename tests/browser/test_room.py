@@ -55,9 +55,11 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     for member in (ann, bob):
         member.until(f"{PLACE} === 102")
 
+    teacher.ref("roomHints").click()  # the words alone, at first
     teacher.ref("roomFreeze").click()
     for member in (ann, bob):
         member.ref("roomVotes").wait_for()
+        assert member.text("roomHinted") == "" and "p, q and the draw" in member.text("roomSaid")
         member.page.keyboard.press("Escape")
         member.page.keyboard.press("Escape")
         assert is_asked(member) and not member.ref("roomResult").is_visible()
@@ -66,6 +68,10 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     bob.page.keyboard.press("r")
     teacher.until("document.querySelector('[data-ref=roomSaid]').textContent.startsWith('2 of 2')")
     assert findings(bob.page, "[data-ref=roomAsk]") == []
+    teacher.ref("roomHint").click()
+    for screen in (teacher, ann, bob):
+        screen.until("document.querySelector('[data-ref=roomHinted]').textContent.includes('q = ')")
+    assert bob.text("roomSaid").startswith("You said reject.")
     teacher.ref("roomReveal").click()
     for screen in (teacher, ann, bob):
         screen.ref("roomResult").wait_for()
@@ -78,6 +84,13 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
         member.until(f"{PLACE} === {verdict}")
         member.ref("roomAsk").wait_for(state="hidden")
 
+    ann.page.locator("a[data-page=glossary]").click()
+    ann.ref("roomReturn").wait_for()
+    assert ann.text("roomWord") == "You left the teacher’s page."
+    ann.ref("roomReturn").click()
+    ann.ref("roomReturn").wait_for(state="hidden")
+    assert ann.evaluate(PLACE) == verdict and "view=step" in address(ann)
+
     teacher.evaluate(f"specviz.race.shell.enter('{LESSON}')")
     for member, choice in ((ann, "sometimes"), (bob, "always")):
         member.page.locator(f"[data-option={choice}]").click()
@@ -85,14 +98,16 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert not is_asked(ann)
     teacher.ref("roomShowGuesses").click()
     teacher.ref("roomAsk").wait_for()
+    question = teacher.ref("lessonText").text_content()
+    assert question and question in teacher.text("roomText").replace("\n", "")
     shown = teacher.ref("roomBars").locator("li").all_inner_texts()
     assert [each.split("\n")[-1] for each in shown] == ["0 · 0 %", "1 · 50 %", "1 · 50 %"]
     teacher.ref("roomAskClose").click()
-
-    ann.evaluate("specviz.race.shell.show('glossary')")
-    ann.ref("roomReturn").click()
-    ann.until("location.search.includes('view=learn')")
-    ann.ref("roomReturn").wait_for(state="hidden")
+    teacher.ref("roomAsk").wait_for(state="hidden")
+    assert teacher.ref("lessonNext").is_disabled()  # the teacher has answered nothing
+    teacher.ref("roomNext").click()
+    for screen in (teacher, ann, bob):
+        screen.until("location.search.includes('accept-or-reject') && !location.search.includes('first-guess')")
 
     teacher.ref("roomFollow").click()
     ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('on your own')")
@@ -102,8 +117,10 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     teacher.until("document.querySelector('[data-ref=roomWord]').textContent.includes('1 here')")
     assert "view=learn" in address(ann)
     teacher.ref("roomEnd").click()
-    assert teacher.text("roomEnd") == "Press again to end it for all"
+    teacher.ref("roomGoOn").click()
+    assert teacher.ref("roomBar").is_visible()
     teacher.ref("roomEnd").click()
+    teacher.ref("roomEndNow").click()
     ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('has ended')")
     ann.ref("roomLeave").click()
     assert not ann.ref("roomBar").is_visible() and not teacher.ref("roomBar").is_visible()

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { RoomLine } from "../../assets/player/room/room_line.js";
-import { choices, hereWords, homeOf, isOfThisMachine, isSamePlace, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
+import { choices, followWords, hereWords, hiddenWords, hintSentence, homeOf, isOfThisMachine, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
 import { nextVerdict, verdictFacts, verdictQuestion } from "../../assets/player/step/next_verdict.js";
 import { Round } from "../../assets/player/shared/round.js";
 import { RULE } from "../../assets/player/shared/verdict_row.js";
@@ -118,6 +118,34 @@ test("a reveal is one sentence: the room's votes, the rule with its numbers, the
   assert.equal(verdictSentence(poll(1, 1, { u: null })), "1 of 2 votes (50 %) was for accepting it; it is rejected.");
 });
 
+test("whoever divides the p and q of a reveal finds the quotient that it names", () => {
+  const said = verdictSentence(poll(1, 1, { p: 0.000335, q: 0.0273, accept: 0.01227, u: 0.5 }));
+  assert.match(said, /min\(1, 0\.000335 \/ 0\.0273\) = 0\.012/);
+  for (let seed = 1; seed < 4000; seed += 1) {
+    const [q, accept] = [10 ** (-4 * ((seed * 0.618034) % 1)), Math.min(1, 10 ** (0.3 - 3 * ((seed * 0.414214) % 1)))];
+    const p = accept === 1 ? Math.min(1, q * 1.0007) : accept * q;
+    const [, shownP, shownQ, rule] = /min\(1, (\S+) \/ (\S+)\) = (\S+):/.exec(verdictSentence(poll(1, 0, { p, q, accept: Math.min(1, p / q), u: 0.5 })));
+    const places = rule.split(".")[1]?.length ?? 0;
+    assert.equal(Number(Math.min(1, shownP / shownQ).toFixed(places)), Number(rule), `${shownP} / ${shownQ} = ${rule}`);
+  }
+});
+
+test("a hint has p and q with the figures that their quotient needs, and never the draw", () => {
+  const hint = { p: 0.000335, q: 0.0273, greedy: false, residual: false };
+  assert.equal(hintSentence(hint), "The target gives this guess p = 0.000335, and the draft gave it q = 0.0273.");
+  assert.match(hintSentence({ ...hint, residual: true }), /^Of the p that the rejected guesses before it left over, this guess has 0\.000335/);
+  assert.match(hintSentence({ ...hint, greedy: true }), /nothing is drawn\.$/);
+  assert.match(hintSentence({ ...hint, q: null }), /q = \?/);
+  assert.match(hiddenWords(null), /^p, q and the draw u are hidden/);
+  assert.match(hiddenWords(hint), /^The draw u, a random number from 0 to 1, is hidden/);
+});
+
+test("a member who went elsewhere is told so, unless the class may look around", () => {
+  assert.match(followWords({ follows: true }, false), /follows the teacher’s/);
+  assert.match(followWords({ follows: true }, true), /^You left/);
+  assert.match(followWords({ follows: false }, true), /look around/);
+});
+
 test("the chart has the class beside the rule, and the draw on the rule's bar", () => {
   const [room, rule] = verdictBars(poll(18, 6));
   assert.deepEqual([room.share, room.words, room.mark], [0.75, "75 %", null]);
@@ -172,13 +200,6 @@ test("a sibling after a rejection is judged by what was left of p, a certain gue
   const facts = verdictFacts(new Round(record, 0, {}, {}), 1);
   assert.deepEqual([facts.p, facts.residual], [0.5, true]);
   assert.equal(verdictFacts(round("deterministic"), 0).q, 1);
-});
-
-test("who looks at another page, lesson or step than the teacher is elsewhere, whatever is chosen there", () => {
-  assert.ok(isSamePlace("?view=step&trace=a.b&round=3&pos=1", "?view=step&trace=a.b&round=9"));
-  assert.ok(isSamePlace("", "?task=code"));
-  assert.ok(!isSamePlace("?view=learn&lesson=a&step=b", "?view=learn&lesson=a&step=c"));
-  assert.ok(!isSamePlace("?view=learn", "?view=glossary"));
 });
 
 test("small probabilities have the digits that their ratio is reckoned from", () => {

@@ -136,6 +136,44 @@ def test_nothing_hidden_and_no_count_is_sent_before_the_reveal(lesson: Class) ->
     assert lesson.look(ann)["state"]["poll"] is None
 
 
+def test_p_and_q_are_shown_beforehand_only_where_the_teacher_wants_it_and_never_the_rest(
+    lesson: Class,
+) -> None:
+    ann = lesson.join()
+    told = {"p": 0.3, "q": 0.4, "greedy": False, "residual": True}
+    lesson.lead("ask", **VERDICT)
+    assert lesson.look(ann)["state"]["poll"]["hint"] is None
+    lesson.vote(ann, "accept")
+    assert lesson.lead("hint", hint=FACTS | told) is None
+    seen = lesson.look(ann)["state"]
+    assert seen["poll"]["hint"] == told and seen["mine"] == "accept"
+    lesson.lead("ask", **VERDICT, hint=FACTS | told)
+    assert lesson.look(ann)["state"]["poll"]["hint"] == told
+    assert "hint.p must be" in lesson.lead("hint", hint={"p": 2})
+    assert "hint must be an object" in lesson.lead("ask", **VERDICT, hint=[0.3])
+    lesson.lead("reveal", facts=FACTS)
+    assert "no open question" in lesson.lead("hint", hint=told)
+    lesson.lead("ask", **GUESS)
+    assert "no open question" in lesson.lead("hint", hint=told)
+
+
+def test_a_question_whose_numbers_come_late_is_asked_in_full_and_keeps_its_votes(
+    lesson: Class,
+) -> None:
+    ann = lesson.join()
+    full = [{"name": "few", "text": "Fewer than 3"}, {"name": "many", "text": "More than 3"}]
+    lesson.lead("ask", **GUESS)
+    lesson.vote(ann, "many")
+    before = lesson.look(ann)["version"]
+    lesson.lead("ask", **GUESS | {"words": "How many of 3?", "options": full})
+    seen = lesson.look(ann, before)["state"]
+    assert seen["poll"]["options"] == full and seen["poll"]["words"] == "How many of 3?"
+    assert seen["mine"] == "many"
+    lesson.lead("reveal")
+    lesson.lead("ask", **GUESS)
+    assert lesson.watch()["state"]["poll"]["options"] == full  # a result stays as it was seen
+
+
 def test_a_vote_for_another_question_or_by_a_stranger_is_refused(lesson: Class) -> None:
     ann = lesson.join()
     assert lesson.vote(ann, "accept") == "this vote is over"  # none has begun

@@ -61,7 +61,10 @@ export class LearnPage extends Page {
 
   get actions() {
     if (!this.view || !this.isShown) return {};
-    return { position: (/** @type {number} */ by) => this.canMove(by) && this.move(by) };
+    return {
+      position: (/** @type {number} */ by) => this.canMove(by) && this.move(by),
+      lead: (/** @type {number} */ by) => (by > 0 || this.canMove(by)) && this.move(by),
+    };
   }
 
   get question() {

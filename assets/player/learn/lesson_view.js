@@ -85,7 +85,7 @@ export class LessonView {
   /** @param {number} at */
   async show(at) {
     this.at = at;
-    this.isReached = this.isSet = false;
+    this.isReached = false;
     this.number.clear();
     const { step } = this;
     const shown = this.stagedFor(step);
@@ -102,7 +102,6 @@ export class LessonView {
     } catch (error) {
       this.refs.lessonStage.dataset.failed = `${/** @type {Error} */ (error).message} Go back and forth to try again.`;
     }
-    this.isSet ||= step === this.step;
     this.refresh();
   }
 
@@ -136,14 +135,15 @@ export class LessonView {
     return `${this.lesson.name}/${this.step.name}`;
   }
 
-  // What a step asks to be predicted, as it stands on the page.
+  // What a step asks to be predicted, as it stands on the page; some of its numbers come late.
   /** @returns {PageQuestion | null} */
   get question() {
     const { step, refs, place } = this;
-    if (step.kind !== "predict" || !this.isSet) return null; // before, its options have no numbers yet
+    if (step.kind !== "predict") return null;
     const texts = step.options.map(({ name }) => refs.lessonOptions.querySelector(`[data-option="${name}"]`)?.textContent ?? name);
     const options = step.options.map(({ name }, which) => ({ name, text: texts[which] }));
-    return { kind: "prediction", place, words: `${refs.lessonStepTitle.textContent}: ${refs.lessonText.textContent}`.slice(0, MOST_WORDS), guess: "", options };
+    const words = [refs.lessonStepTitle, ...refs.lessonText.children].map(({ textContent }) => textContent).join("\n").slice(0, MOST_WORDS);
+    return { kind: "prediction", place, words, guess: "", options };
   }
 
   // The title of the part that this step is in.

@@ -1,7 +1,7 @@
-// Experiments for a class: a question first, then two races that answer it, side by side in numbers.
+// Experiments for a class: a question first, then the races that answer it, side by side in numbers.
 
 import { element, setText } from "../shared/dom.js";
-import { speedupScope, speedupText } from "./speedup_words.js";
+import { measured, presetAnswer } from "./preset_answer.js";
 
 export class ClassPresets {
   /**
@@ -15,7 +15,7 @@ export class ClassPresets {
     this.onClose = onClose;
     /** @type {ClassPreset | null} the one that is open */
     this.shown = null;
-    /** @type {string[]} what each run of it measured, "" before */
+    /** @type {({ summary: RunSummaryRecord, words: string } | null)[]} what each run of it measured, null before */
     this.found = [];
     this.running = -1; // the run that was pressed for
     this.isBusy = false;
@@ -46,7 +46,7 @@ export class ClassPresets {
   /** @param {ClassPreset | null} preset */
   show(preset) {
     this.shown = preset;
-    this.found = preset ? preset.runs.map(() => "") : [];
+    this.found = preset ? preset.runs.map(() => null) : [];
     this.running = -1;
     this.draw();
     if (!preset) this.onClose();
@@ -74,7 +74,7 @@ export class ClassPresets {
    * @param {Lane} lane
    */
   ended(summary, lane) {
-    if (this.running >= 0) this.found[this.running] = measured(summary, lane.config.temperature);
+    if (this.running >= 0) this.found[this.running] = { summary, words: measured(summary, lane.config.temperature) };
   }
 
   draw() {
@@ -85,8 +85,9 @@ export class ClassPresets {
     setText(refs.presetQuestion, shown.question);
     refs.presetModels.hidden = !shown.runs.some(({ query }) => query.pair);
     refs.presetRuns.replaceChildren(...shown.runs.map((run, at) => this.row(run.label, at)));
-    const isAnswered = this.found.every((each) => each);
-    setText(refs.presetAnswer, isAnswered ? shown.answer : "");
+    const runs = this.found.flatMap((each) => each?.summary ?? []);
+    const isAnswered = runs.length === shown.runs.length;
+    setText(refs.presetAnswer, isAnswered ? presetAnswer(shown, runs) : "");
     refs.presetAnswer.hidden = !isAnswered;
   }
 
@@ -100,25 +101,8 @@ export class ClassPresets {
     button.type = "button";
     button.disabled = this.isBusy;
     button.addEventListener("click", () => this.run(at));
-    const word = this.found[at] || (this.running === at ? "racing …" : "not run yet");
+    const word = this.found[at]?.words || (this.running === at ? "racing …" : "not run yet");
     row.append(button, element("span", this.found[at] ? "" : "hint", word));
     return row;
   }
-}
-
-// "1.42× the baseline's speed, 61 % of the guesses accepted, text identical"
-/**
- * @param {RunSummaryRecord} summary
- * @param {number} temperature
- */
-export function measured(summary, temperature) {
-  const { speedup, speculative, identical } = summary;
-  const rate = speculative.acceptance_rate;
-  const parts = [
-    speedup === null ? "nothing to compare" : `${speedupText(speedup)} the baseline’s speed${speedupScope(summary)}`,
-    rate === null ? "nothing guessed" : `${Math.round(100 * rate)} % of the examined guesses accepted`,
-  ];
-  if (speculative.block_efficiency !== null) parts.push(`${speculative.block_efficiency.toFixed(2)} tokens per target forward`);
-  if (temperature === 0) parts.push(identical ? "text identical" : "text differs");
-  return parts.join(" · ");
 }

@@ -461,6 +461,7 @@ export class RacePage extends Page {
    */
   ended(reason, note) {
     const isRepeated = this.repeats.isOn;
+    const isExperiment = this.presets.running >= 0; // its numbers and its answer are of the whole run: no replay beneath them
     if (isRepeated && this.repeats.ended(reason, this.trace.summary?.speedup)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
@@ -473,7 +474,7 @@ export class RacePage extends Page {
     this.heard("grew");
     this.heard("ended", reason);
     if (isRepeated) return this.showMiddle();
-    if (isNews && reason !== "stopped") this.view.replay();
+    if (isNews && reason !== "stopped" && !isExperiment) this.view.replay();
     if (isExample) this.showRedraw();
   }
 

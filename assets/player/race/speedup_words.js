@@ -2,7 +2,7 @@
 
 import { counted } from "../shared/number_words.js";
 
-const NOISE = 0.1; // what two runs of one setting often differ by
+export const NOISE = 0.1; // what two runs of one setting often differ by
 const EQUAL = "about equal";
 const ROUNDING = 1e-9; // 1.1 - 0.1 is a little more than 1
 

@@ -2,28 +2,28 @@
 // then what the class chose, beside what was hidden.
 
 import { element, setText } from "../shared/dom.js";
-import { choices, percent, verdictBars, verdictSentence, votedWords } from "./room_words.js";
+import { choices, hiddenWords, hintSentence, percent, verdictBars, verdictSentence, votedWords } from "./room_words.js";
 
 const TITLES = { verdict: "Will the target keep this guess?", prediction: "What the class predicts" };
-const HIDDEN = "p, q and the draw u are hidden until the result is shown.";
 /** @type {Record<string, string>} */
 const KEYS = { a: "accept", r: "reject" };
 
 export class AskView {
   /**
    * @param {Refs} refs
-   * @param {{ vote: (choice: string) => void, reveal: () => void, next: () => void, close: () => void, leave: () => void }} on
+   * @param {{ vote: (choice: string) => void, hint: () => void, reveal: () => void, next: () => void, close: () => void, leave: () => void }} on
    */
   constructor(refs, on) {
     this.refs = refs;
     this.on = on;
     this.isWanted = false;
     this.shown = "";
-    const { roomAsk, roomVotes, roomReveal, roomAskNext, roomAskClose, roomAskLeave } = refs;
+    const { roomAsk, roomVotes, roomHint, roomReveal, roomAskNext, roomAskClose, roomAskLeave } = refs;
     roomVotes.addEventListener("click", (/** @type {any} */ { target }) => this.chose(target.closest("button")?.dataset.choice));
     roomAsk.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.pressed(event));
     roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault()); // what it hides stays hidden
     roomAsk.addEventListener("close", () => this.isWanted && roomAsk.showModal());
+    roomHint.addEventListener("click", () => on.hint());
     roomReveal.addEventListener("click", () => on.reveal());
     roomAskNext.addEventListener("click", () => on.next());
     roomAskClose.addEventListener("click", () => on.close());
@@ -51,14 +51,18 @@ export class AskView {
     const { refs } = this;
     this.isWanted = poll !== null;
     if (!poll) return this.shown = "", refs.roomAsk.close();
-    const { revealed: isOver } = poll;
-    const isNew = this.shown !== `${poll.number} ${isOver}`;
-    this.shown = `${poll.number} ${isOver}`;
+    const { revealed: isOver, hint } = poll;
+    const shown = `${poll.number} ${isOver}`;
+    const isNew = this.shown !== shown;
+    this.shown = shown;
     if (isNew) this.draw(poll, isTeacher);
+    setText(refs.roomHinted, hint && !isOver ? hintSentence(hint) : "");
+    refs.roomHint.hidden = !isTeacher || isOver || hint !== null;
+    const hidden = hiddenWords(hint);
     for (const button of refs.roomVotes.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.choice === mine));
-    const voted = mine ? `You said ${mine}. You may change it until the result is shown.` : HIDDEN;
+    const voted = mine ? `You said ${mine}. You may change it until the result is shown.` : hidden;
     refs.roomSaid.classList.toggle("room-count", isTeacher);
-    setText(refs.roomSaid, problem || (isOver ? "" : isTeacher ? `${votedWords(votes, here)}. ${HIDDEN}` : voted));
+    setText(refs.roomSaid, problem || (isOver ? "" : isTeacher ? `${votedWords(votes, here)}. ${hidden}` : voted));
     if (!refs.roomAsk.open) refs.roomAsk.showModal();
     if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true }); // no answer stands out
   }
@@ -75,6 +79,7 @@ export class AskView {
     setText(refs.roomAskPlace, isVerdict ? poll.place : "");
     const guess = poll.guess.trim() ? poll.guess : JSON.stringify(poll.guess).slice(1, -1).replaceAll(" ", "·");
     refs.roomText.replaceChildren(poll.words, ...(isVerdict ? [element("mark", isOver ? (poll.facts?.accepted ? "accepted" : "rejected") : "", guess)] : []));
+    refs.roomText.classList.toggle("is-question", !isVerdict);
     refs.roomVotes.hidden = isTeacher || isOver || !isVerdict;
     refs.roomReveal.hidden = !isTeacher || isOver;
     refs.roomAskNext.hidden = !isTeacher || !isOver || !isVerdict;
@@ -85,6 +90,7 @@ export class AskView {
     if (!isOver) return;
     setText(refs.roomSentence, isVerdict ? verdictSentence(poll) : "");
     const bars = isVerdict ? verdictBars(poll) : choices(poll).map(({ text, count, share }) => ({ name: text, share: share ?? 0, words: share === null ? "0" : `${count} · ${percent(share)}`, mark: null }));
+    refs.roomBars.classList.toggle("is-worded", !isVerdict); // whole sentences, above their bars
     refs.roomBars.replaceChildren(...bars.map(bar));
     refs.roomText.scrollTop = refs.roomText.scrollHeight;
   }

@@ -6,15 +6,17 @@ import { setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
 import { AskView } from "./ask_view.js";
 import { RoomLine } from "./room_line.js";
-import { hereWords, homeOf, isOfThisMachine, isSamePlace, roomIn, votedWords, withoutRoom } from "./room_words.js";
+import { followWords, hereWords, homeOf, isOfThisMachine, roomIn, votedWords, withoutRoom } from "./room_words.js";
 
 const SEAT = "class"; // what the tab remembers
-const GLANCE_MILLISECONDS = 300; // between two looks at the address of the page that a teacher shows
+const GLANCE_MILLISECONDS = 300; // between two looks at the address of the page that is shown
 /** @type {Record<string, number>} keys of a presenter's remote control */
 const REMOTE = { PageUp: -1, PageDown: 1 };
+const STILL = "This page has no steps";
+const FIRST = "This is the first step";
+const PAST = ", also past a question: the class answers it";
 const BACK = "Back (←, or Page Up of a remote control)";
 const NEXT = "Next (→, or Page Down of a remote control)";
-const SURE_MILLISECONDS = 4000; // within which a class is ended by a second press
 const LOST = "The connection to the class is lost; it is tried again and again.";
 
 export class ClassRoom {
@@ -30,14 +32,15 @@ export class ClassRoom {
     this.here = this.votes = 0;
     this.isLost = false;
     this.problem = "";
-    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean } | null} */
+    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isWordsOnly?: boolean } | null} `isWordsOnly`: p and q are not shown with a question */
     this.seat = null;
     /** @type {Record<string, string>} by the places of a lesson's questions: what was chosen here */
     this.chosen = {};
     /** @type {PageQuestion | null} what a teacher asks */
     this.asked = null;
-    /** @type {string | undefined} the place of a lesson's question that a teacher has asked */
-    this.offered = undefined;
+    this.offered = ""; // the lesson's question that a teacher has asked, in full
+    this.landed = ""; // the address to which the teacher's page led a member, who has done nothing since
+    this.hasActed = this.isElsewhere = false;
     /** @type {string | undefined} what a teacher showed last: its address */
     this.shown = undefined;
     this.limit = ""; // why a link cannot show it
@@ -49,6 +52,7 @@ export class ClassRoom {
     });
     this.ask = new AskView(this.refs, {
       vote: (choice) => this.vote(choice),
+      hint: () => this.hint(),
       reveal: () => this.reveal(),
       next: () => this.freeze(),
       close: () => this.lead("drop"),
@@ -71,10 +75,15 @@ export class ClassRoom {
     on("roomFreeze", () => this.freeze());
     on("roomShowGuesses", () => this.reveal());
     on("roomFollow", () => this.lead("follow", { on: !this.state?.follows }));
+    on("roomHints", () => (this.keep({ ...this.seat, isWordsOnly: !this.seat?.isWordsOnly }), this.draw()));
+    on("roomReturn", () => this.follow());
     on("roomEnd", () => this.askToEnd());
-    on("roomReturn", () => this.state?.page && this.app.follow(this.state.page));
+    on("roomGoOn", () => refs.roomEnding.close());
+    on("roomEndNow", () => this.end());
     on("roomLeave", () => this.leave());
     document.addEventListener("keydown", (event) => this.pressed(event));
+    for (const act of ["pointerdown", "keydown"]) document.addEventListener(act, () => this.acted(), { capture: true });
+    window.addEventListener("popstate", () => (this.hasActed = true));
     document.addEventListener("visibilitychange", () => document.hidden || this.line.look());
     this.app.root.addEventListener("answered", (/** @type {any} */ { detail }) => this.answered(detail));
   }
@@ -102,7 +111,7 @@ export class ClassRoom {
   sit(seat) {
     this.keep(seat);
     const { room, secret, member } = seat;
-    if (secret) this.timer = window.setInterval(() => this.glance(), GLANCE_MILLISECONDS);
+    this.timer = window.setInterval(() => (secret ? this.glance() : this.wander()), GLANCE_MILLISECONDS);
     this.draw();
     this.line.sit(secret ? { room, secret } : { room, member });
   }
@@ -111,12 +120,14 @@ export class ClassRoom {
     window.clearInterval(this.timer);
     this.line.rise();
     this.seat = this.state = this.asked = null;
-    this.shown = this.offered = undefined;
+    this.shown = undefined;
+    this.offered = "";
     this.here = this.votes = 0;
-    this.isLost = false;
+    this.isLost = this.isElsewhere = false;
     this.problem = "";
     tab.forget(SEAT);
     this.refs.roomOpen.close();
+    this.refs.roomEnding.close();
   }
 
   // ---- the teacher
@@ -153,12 +164,16 @@ export class ClassRoom {
 
   // What a projector shows may be at another place by now.
   glance() {
-    const { link, linkLimit } = this.app.shown.address;
-    const { search } = new URL(link);
-    this.limit = linkLimit ?? "";
+    const { search } = this;
+    this.limit = this.app.shown.address.linkLimit ?? "";
     if (search !== this.shown && !this.limit) this.show(search);
     this.offer();
     this.drawTeacher();
+  }
+
+  // Of the page that is shown.
+  get search() {
+    return new URL(this.app.shown.address.link).search;
   }
 
   /** @param {string} search */
@@ -168,15 +183,16 @@ export class ClassRoom {
     if (!reply || reply.error) this.shown = undefined; // tried again
   }
 
-  // A lesson's question is asked as soon as it is shown; it goes with its page.
+  // A lesson's question is asked as soon as it is shown, again where numbers in it came later; it goes with its page.
   offer() {
     const { question } = this.app.shown;
     const poll = this.state?.poll;
     if (poll?.kind === "verdict" || !this.state) return;
     const isGuess = question?.kind === "prediction";
-    if (isGuess && this.offered !== question.place) this.lead("ask", asking(question));
+    const offered = isGuess ? JSON.stringify(asking(question)) : "";
+    if (isGuess && this.offered !== offered) this.lead("ask", asking(question));
     else if (!isGuess && poll && !poll.revealed) this.lead("drop");
-    this.offered = isGuess ? question.place : undefined;
+    this.offered = offered;
   }
 
   // The next verdict is asked for before anybody sees it.
@@ -184,7 +200,13 @@ export class ClassRoom {
     const { question } = this.app.shown;
     if (question?.kind !== "verdict") return (this.problem = "This run has no further verdict to ask about."), this.draw();
     this.asked = question;
-    this.lead("ask", asking(question));
+    this.lead("ask", { ...asking(question), hint: this.seat?.isWordsOnly ? null : hintOf(question) });
+  }
+
+  // p and q of what is asked, while the draw stays hidden.
+  hint() {
+    const hint = hintOf(this.asked ?? this.app.shown.question);
+    this.lead("hint", { hint });
   }
 
   async reveal() {
@@ -204,16 +226,12 @@ export class ClassRoom {
     this.draw();
   }
 
-  // It ends for everybody: asked for twice.
+  // It ends for everybody, and cannot be opened again.
   askToEnd() {
-    const { roomEnd } = this.refs;
-    const isSure = roomEnd.dataset.sure === "true";
-    const rest = () => (setText(roomEnd, "End the class"), delete roomEnd.dataset.sure);
-    window.clearTimeout(this.sureTimer);
-    if (isSure) return rest(), this.end();
-    setText(roomEnd, "Press again to end it for all");
-    roomEnd.dataset.sure = "true";
-    this.sureTimer = window.setTimeout(rest, SURE_MILLISECONDS);
+    const { refs, here } = this;
+    const who = here ? `It ends for everybody: ${hereWords(here)}.` : "Nobody follows it now.";
+    setText(refs.roomEndingWords, `${who} Its link then leads nowhere, and the answers that it has collected are gone.`);
+    refs.roomEnding.showModal();
   }
 
   async end() {
@@ -226,7 +244,8 @@ export class ClassRoom {
 
   /** @param {number} by */
   move(by) {
-    this.actions.position?.(by);
+    const { lead, position } = this.actions;
+    (lead ?? position)?.(by);
   }
 
   /** @param {KeyboardEvent} event */
@@ -265,17 +284,33 @@ export class ClassRoom {
     this.sendGuess();
   }
 
+  // What this member does from now on may lead away from the teacher's page.
+  acted() {
+    if (!this.hasActed && this.seat && !this.isTeacher) this.landed = this.search;
+    this.hasActed = true;
+  }
+
+  // Where the page stands, and whether that is still where the teacher's page led.
+  wander() {
+    const { search, state } = this;
+    if (!this.hasActed) this.landed = search;
+    const isElsewhere = Boolean(state?.page) && search !== this.landed && search !== state.page;
+    if (isElsewhere === this.isElsewhere) return;
+    this.isElsewhere = isElsewhere;
+    this.draw();
+  }
+
+  follow() {
+    this.app.follow(this.state.page);
+    this.hasActed = false;
+    this.wander();
+  }
+
   sendGuess() {
     const { poll, mine } = this.state ?? {};
     const choice = poll && this.chosen[poll.place];
     if (this.isTeacher || poll?.kind !== "prediction" || poll.revealed || !choice || choice === mine) return;
     if (poll.options.some((/** @type {Choice} */ { name }) => name === choice)) this.vote(choice);
-  }
-
-  // Somewhere else than the teacher, who is followed.
-  get isAway() {
-    const { state } = this;
-    return Boolean(!this.isTeacher && state?.follows && state.page && !isSamePlace(state.page, window.location.search));
   }
 
   leave() {
@@ -301,7 +336,7 @@ export class ClassRoom {
     if (before?.poll?.number !== state.poll?.number || before?.poll?.revealed !== state.poll?.revealed) this.problem = "";
     if (this.isTeacher) return;
     const isElsewhere = state.page !== before?.page || !before.follows;
-    if (state.follows && state.page && isElsewhere) this.app.follow(state.page);
+    if (state.follows && state.page && isElsewhere) this.follow();
     this.sendGuess();
   }
 
@@ -321,14 +356,14 @@ export class ClassRoom {
     refs.roomBar.hidden = seat === null;
     refs.roomLead.hidden = !isTeacher;
     refs.roomLeave.hidden = isTeacher;
-    refs.roomReturn.hidden = !this.isAway;
+    refs.roomReturn.hidden = isTeacher || !this.isElsewhere;
     refs.roomBar.classList.toggle("is-lost", this.isLost);
     setText(refs.roomLeave, "Leave");
     const poll = state?.poll ?? null;
     const isAsked = poll !== null && (poll.kind === "verdict" || (isTeacher && poll.revealed));
     this.ask.show(isAsked ? poll : null, { isTeacher, mine: state?.mine ?? null, votes: this.votes, here: this.here, problem: this.isLost ? LOST : this.problem });
     if (isTeacher) this.drawTeacher();
-    else if (seat) setText(refs.roomWord, this.isLost ? LOST : this.isAway ? "You have left the page that the teacher shows." : followWords(state));
+    else if (seat) setText(refs.roomWord, this.isLost ? LOST : followWords(state, this.isElsewhere));
   }
 
   drawTeacher() {
@@ -340,13 +375,22 @@ export class ClassRoom {
     const unseen = this.limit ? " · the class cannot see this: it is in your browser only" : "";
     setText(refs.roomWord, this.isLost ? LOST : this.problem || `Class: ${hereWords(this.here)}${guesses}${unseen}`);
     setText(refs.roomCount, hereWords(this.here));
-    for (const [button, by, usual] of /** @type {[HTMLButtonElement, number, string][]} */ ([[refs.roomBack, -1, BACK], [refs.roomNext, 1, NEXT]])) {
-      button.disabled = !this.actions.position || !shown.canMove(by);
-      button.title = this.actions.position && button.disabled ? "Not yet: this step waits for an answer, or there is none further" : usual;
-    }
-    refs.roomFreeze.hidden = shown.question?.kind !== "verdict";
+    this.drawMoves();
+    for (const button of [refs.roomFreeze, refs.roomHints]) button.hidden = shown.question?.kind !== "verdict";
+    refs.roomHints.setAttribute("aria-pressed", String(!this.seat?.isWordsOnly));
     refs.roomShowGuesses.hidden = !isGuess;
     refs.roomFollow.setAttribute("aria-pressed", String(state?.follows ?? true));
+  }
+
+  drawMoves() {
+    const { refs } = this;
+    const { lead, position } = this.actions;
+    const isStill = !(lead ?? position);
+    const isFirst = !isStill && !this.app.shown.canMove(-1);
+    refs.roomBack.disabled = isStill || isFirst;
+    refs.roomNext.disabled = isStill;
+    refs.roomBack.title = isStill ? STILL : isFirst ? FIRST : BACK;
+    refs.roomNext.title = isStill ? STILL : `${NEXT}${lead ? PAST : ""}`;
   }
 
   // Once, after the class: until it is put away.
@@ -365,8 +409,12 @@ function asking({ kind, place, words, guess, options }) {
   return { kind, place, words, guess, options };
 }
 
-/** @param {any} state */
-function followWords(state) {
-  if (!state) return "Coming into the class …";
-  return state.follows ? "You are in a class: this page follows the teacher’s." : "You are in a class, and may look around on your own.";
+// What of a verdict may be seen before it; null where its p is not known.
+/**
+ * @param {PageQuestion | null} question
+ * @returns {VerdictHint | null}
+ */
+function hintOf(question) {
+  const { p = null, q = null, greedy = false, residual = false } = question?.facts ?? {};
+  return p === null ? null : { p, q, greedy, residual };
 }

@@ -1,7 +1,7 @@
 // What a class is told: links, the count of who is here, and the result of a vote beside the rule's own
 // probability. Knows no elements.
 
-import { counted, decimals, drawn } from "../shared/number_words.js";
+import { counted, decimals, drawn, inProportion } from "../shared/number_words.js";
 import { RULE } from "../shared/verdict_row.js";
 
 const ROOM = "class"; // the parameter of a link to a class
@@ -31,16 +31,6 @@ export function homeOf(address) {
 /** @param {string} link */
 export function isOfThisMachine(link) {
   return OF_THIS_MACHINE.test(new URL(link).hostname);
-}
-
-// Whether two addresses show the same page of it: what is chosen there may differ, for some pages write every move.
-/**
- * @param {string} one
- * @param {string} other
- */
-export function isSamePlace(one, other) {
-  const [first, second] = [one, other].map((search) => new URLSearchParams(search));
-  return ["view", "lesson", "step", "trace"].every((name) => (first.get(name) ?? "") === (second.get(name) ?? ""));
 }
 
 /** @param {number} here */
@@ -91,13 +81,45 @@ export function verdictSentence(poll) {
   if (accept === null || u === null) return `${room}; ${end}.`;
   const [rule, draw] = drawn(accept, u);
   const left = residual ? ", with the p that the rejected guesses before it left over" : "";
-  return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${known(p)} / ${known(q)}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
+  return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
 }
 
-/** @param {number | null} value */
-function known(value) {
-  if (value === null) return "?";
-  return value > 0 && value < 0.1 ? String(Number(value.toPrecision(3))) : decimals(value); // so that their ratio can be reckoned
+// p and q of a guess that is still to be judged, for those who are to reckon; the draw stays hidden.
+/** @param {VerdictHint} hint */
+export function hintSentence({ p, q, greedy, residual }) {
+  const ratio = p !== null && q ? decimals(Math.min(1, p / q)) : "";
+  const [target, draft] = quotient(p, q, ratio);
+  if (greedy) return `Before temperature 0 the target gives this guess p = ${target} and the draft q = ${draft}. Then only the target’s most probable token counts: nothing is drawn.`;
+  const left = residual ? "Of the p that the rejected guesses before it left over, this guess has" : "The target gives this guess p =";
+  return `${left} ${target}, and the draft gave it q = ${draft}.`;
+}
+
+/**
+ * @param {number | null} p
+ * @param {number | null} q
+ * @param {string} ratio
+ */
+function quotient(p, q, ratio) {
+  if (p !== null && q) return inProportion(p, q, ratio);
+  return [p, q].map((value) => (value === null ? "?" : decimals(value)));
+}
+
+// What a question hides until its result.
+/** @param {VerdictHint | null} hint */
+export function hiddenWords(hint) {
+  if (hint?.greedy) return "The verdict is hidden until the result is shown.";
+  return hint ? "The draw u, a random number from 0 to 1, is hidden until the result is shown." : "p, q and the draw u are hidden until the result is shown.";
+}
+
+// Of a member's own line.
+/**
+ * @param {any} state
+ * @param {boolean} isElsewhere whether the member went away from what the teacher shows
+ */
+export function followWords(state, isElsewhere) {
+  if (!state) return "Coming into the class …";
+  if (!state.follows) return "You are in a class, and may look around on your own.";
+  return isElsewhere ? "You left the teacher’s page." : "You are in a class: this page follows the teacher’s.";
 }
 
 /** @param {number} share */

@@ -42,6 +42,7 @@ export function tiny(value) {
 
 const DRAW_PLACES = 3;
 const MOST_PLACES = 6; // where no more are needed to tell two apart
+const [LEAST_FIGURES, RECORDED_FIGURES] = [3, 6]; // of what is divided
 const PLACES_APART = 16; // of two that differ only in the sixth figure, however small
 
 // A threshold and the uniform draw that met it, wherever either is shown: three decimals, or as many as show
@@ -66,6 +67,40 @@ export function decimals(value, places = DRAW_PLACES) {
     if (Number(text) > 0 && Number(text) < 1) return text;
   }
   return probability(value);
+}
+
+// Two numbers beside their quotient as it is shown, at most 1: as many figures as it takes that whoever divides them
+// finds that quotient, up to the six that are recorded. `in_proportion` of specviz/figures/labels.py is for percent.
+/**
+ * @param {number} part
+ * @param {number} all
+ * @param {string} ratio
+ */
+export function inProportion(part, all, ratio) {
+  let texts = [decimals(part), decimals(all)];
+  for (let figures = LEAST_FIGURES; figures <= RECORDED_FIGURES && !isQuotient(texts, ratio); figures += 1) {
+    texts = [part, all].map((value) => decimals(value, placesOf(value, figures)));
+  }
+  return texts;
+}
+
+/**
+ * @param {string[]} texts
+ * @param {string} ratio
+ */
+function isQuotient([part, all], ratio) {
+  const found = Math.min(1, Number(part) / Number(all));
+  if (ratio.includes("e")) return tiny(found) === ratio;
+  return Number(found.toFixed(ratio.split(".")[1]?.length ?? 0)) === Number(ratio);
+}
+
+// Decimals that show as many figures, at least as many as any probability has.
+/**
+ * @param {number} value
+ * @param {number} figures
+ */
+function placesOf(value, figures) {
+  return value > 0 ? Math.max(DRAW_PLACES, figures - 1 - Math.floor(Math.log10(value))) : DRAW_PLACES;
 }
 
 // A draw that somebody chose, in full: never 8.9e-7, as no field shows a draw.

@@ -34,7 +34,8 @@ export class Page {
     return null;
   }
 
-  // What keys do on it, by the names in keyboard.js.
+  // What keys do on it, by the names in keyboard.js; `lead` goes one step on or back for whoever leads a class, also
+  // past a question that only the class has answered.
   get actions() {
     return {};
   }
