@@ -42,7 +42,7 @@ class ClassRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MeasuredAnswer:
     """What the runs may turn out to say; `{speedup.0}` is that measure of the first run.
 
     `leads` has a sentence for each run that may have the most of `measure`; `close` is said where
@@ -65,7 +65,7 @@ class ClassPreset:
     title: str
     question: str
     runs: tuple[ClassRun, ...]
-    finding: Finding
+    finding: MeasuredAnswer
     lesson: str
 
 
@@ -81,16 +81,15 @@ PRESETS = (
                 _DRAFT | {"task": "story", "method": "early-exit", "option-exit_layer": "1"},
             ),
         ),
-        Finding(
+        MeasuredAnswer(
             Measure.SPEEDUP,
             (
                 "The bad draft cost time: {speedup.1} the baseline’s speed, against {speedup.0} "
                 "with the good one.",
-                "The bad draft was the faster one here, {speedup.1} against {speedup.0}: it "
-                "guesses worse, but its guesses cost less time.",
+                "The bad draft was faster here, {speedup.1} against {speedup.0}: its guesses "
+                "cost less.",
             ),
-            "The two came to nearly the same speed here, {speedup.0} and {speedup.1}: a bad "
-            "guess that costs little can be worth as much as a better one that costs more.",
+            "The two were about equally fast here: {speedup.0} and {speedup.1}.",
         ),
         "Of the examined guesses, {acceptance.0} of the good draft and {acceptance.1} of the bad "
         "one passed. The text is another matter: at temperature 0 the target replaces every wrong "
@@ -107,16 +106,16 @@ PRESETS = (
             ClassRun("Temperature 0", _DRAFT | {"task": "story"}),
             ClassRun("Temperature 1", _DRAFT | {"task": "story"} | _DRAWN),
         ),
-        Finding(
+        MeasuredAnswer(
             Measure.ACCEPTANCE,
             (
-                "Temperature 0 was easier to guess for this pair and this text: {acceptance.0} of "
-                "the examined guesses passed, against {acceptance.1} at temperature 1.",
-                "Temperature 1 was easier to guess for this pair and this text: {acceptance.1} of "
-                "the examined guesses passed, against {acceptance.0} at temperature 0.",
+                "Temperature 0 was easier to guess here: {acceptance.0} of the examined guesses "
+                "passed, against {acceptance.1} at temperature 1.",
+                "Temperature 1 was easier to guess here: {acceptance.1} of the examined guesses "
+                "passed, against {acceptance.0} at temperature 0.",
             ),
-            "Neither was easier to guess, as far as so few guesses can tell: {acceptance.0} of "
-            "the examined ones passed at temperature 0 and {acceptance.1} at temperature 1.",
+            "So few guesses cannot tell: {acceptance.0} of the examined ones passed at "
+            "temperature 0 and {acceptance.1} at temperature 1.",
         ),
         "At temperature 0 a guess passes if it is the target’s most probable token: the draft "
         "needs the same favourite, and no more. At 1 it passes with probability min(1, p/q): the "
@@ -132,14 +131,13 @@ PRESETS = (
             ClassRun("K = 12", _DRAFT | {"task": "story", "k": "12"} | _DRAWN),
             ClassRun("K = 4", _DRAFT | {"task": "story", "k": "4"} | _DRAWN),
         ),
-        Finding(
+        MeasuredAnswer(
             Measure.SPEEDUP,
             (
                 "K = 1 was the fastest here: {speedup.0}, against {speedup.2} at K = 4 and "
-                "{speedup.1} at K = 12. On this machine further guesses cost more than they bring.",
+                "{speedup.1} at K = 12.",
                 "K = 12 was the fastest here: {speedup.1}, against {speedup.0} at K = 1 and "
-                "{speedup.2} at K = 4. This text is easy enough to guess, or guesses are cheap "
-                "enough on this machine.",
+                "{speedup.2} at K = 4.",
                 "K = 4, between the two, was the fastest here: {speedup.2}, against {speedup.0} "
                 "at K = 1 and {speedup.1} at K = 12.",
             ),
@@ -160,20 +158,20 @@ PRESETS = (
             ClassRun("A summary", _LOOKUP | {"task": "summarise"}),
             ClassRun("A story", _LOOKUP | {"task": "story"}),
         ),
-        Finding(
+        MeasuredAnswer(
             Measure.SPEEDUP,
             (
-                "Better for the summary: {speedup.0} the baseline’s speed, against {speedup.1} for the "
-                "story. Each forward of the target brought {tokens.0} and {tokens.1} tokens.",
-                "Better for the story here: {speedup.1} the baseline’s speed, against {speedup.0} for "
-                "the summary. Read it: a small model that repeats itself is easy to copy, too.",
+                "Better for the summary: {speedup.0} the baseline’s speed, against {speedup.1} for "
+                "the story.",
+                "Better for the story here: {speedup.1} the baseline’s speed, against {speedup.0} "
+                "for the summary. Read it: a text that repeats itself is easy to copy.",
             ),
-            "The two came to nearly the same speed here: {speedup.0} for the summary and "
-            "{speedup.1} for the story. Each forward of the target brought {tokens.0} and "
-            "{tokens.1} tokens.",
+            "The two were about equally fast here: {speedup.0} for the summary and {speedup.1} "
+            "for the story.",
         ),
-        "Where an answer repeats words of the prompt, or its own, there is something to copy. "
-        "Where it does not, a round drafts nothing, or copies what does not fit.",
+        "Each forward of the target brought {tokens.0} tokens of the summary and {tokens.1} of "
+        "the story. Where an answer repeats words of the prompt, or its own, there is something "
+        "to copy. Where it does not, a round drafts nothing, or copies what does not fit.",
     ),
     ClassPreset(
         "tree",
@@ -186,20 +184,18 @@ PRESETS = (
                 _DRAFT | {"task": "story", "method": "draft-tree", "branching": "2,2,1,1"},
             ),
         ),
-        Finding(
+        MeasuredAnswer(
             Measure.SPEEDUP,
             (
-                "No, not here: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
-                "Yes, here: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
+                "Not here: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
+                "Here it is: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
             ),
-            "One run cannot tell here: {speedup.1} the baseline’s speed, and {speedup.0} for the "
-            "chain.",
+            "One run cannot tell: {speedup.1} the baseline’s speed, the chain’s {speedup.0}.",
         ),
         "Each forward of the target brought {tokens.1} tokens with the tree and {tokens.0} with "
-        "the chain. But they are not the same work: both guess 4 tokens deep, the chain with 4 "
-        "guesses in a round and the tree with 14, all of which are drafted and checked. A tree "
-        "pays where a forward over many tokens takes little longer than one over few: on a GPU "
-        "that is not full more often than on a processor.",
+        "the chain. Both guess 4 tokens deep, but the chain with 4 guesses in a round and the "
+        "tree with 14, all of which are drafted and checked. A tree pays where a forward over "
+        "many tokens takes little longer than one over few.",
     ),
     ClassPreset(
         "loop",
@@ -217,20 +213,20 @@ PRESETS = (
                 | {"temperature": "0.8"},
             ),
         ),
-        Finding(
+        MeasuredAnswer(
             Measure.SPEEDUP,
             (
-                "Temperature 0 was faster here: {speedup.0} the baseline’s speed with "
-                "{acceptance.0} of the examined guesses accepted, against {speedup.1} with "
-                "{acceptance.1}. Where its text goes round in a loop, that is why.",
-                "Temperature 0 was not faster here: {speedup.0} the baseline’s speed, against "
-                "{speedup.1} at temperature 0.8. Look whether its text goes round in a loop at all.",
+                "Temperature 0 was faster here: {speedup.0} the baseline’s speed, against "
+                "{speedup.1} at temperature 0.8.",
+                "Temperature 0.8 was faster here: {speedup.1} the baseline’s speed, against "
+                "{speedup.0} at temperature 0.",
             ),
-            "The two came to nearly the same speed here: {speedup.0} and {speedup.1}. Look whether "
-            "the text of temperature 0 goes round in a loop at all.",
+            "The two were about equally fast here: {speedup.0} and {speedup.1}.",
         ),
-        "What repeats itself is easy to copy, so the speedup of a loop says little about real "
-        "text. Read what was written before you believe a number.",
+        "Of the examined guesses {acceptance.0} passed at temperature 0 and {acceptance.1} at "
+        "0.8: look whether the text of temperature 0 goes round in a loop. What repeats itself is "
+        "easy to copy, so the speedup of a loop says little about real text. Read what was "
+        "written before you believe a number.",
     ),
 )
 

@@ -201,7 +201,7 @@ def test_an_experiment_asks_first_and_answers_after_all_of_its_runs(
         tab.wait_for_end()
         row = tab.page.locator("[data-ref=presetRuns] li").nth(at)
         assert "× the baseline’s speed" in row.inner_text()
-        assert tab.evaluate("!specviz.race.view.playback.isPlaying")  # no run from zero beneath its numbers
+        assert tab.evaluate("!specviz.race.view.playback.isPlaying"), "beneath its numbers"
     answer = tab.text("presetAnswer")
     assert "at K = 12" in answer and "{" not in answer and "–" not in answer
     assert tab.ref("draftLength").input_value() == "4"

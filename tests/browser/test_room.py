@@ -12,6 +12,7 @@ from tests.browser.race_driver import RaceDriver
 RUN = "?view=step&trace=layer-skip.chat.smollm2&round=2&pos=1"
 LESSON = "?view=learn&lesson=accept-or-reject&step=first-guess"
 PLACE = "specviz.step.view.cursor.round * 100 + specviz.step.view.cursor.at"
+IN_LESSON = "location.search.includes('accept-or-reject')"
 HAS_RUN = "specviz.step.view.trace?.rounds.length > 5 && specviz.step.view.cursor.round === 1"
 PHONE = {"width": 390, "height": 844}
 
@@ -107,7 +108,7 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert teacher.ref("lessonNext").is_disabled()  # the teacher has answered nothing
     teacher.ref("roomNext").click()
     for screen in (teacher, ann, bob):
-        screen.until("location.search.includes('accept-or-reject') && !location.search.includes('first-guess')")
+        screen.until(f"!location.search.includes('first-guess') && {IN_LESSON}")
 
     teacher.ref("roomFollow").click()
     ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('on your own')")

@@ -63,7 +63,7 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
         is_engine = messages[0]["kind"] in ("quantised", "servers")
         where = engine_machine() if is_engine else machine()
         told = {"machine": where, "messages": messages}
-        text = in_few_digits(json.dumps(told, ensure_ascii=False))
+        text = in_few_digits(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
         (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
         print(f"{name}: {len(text)} characters", file=sys.stderr)
 
