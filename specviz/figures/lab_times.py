@@ -26,39 +26,34 @@ def lab_times_figure(
     title: str,
     values: Sequence[Value],
     points: Mapping[int, Mapping[str, Any]],
-    runs: Mapping[int, int],
     picked: int | None = None,
 ) -> Figure:
     """Stacked milliseconds per emitted token, and a mark at what the baseline takes.
 
-    `points` by their place among `values`; each is the sum of so many `runs`, by the same places,
-    whose first token comes with the prefill. `customdata` is the place.
+    `points` by their place among `values`. `customdata` is the place.
     """
     places = sorted(points)
-    data = [_bar(part, places, points, runs) for part in _PARTS]
+    data = [_bar(part, places, points) for part in _PARTS]
     return {
         "data": [*data, _halo(places, points), _baseline(places, points)],
         "layout": _layout(title, values, picked),
     }
 
 
-def tokens(point: Mapping[str, Any], runs: int) -> float:
-    """All that the runs of a point emitted.
+def tokens(point: Mapping[str, Any]) -> float:
+    """All that the texts of a point came to; the first token of each came with its prefill.
 
-    >>> tokens({"rounds": 10, "block_efficiency": 3.1}, runs=2)
+    >>> tokens({"texts": 2, "rounds": 10, "block_efficiency": 3.1})
     33.0
     """
-    return float(runs + point["rounds"] * (point["block_efficiency"] or 0.0))
+    return float(point["texts"] + point["rounds"] * (point["block_efficiency"] or 0.0))
 
 
 def _bar(
-    part: str,
-    places: Sequence[int],
-    points: Mapping[int, Mapping[str, Any]],
-    runs: Mapping[int, int],
+    part: str, places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, Any]:
     key, role = _PARTS[part]
-    costs = [1000 * points[each][key] / tokens(points[each], runs[each]) for each in places]
+    costs = [1000 * points[each][key] / tokens(points[each]) for each in places]
     return {
         "type": "bar",
         "name": part,

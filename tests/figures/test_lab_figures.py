@@ -24,6 +24,7 @@ def point(speedup: float, *, drafted: bool = True) -> dict[str, Any]:
         "acceptance_rate": 0.8 if drafted else None,
         "block_efficiency": 3.0 if drafted else None,
         "baseline_tokens_per_second": 50.0,
+        "texts": 3,
         "rounds": 10 if drafted else 0,
         "prefill_seconds": 0.1,
         "draft_prefill_seconds": 0.05,
@@ -39,8 +40,8 @@ FIGURES = {
     "speedup": lab_speedup_figure("K", VALUES, POINTS, [0.97, 1.02], picked=2),
     "speedup without noise": lab_speedup_figure("K", VALUES, POINTS),
     "no speedup yet": lab_speedup_figure("Method", ("draft-model", "cross-vocabulary"), {}),
-    "times": lab_times_figure("K", VALUES, POINTS, runs=dict.fromkeys(POINTS, 3), picked=0),
-    "no times yet": lab_times_figure("K", VALUES, {}, runs={}),
+    "times": lab_times_figure("K", VALUES, POINTS, picked=0),
+    "no times yet": lab_times_figure("K", VALUES, {}),
     "heatmap": lab_heatmap_figure(
         ("K", "Temperature"), (VALUES, (0.0, 1.0)), {(0, 0): POINTS[0], (3, 1): POINTS[2]}, (3, 1)
     ),
@@ -168,7 +169,7 @@ def test_no_name_of_a_sweep_becomes_a_link() -> None:
     link = '<a href="https://example.org">log-in</a>'
     figures = [
         lab_speedup_figure(link, (link, "b"), {0: point(0.8)}),
-        lab_times_figure(link, (link, "b"), {0: point(0.8)}, runs={0: 3}),
+        lab_times_figure(link, (link, "b"), {0: point(0.8)}),
         lab_heatmap_figure((link, link), ((link,), (link, "b")), {(0, 0): point(0.8)}),
     ]
     assert "<a" not in json.dumps(figures)

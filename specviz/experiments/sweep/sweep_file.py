@@ -30,14 +30,14 @@ LARGEST = 1e15  # of any number of a point
 NUMBERS = (
     *("speedup", "baseline_tokens_per_second", "tokens_per_second", "rounds"),
     *("baseline_ttft_seconds", "ttft_seconds", "prompt_tokens", "prefill_seconds"),
-    *("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds"),
+    *("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds", "texts"),
 )
 PERHAPS_NUMBERS = (  # None where nothing was drafted
     *("acceptance_rate", "rejection_rate", "draft_utilization", "block_efficiency", "cost_ratio"),
     *("verify_overhead", "theory_speedup", "drafter_bytes"),
 )
-# what points of older files lack; the first was in draft_seconds
-OLDER = {"draft_prefill_seconds": 0.0, "rejection_rate": None}
+# what points of older files lack; the first was in draft_seconds, the last: see _of_one_block
+OLDER = {"draft_prefill_seconds": 0.0, "rejection_rate": None, "texts": 0}
 LISTS = ("speedup_spread", "speedups", "theory_band", "acceptance_by_depth")
 KEYS = {"setting", *NUMBERS, *PERHAPS_NUMBERS, *LISTS}
 
@@ -155,8 +155,24 @@ def read_points(plan: SweepPlan, lines: Sequence[str], file: str) -> dict[Place,
             raise InputError(
                 f"{file} must hold whole points of its sweep, each once, but line {number} is none"
             )
-        known[place] = point
+        setting = plan.setting_at(place)
+        known[place] = point if point["texts"] else _of_one_block(point, setting)
     return known
+
+
+def _of_one_block(point: Point, setting: SweepSetting) -> Point:
+    """Of an older file, whose sums ran over all repeats: what one of them came to."""
+    blocks = max(1, len(point["speedups"]))
+    seconds = [name for name in NUMBERS if name.endswith("_seconds") and "ttft" not in name]
+    depths = [
+        each | {name: each[name] / blocks for name in ("reached", "passed")}
+        for each in point["acceptance_by_depth"]
+    ]
+    return point | {
+        **{name: point[name] / blocks for name in ("rounds", *seconds)},
+        "acceptance_by_depth": depths,
+        "texts": setting.batches * setting.batch_size,
+    }
 
 
 def json_object(line: str) -> dict[str, Any] | None:

@@ -169,6 +169,7 @@ class PointMeter:
         self._rates: list[tuple[float, float]] = []
         self._first_seconds: dict[str, list[float]] = {lane: [] for lane in (BASELINE, SPECULATIVE)}
         self._totals = RoundTotals()
+        self._decided = RoundTotals()  # of the first block: others repeat its draws, so its text
         self._step_seconds = 0.0
         self._steps = 0
         self._prompt_tokens: list[int] = []
@@ -208,6 +209,8 @@ class PointMeter:
         for trace in traces:
             for each in trace.rounds:
                 self._totals.add(each)
+                if not self._rates:
+                    self._decided.add(each)
             self._prompt_tokens.append(len(trace.prompt_ids))
             self._drafter_bytes = trace.main.drafter_bytes
         for each in longest.rounds:
@@ -232,11 +235,15 @@ class PointMeter:
         self._block = {lane: _LaneSums() for lane in (BASELINE, SPECULATIVE)}
 
     def result(self) -> dict[str, Any]:
-        """JSON-able; speedups one per block, seconds and counts sums over all of them."""
-        totals = self._totals
+        """JSON-able; speedups one per block, seconds of one block: the mean over all.
+
+        Texts, rounds and what was accepted are those of the first block: a repeat makes the same
+        draws, so it is no further evidence and must make no interval narrower.
+        """
+        decided, blocks = self._decided, len(self._rates)
         speedups = [speculative / baseline for baseline, speculative in self._rates]
         baseline_rate, rate = self._middle_rates()
-        costs = measured_costs(totals, self._step_seconds / self._steps) if self._steps else None
+        costs = self._costs()
         band = self._theory(costs) if costs else None
         return {
             "speedup": rate / baseline_rate,
@@ -247,21 +254,22 @@ class PointMeter:
             "baseline_ttft_seconds": median(self._first_seconds[BASELINE]),
             "ttft_seconds": median(self._first_seconds[SPECULATIVE]),
             "prompt_tokens": mean(self._prompt_tokens),
-            "rounds": totals.rounds,
-            "acceptance_rate": totals.acceptance_rate,
-            "rejection_rate": totals.rejection_rate,
-            "draft_utilization": totals.draft_utilization,
-            "block_efficiency": totals.block_efficiency,
-            "acceptance_by_depth": [asdict(each) for each in totals.acceptance_by_depth],
+            "texts": self._texts,
+            "rounds": decided.rounds,
+            "acceptance_rate": decided.acceptance_rate,
+            "rejection_rate": decided.rejection_rate,
+            "draft_utilization": decided.draft_utilization,
+            "block_efficiency": decided.block_efficiency,
+            "acceptance_by_depth": [asdict(each) for each in decided.acceptance_by_depth],
             "cost_ratio": costs.c if costs else None,
             "verify_overhead": costs.v if costs else None,
             "theory_speedup": band.expected if band else None,
             "theory_band": [band.low, band.high] if band else None,
-            "prefill_seconds": sum(self._first_seconds[SPECULATIVE]),
-            "draft_prefill_seconds": self._draft_prefill_seconds,
-            "draft_seconds": self._draft_seconds,
-            "verify_seconds": self._verify_seconds,
-            "host_seconds": self._host_seconds,
+            "prefill_seconds": sum(self._first_seconds[SPECULATIVE]) / blocks,
+            "draft_prefill_seconds": self._draft_prefill_seconds / blocks,
+            "draft_seconds": self._draft_seconds / blocks,
+            "verify_seconds": self._verify_seconds / blocks,
+            "host_seconds": self._host_seconds / blocks,
             "drafter_bytes": self._drafter_bytes,
         }
 
@@ -274,11 +282,21 @@ class PointMeter:
         middle = ordered[half : len(ordered) - half]
         return mean(rate for rate, _ in middle), mean(rate for _, rate in middle)
 
+    @property
+    def _texts(self) -> int:
+        """Of one block."""
+        return len(self._prompt_tokens) // len(self._rates)
+
+    def _costs(self) -> Costs | None:
+        if not self._steps:
+            return None
+        return measured_costs(self._totals, self._step_seconds / self._steps)
+
     def _theory(self, costs: Costs) -> TheoryBand:
         """At the measured acceptance and costs; a batch ends with its longest row."""
-        band, totals = theory_band(self._totals, costs), self._totals
-        rate, longest = totals.acceptance_rate or 0.0, max(totals.rounds_by_draft_length)
-        tokens = round((totals.block_efficiency or 1.0) * totals.rounds / len(self._prompt_tokens))
+        band, decided = theory_band(self._decided, costs), self._decided
+        rate, longest = decided.acceptance_rate or 0.0, max(decided.rounds_by_draft_length)
+        tokens = round(decided.tokens / self._texts)
         survival = [rate**depth for depth in range(1, longest + 1)]
         waits = waiting(self._rows, tokens, survival)
         return TheoryBand(band.low / waits, band.expected / waits, band.high / waits)

@@ -36,11 +36,6 @@ class SweepViews:
     def _places(self) -> tuple[Any, ...]:
         return self._sweep.plan.places
 
-    def _runs(self, place: int) -> int:
-        """Texts that were decoded for a point."""
-        setting = self._sweep.plan.setting_at(self._places[place])
-        return self._sweep.plan.repeats * setting.batches * setting.batch_size
-
     # ---- which points lie on one line
 
     @property
@@ -118,8 +113,7 @@ class SweepViews:
     def _times(self, line: dict[int, int]) -> Figure:
         axis = self._axes[0]
         points, at = self._along(line)
-        runs = {each: self._runs(place) for each, place in line.items()}
-        return lab_times_figure(self._title(axis), self._values(axis), points, runs, at)
+        return lab_times_figure(self._title(axis), self._values(axis), points, at)
 
     def _depth(self, point: Point) -> Figure:
         depths = [DepthAcceptance(**each) for each in point["acceptance_by_depth"]]

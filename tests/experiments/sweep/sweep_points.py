@@ -26,6 +26,7 @@ def whole_point(draft_length: int) -> dict[str, Any]:
         "baseline_ttft_seconds": 0.01,
         "ttft_seconds": 0.01,
         "prompt_tokens": 20.5,
+        "texts": 2,
         "rounds": 10,
         "acceptance_rate": 0.8,
         "rejection_rate": 0.2,

@@ -57,6 +57,22 @@ def test_theory_of_a_batch_waits_for_its_longest_row() -> None:
     )
 
 
+def test_repeats_with_the_same_draws_are_no_evidence_about_acceptance() -> None:
+    once, often = PointMeter(), PointMeter()
+    for meter, blocks in ((once, 1), (often, 4)):
+        for _ in range(blocks):
+            for lane in (BASELINE, SPECULATIVE):
+                meter.add_rows(lane, [tiny_trace(), longer_row()])
+            meter.end_block()
+    one, many = once.result(), often.result()
+    assert len(many["speedups"]) == 4
+    assert many["acceptance_by_depth"] == one["acceptance_by_depth"]
+    for told in (one, many):
+        del told["speedups"], told["acceptance_by_depth"]
+    assert many == {name: pytest.approx(value) for name, value in one.items()}
+    assert one["texts"] == 2
+
+
 def test_the_drafters_reading_of_the_prompt_is_no_part_of_what_a_level_costs() -> None:
     first, *others = longer_row().rounds
     reading = replace(first, draft_prefill_seconds=2.0)

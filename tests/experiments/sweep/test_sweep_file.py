@@ -104,6 +104,16 @@ def test_a_point_of_an_older_file_has_the_drafters_prompt_in_its_draft_seconds()
     assert (point["draft_prefill_seconds"], point["draft_seconds"]) == (0.0, 0.1)
 
 
+def test_a_point_of_an_older_file_is_brought_to_what_one_of_its_repeats_came_to() -> None:
+    older = whole_point(1)
+    del older["texts"]
+    (point,) = read_points(PLAN, [json.dumps(older)], "file").values()
+    assert (point["rounds"], point["verify_seconds"]) == (5, 0.05)  # of two repeats
+    assert point["acceptance_by_depth"] == [{"depth": 1, "reached": 5, "passed": 4, "rate": 0.8}]
+    assert point["texts"] == PLAN.setting.prompts
+    assert (point["ttft_seconds"], point["block_efficiency"]) == (0.01, 1.8)  # no sums
+
+
 def test_a_file_of_one_line_many_times_is_refused_at_once() -> None:
     axes = (("draft-length", tuple(range(1, 17))), ("temperature", tuple(map(float, range(1, 6)))))
     plan = SweepPlan(PLAN.setting, axes)

@@ -216,7 +216,7 @@ export class DraftLength extends Widget {
     if (a === undefined) return;
     const bars = element("ol", "sweep-bars has-one");
     bars.style.setProperty("--one", String(a));
-    bars.append(...byDepth(this.points).map(({ depth, reached, passed }) => shareBar(`guess ${depth}`, passed / reached, `${Math.round(passed)} of ${Math.round(reached)}`)));
+    bars.append(...byDepth(this.points).map(({ depth, reached, passed }) => shareBar(`guess ${depth}`, passed / reached, `${passed} of ${reached}`)));
     this.depths.replaceChildren(element("h3", "sweep-title", "Examined guesses that passed, by depth"), bars, element("p", "hint", `The line is α = ${a.toFixed(2)}, all of them together, which theory takes for every depth. The runs of every K are counted: with K = 1 there is no guess 2.`));
   }
 

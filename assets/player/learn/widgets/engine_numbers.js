@@ -57,12 +57,18 @@ export function ratesOf({ plain, draft }) {
   return { plain: median(plain), draft: median(draft) };
 }
 
+// Slower beyond noise: the best pass with drafts falls short of the worst one without.
+/** @param {LoadLevel} level */
+function isSlower({ plain, draft }) {
+  return Math.max(...draft) < Math.min(...plain);
+}
+
 /** @param {ServersMessage} found */
 export function serversNumbers({ model, length: K, servers, compared, levels }) {
   const { prompts, same, ours, theirs } = compared;
   const gains = levels.map((level) => ratesOf(level).draft / ratesOf(level).plain);
-  const loss = gains.findIndex((gain) => gain < 1);
-  const paying = levels.slice(0, loss < 0 ? undefined : loss); // up to the first loss
+  const loss = levels.findIndex(isSlower);
+  const paying = levels.filter((_, at) => gains[at] > 1 && (loss < 0 || at < loss));
   const foreign = servers.find(({ name }) => name === "foreign");
   return {
     model, K, prompts, same_share: same / prompts, our_accepted: ours.accepted, ...draftNumbers(theirs), tokens: theirs.tokens,

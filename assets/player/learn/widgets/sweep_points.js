@@ -120,17 +120,16 @@ function dot(at, kind) {
   return `<circle class="${kind}" cx="${x}" cy="${y}" r="3.5"/>`;
 }
 
-// How guesses fared by their depth, over all points: those that were examined there, and that passed. Repeats
-// of a point have the same draws, so they write the same text: it counts once.
+// How guesses fared by their depth, over all points: those that were examined there, and that passed.
 /** @param {any[]} points */
 export function byDepth(points) {
   /** @type {{ depth: number, reached: number, passed: number }[]} */
   const depths = [];
-  for (const { acceptance_by_depth: each, speedups } of points)
+  for (const { acceptance_by_depth: each } of points)
     for (const { depth, reached, passed } of each) {
       depths[depth - 1] ??= { depth, reached: 0, passed: 0 };
-      depths[depth - 1].reached += reached / speedups.length;
-      depths[depth - 1].passed += passed / speedups.length;
+      depths[depth - 1].reached += reached;
+      depths[depth - 1].passed += passed;
     }
   return depths.filter(({ reached }) => reached > 0);
 }
