@@ -21,7 +21,7 @@ from tests.browser.lab_driver import SWEEP
 from tests.browser.race_driver import RaceDriver
 
 DOCS = Path(__file__).parent
-COLOURS = 96  # the edges of letters alone have more, which nobody sees
+COLOURS = 64  # the edges of letters alone have more, which nobody sees
 ADVICE_SECONDS = "30"
 MINUTES = 4  # at the most, for advice or sweep of a busy machine
 
