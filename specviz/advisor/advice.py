@@ -60,6 +60,20 @@ class AdviceReason:
 
 
 @dataclass(frozen=True, slots=True)
+class Untried:
+    """Methods for which no time was left; with so many `seconds` there is time for all."""
+
+    methods: tuple[str, ...]
+    tried: int
+    seconds: int
+
+    @property
+    def reasons(self) -> tuple[Refusal, ...]:
+        why = f"no time was left to try it; {self.seconds} seconds would do"
+        return tuple(Refusal(method, why) for method in self.methods)
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """`best` is what to use if at all; `ranking` all candidates, those that raced first.
 
@@ -72,6 +86,7 @@ class Advice:
     reasons: tuple[AdviceReason, ...]
     refusals: tuple[Refusal, ...]
     wording: Wording = TYPED
+    untried: Untried | None = None
 
     @property
     def verdict(self) -> str:
@@ -79,6 +94,13 @@ class Advice:
         best, factor = self.best, self.wording.factor
         name, gain = self.wording.candidate(best.candidate), factor(best.speedup)
         interval = f"{factor(best.low)} to {factor(best.high)}"
+        if self.untried and not self.speculate:
+            return (
+                f"Not decided: {self.untried.tried} of "
+                f"{self.untried.tried + len(self.untried.methods)} methods were tried. The best of "
+                f"them, {name}, gives {gain} ({interval}); {self.untried.seconds} seconds would do "
+                f"for all."
+            )
         if self.speculate and best.low < 1:
             return (
                 f"Speculate with {name}, though it is not sure to pay: {gain} "
@@ -93,6 +115,7 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
+        untried = self.untried.reasons if self.untried else ()
         return {
             "speculate": self.speculate,
             "verdict": self.verdict,
@@ -104,12 +127,15 @@ class Advice:
             "best": asdict(self.best),
             "reasons": [asdict(each) for each in self.reasons],
             "ranking": [asdict(each) for each in self.ranking],
-            "refusals": [asdict(each) for each in self.refusals],
+            "refusals": [asdict(each) for each in (*self.refusals, *untried)],
         }
 
 
 def advise(
-    probe: Probe, lengths: tuple[int, ...] = LENGTHS, wording: Wording = TYPED
+    probe: Probe,
+    lengths: tuple[int, ...] = LENGTHS,
+    wording: Wording = TYPED,
+    untried: Untried | None = None,
 ) -> Advice | None:
     """None before any method was probed."""
     ranking = ranked(probe, lengths)
@@ -118,7 +144,7 @@ def advise(
     best = ranking[0]
     speculate = best.speedup >= MIN_GAIN
     found = _reasons(probe, best, speculate, wording)
-    return Advice(speculate, best, ranking, found, probe.refusals, wording)
+    return Advice(speculate, best, ranking, found, probe.refusals, wording, untried)
 
 
 def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -8,7 +8,15 @@ from itertools import product
 
 import pytest
 
-from specviz.advisor.advice import LENGTHS, MIN_GAIN, Advice, advise, challengers, contenders
+from specviz.advisor.advice import (
+    LENGTHS,
+    MIN_GAIN,
+    Advice,
+    Untried,
+    advise,
+    challengers,
+    contenders,
+)
 from specviz.advisor.estimate import estimate
 from specviz.advisor.probe import Candidate, CandidateRun, Probe, Refusal
 from specviz.forward_curve import ForwardCurve
@@ -42,6 +50,17 @@ def test_the_best_draft_length_is_the_one_that_theory_finds(
     assert advice.speculate == (expected[best] >= MIN_GAIN)
     for each in advice.ranking:
         assert each.speedup == pytest.approx(expected[each.candidate.draft_length], rel=0.01)
+
+
+def test_where_methods_were_left_untried_nothing_is_decided_against() -> None:
+    losing, winning = (probe(run("a", a, 2, c, 0.0)) for a, c in ((FIFTH, 0.5), (HALF, 0.01)))
+    untried = Untried(("b", "c"), 1, 90)
+    told = advise(losing, untried=untried)
+    assert told and told.verdict.startswith("Not decided: 1 of 3 methods were tried. The best")
+    assert told.verdict.endswith("90 seconds would do for all.")
+    assert [each["method"] for each in told.to_dict()["refusals"]] == ["b", "c"]
+    found = advise(winning, untried=untried)
+    assert found and found.verdict.startswith("Speculate with a")
 
 
 def test_of_several_methods_the_best_by_theory_is_chosen() -> None:

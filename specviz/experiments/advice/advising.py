@@ -13,7 +13,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.advisor.advice import TYPED, Advice, Wording, advise, challengers, contenders, ranked
+from specviz.advisor.advice import (
+    TYPED,
+    Advice,
+    Untried,
+    Wording,
+    advise,
+    challengers,
+    contenders,
+    ranked,
+)
 from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, Refusal
 from specviz.errors import InputError
 from specviz.experiments.advice.likely_order import likely_first
@@ -72,6 +81,9 @@ class Advising:
         self._began = own_time()
         self._prompts = PROMPTS
         self.probe: Probe = first_probe(request)
+        self._warmed = self._probed = (
+            0.0  # seconds spent before the first probe, and after the last
+        )
 
     def __iter__(self) -> Iterator[AdviceStep]:
         self._began = own_time()
@@ -81,7 +93,7 @@ class Advising:
 
     def advice(self) -> Advice | None:
         """From the measurements so far; None before the first method was measured."""
-        return advise(self.probe, wording=self._wording)
+        return advise(self.probe, wording=self._wording, untried=self._untried)
 
     # --- probe
 
@@ -90,9 +102,9 @@ class Advising:
         run_baseline(self._request, self._request.texts(self._rows(1)), FEWEST_TOKENS, 0)  # warm-up
         methods = likely_first(self._request.pair, self._request.methods)
         self._prompts = self._prompts_in_time(len(methods), self._spent / FEWEST_TOKENS)
-        began = self._spent
+        self._warmed = self._spent
         yield from self._probe([candidate_of(each, PROBED[0]) for each in methods])
-        self._refuse_unprobed(methods, began)
+        self._probed = self._spent
         yield from self._probe([candidate_of(each, PROBED[1]) for each in self._hopeful()])
 
     def _prompts_in_time(self, methods: int, token_seconds: float) -> int:
@@ -115,18 +127,18 @@ class Advising:
         ]
         return names[:SECOND]
 
-    def _refuse_unprobed(self, methods: Sequence[str], began: float) -> None:
-        """Name those for which no time was left, and how many seconds would do for all."""
+    @property
+    def _untried(self) -> Untried | None:
+        """Methods that the pair can run and that have not been tried so far, but some have."""
         refused = {each.method for each in self.probe.refusals}
-        usable = [each for each in methods if each not in refused]
-        missing = [each for each in usable if not self.probe.of_method(each)]
-        if len(missing) == len(usable):
-            return
-        each_took = (self._spent - began) / (len(usable) - len(missing))
-        enough = 5 * math.ceil((began + each_took * len(usable)) / PROBE_SHARE / 5)
-        for method in missing:
-            why = f"no time was left to probe it; {enough} seconds would do"
-            self._refuse(Refusal(method, why))
+        usable = [each for each in self._request.methods if each not in refused]
+        missing = tuple(each for each in usable if not self.probe.of_method(each))
+        tried = len(usable) - len(missing)
+        if not missing or not tried:
+            return None
+        each_took = (self._probed - self._warmed) / tried
+        seconds = (self._warmed + each_took * len(usable)) / PROBE_SHARE
+        return Untried(missing, tried, 5 * math.ceil(seconds / 5))
 
     def _probe(self, candidates: Sequence[Candidate]) -> Iterator[AdviceStep]:
         """All on the same prompts, a few beside each run of the baseline."""
@@ -165,6 +177,7 @@ class Advising:
             share = shared_share(self._request, candidate.method)
             self._refuse(Refusal(candidate.method, " ".join(str(error).split()), share))
             return
+        self._probed = self._spent
         yield self._step("probe", self._wording.candidate(candidate))
 
     def _probe_greedy(self) -> Iterator[AdviceStep]:

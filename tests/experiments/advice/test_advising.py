@@ -79,7 +79,9 @@ def test_it_can_be_stopped_at_any_step_and_keeps_what_it_has() -> None:
     steps.close()  # type: ignore[attr-defined]
     advice = advising.advice()
     assert advice is not None
-    assert {each.candidate.method for each in advice.ranking} == {"prompt-lookup"}
+    first, *others = likely_first(REQUEST.pair, REQUEST.methods)
+    assert {each.candidate.method for each in advice.ranking} == {first}
+    assert advice.untried and set(advice.untried.methods) == set(others)
 
 
 def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room() -> None:
@@ -191,16 +193,21 @@ def test_what_no_time_was_left_for_says_how_many_seconds_would_do(
     monkeypatch.setattr(measuring, "own_time", Clock().seconds)
     short = Advising(request, seconds=14)
     list(short)
-    left = {each.method: each.why for each in short.probe.refusals}
-    assert 0 < len(left) < len(methods)
-    assert "prompt-lookup" not in left  # it costs nothing, so it can win, and comes first
+    advice = short.advice()
+    assert advice and advice.untried and not short.probe.refusals
+    left = {each["method"]: each["why"] for each in advice.to_dict()["refusals"]}
+    assert 0 < len(left) < len(methods) and advice.untried.tried == len(methods) - len(left)
+    assert "draft-model" not in left  # it is the likeliest to win, and comes first
     (why,) = set(left.values())
-    found = re.fullmatch(r"no time was left to probe it; (\d+) seconds would do", why)
+    found = re.fullmatch(r"no time was left to try it; (\d+) seconds would do", why)
     assert found and int(found[1]) > 14
+    if not advice.speculate:
+        assert advice.verdict.startswith(f"Not decided: {advice.untried.tried} of 4 methods")
     monkeypatch.setattr(measuring, "own_time", Clock().seconds)
     enough = Advising(request, seconds=int(found[1]))
     list(enough)
-    assert not enough.probe.refusals
+    advice = enough.advice()
+    assert advice and not advice.untried
 
 
 def test_a_prompt_is_enough_of_a_probe_where_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,17 +219,18 @@ def test_a_prompt_is_enough_of_a_probe_where_time_is_short(monkeypatch: pytest.M
 
 def test_what_can_be_fastest_is_probed_first_and_a_draft_as_large_as_its_target_last() -> None:
     bundled = REQUEST.pair
-    usual = likely_first(bundled, ("quantised-self", "draft-model", "eagle", "prompt-lookup"))
-    assert usual[0] == "prompt-lookup" and usual[-1] == "quantised-self"
-    assert likely_first(bundled, ("layer-skip", "quantised-self"))[0] == "quantised-self"
+    usual = likely_first(bundled, ("prompt-lookup", "layer-skip", "draft-model", "quantised-self"))
+    assert usual == ("quantised-self", "draft-model", "prompt-lookup", "layer-skip")
     same = custom_pair(bundled.target, bundled.target)
     methods = ("draft-model", "draft-tree", "quantised-self", "prompt-lookup")
     assert likely_first(same, methods) == (
-        "prompt-lookup",
         "quantised-self",
+        "prompt-lookup",
         "draft-model",
         "draft-tree",
     )
+    alone = custom_pair(bundled.target)
+    assert likely_first(alone, ("quantised-self", "draft-model"))[0] == "draft-model"  # refused
 
 
 @pytest.mark.slow
