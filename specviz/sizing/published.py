@@ -125,7 +125,7 @@ def _sentence(middle: float, worst: PublishedRun) -> str:
         f"The {len(speedups)} published speedups come out {_range(min(errors), max(errors))} here, "
         f"and {batched or 'none'} of them {'is' if batched < 2 else 'are'} at more than one "
         f"request at once. Of all {len(RUNS)} published measurements half come out within "
-        f"{100 * middle:.0f} %, the worst figure off by {100 * worst.error:+.0f} % ({worst.kind}, "
+        f"{100 * middle:.0f} %, the worst figure {_off(worst.error)} ({worst.kind}, "
         f"{worst.setting}{note}). The constants are the same for all, and were not adjusted after "
         "the comparison."
     )
@@ -141,6 +141,14 @@ def n_gram_overheads() -> str:
         "plain forward. Longer guesses than those are not looked at for n-grams, and without a "
         f"rate of yours theirs is taken, {N_GRAM_ACCEPTANCE:.2f}."
     )
+
+
+def _off(error: float) -> str:
+    """
+    >>> _off(24.35), _off(-0.4)
+    ('comes out 25 times as high', 'off by -40 %')
+    """
+    return f"comes out {1 + error:.0f} times as high" if error > 1 else f"off by {100 * error:+.0f} %"
 
 
 def _range(low: float, high: float) -> str:

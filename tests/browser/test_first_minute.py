@@ -41,6 +41,9 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     tab.page.locator("a[href='#why-exact']").first.click()  # of the whole run
     tab.until(WHOLE)
     tab.until("!specviz.race.refs.raceRedraw.innerText.includes('Once a run has ended')")
+    # nothing is drawn in this run: another recording shows it
+    tab.until("specviz.race.recording === specviz.race.sampled && !specviz.race.trace.isGreedy")
+    assert not tab.evaluate("specviz.race.view.inspector.redraw.proof.open")
     tab.fill("maxNewTokens", "12")
     tab.press_race()
     tab.wait_for_rounds()

@@ -65,6 +65,7 @@ export class RacePage extends Page {
     this.before = undefined;
     this.view = new RaceView(root, refs, theme, setup, {
       onMove: () => this.recording || this.writeSoon(),
+      onWhy: () => this.showSampledInstead(),
       onExample: () => (this.isRaceable ? this.raceDrawn() : this.showSampled()),
       exampleWords: () => this.exampleWords,
     });
@@ -358,6 +359,13 @@ export class RacePage extends Page {
     this.command = null;
     this.isReopening = this.isExample = true;
     await this.transport.open({ golden: this.sampled.name });
+  }
+
+  // The same, in the place of another recording only: a race of one's own stays.
+  showSampledInstead() {
+    if (!this.recording || !this.sampled || this.transport.isBusy) return false;
+    this.showSampled();
+    return true;
   }
 
   // What was shown before the recording with its draws.

@@ -26,10 +26,11 @@ export class RaceView {
    * @param {Refs} refs
    * @param {Theme} theme
    * @param {Setup} setup
-   * @param {{ onMove: () => void, onExample: () => void, exampleWords: () => string }} on `onExample`: a run in which something is drawn is asked for, as `exampleWords` say
+   * @param {{ onMove: () => void, onWhy: () => boolean, onExample: () => void, exampleWords: () => string }} on `onWhy`: it was asked why a run is exact in which nothing is drawn; whether another one will show it. `onExample`: a run in which something is drawn is asked for, as `exampleWords` say
    */
-  constructor(root, refs, theme, setup, { onMove, onExample, exampleWords }) {
+  constructor(root, refs, theme, setup, { onMove, onWhy, onExample, exampleWords }) {
     this.root = root;
+    this.onWhy = onWhy;
     this.refs = refs;
     this.theme = theme;
     this.trace = new Trace();
@@ -69,7 +70,7 @@ export class RaceView {
     refs.racePage.addEventListener("click", (/** @type {MouseEvent} */ event) => {
       const isAsked = event.target instanceof Element && event.target.closest(`[href="#why-exact"]`);
       if (isAsked && this.playback.isPlaying) this.playback.arrive();
-      if (isAsked && this.trace.isGreedy) this.inspector.redraw.openProof(); // where nothing is drawn it is all there is to see
+      if (isAsked && this.trace.isGreedy && !this.onWhy()) this.inspector.redraw.openProof(); // it is all there is to see
     });
     refs.rate.append(...PACES.map(({ name, title }) => option(name, title)));
     refs.rate.value = this.playback.pace;
